@@ -1,0 +1,79 @@
+# The only door of the house. `make` or `make help` lists what is behind it.
+# Every target sets up what it needs: a fresh machine needs Python 3.11+ and make, nothing else.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+DEMO   := .lochan/demo
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test quick lint types contracts house docs bench wheel format lock clean
+
+help: ## List the doors
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+setup: $(STAMP) ## Make .venv and install the locked, hashed requirements
+
+# The stamp is older than a changed lock or pyproject, so set-up runs again exactly when it must.
+$(STAMP): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else 1)' || { \
+	  echo "Lochan needs Python 3.11 or newer; '$(PYTHON)' is older or missing." \
+	       "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+	  --requirement requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
+	  --no-deps --editable .
+	@touch $@
+
+demo: setup ## Tell a short story on the embedded store
+	@rm -rf $(DEMO)
+	@$(BIN)/lochan demo --data $(DEMO)
+
+test: lint types contracts ## Run every check, the fast ones first
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+quick: setup ## Run the tests without the slow ones
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+
+lint: setup ## Check style and form (ruff)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup ## Check types (mypy, strict on src)
+	$(BIN)/mypy
+
+contracts: setup ## Check that every room imports downward only (import-linter)
+	$(BIN)/lint-imports
+
+house: setup ## Run only the tests that look at the source itself
+	$(BIN)/python -m pytest tests/house tests/docs -m "not slow"
+
+docs: setup ## Check that every test, ADR and link named in the docs exists
+	$(BIN)/python -m pytest tests/docs
+
+bench: setup ## Measure; one JSON line for each number
+	$(BIN)/python -m benchmarks
+
+wheel: setup ## Build a wheel into dist/
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+format: setup ## Put the source into form (ruff)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Compiled with the find-links of the machine off: a lock records names, versions and hashes only.
+PIP_COMPILE = env -u PIP_FIND_LINKS $(abspath $(BIN))/pip-compile --quiet --generate-hashes \
+  --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --strip-extras \
+  --allow-unsafe $(LOCKFLAGS)
+
+lock: setup ## Lock requirements again (make lock LOCKFLAGS=--upgrade for newer versions)
+	cd requirements && $(PIP_COMPILE) --output-file run.txt run.in
+	cd requirements && $(PIP_COMPILE) --output-file dev.txt dev.in
+
+clean: ## Remove everything the doors have made
+	rm -rf $(VENV) .lochan build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	  .import_linter_cache .coverage .coverage.*
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
