@@ -5,7 +5,6 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-DEMO   := .lochan/demo
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
@@ -29,8 +28,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@touch $@
 
 demo: setup ## Tell a short story on the embedded store
-	@rm -rf $(DEMO)
-	@$(BIN)/lochan demo --data $(DEMO)
+	@$(BIN)/lochan demo
 
 test: lint types contracts ## Run every check, the fast ones first
 	$(BIN)/python -m pytest -n $(WORKERS)

@@ -1,0 +1,65 @@
+"""The command line: versions, stores, and errors that leave as one sentence."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from lochan import __version__
+from lochan.base.errors import Conflict
+from lochan.cli.main import commands
+
+
+@pytest.fixture
+def door():
+    return CliRunner()
+
+
+def test_version_is_told(door):
+    assert door.invoke(commands, ["--version"]).output == f"lochan {__version__}\n"
+
+
+def test_python_m_lochan_is_the_same_door():
+    told = subprocess.run(
+        [sys.executable, "-m", "lochan", "--version"], capture_output=True, text=True, check=True
+    )
+    assert told.stdout == f"lochan {__version__}\n"
+
+
+def test_stores_are_listed_for_people_and_for_programs(door):
+    listed = door.invoke(commands, ["stores", "--json"])
+    assert listed.exit_code == 0
+    schemes = {store["scheme"]: store["ready"] for store in json.loads(listed.output)}
+    assert schemes["memory"]
+    assert schemes["rocksdb"]
+    shown = door.invoke(commands, ["stores"])
+    assert [line.split(":")[0] for line in shown.output.splitlines()] == sorted(schemes)
+
+
+def test_our_errors_leave_as_one_sentence_with_code_1(door, monkeypatch):
+    def broken() -> None:
+        raise Conflict("somebody was faster")
+
+    monkeypatch.setitem(commands.commands, "broken", click.Command("broken", callback=broken))
+    result = door.invoke(commands, ["broken"])
+    assert result.exit_code == 1
+    assert result.stderr == "error: somebody was faster\n"
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize("words", [["nonsense"], ["stores", "--nonsense"], ["demo", "surplus"]])
+def test_a_wrong_call_leaves_with_code_2(door, words):
+    assert door.invoke(commands, words).exit_code == 2
+
+
+def test_the_demo_never_empties_a_directory_that_is_not_its_own(door, tmp_path):
+    kept = tmp_path / "precious"
+    kept.write_text("data")
+    result = door.invoke(commands, ["demo", "--data", str(tmp_path)])
+    assert result.exit_code == 2
+    assert kept.read_text() == "data"

@@ -1,0 +1,98 @@
+"""The whole source against every rule of the house."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from tests.house import rules
+from tests.house.tree import ROOT, Source, contract, rooms_from, sources
+
+EVERYTHING = ("src", "tests", "benchmarks")
+
+
+def complaints(
+    rule: Callable[[Source], list[str]],
+    *folders: str,
+    but: Iterable[str] = (),
+) -> list[str]:
+    spared = tuple(but)
+    return [
+        sentence
+        for source in sources(*folders)
+        if not (spared and source.where.startswith(spared))
+        for sentence in rule(source)
+    ]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [rules.long_file, rules.long_functions, rules.wide_lines, rules.purposeless_room],
+    ids=lambda rule: rule.__name__,
+)
+def test_files_and_functions_are_short_narrow_and_named_for_a_purpose(rule):
+    assert complaints(rule, *EVERYTHING) == []
+
+
+def test_every_door_has_its_sign():
+    assert complaints(rules.missing_sign, *EVERYTHING) == []
+
+
+def test_every_room_is_a_package():
+    folders = {path.parent for path in (ROOT / "src/lochan").rglob("*.py")}
+    unsigned = [folder for folder in sorted(folders) if not (folder / "__init__.py").is_file()]
+    assert unsigned == []
+
+
+def test_nothing_evaluates_text_unpickles_or_writes_synchronously():
+    assert complaints(rules.unsafe_calls, "src", "benchmarks") == []
+
+
+def test_beliefs_are_checked_with_check_not_assert():
+    assert complaints(rules.asserts, "src", but=["src/lochan/testing/"]) == []
+
+
+def test_only_the_command_line_prints():
+    assert complaints(rules.prints, "src", but=["src/lochan/cli/"]) == []
+
+
+def test_broad_excepts_stand_in_named_places_only():
+    places = rules.BROAD_EXCEPT_PLACES
+    assert len(places) <= rules.BROAD_EXCEPT_PLACES_MAX
+    assert complaints(rules.broad_excepts, "src", but=places) == []
+    named = {source.where: source for source in sources("src") if source.where in places}
+    for place, reason in places.items():
+        assert rules.broad_excepts(named[place]), f"{place} no longer needs its exception"
+        assert len(reason) > 20, f"{place} must say why"
+
+
+def test_tests_wait_for_events_and_never_sleep():
+    assert complaints(rules.sleeps, "tests", "src/lochan/testing") == []
+
+
+def test_every_limit_says_its_reason():
+    found = [one for one in sources("src") if one.where == "src/lochan/base/limits.py"]
+    assert len(found) == 1
+    assert rules.unexplained_limits(found[0]) == []
+
+
+def test_rooms_from_service_down_never_touch_the_world():
+    forbidden = set(contract("doors")["forbidden_modules"])
+    floors = tuple(f"src/lochan/{room}" for room in rooms_from("service"))
+    found = [
+        sentence
+        for source in sources("src")
+        if source.where.startswith(tuple(floor + end for floor in floors for end in ("/", ".py")))
+        for sentence in rules.worldly_imports(source, forbidden)
+    ]
+    assert found == []
+
+
+def test_the_import_contract_names_every_room_from_service_down():
+    present = {
+        f"lochan.{room}"
+        for room in rooms_from("service")
+        if (ROOT / "src/lochan" / room).is_dir() or (ROOT / f"src/lochan/{room}.py").is_file()
+    }
+    assert set(contract("doors")["source_modules"]) == present

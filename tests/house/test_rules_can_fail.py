@@ -1,0 +1,84 @@
+"""Every rule is tried on planted bad text: a rule that cannot fail guards nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.house import rules
+from tests.house.tree import Source
+
+GOOD = '''"""A sign."""
+
+# Because a page must fit a screen.
+LIMIT = 3
+
+
+def f():
+    return LIMIT
+'''
+
+
+def planted(text: str, where: str = "src/lochan/base/planted.py") -> Source:
+    return Source(where, text)
+
+
+BAD = [
+    (rules.long_file, "x = 1\n" * 501),
+    (rules.long_functions, "def f():\n" + "    x = 1\n" * 60),
+    (rules.long_functions, "class A:\n    async def f(self):\n" + "        x = 1\n" * 60),
+    (rules.wide_lines, "x = '" + "a" * 100 + "'"),
+    (rules.missing_sign, "x = 1\n"),
+    (rules.missing_sign, '"""no sentence"""\n'),
+    (rules.unsafe_calls, "eval('1')"),
+    (rules.unsafe_calls, "exec('1')"),
+    (rules.unsafe_calls, "import yaml\nyaml.load('a')"),
+    (rules.unsafe_calls, "import pickle"),
+    (rules.unsafe_calls, "from pickle import loads"),
+    (rules.unsafe_calls, "options(sync=True)"),
+    (rules.asserts, "assert True"),
+    (rules.prints, "print(1)"),
+    (rules.broad_excepts, "try:\n    f()\nexcept Exception:\n    pass\n"),
+    (rules.broad_excepts, "try:\n    f()\nexcept:\n    pass\n"),
+    (rules.broad_excepts, "try:\n    f()\nexcept (OSError, BaseException) as e:\n    pass\n"),
+    (rules.sleeps, "import time\ntime.sleep(1)"),
+    (rules.sleeps, "from time import sleep"),
+    (rules.unexplained_limits, '"""A sign."""\nLIMIT = 3\n'),
+    (rules.unexplained_limits, '"""A sign."""\n\nLIMIT: int = 3\n'),
+    (rules.unexplained_limits, '"""A sign."""\n#\nLIMIT: int = 3\n'),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"), BAD, ids=[f"{rule.__name__}-{n}" for n, (rule, _) in enumerate(BAD)]
+)
+def test_a_planted_fault_is_found(rule, text):
+    assert len(rule(planted(text))) == 1
+
+
+@pytest.mark.parametrize("rule", sorted({rule for rule, _ in BAD}, key=lambda rule: rule.__name__))
+def test_good_text_passes(rule):
+    assert rule(planted(GOOD)) == []
+
+
+@pytest.mark.parametrize(
+    "where", ["src/lochan/utils.py", "src/lochan/common/a.py", "src/lochan/core/__init__.py"]
+)
+def test_a_room_without_a_purpose_is_found(where):
+    assert len(rules.purposeless_room(planted(GOOD, where))) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import time",
+        "import os.path",
+        "from os import path",
+        "def f():\n    import time\n",
+        "from concurrent.futures import Future",
+        "from datetime import datetime\nx = datetime.now()",
+    ],
+)
+def test_a_worldly_import_is_found(text):
+    forbidden = {"time", "os", "concurrent"}
+    assert len(rules.worldly_imports(planted(text), forbidden)) == 1
+    assert rules.worldly_imports(planted("import struct, uuid, hashlib"), forbidden) == []
