@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, settings
 
 # Two busy cores make wall-clock deadlines lie, so there are none; the number of examples is the
 # budget. `print_blob` prints what is needed to repeat a failure on another machine.
-_SHARED = {
-    "deadline": None,
-    "print_blob": True,
-    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
-}
-settings.register_profile("quick", max_examples=20, **_SHARED)
-settings.register_profile("default", max_examples=100, **_SHARED)
-settings.register_profile("deep", max_examples=5_000, **_SHARED)
+_SHARED = settings(
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.register_profile("quick", parent=_SHARED, max_examples=20)
+settings.register_profile("default", parent=_SHARED, max_examples=100)
+settings.register_profile("deep", parent=_SHARED, max_examples=5_000)
 settings.load_profile(os.environ.get("LOCHAN_TEST_PROFILE", "default"))
