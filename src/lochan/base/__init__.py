@@ -1,0 +1,4 @@
+"""The ground floor: errors, typed ids, keys, limits, checks and the doors to the outside world.
+
+Promises: no IO, no clock, no chance. Everything above may import it; it imports nothing of ours.
+"""

@@ -1,0 +1,134 @@
+"""One tree of errors, sorted by what the caller should do about them.
+
+A class is a reaction, not a place in the code: whoever catches one knows from its branch whether
+to re-read, to give up, to come back later or to stop the process. `kind` is stable, appears in
+logs and on the wire, and is only ever appended to.
+
+    LochanError
+        NotFound
+        AlreadyExists
+        Conflict
+        Invalid
+            InvalidKey
+            InvalidUrl
+            TooLarge
+        Denied
+        Exhausted
+        Unknown
+        Unavailable
+            StoreClosed
+            StoreLocked
+        Corrupt
+            NewerFormat
+        Bug
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class LochanError(Exception):
+    """The root; never raised itself."""
+
+    kind: ClassVar[str] = "lochan"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class NotFound(LochanError):
+    """What was named does not exist."""
+
+    kind = "not_found"
+
+
+class AlreadyExists(LochanError):
+    """The name is taken."""
+
+    kind = "already_exists"
+
+
+class Conflict(LochanError):
+    """Somebody else moved first: re-read, then retry."""
+
+    kind = "conflict"
+
+
+class Invalid(LochanError):
+    """The request itself is wrong: never retry it unchanged."""
+
+    kind = "invalid"
+
+
+class InvalidKey(Invalid):
+    """A content key or a path that no repository may hold."""
+
+    kind = "invalid_key"
+
+
+class InvalidUrl(Invalid):
+    """A store address that cannot be understood or that no installed store serves."""
+
+    kind = "invalid_url"
+
+
+class TooLarge(Invalid):
+    """A value over a limit of `base/limits.py` or of the store."""
+
+    kind = "too_large"
+
+
+class Denied(LochanError):
+    """The caller may not do this."""
+
+    kind = "denied"
+
+
+class Exhausted(LochanError):
+    """A bound on time, attempts or queue was reached: retry later."""
+
+    kind = "exhausted"
+
+
+class Unknown(LochanError):
+    """The write may or may not have taken effect: resolve it, never assume."""
+
+    kind = "unknown"
+
+
+class Unavailable(LochanError):
+    """The call had definitely no effect and may be sent again."""
+
+    kind = "unavailable"
+
+
+class StoreClosed(Unavailable):
+    """The store was closed, by its owner or after a failed flush."""
+
+    kind = "store_closed"
+
+
+class StoreLocked(Unavailable):
+    """Another process owns the store's files."""
+
+    kind = "store_locked"
+
+
+class Corrupt(LochanError):
+    """Stored bytes are not what was written: stop, never repair silently."""
+
+    kind = "corrupt"
+
+
+class NewerFormat(Corrupt):
+    """The store was written by a newer Lochan; this one must not touch it."""
+
+    kind = "newer_format"
+
+
+class Bug(LochanError):
+    """Our own belief turned out wrong."""
+
+    kind = "bug"

@@ -1,0 +1,57 @@
+"""Typed ids: a hash is never a bare string.
+
+They are plain values at run time (`NewType`), so that they cost nothing in the hot paths; the type
+checker keeps them apart.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Final, NewType
+from uuid import UUID
+
+from lochan.base.errors import Invalid
+
+ObjId = NewType("ObjId", bytes)
+"""SHA-256 of an object's canonical encoding, 32 bytes."""
+
+ContentId = NewType("ContentId", str)
+"""What stays the same when a table is renamed; a UUID in new repositories, any text in old ones."""
+
+InstanceId = NewType("InstanceId", bytes)
+"""16 random bytes that name one life of a repository; a re-created one gets another."""
+
+ID_BYTES: Final = 32
+INSTANCE_ID_BYTES: Final = 16
+
+EMPTY_ID: Final = ObjId(sha256(b"empty").digest())
+"""The head of a branch without commits; no object has this id."""
+
+ROOT_INSTANCE: Final = InstanceId(bytes(INSTANCE_ID_BYTES))
+"""Holds what belongs to no repository: the format and the list of repositories."""
+
+
+def obj_id_from_hex(text: str) -> ObjId:
+    """Reads the text form, lower-case hex of exactly 64 digits."""
+    if len(text) != 2 * ID_BYTES or not set(text) <= set("0123456789abcdef"):
+        raise Invalid(f"not an object id: {text[:80]!r}; expected 64 lower-case hex digits")
+    return ObjId(bytes.fromhex(text))
+
+
+def find_uuid_bytes(content_id: ContentId) -> bytes | None:
+    """Returns the 16 bytes of a content id that is a UUID in its usual text form, else None.
+
+    Only the canonical lower-case form counts: the text must survive the round trip unchanged.
+    """
+    if len(content_id) != 36:
+        return None
+    try:
+        parsed = UUID(content_id)
+    except ValueError:
+        return None
+    return parsed.bytes if str(parsed) == content_id else None
+
+
+def content_id_from_uuid_bytes(raw: bytes) -> ContentId:
+    """The inverse of `find_uuid_bytes`."""
+    return ContentId(str(UUID(bytes=raw)))

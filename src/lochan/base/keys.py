@@ -1,0 +1,113 @@
+"""Keys of the two universes as the bytes by which everything is ordered.
+
+A key is UTF-8: one universe byte, then for tables the elements joined by 0x01, for files the raw
+path. Control characters are refused in elements, so a parent sorts directly before its children
+and no two keys share an encoding. Case is kept and counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Final, NewType
+
+from lochan.base.checks import check_stored
+from lochan.base.errors import InvalidKey
+from lochan.base.limits import (
+    KEY_BYTES_MAX,
+    KEY_CHARACTERS_MAX,
+    KEY_ELEMENTS_MAX,
+    PATH_BYTES_MAX,
+)
+
+Key = NewType("Key", bytes)
+"""An encoded key: universe byte and name."""
+
+SEPARATOR: Final = "\x01"
+
+
+class Universe(IntEnum):
+    """What a key names; the value is the key's first byte."""
+
+    TABLES = 0x74
+    FILES = 0x66
+
+
+def table_key(elements: Iterable[str]) -> Key:
+    """Encodes the name of a table, view or namespace."""
+    if isinstance(elements, str):
+        raise InvalidKey("a key is a list of elements, not one string")
+    parts = tuple(elements)
+    if not 1 <= len(parts) <= KEY_ELEMENTS_MAX:
+        raise InvalidKey(f"a key has 1 to {KEY_ELEMENTS_MAX} elements, not {len(parts)}")
+    for position, part in enumerate(parts):
+        _check_element(position, part)
+    characters = sum(map(len, parts))
+    if characters > KEY_CHARACTERS_MAX:
+        raise InvalidKey(f"a key has at most {KEY_CHARACTERS_MAX} characters, not {characters}")
+    raw = bytes((Universe.TABLES,)) + _utf8(SEPARATOR.join(parts))
+    if len(raw) > KEY_BYTES_MAX:
+        raise InvalidKey(f"a key has at most {KEY_BYTES_MAX} bytes, not {len(raw)}")
+    return Key(raw)
+
+
+def file_key(path: str) -> Key:
+    """Encodes the path of a file."""
+    if not isinstance(path, str):
+        raise InvalidKey(f"a path is text, not {type(path).__name__}")
+    raw = _utf8(path)
+    if not 1 <= len(raw) <= PATH_BYTES_MAX:
+        raise InvalidKey(f"a path has 1 to {PATH_BYTES_MAX} bytes, not {len(raw)}")
+    if b"\0" in raw:
+        raise InvalidKey("a path has no NUL character")
+    return Key(bytes((Universe.FILES,)) + raw)
+
+
+def table_elements(key: Key) -> tuple[str, ...]:
+    """Decodes a stored table key; the inverse of `table_key`."""
+    check_stored(key[:1] == b"t", "a table key starts with its universe byte")
+    return tuple(_text(key).split(SEPARATOR))
+
+
+def file_path(key: Key) -> str:
+    """Decodes a stored file key; the inverse of `file_key`."""
+    check_stored(key[:1] == b"f", "a file key starts with its universe byte")
+    return _text(key)
+
+
+def prefix_end(prefix: bytes) -> bytes | None:
+    """Returns the smallest byte string after all that start with the prefix, None if there is none.
+
+    Ranges are half-open, so `prefix, prefix_end(prefix)` is exactly what starts with the prefix.
+    """
+    kept = prefix.rstrip(b"\xff")
+    if not kept:
+        return None
+    return kept[:-1] + bytes((kept[-1] + 1,))
+
+
+def _check_element(position: int, part: str) -> None:
+    if not isinstance(part, str):
+        raise InvalidKey(f"element {position} of the key is {type(part).__name__}, not text")
+    if not part:
+        raise InvalidKey(f"element {position} of the key is empty")
+    for character in part:
+        if character < " " or character == "\x7f":
+            raise InvalidKey(
+                f"element {position} of the key holds the control character {character!r}"
+            )
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidKey(f"not valid Unicode text at character {error.start}") from None
+
+
+def _text(key: Key) -> str:
+    try:
+        return key[1:].decode("utf-8")
+    except UnicodeDecodeError:
+        check_stored(False, "a stored key is UTF-8")
+        raise

@@ -1,0 +1,96 @@
+"""A limit on everything, each with its reason.
+
+Units and bounds come last in the names. A number that is not here is not a limit.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Nessie's clients refuse longer keys, and listings must fit people's screens and HTTP paths.
+KEY_CHARACTERS_MAX: Final = 500
+
+# Nessie's clients refuse deeper keys; a bound keeps namespace checks to a fixed number of lookups.
+KEY_ELEMENTS_MAX: Final = 20
+
+# Databases bound their keys (PostgreSQL's index rows at 2,704 bytes are met by hashing); 500
+# characters of 4 bytes, the separators and the universe byte stay far below.
+KEY_BYTES_MAX: Final = 4_096
+
+# S3's own limit for object keys, which every S3 tool already respects.
+PATH_BYTES_MAX: Final = 1_024
+
+# Content types are numbered in one byte and the high bit is kept free.
+PAYLOAD_MAX: Final = 127
+
+# Room for any old catalog's id, small enough to stay inside every database's row.
+CONTENT_ID_BYTES_MAX: Final = 1_024
+
+# S3 limits the user metadata of an object to 2 KB; 8 KB leaves room for names in several bytes.
+FILE_METADATA_BYTES_MAX: Final = 8_192
+
+# An object address is a URL; common servers cut URLs at 8 KB and the whole entry must fit a node.
+FILE_ADDRESS_BYTES_MAX: Final = 4_096
+
+# A MIME type with parameters; 255 is what registries allow for either part.
+FILE_TYPE_BYTES_MAX: Final = 512
+
+# A checksum is a digest in text; SHA-512 in hex is 128 bytes, prefixes leave some room.
+FILE_CHECKSUM_BYTES_MAX: Final = 256
+
+# The measured optimum for CPU and bytes written is a node of about 4 KB, 40 table elements.
+NODE_ELEMENTS_TARGET: Final = 40
+
+# Half the target: smaller nodes would cost more writes than they save.
+NODE_ELEMENTS_MIN: Final = 20
+
+# Twice the target: bounds what one edit rewrites when no key wants to be a boundary.
+NODE_ELEMENTS_MAX: Final = 80
+
+# From here on a boundary is eight times likelier, which keeps large nodes rare.
+NODE_ELEMENTS_EAGER: Final = 50
+
+# Entries with long metadata must not make huge nodes; a tenth of the smallest value limit of the
+# databases (DynamoDB's 400 KB) also leaves room for a maximal last element.
+NODE_RAW_BYTES_CAP: Final = 65_536
+
+# One key in so many ends a node whatever its size, so that parallel builders may cut there.
+HARD_BREAK_ONE_IN: Final = 50_000
+
+# 64 bits of element count in an inner entry could never overflow; 20 levels never be reached.
+TREE_LEVELS_MAX: Final = 20
+
+# The measured optimum for one-put commits: 8 KB costs one more KB per commit.
+EMBEDDED_BYTES_MAX: Final = 4_096
+
+# Branches that were created together must not spill together: the limit varies by this much.
+EMBEDDED_STAGGER_BYTES: Final = 1_024
+
+# The stored form of an object is bounded by the smallest value limit of the databases, 400 KB
+# in DynamoDB, less what its row needs beside it.
+OBJECT_BYTES_MAX: Final = 393_216
+
+# A page bounds memory and the time of one request; clients ask again.
+PAGE_ENTRIES_MAX: Final = 1_000
+
+# A store's page: large enough to amortise a round trip (measured best at 1,000 to 5,000).
+SCAN_ENTRIES_MAX: Final = 10_000
+
+# A partition name is an instance id, a kind and a short suffix; one byte must hold its length.
+PARTITION_BYTES_MAX: Final = 255
+
+# The key of a store's row: a content key is the longest thing that names one.
+STORE_KEY_BYTES_MAX: Final = KEY_BYTES_MAX
+
+# Reads that failed without effect are sent again this often before the caller hears of it.
+READ_ATTEMPTS_MAX: Final = 4
+
+# The first pause of a retried read; it doubles, so four attempts add up to 35 ms.
+READ_RETRY_FIRST_SLEEP_MS: Final = 5
+
+# Decoded nodes kept in memory; 32 MB hold the inner nodes of tens of millions of keys and the
+# 8,000 hottest leaves.
+NODE_CACHE_BYTES_MAX: Final = 64 * 1_024 * 1_024
+
+# Half of the 24 hours for which unreachable objects are kept; storing again refreshes at this age.
+HALF_GRACE_S: Final = 12 * 3_600

@@ -1,0 +1,113 @@
+"""Index elements: the value that a key has in a node.
+
+The first byte says put or remove (and, for tables, where the content id is). Table elements are
+50 bytes wide; file elements carry their entry inline and vary.
+
+    table   flags 1 · payload 1 · value id 32 · content id 16 (zeros if flagged)
+    file    flags 1 · MessagePack array of the entry's fields
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from lochan.base.checks import check, check_stored
+from lochan.base.errors import Corrupt, Invalid, TooLarge
+from lochan.base.ids import (
+    ID_BYTES,
+    ObjId,
+    content_id_from_uuid_bytes,
+    find_uuid_bytes,
+)
+from lochan.base.limits import (
+    FILE_ADDRESS_BYTES_MAX,
+    FILE_CHECKSUM_BYTES_MAX,
+    FILE_METADATA_BYTES_MAX,
+    FILE_TYPE_BYTES_MAX,
+    PAYLOAD_MAX,
+)
+from lochan.model.entries import FileEntry, TableEntry
+
+FLAG_REMOVE: Final = 0x01
+FLAG_CONTENT_ID_IN_VALUE: Final = 0x02
+
+TABLE_WIDTH: Final = 2 + ID_BYTES + 16
+TABLE_REMOVE: Final = bytes((FLAG_REMOVE,)) + bytes(TABLE_WIDTH - 1)
+FILE_REMOVE: Final = bytes((FLAG_REMOVE,))
+
+_FileTuple = tuple[str, str, int, int, tuple[tuple[str, str], ...], str]
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode_file: Final = msgspec.msgpack.Decoder(_FileTuple).decode
+
+
+def encode_table(entry: TableEntry) -> bytes:
+    """Encodes a put of a table; a content id that is no UUID is left to the value object."""
+    check(0 < entry.payload <= PAYLOAD_MAX, "payloads are checked where they enter")
+    check(len(entry.value) == ID_BYTES, "a value id has 32 bytes")
+    raw_id = find_uuid_bytes(entry.content_id) if entry.content_id is not None else None
+    if raw_id is None:
+        return bytes((FLAG_CONTENT_ID_IN_VALUE, entry.payload)) + entry.value + bytes(16)
+    return bytes((0, entry.payload)) + entry.value + raw_id
+
+
+def decode_table(element: bytes) -> TableEntry:
+    """Decodes a put of a table."""
+    check_stored(len(element) == TABLE_WIDTH, "a table element has 50 bytes")
+    flags = element[0]
+    check_stored(flags in (0, FLAG_CONTENT_ID_IN_VALUE), "a table element that is a put")
+    value = ObjId(element[2 : 2 + ID_BYTES])
+    if flags:
+        return TableEntry(element[1], value, None)
+    return TableEntry(element[1], value, content_id_from_uuid_bytes(element[2 + ID_BYTES :]))
+
+
+def encode_file(entry: FileEntry) -> bytes:
+    """Encodes a put of a file after checking its fields."""
+    _check_text("address", entry.address, FILE_ADDRESS_BYTES_MAX)
+    _check_text("checksum", entry.checksum, FILE_CHECKSUM_BYTES_MAX)
+    _check_text("content type", entry.content_type, FILE_TYPE_BYTES_MAX)
+    if not 0 <= entry.size < 2**63 or not -(2**63) <= entry.modified_us < 2**63:
+        raise Invalid("a file's size and time are 64-bit numbers, the size not negative")
+    names = [name for name, _ in entry.metadata]
+    if names != sorted(set(names)):
+        raise Invalid("a file's metadata is sorted by name, each name once")
+    metadata_bytes = sum(len(_utf8(n)) + len(_utf8(v)) for n, v in entry.metadata)
+    if metadata_bytes > FILE_METADATA_BYTES_MAX:
+        raise TooLarge(f"a file's metadata has at most {FILE_METADATA_BYTES_MAX} bytes")
+    fields = (
+        entry.address,
+        entry.checksum,
+        entry.size,
+        entry.modified_us,
+        entry.metadata,
+        entry.content_type,
+    )
+    return b"\0" + _encode(fields)
+
+
+def decode_file(element: bytes) -> FileEntry:
+    """Decodes a put of a file."""
+    check_stored(element[:1] == b"\0", "a file element that is a put")
+    try:
+        return FileEntry(*_decode_file(memoryview(element)[1:]))
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise Corrupt(f"not a stored file entry: {error}") from None
+
+
+def is_remove(element: bytes) -> bool:
+    """Tells a remove from a put, in both universes."""
+    return bool(element[0] & FLAG_REMOVE)
+
+
+def _check_text(what: str, text: str, bytes_max: int) -> None:
+    if len(_utf8(text)) > bytes_max:
+        raise TooLarge(f"a file's {what} has at most {bytes_max} bytes")
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise Invalid(f"not valid Unicode text at character {error.start}") from None

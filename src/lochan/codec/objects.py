@@ -1,0 +1,131 @@
+"""Stored objects: canonical, versioned, type first; the id is the hash of the bytes.
+
+An object is one MessagePack array: type number, version, then its fields in order. MessagePack in
+shortest form, with no maps, has one encoding per value; golden bytes in the tests pin it.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
+
+from lochan.base.checks import check_stored
+from lochan.base.errors import Corrupt, Invalid, TooLarge
+from lochan.base.ids import ContentId, ObjId, find_uuid_bytes
+from lochan.base.limits import CONTENT_ID_BYTES_MAX, OBJECT_BYTES_MAX, PAYLOAD_MAX
+
+TYPE_VALUE: Final = 3
+TYPE_NODE: Final = 4
+TYPE_STRING: Final = 5
+TYPE_UNIQUE: Final = 6
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class ValueObject(
+    msgspec.Struct, frozen=True, gc=False, array_like=True, tag=TYPE_VALUE, forbid_unknown_fields=True
+):
+    """A content as its catalog encoded it, with the full content id."""
+
+    version: Literal[1]
+    content_id: str
+    payload: int
+    data: bytes
+
+
+class NodeObject(
+    msgspec.Struct, frozen=True, gc=False, array_like=True, tag=TYPE_NODE, forbid_unknown_fields=True
+):
+    """A node of an index tree, or an index embedded in a commit.
+
+    Keys are `prefix + suffix`, strictly ascending; the prefix is as long as possible. `widths` is
+    one number when all values are equally long, else their lengths. `total` counts the elements
+    below (in a leaf: its own), `raw` is the sum of the lengths of keys and values.
+    """
+
+    version: Literal[1]
+    level: int
+    total: int
+    raw: int
+    prefix: bytes
+    suffixes: tuple[bytes, ...]
+    widths: int | tuple[int, ...]
+    values: bytes
+
+
+class StringObject(
+    msgspec.Struct, frozen=True, gc=False, array_like=True, tag=TYPE_STRING, forbid_unknown_fields=True
+):
+    """A text of the repository's own, such as its description."""
+
+    version: Literal[1]
+    content_type: str
+    text: bytes
+
+
+class UniqueObject(
+    msgspec.Struct, frozen=True, gc=False, array_like=True, tag=TYPE_UNIQUE, forbid_unknown_fields=True
+):
+    """A claim that a value was never used before in its space, such as a content id."""
+
+    version: Literal[1]
+    space: str
+    value: bytes
+
+
+Object = ValueObject | NodeObject | StringObject | UniqueObject
+_Object = TypeVar("_Object", ValueObject, NodeObject, StringObject, UniqueObject)
+
+_decoders: Final[dict[type[Any], Any]] = {
+    kind: msgspec.msgpack.Decoder(kind).decode
+    for kind in (ValueObject, NodeObject, StringObject, UniqueObject)
+}
+
+
+def encode_object(value: Object) -> bytes:
+    """Returns the canonical bytes of an object."""
+    raw = _encode(value)
+    if len(raw) > OBJECT_BYTES_MAX:
+        raise TooLarge(f"an object of {len(raw)} bytes is over the limit of {OBJECT_BYTES_MAX}")
+    return raw
+
+
+def object_id(raw: bytes) -> ObjId:
+    """Returns the id of an object's canonical bytes."""
+    return ObjId(sha256(raw).digest())
+
+
+def check_object_id(expected: ObjId, raw: bytes) -> None:
+    """Raises Corrupt unless the bytes are the ones the id was made from."""
+    if sha256(raw).digest() != expected:
+        raise Corrupt(f"object {expected.hex()} does not hash to its id; its bytes were changed")
+
+
+def decode_object(kind: type[_Object], raw: bytes) -> _Object:
+    """Reads canonical bytes of one type; anything else, also another encoding, is Corrupt."""
+    try:
+        value: _Object = _decoders[kind](raw)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise Corrupt(f"not a stored {kind.__name__}: {error}") from None
+    return value
+
+
+def check_canonical(value: Object, raw: bytes) -> None:
+    """Raises Corrupt unless the bytes are the one encoding of the value; for bytes from outside."""
+    check_stored(_encode(value) == raw, "an object is stored in its canonical encoding")
+
+
+def build_value(content_id: ContentId, payload: int, data: bytes) -> ValueObject:
+    """Makes a value object after checking what a user may choose."""
+    if not 0 < len(content_id.encode("utf-8", "surrogatepass")) <= CONTENT_ID_BYTES_MAX:
+        raise Invalid(f"a content id has 1 to {CONTENT_ID_BYTES_MAX} bytes")
+    if not 0 < payload <= PAYLOAD_MAX:
+        raise Invalid(f"a payload is a number from 1 to {PAYLOAD_MAX}")
+    return ValueObject(1, content_id, payload, data)
+
+
+def content_id_is_inline(content_id: ContentId) -> bool:
+    """Tells whether an index element can hold this content id itself."""
+    return find_uuid_bytes(content_id) is not None

@@ -1,0 +1,142 @@
+"""Where nodes end: decided by key hashes, looking only backwards.
+
+An element ends its node, at its position in the node (counted from 1), if any of these holds:
+
+1. on levels 0 and 1: its key is a *hard break* (hash on level 0 under 1 in 50,000);
+2. it is the 80th;
+3. with it, the raw bytes of keys and values reach 64 KB;
+4. it is at least the 20th and its hash on this level is under 1 in 40;
+5. it is at least the 50th and its hash on this level is under 8 in 40.
+
+Nothing after an element matters, so an edit can move boundaries only to its right, and only until
+one falls on an old one. The hash is BLAKE2b keyed with a secret of the repository: who does not know
+the seed cannot choose names that make every key a boundary, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from itertools import accumulate
+from typing import Final
+
+from lochan.base.checks import check
+from lochan.base.limits import (
+    HARD_BREAK_ONE_IN,
+    NODE_ELEMENTS_EAGER,
+    NODE_ELEMENTS_MAX,
+    NODE_ELEMENTS_MIN,
+    NODE_ELEMENTS_TARGET,
+    NODE_RAW_BYTES_CAP,
+    TREE_LEVELS_MAX,
+)
+
+SEED_BYTES: Final = 16
+
+_ORDINARY: Final = (2**64 // NODE_ELEMENTS_TARGET).to_bytes(8, "big")
+_EAGER: Final = (8 * 2**64 // NODE_ELEMENTS_TARGET).to_bytes(8, "big")
+_HARD: Final = (2**64 // HARD_BREAK_ONE_IN).to_bytes(8, "big")
+_HARD_LEVEL_MAX: Final = 1
+
+
+class BoundaryRule:
+    """The rule with one repository's seed."""
+
+    def __init__(self, seed: bytes) -> None:
+        check(len(seed) == SEED_BYTES, "a boundary seed has 16 bytes")
+        self._hashers = []
+        for level in range(TREE_LEVELS_MAX):
+            hasher = blake2b(digest_size=8, key=seed)
+            # Feeding the level makes BLAKE2b digest its key block now, once, and not in each copy.
+            hasher.update(bytes((level,)))
+            self._hashers.append(hasher)
+
+    def hash(self, level: int, key: bytes) -> bytes:
+        """Returns the 8 bytes by which a key's boundary is decided on a level."""
+        hasher = self._hashers[level].copy()
+        hasher.update(key)
+        return hasher.digest()
+
+    def is_hard_break(self, key: bytes) -> bool:
+        """Tells whether the key ends its nodes on levels 0 and 1 wherever it stands."""
+        return self.hash(0, key) < _HARD
+
+    def ends_node(self, level: int, key: bytes, position: int) -> bool:
+        """Tells whether the element ends its node, by everything but the byte cap."""
+        if position >= NODE_ELEMENTS_MAX:
+            return True
+        if level <= _HARD_LEVEL_MAX and self.is_hard_break(key):
+            return True
+        if position < NODE_ELEMENTS_MIN:
+            return False
+        return self.hash(level, key) < (_EAGER if position >= NODE_ELEMENTS_EAGER else _ORDINARY)
+
+    def find_cuts(
+        self, level: int, keys: Sequence[bytes], sizes: Sequence[int] | None
+    ) -> list[int]:
+        """Returns the ends (exclusive) of all nodes that are complete, from a node's start.
+
+        `sizes` are the raw bytes of the elements, None when 80 of them cannot reach the cap.
+        """
+        digests = self._hash_all(level, keys)
+        likely = [i for i, digest in enumerate(digests) if digest < _EAGER]
+        if level == 0:
+            hard = {i for i in likely if digests[i] < _HARD}
+        elif level <= _HARD_LEVEL_MAX:
+            low = self._hash_all(0, keys)
+            hard = {i for i, digest in enumerate(low) if digest < _HARD}
+            likely = sorted({*likely, *hard})
+        else:
+            hard = set()
+        cap_ends = _CapEnds(sizes) if sizes is not None else None
+        cuts: list[int] = []
+        start = 0
+        count = len(keys)
+        cursor = 0
+        while start < count:
+            end = start + NODE_ELEMENTS_MAX
+            if cap_ends is not None:
+                end = min(end, cap_ends.end_after(start))
+            first = start + NODE_ELEMENTS_MIN - 1
+            eager = start + NODE_ELEMENTS_EAGER - 1
+            while cursor < len(likely):
+                i = likely[cursor]
+                if i >= end:
+                    break
+                cursor += 1
+                if i in hard or (i >= first and (i >= eager or digests[i] < _ORDINARY)):
+                    end = i + 1
+                    break
+            if end > count:
+                break
+            cuts.append(end)
+            start = end
+        return cuts
+
+    def _hash_all(self, level: int, keys: Sequence[bytes]) -> list[bytes]:
+        copy = self._hashers[level].copy
+        digests = []
+        for key in keys:
+            hasher = copy()
+            hasher.update(key)
+            digests.append(hasher.digest())
+        return digests
+
+
+class _CapEnds:
+    """Answers where the byte cap ends a node that starts at some element."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self._sums = [0, *accumulate(sizes)]
+
+    def end_after(self, start: int) -> int:
+        sums = self._sums
+        goal = sums[start] + NODE_RAW_BYTES_CAP
+        low, high = start + 1, len(sums)
+        while low < high:
+            middle = (low + high) // 2
+            if sums[middle] >= goal:
+                high = middle
+            else:
+                low = middle + 1
+        return low

@@ -1,0 +1,169 @@
+"""The difference of two trees, without reading what they share.
+
+Both trees are walked side by side. A node with the same id on both sides holds the same elements and
+is dropped unread. What is left is cut into stretches of few nodes and worked off from left to right,
+so that memory stays bounded however much differs; a node that reaches over a cut is read for both
+stretches.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from lochan.base.ids import ObjId
+from lochan.index.node import (
+    Node,
+    child_at,
+    count_of,
+    items_of,
+    key_at,
+    last_key,
+    lower_bound,
+)
+from lochan.index.source import NodeSource
+
+
+class Difference(msgspec.Struct, frozen=True, gc=False):
+    """A key whose values differ; None is absent."""
+
+    key: bytes
+    left: bytes | None
+    right: bytes | None
+
+
+_Ref = tuple[bytes, ObjId]
+"""The last key of a node, and its id."""
+
+# So many boundaries make one stretch; its nodes of both sides are fetched together.
+_STRETCH_NODES = 128
+
+
+class _Stretch(msgspec.Struct, frozen=True):
+    """Nodes of one level on both sides that may hold differences in [start, end)."""
+
+    level: int
+    lefts: list[_Ref]
+    rights: list[_Ref]
+    start: bytes
+    end: bytes | None
+
+
+def diff_trees(
+    source: NodeSource,
+    left: ObjId | None,
+    right: ObjId | None,
+    start: bytes = b"",
+    end: bytes | None = None,
+) -> Iterator[Difference]:
+    """Yields the keys of [start, end) whose values differ, in order."""
+    if left == right:
+        return
+    work = [_begin(source, left, right, start, end)]
+    while work:
+        stretch = work.pop()
+        lefts = stretch.lefts
+        nodes = source.load_nodes([obj_id for _, obj_id in (*lefts, *stretch.rights)])
+        left_nodes, right_nodes = nodes[: len(lefts)], nodes[len(lefts) :]
+        if stretch.level == 0:
+            yield from _diff_leaves(left_nodes, right_nodes, stretch.start, stretch.end)
+            continue
+        below = _Stretch(
+            stretch.level - 1,
+            _children(left_nodes, stretch.start, stretch.end),
+            _children(right_nodes, stretch.start, stretch.end),
+            stretch.start,
+            stretch.end,
+        )
+        work += reversed(_divide(_without_equal(below)))
+
+
+def _begin(
+    source: NodeSource, left: ObjId | None, right: ObjId | None, start: bytes, end: bytes | None
+) -> _Stretch:
+    """Brings both roots to one level by opening the taller tree."""
+    lefts, left_level = _root(source, left)
+    rights, right_level = _root(source, right)
+    while rights and left_level > right_level:
+        lefts, left_level = _open(source, lefts, start, end), left_level - 1
+    while lefts and right_level > left_level:
+        rights, right_level = _open(source, rights, start, end), right_level - 1
+    return _without_equal(_Stretch(max(left_level, right_level), lefts, rights, start, end))
+
+
+def _root(source: NodeSource, root: ObjId | None) -> tuple[list[_Ref], int]:
+    if root is None:
+        return [], 0
+    node = source.load_node(root)
+    return [(last_key(node), root)], node.level
+
+
+def _open(
+    source: NodeSource, refs: Sequence[_Ref], start: bytes, end: bytes | None
+) -> list[_Ref]:
+    return _children(source.load_nodes([obj_id for _, obj_id in refs]), start, end)
+
+
+def _children(nodes: Sequence[Node], start: bytes, end: bytes | None) -> list[_Ref]:
+    refs: list[_Ref] = []
+    for node in nodes:
+        count = count_of(node)
+        stop = count if end is None else min(lower_bound(node, end) + 1, count)
+        refs += [
+            (key_at(node, slot), child_at(node, slot))
+            for slot in range(lower_bound(node, start), stop)
+        ]
+    return refs
+
+
+def _without_equal(stretch: _Stretch) -> _Stretch:
+    common = {obj_id for _, obj_id in stretch.lefts} & {obj_id for _, obj_id in stretch.rights}
+    if not common:
+        return stretch
+    return msgspec.structs.replace(
+        stretch,
+        lefts=[ref for ref in stretch.lefts if ref[1] not in common],
+        rights=[ref for ref in stretch.rights if ref[1] not in common],
+    )
+
+
+def _divide(stretch: _Stretch) -> list[_Stretch]:
+    """Cuts a long stretch at boundaries of either side; an empty one is dropped."""
+    if len(stretch.lefts) + len(stretch.rights) <= _STRETCH_NODES:
+        return [stretch] if stretch.lefts or stretch.rights else []
+    left_keys = [key for key, _ in stretch.lefts]
+    right_keys = [key for key, _ in stretch.rights]
+    cuts = sorted({*left_keys, *right_keys})[_STRETCH_NODES - 1 : -1 : _STRETCH_NODES]
+    starts = [stretch.start, *(cut + b"\0" for cut in cuts)]
+    ends = [*starts[1:], stretch.end]
+    return [
+        _Stretch(
+            stretch.level,
+            _reaching(stretch.lefts, left_keys, start, end),
+            _reaching(stretch.rights, right_keys, start, end),
+            start,
+            end,
+        )
+        for start, end in zip(starts, ends, strict=True)
+    ]
+
+
+def _reaching(
+    refs: list[_Ref], keys: list[bytes], start: bytes, end: bytes | None
+) -> list[_Ref]:
+    """Returns the nodes that may hold keys of [start, end)."""
+    stop = len(refs) if end is None else bisect_left(keys, end) + 1
+    return refs[bisect_left(keys, start) : stop]
+
+
+def _diff_leaves(
+    lefts: Sequence[Node], rights: Sequence[Node], start: bytes, end: bytes | None
+) -> Iterator[Difference]:
+    old = dict(item for node in lefts for item in items_of(node))
+    new = dict(item for node in rights for item in items_of(node))
+    changed = old.items() ^ new.items()
+    for key in sorted({key for key, _ in changed}):
+        if key >= start and (end is None or key < end):
+            yield Difference(key, old.get(key), new.get(key))

@@ -1,0 +1,257 @@
+"""Nodes in memory: search, careful editing, and making new ones.
+
+A node is immutable and shared by everyone who reads it; an edit works on a `Draft` and seals it
+into a new node. The same form serves tree leaves, inner nodes and the index embedded in a commit.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from lochan.base.checks import check, check_stored
+from lochan.base.ids import ID_BYTES, ObjId
+from lochan.codec.objects import (
+    NodeObject,
+    check_object_id,
+    decode_object,
+    encode_object,
+    object_id,
+)
+
+Node = NodeObject
+
+COUNT_BYTES: Final = 8
+CHILD_WIDTH: Final = ID_BYTES + COUNT_BYTES
+
+
+class NewNode(msgspec.Struct, frozen=True, gc=False):
+    """A node that was made and is not stored yet."""
+
+    obj_id: ObjId
+    raw: bytes
+    node: Node
+
+
+def seal(node: Node) -> NewNode:
+    """Encodes a node and names it."""
+    raw = encode_object(node)
+    return NewNode(object_id(raw), raw, node)
+
+
+def read_node(obj_id: ObjId, raw: bytes) -> Node:
+    """Decodes a stored node after checking that the bytes are the ones that were stored."""
+    check_object_id(obj_id, raw)
+    node = decode_object(NodeObject, raw)
+    check_shape(node)
+    return node
+
+
+def check_shape(node: Node) -> None:
+    """Raises Corrupt unless lengths fit each other, so that no later slice can be short."""
+    count = len(node.suffixes)
+    widths = node.widths
+    if isinstance(widths, int):
+        fits = widths > 0 and len(node.values) == widths * count
+    else:
+        fits = len(widths) == count and len(node.values) == sum(widths) and min(widths, default=1) > 0
+    check_stored(fits, "a node's values fit its keys")
+
+
+def count_of(node: Node) -> int:
+    """Returns the number of the node's own elements."""
+    return len(node.suffixes)
+
+
+def lower_bound(node: Node, key: bytes) -> int:
+    """Returns the position of the first key that is not smaller."""
+    prefix = node.prefix
+    if key.startswith(prefix):
+        return bisect_left(node.suffixes, key[len(prefix) :])
+    return 0 if key < prefix else len(node.suffixes)
+
+
+def find_value(node: Node, key: bytes) -> bytes | None:
+    """Returns the value of a key, None if the node does not hold it."""
+    prefix = node.prefix
+    if not key.startswith(prefix):
+        return None
+    suffix = key[len(prefix) :]
+    suffixes = node.suffixes
+    at = bisect_left(suffixes, suffix)
+    if at == len(suffixes) or suffixes[at] != suffix:
+        return None
+    return value_at(node, at)
+
+
+def key_at(node: Node, at: int) -> bytes:
+    """Returns the key at a position."""
+    return node.prefix + node.suffixes[at]
+
+
+def last_key(node: Node) -> bytes:
+    """Returns the largest key; the name of the node in its parent."""
+    return node.prefix + node.suffixes[-1]
+
+
+def value_at(node: Node, at: int) -> bytes:
+    """Returns the value at a position."""
+    widths = node.widths
+    if isinstance(widths, int):
+        return node.values[widths * at : widths * (at + 1)]
+    start = sum(widths[:at])
+    return node.values[start : start + widths[at]]
+
+
+def child_at(node: Node, at: int) -> ObjId:
+    """Returns the id of an inner node's child."""
+    start = CHILD_WIDTH * at
+    return ObjId(node.values[start : start + ID_BYTES])
+
+
+def child_count_at(node: Node, at: int) -> int:
+    """Returns the number of elements below an inner node's child."""
+    return int.from_bytes(node.values[CHILD_WIDTH * at + ID_BYTES : CHILD_WIDTH * (at + 1)], "big")
+
+
+def child_value(child: NewNode) -> bytes:
+    """Returns the value by which a parent refers to a child."""
+    return child.obj_id + child.node.total.to_bytes(COUNT_BYTES, "big")
+
+
+def keys_of(node: Node) -> list[bytes]:
+    """Returns all keys in full."""
+    prefix = node.prefix
+    return [prefix + suffix for suffix in node.suffixes]
+
+
+def values_of(node: Node) -> list[bytes]:
+    """Returns all values, cut apart."""
+    values, widths = node.values, node.widths
+    if isinstance(widths, int):
+        return [values[at : at + widths] for at in range(0, len(values), widths)]
+    cut = []
+    start = 0
+    for width in widths:
+        cut.append(values[start : start + width])
+        start += width
+    return cut
+
+
+def items_of(node: Node) -> Iterator[tuple[bytes, bytes]]:
+    """Returns keys and values together."""
+    return zip(keys_of(node), values_of(node), strict=True)
+
+
+def common_prefix_length(first: bytes, last: bytes) -> int:
+    """Returns how many leading bytes two keys share."""
+    length = min(len(first), len(last))
+    # Whole numbers compare in C; the highest differing bit names the first differing byte.
+    different = int.from_bytes(first[:length], "big") ^ int.from_bytes(last[:length], "big")
+    return length - (different.bit_length() + 7) // 8
+
+
+def build_node(level: int, keys: Sequence[bytes], values: Sequence[bytes], width: int | None) -> Node:
+    """Makes a node of sorted keys and their values; `width` is None where values vary."""
+    check(len(keys) == len(values) > 0, "a node has as many values as keys, at least one")
+    shared = common_prefix_length(keys[0], keys[-1])
+    blob = b"".join(values)
+    if level:
+        total = sum(int.from_bytes(value[ID_BYTES:], "big") for value in values)
+    else:
+        total = len(keys)
+    return Node(
+        1,
+        level,
+        total,
+        sum(map(len, keys)) + len(blob),
+        keys[0][:shared],
+        tuple([key[shared:] for key in keys]) if shared else tuple(keys),
+        tuple(map(len, values)) if width is None else width,
+        blob,
+    )
+
+
+class Draft:
+    """A node being edited; the node it began as stays untouched."""
+
+    __slots__ = ("_level", "_prefix", "_raw", "_total", "_values", "_widths", "suffixes")
+
+    def __init__(self, node: Node) -> None:
+        self._level = node.level
+        self._total = node.total
+        self._raw = node.raw
+        self._prefix = node.prefix
+        self.suffixes = list(node.suffixes)
+        widths = node.widths
+        self._widths = widths if isinstance(widths, int) else list(widths)
+        self._values = node.values
+
+    @property
+    def raw(self) -> int:
+        """The raw bytes of keys and values so far."""
+        return self._raw
+
+    def value(self, at: int) -> bytes:
+        """Returns the value at a position."""
+        start, end = self._span(at)
+        return self._values[start:end]
+
+    def insert(self, at: int, suffix: bytes, value: bytes) -> None:
+        """Adds an element at its place."""
+        start, _ = self._span(at)
+        self._values = self._values[:start] + value + self._values[start:]
+        self.suffixes.insert(at, suffix)
+        if not isinstance(self._widths, int):
+            self._widths.insert(at, len(value))
+        self._raw += len(self._prefix) + len(suffix) + len(value)
+        self._total += self._weight(value)
+
+    def replace(self, at: int, value: bytes) -> None:
+        """Gives an element another value."""
+        start, end = self._span(at)
+        old = self._values[start:end]
+        self._values = self._values[:start] + value + self._values[end:]
+        if not isinstance(self._widths, int):
+            self._widths[at] = len(value)
+        self._raw += len(value) - len(old)
+        if self._level:
+            self._total += self._weight(value) - self._weight(old)
+
+    def delete(self, at: int) -> None:
+        """Takes an element out."""
+        start, end = self._span(at)
+        old = self._values[start:end]
+        self._values = self._values[:start] + self._values[end:]
+        suffix = self.suffixes.pop(at)
+        if not isinstance(self._widths, int):
+            del self._widths[at]
+        self._raw -= len(self._prefix) + len(suffix) + len(old)
+        self._total -= self._weight(old)
+
+    def node(self) -> Node:
+        """Returns the finished node; its first and last key must still share the whole prefix."""
+        widths = self._widths
+        return Node(
+            1,
+            self._level,
+            self._total,
+            self._raw,
+            self._prefix,
+            tuple(self.suffixes),
+            widths if isinstance(widths, int) else tuple(widths),
+            self._values,
+        )
+
+    def _span(self, at: int) -> tuple[int, int]:
+        widths = self._widths
+        if isinstance(widths, int):
+            return widths * at, widths * (at + 1)
+        start = sum(widths[:at])
+        return start, start + (widths[at] if at < len(widths) else 0)
+
+    def _weight(self, value: bytes) -> int:
+        return int.from_bytes(value[ID_BYTES:], "big") if self._level else 1

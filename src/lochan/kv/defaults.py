@@ -1,0 +1,36 @@
+"""What a store that has nothing better of its own does for `hold` and `drop_partition`."""
+
+from __future__ import annotations
+
+from lochan.base.limits import SCAN_ENTRIES_MAX
+from lochan.kv.store import Adds, Entry, Outcome, Partition, SetIf, Store
+
+
+class PlainHold:
+    """A hold without a lock: the row was read, the next `apply` may lose."""
+
+    def __init__(self, store: Store, entry: Entry | None) -> None:
+        self._store = store
+        self._entry = entry
+
+    @property
+    def entry(self) -> Entry | None:
+        """The row as it was read."""
+        return self._entry
+
+    def apply(self, adds: Adds, condition: SetIf) -> Outcome:
+        """Passes on to the store."""
+        return self._store.apply(adds, condition)
+
+    def release(self) -> None:
+        """Has nothing to give up."""
+
+
+def drop_by_scan(store: Store, partition: Partition) -> None:
+    """Deletes a partition row by row, page by page."""
+    start: bytes | None = b""
+    while start is not None:
+        page = store.scan(partition, start, None, SCAN_ENTRIES_MAX)
+        for entry in page.entries:
+            store.delete(partition, entry.key)
+        start = page.next_start

@@ -1,0 +1,69 @@
+"""Content-addressed objects as rows of a store.
+
+An object lives in one of 65,536 partitions of its repository, chosen by the first two bytes of its
+id, so that databases that spread by partition spread objects evenly. Reads re-check the hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from lochan.base.errors import Corrupt
+from lochan.base.ids import InstanceId, ObjId
+from lochan.base.limits import HALF_GRACE_S
+from lochan.base.ports import Clock
+from lochan.codec.objects import check_object_id
+from lochan.kv.store import Adds, Kind, Partition, Store, partition
+
+_SPREAD_BYTES: Final = 2
+
+
+class Objects:
+    """The objects of one repository.
+
+    Storing is idempotent; storing again renews the row's half-day, which protects an object that is
+    about to be referenced from the collector.
+    """
+
+    def __init__(self, store: Store, instance: InstanceId, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._base: bytes = partition(instance, Kind.OBJECTS)
+
+    def fetch_many(self, ids: Sequence[ObjId]) -> list[bytes]:
+        """Returns the bytes of all ids, in their order; a missing one is Corrupt."""
+        base = self._base
+        names = [(Partition(base + obj_id[:_SPREAD_BYTES]), obj_id) for obj_id in ids]
+        found: list[bytes] = []
+        for obj_id, entry in zip(ids, self._store.get_many(names), strict=True):
+            if entry is None:
+                raise Corrupt(f"object {obj_id.hex()} is missing though something refers to it")
+            check_object_id(obj_id, entry.value)
+            found.append(entry.value)
+        return found
+
+    def adds(self, objects: Iterable[tuple[ObjId, bytes]]) -> Adds:
+        """Prepares objects for `Store.add_many` or `Store.apply`."""
+        base = self._base
+        return Adds(
+            [(Partition(base + obj_id[:_SPREAD_BYTES]), obj_id, raw) for obj_id, raw in objects],
+            self._clock.now_us() // (HALF_GRACE_S * 1_000_000),
+        )
+
+    def store_many(self, objects: Iterable[tuple[ObjId, bytes]]) -> None:
+        """Stores objects, in as many batches as the store's limits ask for."""
+        limits = self._store.capabilities
+        batch: list[tuple[ObjId, bytes]] = []
+        batch_bytes = 0
+        for obj_id, raw in objects:
+            if batch and (
+                len(batch) == limits.batch_items_max
+                or batch_bytes + len(raw) > limits.batch_bytes_max
+            ):
+                self._store.add_many(self.adds(batch))
+                batch, batch_bytes = [], 0
+            batch.append((obj_id, raw))
+            batch_bytes += len(raw)
+        if batch:
+            self._store.add_many(self.adds(batch))
