@@ -1,0 +1,83 @@
+"""The docs say nothing that is not there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.docs.references import (
+    answer_problems,
+    broken_links,
+    missing_adrs,
+    missing_tests,
+    trace_rows,
+)
+from tests.house.tree import ROOT
+
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_named_test_decision_and_link_exists(page):
+    text = page.read_text("utf-8")
+    assert missing_tests(text) == []
+    assert missing_adrs(text) == []
+    assert broken_links(page, text) == []
+
+
+def test_every_row_of_the_trace_has_a_known_answer():
+    rows = trace_rows((ROOT / "docs/seeds.md").read_text("utf-8"))
+    wrong = {row.id: problems for row in rows if (problems := answer_problems(row.answer))}
+    assert wrong == {}
+
+
+def test_rows_of_the_trace_are_unique_and_unbroken():
+    rows = trace_rows((ROOT / "docs/seeds.md").read_text("utf-8"))
+    ids = [row.id for row in rows]
+    for seed in ("000", "001", "002", "003", "004"):
+        numbers = [int(name[4:]) for name in ids if name.startswith(seed)]
+        assert numbers == list(range(1, len(numbers) + 1)), seed
+        assert len(numbers) >= 20
+    assert [row.id for row in rows if not row.asked] == []
+
+
+def test_no_row_of_the_trace_is_overlooked():
+    text = (ROOT / "docs/seeds.md").read_text("utf-8")
+    assert len(trace_rows(text)) == len(re.findall(r"^\| \d", text, re.MULTILINE))
+
+
+def test_every_guarantee_names_its_test():
+    lines = (ROOT / "docs/guarantees.md").read_text("utf-8").splitlines()
+    promises = [line for line in lines if line.startswith("| ") and "---" not in line][1:]
+    assert promises
+    assert [line for line in promises if "::test" not in line] == []
+
+
+def test_every_decision_is_listed_and_has_its_four_parts():
+    listed = (ROOT / "docs/adr/README.md").read_text("utf-8")
+    for page in sorted((ROOT / "docs/adr").glob("[0-9]*.md")):
+        text = page.read_text("utf-8")
+        assert f"({page.name})" in listed
+        assert text.startswith(f"# ADR-{page.name[:4]} ")
+        for part in ("Context", "Decision", "Refused", "Consequences"):
+            assert f"\n## {part}\n" in text, f"{page.name} lacks {part}"
+
+
+def test_planted_faults_are_found():
+    here = "tests/docs/test_docs.py"
+    good = f"`{here}::test_planted_faults_are_found`"
+    assert answer_problems(f"{good}, ADR-0001, issue 4") == []
+    assert answer_problems("open") == []
+    for bad in [
+        f"`{here}::test_that_nobody_wrote`",
+        "`tests/docs/test_nowhere.py::test_a`",
+        "ADR-9999",
+        "done",
+        "issue",
+        "",
+        f"{here}::test_planted_faults_are_found",
+    ]:
+        assert len(answer_problems(bad)) == 1, bad
+    assert broken_links(ROOT / "README.md", "[a](nowhere.md) [b](README.md)") == ["nowhere.md"]
+    assert len(trace_rows("| 000-01 | a | open |\n| 000-1 | b | open |\n|---|---|---|")) == 1
