@@ -62,6 +62,11 @@ def test_good_text_passes(rule):
     assert rule(planted(GOOD)) == []
 
 
+def test_cleaning_up_and_raising_again_is_no_broad_except():
+    text = "try:\n    f()\nexcept BaseException:\n    g()\n    raise\n"
+    assert rules.broad_excepts(planted(text)) == []
+
+
 @pytest.mark.parametrize(
     "where", ["src/lochan/utils.py", "src/lochan/common/a.py", "src/lochan/core/__init__.py"]
 )
