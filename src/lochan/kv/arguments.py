@@ -101,7 +101,7 @@ def check_epoch(epoch: int, last: int) -> None:
 
 def check_expected(expected: Expected, *, deleting: bool = False) -> None:
     """Refuses what is neither a stamp nor ABSENT nor PRESENT."""
-    if type(expected) is bytes or expected is PRESENT:
+    if isinstance(expected, bytes) or expected is PRESENT:
         return
     if not isinstance(expected, Expectation):
         raise Invalid("expected is a stamp, ABSENT or PRESENT")

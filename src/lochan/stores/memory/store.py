@@ -1,0 +1,267 @@
+"""Rows in dictionaries, one per partition, with their keys kept sorted.
+
+Promises everything that `kv.Store` does except survival: it is never durable, so `flush` has
+nothing to do and `durable_on_return` is False. Every call holds one lock from its first look to its
+last write, so each is atomic.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from threading import Lock
+from typing import Final
+
+from lochan.base.errors import StoreClosed
+from lochan.kv.arguments import (
+    check_adds,
+    check_apply,
+    check_epoch,
+    check_expected,
+    check_items,
+    check_name,
+    check_names,
+    check_partition,
+    check_range,
+    check_value,
+)
+from lochan.kv.defaults import PlainHold
+from lochan.kv.store import (
+    ABSENT,
+    PRESENT,
+    Adds,
+    Capabilities,
+    Entry,
+    Expected,
+    Hold,
+    Item,
+    Lost,
+    Name,
+    Outcome,
+    Page,
+    Partition,
+    SetIf,
+    Stamp,
+    Won,
+)
+
+# The same bounds as the embedded store, so that what passes its tests here passes there too.
+CAPABILITIES: Final = Capabilities(
+    value_bytes_max=4 * 1_024 * 1_024,
+    batch_items_max=10_000,
+    batch_bytes_max=32 * 1_024 * 1_024,
+    atomic_apply=True,
+    inline=True,
+    durable_on_return=False,
+    row_locks=False,
+)
+
+
+class _Table:
+    """One partition: rows by key, and the keys in order."""
+
+    __slots__ = ("keys", "rows")
+
+    def __init__(self) -> None:
+        self.rows: dict[bytes, Entry] = {}
+        self.keys: list[bytes] = []
+
+    def put(self, entry: Entry) -> None:
+        key = entry.key
+        if key not in self.rows:
+            if not self.keys or key > self.keys[-1]:
+                self.keys.append(key)
+            else:
+                insort(self.keys, key)
+        self.rows[key] = entry
+
+    def remove(self, key: bytes) -> None:
+        if self.rows.pop(key, None) is not None:
+            del self.keys[bisect_left(self.keys, key)]
+
+
+class MemoryStore:
+    """A Store that lives and dies with the process."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._tables: dict[Partition, _Table] = {}
+        self._writes = 0
+        self._closed = False
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this store can do."""
+        return CAPABILITIES
+
+    def get(self, partition: Partition, key: bytes) -> Entry | None:
+        """Returns the row, or None if it is absent."""
+        check_name(partition, key)
+        with self._lock:
+            self._check_open()
+            return self._find(partition, key)
+
+    def get_many(self, names: Sequence[Name]) -> list[Entry | None]:
+        """Returns the rows in the order of the names, all of one moment."""
+        check_names(names, CAPABILITIES)
+        with self._lock:
+            self._check_open()
+            return [self._find(partition, key) for partition, key in names]
+
+    def add_many(self, adds: Adds) -> None:
+        """Inserts what is absent, keeps what is there, renews an older half-day."""
+        check_adds(adds, CAPABILITIES)
+        with self._lock:
+            self._check_open()
+            self._add(adds)
+
+    def put_many(self, items: Sequence[Item]) -> None:
+        """Writes all items, each with a new stamp."""
+        check_items(items, CAPABILITIES)
+        with self._lock:
+            self._check_open()
+            for partition, key, value in items:
+                self._put(partition, Entry(key, value, self._new_stamp()))
+
+    def set_if(
+        self, partition: Partition, key: bytes, value: bytes, expected: Expected
+    ) -> Outcome:
+        """Writes the row if it is as expected."""
+        check_name(partition, key)
+        check_value(value, CAPABILITIES)
+        check_expected(expected)
+        with self._lock:
+            self._check_open()
+            return self._set_if(partition, key, value, expected)
+
+    def delete(self, partition: Partition, key: bytes) -> None:
+        """Makes the row absent."""
+        check_name(partition, key)
+        with self._lock:
+            self._check_open()
+            self._remove(partition, key)
+
+    def delete_if(self, partition: Partition, key: bytes, expected: Expected) -> Outcome:
+        """Deletes the row if it is as expected."""
+        check_name(partition, key)
+        check_expected(expected, deleting=True)
+        with self._lock:
+            self._check_open()
+            current = self._find(partition, key)
+            if current is None:
+                return Lost(ABSENT)
+            if expected is not PRESENT and current.stamp != expected:
+                return Lost(current)
+            self._remove(partition, key)
+            return Won(current.stamp)
+
+    def scan(self, partition: Partition, start: bytes, end: bytes | None, limit: int) -> Page:
+        """Returns one page of [start, end) as it is at this moment."""
+        check_range(partition, start, end, limit)
+        with self._lock:
+            self._check_open()
+            table = self._tables.get(partition)
+            if table is None:
+                return Page([], None)
+            first = bisect_left(table.keys, start)
+            last = len(table.keys) if end is None else bisect_left(table.keys, end)
+            chosen = table.keys[first : min(last, first + limit)]
+            more = first + limit < last
+            next_start = table.keys[first + limit] if more else None
+            return Page([table.rows[key] for key in chosen], next_start)
+
+    def apply(self, adds: Adds, condition: SetIf) -> Outcome:
+        """Adds objects and sets one row if it is as expected; else writes nothing."""
+        check_apply(adds, condition, CAPABILITIES)
+        with self._lock:
+            self._check_open()
+            outcome = self._set_if(
+                condition.partition, condition.key, condition.value, condition.expected
+            )
+            if isinstance(outcome, Won):
+                self._add(adds)
+            return outcome
+
+    def hold(self, partition: Partition, key: bytes) -> Hold:
+        """Reads a row; there is nobody outside this process to lock it against."""
+        return PlainHold(self, self.get(partition, key))
+
+    def drop_partition(self, partition: Partition) -> None:
+        """Deletes every row of a partition."""
+        check_partition(partition)
+        with self._lock:
+            self._check_open()
+            if self._tables.pop(partition, None) is not None:
+                self._writes += 1
+
+    def epoch(self) -> int:
+        """Returns the number of the last write."""
+        with self._lock:
+            self._check_open()
+            return self._writes
+
+    def flush(self, epoch: int) -> None:
+        """Returns at once: nothing here outlives the process, and nothing here claims to."""
+        with self._lock:
+            self._check_open()
+            check_epoch(epoch, self._writes)
+
+    def close(self) -> None:
+        """Forgets all rows; every later call raises StoreClosed."""
+        with self._lock:
+            self._closed = True
+            self._tables.clear()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosed("the store was closed")
+
+    def _find(self, partition: Partition, key: bytes) -> Entry | None:
+        table = self._tables.get(partition)
+        return None if table is None else table.rows.get(key)
+
+    def _new_stamp(self) -> Stamp:
+        self._writes += 1
+        return Stamp(self._writes.to_bytes(8, "big"))
+
+    def _put(self, partition: Partition, entry: Entry) -> None:
+        table = self._tables.get(partition)
+        if table is None:
+            table = self._tables[partition] = _Table()
+        table.put(entry)
+
+    def _remove(self, partition: Partition, key: bytes) -> None:
+        table = self._tables.get(partition)
+        if table is None:
+            return
+        table.remove(key)
+        self._writes += 1
+        if not table.rows:
+            del self._tables[partition]
+
+    def _add(self, adds: Adds) -> None:
+        for partition, key, value in adds.items:
+            current = self._find(partition, key)
+            if current is None:
+                self._put(partition, Entry(key, value, self._new_stamp(), adds.half_day))
+            elif current.half_day < adds.half_day:
+                renewed = Entry(key, current.value, self._new_stamp(), adds.half_day)
+                self._put(partition, renewed)
+
+    def _set_if(
+        self, partition: Partition, key: bytes, value: bytes, expected: Expected
+    ) -> Outcome:
+        current = self._find(partition, key)
+        if not _holds(expected, current):
+            return Lost(ABSENT if current is None else current)
+        stamp = self._new_stamp()
+        self._put(partition, Entry(key, value, stamp))
+        return Won(stamp)
+
+
+def _holds(expected: Expected, current: Entry | None) -> bool:
+    if expected is ABSENT:
+        return current is None
+    if current is None:
+        return False
+    return expected is PRESENT or current.stamp == expected

@@ -1,0 +1,35 @@
+"""What RocksDB's words mean in our tree of errors; its driver knows only `Exception`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lochan.base.errors import Corrupt, LochanError, StoreLocked, Unavailable
+from lochan.stores.rocksdb.directory import locked_message
+
+_RECOVERY_HINT = (
+    "restore a copy, or, if the machine lost power and what followed was never acknowledged, "
+    "open it once with ?recovery=point-in-time, which drops everything after the damage"
+)
+
+
+def opening_failure(path: Path, error: Exception) -> LochanError:
+    """Says why the database in a directory cannot be opened."""
+    text = str(error)
+    if "/LOCK:" in text:
+        return StoreLocked(locked_message(path))
+    if "create_if_missing is false" in text:
+        return Corrupt(f"the store in {path} has lost its files (CURRENT is missing)")
+    if text.startswith(("Corruption", "Invalid argument", "Not implemented")):
+        return Corrupt(f"the store in {path} is damaged ({text}); {_RECOVERY_HINT}")
+    if "No such file" in text:
+        return Corrupt(f"the store in {path} has lost files ({text})")
+    return Unavailable(f"the store in {path} cannot be opened: {text}")
+
+
+def reading_failure(error: Exception) -> LochanError:
+    """Says why a read failed."""
+    text = str(error)
+    if text.startswith("Corruption") or "No such file" in text:
+        return Corrupt(f"the store is damaged: {text}")
+    return Unavailable(f"the store cannot be read: {text}")

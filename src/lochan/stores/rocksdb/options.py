@@ -1,0 +1,80 @@
+"""How RocksDB is set up, and why; the numbers were measured with objects of 4 KB."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    DBCompressionType,
+    DBRecoveryMode,
+    Options,
+)
+
+# Filled lazily, so an idle server does not pay for it.
+CACHE_MB_DEFAULT: Final = 128
+
+# 64 GB: more is a slip of the finger.
+CACHE_MB_MAX: Final = 65_536
+
+_MEGABYTE: Final = 1_024 * 1_024
+
+
+class Settings(msgspec.Struct, frozen=True, gc=False):
+    """What the address may say."""
+
+    cache_mb: int = CACHE_MB_DEFAULT
+    drop_after_damage: bool = False
+
+
+def build_options(settings: Settings, *, create: bool) -> Options:
+    """Builds the options of database and column family."""
+    options = Options(raw_mode=True)
+    options.create_if_missing(create)
+    options.set_wal_recovery_mode(_recovery_mode(settings))
+    _set_up_memory(options)
+    _set_up_tables(options, settings)
+    # Two cores are shared with the server: one flush and one compaction at a time.
+    options.set_max_background_jobs(2)
+    # Diagnostics are for people: a few small files, no statistics written into the database.
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(_MEGABYTE)
+    options.set_stats_dump_period_sec(0)
+    options.set_stats_persist_period_sec(0)
+    return options
+
+
+def _recovery_mode(settings: Settings) -> DBRecoveryMode:
+    """Chooses what to do about damage in the write-ahead log.
+
+    A record cut short at the end is what a kill leaves, and was never acknowledged: both modes
+    drop it. A flipped bit before the end is damage to acknowledged rows. RocksDB's default,
+    point-in-time, drops that row and all after it and says nothing (103 of 200 rows in a trial);
+    the mode here refuses to open. Its price is that log files cannot be recycled, 5 of 37 us for
+    an apply of 5 objects of 4 KB, and 80 us a flush that many writers share.
+    """
+    if settings.drop_after_damage:
+        return DBRecoveryMode.point_in_time()
+    return DBRecoveryMode.tolerate_corrupted_tail_records()
+
+
+def _set_up_memory(options: Options) -> None:
+    # Small buffers stay in the processor's caches and page tables: with the arena's block of
+    # 64 KB this halves the CPU time of a write against 64 MB and the default block.
+    options.set_write_buffer_size(16 * _MEGABYTE)
+    options.set_max_write_buffer_number(4)
+    options.set_arena_block_size(64 * 1_024)
+    # New objects are looked up before they are added, and nearly always absent: a filter in front
+    # of the write buffer takes a third off that lookup.
+    options.set_memtable_whole_key_filtering(True)
+    options.set_memtable_prefix_bloom_ratio(0.02)
+
+
+def _set_up_tables(options: Options, settings: Settings) -> None:
+    tables = BlockBasedOptions()
+    tables.set_bloom_filter(10, False)
+    tables.set_block_cache(Cache(settings.cache_mb * _MEGABYTE))
+    options.set_block_based_table_factory(tables)
+    options.set_compression_type(DBCompressionType.lz4())
