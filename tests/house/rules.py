@@ -115,6 +115,18 @@ def broad_excepts(source: Source) -> list[str]:
     return found
 
 
+def recursion(source: Source) -> list[str]:
+    """Functions that call themselves: the depth of users' data must never be ours."""
+    found = []
+    for node in ast.walk(source.tree):
+        if isinstance(node, Function):
+            own = {node.name, f"self.{node.name}", f"cls.{node.name}"}
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Call) and ast.unparse(inner.func) in own:
+                    found.append(f"{_at(source, inner)} {node.name} calls itself")
+    return found
+
+
 def sleeps(source: Source) -> list[str]:
     found = [
         f"{_at(source, node)} sleeps; wait for the event itself"

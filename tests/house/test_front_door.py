@@ -31,6 +31,12 @@ def test_python_m_lochan_is_the_same_door():
     assert told.stdout == f"lochan {__version__}\n"
 
 
+def test_asking_for_the_version_loads_no_database():
+    asked = "import sys, lochan.cli.main; print('rocksdict' in sys.modules, 'rich' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["False", "False"]
+
+
 def test_stores_are_listed_for_people_and_for_programs(door):
     listed = door.invoke(commands, ["stores", "--json"])
     assert listed.exit_code == 0

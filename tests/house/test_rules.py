@@ -53,6 +53,10 @@ def test_beliefs_are_checked_with_check_not_assert():
     assert complaints(rules.asserts, "src", but=["src/lochan/testing/"]) == []
 
 
+def test_no_function_calls_itself():
+    assert complaints(rules.recursion, "src") == []
+
+
 def test_only_the_command_line_prints():
     assert complaints(rules.prints, "src", but=["src/lochan/cli/"]) == []
 

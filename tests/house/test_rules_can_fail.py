@@ -42,6 +42,8 @@ BAD: list[tuple[Callable[[Source], list[str]], str]] = [
     (rules.broad_excepts, "try:\n    f()\nexcept Exception:\n    pass\n"),
     (rules.broad_excepts, "try:\n    f()\nexcept:\n    pass\n"),
     (rules.broad_excepts, "try:\n    f()\nexcept (OSError, BaseException) as e:\n    pass\n"),
+    (rules.recursion, "def f(n):\n    return f(n - 1)\n"),
+    (rules.recursion, "class A:\n    def f(self):\n        self.f()\n"),
     (rules.sleeps, "import time\ntime.sleep(1)"),
     (rules.sleeps, "from time import sleep"),
     (rules.unexplained_limits, '"""A sign."""\nLIMIT = 3\n'),
