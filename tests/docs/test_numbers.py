@@ -1,0 +1,63 @@
+"""Numbers and rooms that the prose mentions are those of the code."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from lochan.base import limits
+from tests.house.tree import ROOT, rooms_from
+
+NODE_MIN, NODE_MAX = limits.NODE_ELEMENTS_MIN, limits.NODE_ELEMENTS_MAX
+NODE_KB = limits.NODE_RAW_BYTES_CAP // 1_024
+
+CLAIMS = [
+    (
+        "docs/architecture.md",
+        f"between {NODE_MIN} and {NODE_MAX} elements, or earlier at {NODE_KB} KB",
+    ),
+    (
+        "docs/adr/0003-content-defined-tree.md",
+        f"about {limits.NODE_ELEMENTS_TARGET} elements ({NODE_MIN} to {NODE_MAX}), and ends early",
+    ),
+    (
+        "docs/adr/0003-content-defined-tree.md",
+        f"when its raw bytes reach {NODE_KB} KB",
+    ),
+    (
+        "docs/adr/0003-content-defined-tree.md",
+        f"past {limits.NODE_ELEMENTS_EAGER / limits.NODE_ELEMENTS_TARGET:g} times the target",
+    ),
+    (
+        "docs/adr/0003-content-defined-tree.md",
+        f"One key in {limits.HARD_BREAK_ONE_IN:,} is a hard break",
+    ),
+    (
+        "docs/adr/0005-no-middle-level.md",
+        f"embedded in a commit ({limits.EMBEDDED_BYTES_MAX // 1_024} KB)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("page", "claim"), CLAIMS)
+def test_the_prose_says_the_numbers_of_the_code(page, claim):
+    # Lines wrap where they like.
+    prose = re.sub(r"\s+", " ", (ROOT / page).read_text("utf-8"))
+    assert claim in prose
+
+
+def test_the_architecture_names_every_room():
+    text = (ROOT / "docs/architecture.md").read_text("utf-8")
+    named = set(re.findall(r"`(\w+)`", text))
+    assert [room for room in rooms_from("cli") if room not in named] == []
+
+
+def test_the_architecture_marks_only_missing_rooms_as_planned():
+    text = (ROOT / "docs/architecture.md").read_text("utf-8")
+    table = "\n".join(line for line in text.splitlines() if line.startswith("|"))
+    planned = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"\*([^*]+)\*", table))))
+    home = ROOT / "src/lochan"
+    built = {room for room in planned if (home / room).is_dir() or (home / f"{room}.py").is_file()}
+    assert planned
+    assert built == set()
