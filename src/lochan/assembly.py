@@ -1,0 +1,60 @@
+"""Joins the parts: from an address to a store that is open and of a format we know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final
+
+from lochan.base.errors import InvalidUrl
+from lochan.kv.format import check_format
+from lochan.kv.store import Store
+from lochan.kv.url import StoreUrl, parse_store_url
+
+STORE_GROUP: Final = "lochan.stores"
+
+StoreFactory = Callable[[StoreUrl], Store]
+"""What an entry point of the group names."""
+
+
+def open_store(url_text: str) -> Store:
+    """Opens the store that an address names; the caller closes it."""
+    url = parse_store_url(url_text)
+    store: Store = _load_factory(url)(url)
+    try:
+        check_format(store)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def store_schemes() -> list[str]:
+    """Returns the schemes that installed packages serve."""
+    return sorted({point.name for point in entry_points(group=STORE_GROUP)})
+
+
+def _load_factory(url: StoreUrl) -> StoreFactory:
+    point = _find_entry_point(url.scheme)
+    try:
+        factory: StoreFactory = point.load()
+    except ImportError as error:
+        raise InvalidUrl(
+            f"the store {url.scheme!r} needs a package that is not installed: {error}"
+        ) from error
+    return factory
+
+
+def _find_entry_point(scheme: str) -> EntryPoint:
+    points = list({point.value: point for point in _points(scheme)}.values())
+    if not points:
+        known = ", ".join(store_schemes())
+        raise InvalidUrl(f"no installed store serves {scheme!r}; known are {known}")
+    if len(points) > 1:
+        rivals = " and ".join(sorted(point.value for point in points))
+        raise InvalidUrl(f"more than one installed store serves {scheme!r}: {rivals}")
+    return points[0]
+
+
+def _points(scheme: str) -> list[EntryPoint]:
+    return [point for point in entry_points(group=STORE_GROUP) if point.name == scheme]

@@ -1,0 +1,331 @@
+"""A wrapper that does to a store what networks, machines and power cuts do, on plan.
+
+Deterministic and without threads: before each call the plan is shown what is about to happen and
+answers with a fault. Faults by what the caller and the store get to see:
+
+    OK             carried out, answered
+    NOT_APPLIED    not carried out, Unavailable
+    LOST_REPLY     carried out, then Unknown
+    LATE           Unknown now; carried out before the n-th following call, on the state it finds
+    PARTIAL        the first n objects of a batch that is not atomic, then Unknown
+    CRASH_BEFORE   not carried out, SimulatedCrash
+    CRASH_AFTER    carried out, then SimulatedCrash
+    TORN           the first n objects of a batch that is not atomic, then SimulatedCrash
+
+Reads know only OK, NOT_APPLIED and the two crashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Final, Protocol, TypeVar
+
+import msgspec
+
+from lochan.base.checks import check
+from lochan.base.errors import Unavailable, Unknown
+from lochan.kv.defaults import PlainHold
+from lochan.kv.store import (
+    Adds,
+    Capabilities,
+    Entry,
+    Expected,
+    Hold,
+    Item,
+    Name,
+    Outcome,
+    Page,
+    Partition,
+    SetIf,
+    Store,
+)
+
+_Result = TypeVar("_Result")
+
+
+class SimulatedCrash(BaseException):
+    """The process dies here; not an Exception, so that no handler keeps it alive."""
+
+
+class FaultKind(Enum):
+    """What may happen to a call; see the head of this module."""
+
+    OK = "ok"
+    NOT_APPLIED = "not_applied"
+    LOST_REPLY = "lost_reply"
+    LATE = "late"
+    PARTIAL = "partial"
+    CRASH_BEFORE = "crash_before"
+    CRASH_AFTER = "crash_after"
+    TORN = "torn"
+
+
+class Fault(msgspec.Struct, frozen=True, gc=False):
+    """One decision; `count` is the n of LATE (at least 1), PARTIAL and TORN (objects kept)."""
+
+    kind: FaultKind
+    count: int = 0
+
+
+OK: Final = Fault(FaultKind.OK)
+
+READ_FAULTS: Final = (
+    FaultKind.OK,
+    FaultKind.NOT_APPLIED,
+    FaultKind.CRASH_BEFORE,
+    FaultKind.CRASH_AFTER,
+)
+WRITE_FAULTS: Final = (*READ_FAULTS, FaultKind.LOST_REPLY, FaultKind.LATE)
+BATCH_FAULTS: Final = (*WRITE_FAULTS, FaultKind.PARTIAL, FaultKind.TORN)
+
+
+class PlannedCall(msgspec.Struct, frozen=True, gc=False):
+    """What a plan sees of a call before it happens.
+
+    `partition` and `key` name the row of the condition for `apply`, the start of a scan, the first
+    item of a bulk call (None if it is empty).
+    """
+
+    ordinal: int
+    operation: str
+    partition: Partition | None
+    key: bytes | None
+    items: int
+    possible: tuple[FaultKind, ...]
+
+
+class Plan(Protocol):
+    """Decides what happens to each call."""
+
+    def decide(self, call: PlannedCall) -> Fault:
+        """Returns one of the call's possible faults."""
+        ...
+
+
+class ListedFaults:
+    """A plan by the ordinals of calls; all others are OK."""
+
+    def __init__(self, faults: dict[int, Fault]) -> None:
+        self._faults = faults
+
+    def decide(self, call: PlannedCall) -> Fault:
+        """Looks the call up."""
+        return self._faults.get(call.ordinal, OK)
+
+
+class _Late:
+    """A write under way."""
+
+    def __init__(self, calls_left: int, carry_out: Callable[[], object]) -> None:
+        self.calls_left = calls_left
+        self.carry_out = carry_out
+
+
+class FaultyStore:
+    """A Store to which a plan happens.
+
+    With `atomic_apply=False` it also takes the store's atomic `apply` apart: objects first, then
+    the row, as networked stores do, so that batches can be torn.
+    """
+
+    def __init__(self, store: Store, plan: Plan, *, atomic_apply: bool | None = None) -> None:
+        can = store.capabilities
+        self._store = store
+        self._plan = plan
+        self._atomic = can.atomic_apply if atomic_apply is None else atomic_apply
+        check(can.atomic_apply or not self._atomic, "a wrapper cannot make a store atomic")
+        self._capabilities = msgspec.structs.replace(can, atomic_apply=self._atomic)
+        self._calls = 0
+        self._late: list[_Late] = []
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of the store within, but for `atomic_apply`."""
+        return self._capabilities
+
+    @property
+    def calls(self) -> int:
+        """How many calls the plan has seen."""
+        return self._calls
+
+    @property
+    def late_writes(self) -> int:
+        """How many writes are still under way."""
+        return len(self._late)
+
+    def settle(self) -> None:
+        """Carries out all writes that are under way, in the order in which they were sent."""
+        late, self._late = self._late, []
+        for write in late:
+            write.carry_out()
+
+    def get(self, partition: Partition, key: bytes) -> Entry | None:
+        """Reads, on plan."""
+        return self._read("get", partition, key, 1, lambda: self._store.get(partition, key))
+
+    def get_many(self, names: Sequence[Name]) -> list[Entry | None]:
+        """Reads, on plan."""
+        partition, key = names[0] if names else (None, None)
+        count = len(names)
+        return self._read("get_many", partition, key, count, lambda: self._store.get_many(names))
+
+    def add_many(self, adds: Adds) -> None:
+        """Writes, on plan."""
+
+        def add_some(count: int) -> None:
+            self._store.add_many(Adds(adds.items[:count], adds.half_day))
+
+        call = self._call("add_many", *_first(adds.items), len(adds.items), BATCH_FAULTS)
+        self._write(call, lambda: self._store.add_many(adds), add_some)
+
+    def put_many(self, items: Sequence[Item]) -> None:
+        """Writes, on plan."""
+
+        def put_some(count: int) -> None:
+            self._store.put_many(items[:count])
+
+        call = self._call("put_many", *_first(items), len(items), BATCH_FAULTS)
+        self._write(call, lambda: self._store.put_many(items), put_some)
+
+    def set_if(
+        self, partition: Partition, key: bytes, value: bytes, expected: Expected
+    ) -> Outcome:
+        """Writes, on plan."""
+        call = self._call("set_if", partition, key, 1, WRITE_FAULTS)
+        return self._write(call, lambda: self._store.set_if(partition, key, value, expected))
+
+    def delete(self, partition: Partition, key: bytes) -> None:
+        """Writes, on plan."""
+        call = self._call("delete", partition, key, 1, WRITE_FAULTS)
+        self._write(call, lambda: self._store.delete(partition, key))
+
+    def delete_if(self, partition: Partition, key: bytes, expected: Expected) -> Outcome:
+        """Writes, on plan."""
+        call = self._call("delete_if", partition, key, 1, WRITE_FAULTS)
+        return self._write(call, lambda: self._store.delete_if(partition, key, expected))
+
+    def scan(self, partition: Partition, start: bytes, end: bytes | None, limit: int) -> Page:
+        """Reads, on plan."""
+        return self._read(
+            "scan", partition, start, 1, lambda: self._store.scan(partition, start, end, limit)
+        )
+
+    def apply(self, adds: Adds, condition: SetIf) -> Outcome:
+        """Writes, on plan."""
+        possible = WRITE_FAULTS if self._atomic else BATCH_FAULTS
+        call = self._call(
+            "apply", condition.partition, condition.key, len(adds.items) + 1, possible
+        )
+
+        def add_some(count: int) -> None:
+            self._store.add_many(Adds(adds.items[:count], adds.half_day))
+
+        return self._write(call, lambda: self._apply_within(adds, condition), add_some)
+
+    def hold(self, partition: Partition, key: bytes) -> Hold:
+        """Reads, on plan, without a lock: a plan is one thread."""
+        entry = self._read("hold", partition, key, 1, lambda: self._store.get(partition, key))
+        return PlainHold(self, entry)
+
+    def drop_partition(self, partition: Partition) -> None:
+        """Writes, on plan."""
+        call = self._call("drop_partition", partition, None, 1, WRITE_FAULTS)
+        self._write(call, lambda: self._store.drop_partition(partition))
+
+    def epoch(self) -> int:
+        """Passes on: no call to a database."""
+        return self._store.epoch()
+
+    def flush(self, epoch: int) -> None:
+        """Flushes, on plan; only not at all or with a crash: a lost reply is a failed flush."""
+        self._read("flush", None, None, 0, lambda: self._store.flush(epoch))
+
+    def close(self) -> None:
+        """Closes the store within; late writes never arrive."""
+        self._late.clear()
+        self._store.close()
+
+    def _apply_within(self, adds: Adds, condition: SetIf) -> Outcome:
+        if self._atomic:
+            return self._store.apply(adds, condition)
+        self._store.add_many(adds)
+        return self._store.set_if(
+            condition.partition, condition.key, condition.value, condition.expected
+        )
+
+    def _call(
+        self,
+        operation: str,
+        partition: Partition | None,
+        key: bytes | None,
+        items: int,
+        possible: tuple[FaultKind, ...],
+    ) -> PlannedCall:
+        """Lets late writes arrive that are due, then numbers the call."""
+        due: list[_Late] = []
+        for write in self._late:
+            write.calls_left -= 1
+            if write.calls_left <= 0:
+                due.append(write)
+        self._late = [write for write in self._late if write.calls_left > 0]
+        for write in due:
+            write.carry_out()
+        call = PlannedCall(self._calls, operation, partition, key, items, possible)
+        self._calls += 1
+        return call
+
+    def _decide(self, call: PlannedCall) -> Fault:
+        fault = self._plan.decide(call)
+        check(fault.kind in call.possible, f"{fault.kind} cannot happen to {call.operation}")
+        return fault
+
+    def _read(
+        self,
+        operation: str,
+        partition: Partition | None,
+        key: bytes | None,
+        items: int,
+        carry_out: Callable[[], _Result],
+    ) -> _Result:
+        call = self._call(operation, partition, key, items, READ_FAULTS)
+        return self._answer(call, self._decide(call), carry_out)
+
+    def _write(
+        self,
+        call: PlannedCall,
+        carry_out: Callable[[], _Result],
+        carry_out_some: Callable[[int], None] | None = None,
+    ) -> _Result:
+        fault = self._decide(call)
+        if fault.kind is FaultKind.LATE:
+            check(fault.count >= 1, "a late write arrives before a following call")
+            self._late.append(_Late(fault.count, carry_out))
+            raise Unknown(f"planned late {call.operation}")
+        if carry_out_some is not None and fault.kind in (FaultKind.PARTIAL, FaultKind.TORN):
+            carry_out_some(fault.count)
+            if fault.kind is FaultKind.TORN:
+                raise SimulatedCrash(f"planned torn {call.operation}")
+            raise Unknown(f"planned partial {call.operation}")
+        return self._answer(call, fault, carry_out)
+
+    def _answer(
+        self, call: PlannedCall, fault: Fault, carry_out: Callable[[], _Result]
+    ) -> _Result:
+        if fault.kind is FaultKind.NOT_APPLIED:
+            raise Unavailable(f"planned failure of {call.operation}")
+        if fault.kind is FaultKind.CRASH_BEFORE:
+            raise SimulatedCrash(f"planned crash before {call.operation}")
+        result = carry_out()
+        if fault.kind is FaultKind.CRASH_AFTER:
+            raise SimulatedCrash(f"planned crash after {call.operation}")
+        if fault.kind is FaultKind.LOST_REPLY:
+            raise Unknown(f"planned lost reply of {call.operation}")
+        return result
+
+
+def _first(items: Sequence[Item]) -> tuple[Partition | None, bytes | None]:
+    if not items:
+        return None, None
+    partition, key, _ = items[0]
+    return partition, key
