@@ -64,7 +64,7 @@ TREE_LEVELS_MAX: Final = 20
 EMBEDDED_BYTES_MAX: Final = 4_096
 
 # Branches that were created together must not spill together: the limit varies by this much.
-EMBEDDED_STAGGER_BYTES: Final = 1_024
+EMBEDDED_STAGGER_BYTES: Final = 2_048
 
 # The stored form of an object is bounded by the smallest value limit of the databases, 400 KB
 # in DynamoDB, less what its row needs beside it.

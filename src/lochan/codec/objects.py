@@ -25,7 +25,12 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class ValueObject(
-    msgspec.Struct, frozen=True, gc=False, array_like=True, tag=TYPE_VALUE, forbid_unknown_fields=True
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    array_like=True,
+    tag=TYPE_VALUE,
+    forbid_unknown_fields=True,
 ):
     """A content as its catalog encoded it, with the full content id."""
 
@@ -36,7 +41,12 @@ class ValueObject(
 
 
 class NodeObject(
-    msgspec.Struct, frozen=True, gc=False, array_like=True, tag=TYPE_NODE, forbid_unknown_fields=True
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    array_like=True,
+    tag=TYPE_NODE,
+    forbid_unknown_fields=True,
 ):
     """A node of an index tree, or an index embedded in a commit.
 
@@ -56,7 +66,12 @@ class NodeObject(
 
 
 class StringObject(
-    msgspec.Struct, frozen=True, gc=False, array_like=True, tag=TYPE_STRING, forbid_unknown_fields=True
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    array_like=True,
+    tag=TYPE_STRING,
+    forbid_unknown_fields=True,
 ):
     """A text of the repository's own, such as its description."""
 
@@ -66,7 +81,12 @@ class StringObject(
 
 
 class UniqueObject(
-    msgspec.Struct, frozen=True, gc=False, array_like=True, tag=TYPE_UNIQUE, forbid_unknown_fields=True
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    array_like=True,
+    tag=TYPE_UNIQUE,
+    forbid_unknown_fields=True,
 ):
     """A claim that a value was never used before in its space, such as a content id."""
 

@@ -9,8 +9,8 @@ An element ends its node, at its position in the node (counted from 1), if any o
 5. it is at least the 50th and its hash on this level is under 8 in 40.
 
 Nothing after an element matters, so an edit can move boundaries only to its right, and only until
-one falls on an old one. The hash is BLAKE2b keyed with a secret of the repository: who does not know
-the seed cannot choose names that make every key a boundary, or none.
+one falls on an old one. The hash is BLAKE2b keyed with a secret of the repository: who does not
+know the seed cannot choose names that make every key a boundary, or none.
 """
 
 from __future__ import annotations
@@ -61,11 +61,15 @@ class BoundaryRule:
         """Tells whether the key ends its nodes on levels 0 and 1 wherever it stands."""
         return self.hash(0, key) < _HARD
 
-    def ends_node(self, level: int, key: bytes, position: int) -> bool:
-        """Tells whether the element ends its node, by everything but the byte cap."""
+    def ends_node(self, level: int, key: bytes, position: int, *, soft: bool = False) -> bool:
+        """Tells whether the element ends its node, by everything but the byte cap.
+
+        `soft` says that the key is known to be no hard break, which saves a hash: a key that stood
+        inside a node of levels 0 or 1 is none.
+        """
         if position >= NODE_ELEMENTS_MAX:
             return True
-        if level <= _HARD_LEVEL_MAX and self.is_hard_break(key):
+        if not soft and level <= _HARD_LEVEL_MAX and self.is_hard_break(key):
             return True
         if position < NODE_ELEMENTS_MIN:
             return False

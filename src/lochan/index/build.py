@@ -2,8 +2,8 @@
 
 A `LevelBuilder` collects the elements of one level and hands complete nodes up to the next. Parts
 may be built independently, on other processes or machines, when they are cut at hard breaks: such
-a key ends its node on levels 0 and 1 whatever stands before it, so the nodes of those levels are the
-same as in one piece, and only the few levels above are left to `join_parts`.
+a key ends its node on levels 0 and 1 whatever stands before it, so the nodes of those levels are
+the same as in one piece, and only the few levels above are left to `join_parts`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lochan.index.node import CHILD_WIDTH, NewNode, build_node, child_value, sea
 NodeSink = Callable[[NewNode], None]
 """Takes finished nodes, children before parents."""
 
-_CHUNK_ELEMENTS = 8_192
+_CHUNK_ELEMENTS = 2_048
 _CHUNK_ENTRIES = 1_024
 
 
@@ -41,7 +41,7 @@ class Child(msgspec.Struct, frozen=True, gc=False):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """The result of one independent builder: its nodes on level 1, and its leaf if it has just one."""
+    """The result of one independent builder: its nodes on level 1, or its only leaf."""
 
     leaves: int
     only_leaf: Child | None
@@ -55,9 +55,7 @@ class LevelBuilder:
     single element (the root below is the root of the tree) never makes a node.
     """
 
-    def __init__(
-        self, rule: BoundaryRule, level: int, width: int | None, sink: NodeSink
-    ) -> None:
+    def __init__(self, rule: BoundaryRule, level: int, width: int | None, sink: NodeSink) -> None:
         check(level < TREE_LEVELS_MAX, "trees stay far below the limit of levels")
         self._rule = rule
         self._level = level
@@ -186,7 +184,7 @@ def _level_one(rule: BoundaryRule, part: Part, sink: NodeSink) -> Sequence[Child
 class _HeldBack:
     """Level 1 of a part; the first leaf is held back until there is a second.
 
-    A tree of one leaf has no level 1, and only the one who joins the parts knows whether it is that.
+    A tree of one leaf has no level 1, and only who joins the parts knows whether it is one.
     """
 
     def __init__(self, builder: LevelBuilder) -> None:

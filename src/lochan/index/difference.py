@@ -1,9 +1,9 @@
 """The difference of two trees, without reading what they share.
 
-Both trees are walked side by side. A node with the same id on both sides holds the same elements and
-is dropped unread. What is left is cut into stretches of few nodes and worked off from left to right,
-so that memory stays bounded however much differs; a node that reaches over a cut is read for both
-stretches.
+Both trees are walked side by side. A node with the same id on both sides holds the same elements
+and is dropped unread. What is left is cut into stretches of few nodes and worked off from left to
+right, so that memory stays bounded however much differs; a node that reaches over a cut is read for
+both stretches.
 """
 
 from __future__ import annotations
@@ -100,9 +100,7 @@ def _root(source: NodeSource, root: ObjId | None) -> tuple[list[_Ref], int]:
     return [(last_key(node), root)], node.level
 
 
-def _open(
-    source: NodeSource, refs: Sequence[_Ref], start: bytes, end: bytes | None
-) -> list[_Ref]:
+def _open(source: NodeSource, refs: Sequence[_Ref], start: bytes, end: bytes | None) -> list[_Ref]:
     return _children(source.load_nodes([obj_id for _, obj_id in refs]), start, end)
 
 
@@ -150,9 +148,7 @@ def _divide(stretch: _Stretch) -> list[_Stretch]:
     ]
 
 
-def _reaching(
-    refs: list[_Ref], keys: list[bytes], start: bytes, end: bytes | None
-) -> list[_Ref]:
+def _reaching(refs: list[_Ref], keys: list[bytes], start: bytes, end: bytes | None) -> list[_Ref]:
     """Returns the nodes that may hold keys of [start, end)."""
     stop = len(refs) if end is None else bisect_left(keys, end) + 1
     return refs[bisect_left(keys, start) : stop]

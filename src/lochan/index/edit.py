@@ -4,8 +4,8 @@ The result equals a fresh build of the same content. An edit works level by leve
 
 1. *Route* the changes down from the root and load every touched node, one fetch per level.
 2. On each level, change each touched node. Mostly no boundary moves and the node is edited in
-   place, which takes at most three hashes. Else the node is *cut anew*; what is left over at its end
-   pulls in the next node of the level, until a boundary falls on an old one.
+   place, which takes at most three hashes. Else the node is *cut anew*; what is left over at its
+   end pulls in the next node of the level, until a boundary falls on an old one.
 3. Each change of a node is itself a change for the level above: the key of the old node is removed,
    the keys of the new ones are put. So every level is the same problem.
 4. At the top, grow new levels over several nodes, or drop levels that hold a single child.
@@ -16,7 +16,8 @@ Nodes are never changed: the old tree stays readable, and nothing is stored here
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import msgspec
 
@@ -30,7 +31,7 @@ from lochan.base.limits import (
     NODE_RAW_BYTES_CAP,
 )
 from lochan.index.boundary import BoundaryRule
-from lochan.index.build import Child, build_tree, find_cuts, grow
+from lochan.index.build import Child, build_tree, grow
 from lochan.index.node import (
     CHILD_WIDTH,
     Draft,
@@ -129,9 +130,7 @@ class _Edit:
             self._touched[level] = {
                 name: node for (name, _, _), node in zip(spans, nodes, strict=True)
             }
-            groups = [
-                (node, low, high) for node, (_, low, high) in zip(nodes, spans, strict=True)
-            ]
+            groups = [(node, low, high) for node, (_, low, high) in zip(nodes, spans, strict=True)]
 
     def _edit_level(self, level: int, changes: Sequence[Change]) -> list[Change]:
         """Step 2 for one level; returns the changes of the level above."""
@@ -172,39 +171,26 @@ class _Edit:
     ) -> tuple[int, int]:
         """Re-cuts from one node on until a boundary falls on an old one; returns where to go on."""
         name: bytes | None = names[at]
-        removed: dict[bytes, bytes | None] = {}
-        keys: list[bytes] = []
-        values: list[bytes] = []
-        width = CHILD_WIDTH if level else self._width
+        replaced: dict[bytes, bytes | None] = {}
+        run = _Run(self._rule, level, CHILD_WIDTH if level else self._width)
         while name is not None:
+            high = low
             if at < len(names) and names[at] == name:
-                node = self._touched[level][name]
                 high = self._span_end(changes, low, name, is_last=at == len(names) - 1)
                 at += 1
-            else:
-                node = self._touched[level][name]
-                high = low
-            removed[name] = None
-            more_keys, more_values = _apply(node, changes[low:high])
+            replaced[name] = None
+            run.extend(self._touched[level][name], changes[low:high])
             low = high
-            keys += more_keys
-            values += more_values
-            start = 0
-            for end in find_cuts(self._rule, level, keys, values, width):
-                self._emit(level, keys[start:end], values[start:end], width, removed)
-                start = end
-            keys, values = keys[start:], values[start:]
-            if not keys:
-                break
-            name = self._pull_after(level, name)
-        if keys:
-            self._emit(level, keys, values, width, removed)
-        above += sorted(removed.items())
+            for node in run.take_complete():
+                replaced[last_key(node)] = child_value(self._make(node))
+            name = self._pull_after(level, name) if run.keys else None
+        if run.keys:
+            node = run.take_rest()
+            replaced[last_key(node)] = child_value(self._make(node))
+        above += sorted(replaced.items())
         return at, low
 
-    def _span_end(
-        self, changes: Sequence[Change], low: int, name: bytes, *, is_last: bool
-    ) -> int:
+    def _span_end(self, changes: Sequence[Change], low: int, name: bytes, *, is_last: bool) -> int:
         """Returns the end of the changes that belong to the node of that name."""
         high = low
         count = len(changes)
@@ -229,16 +215,6 @@ class _Edit:
             self._touched[passed.level].setdefault(passed_name, passed)
         return path[-1][0]
 
-    def _emit(
-        self,
-        level: int,
-        keys: Sequence[bytes],
-        values: Sequence[bytes],
-        width: int | None,
-        above: dict[bytes, bytes | None],
-    ) -> None:
-        above[keys[-1]] = child_value(self._make(build_node(level, keys, values, width)))
-
     def _make(self, node: Node) -> NewNode:
         new = seal(node)
         self._made.append(new)
@@ -255,25 +231,104 @@ class _Edit:
             root = child_at(node, 0)
 
 
-def _apply(node: Node, changes: Sequence[Change]) -> tuple[list[bytes], list[bytes]]:
-    """Returns a node's keys and values with changes applied, boundaries aside."""
-    keys, values = keys_of(node), values_of(node)
-    for key, value in changes:
-        at = bisect_left(keys, key)
-        present = at < len(keys) and keys[at] == key
-        if value is None:
-            if present:
-                del keys[at], values[at]
-        elif present:
-            values[at] = value
-        else:
-            keys.insert(at, key)
-            values.insert(at, value)
-    return keys, values
+# What is known of an element's hash from its old place inside a node, where it was no boundary:
+# nothing, not under the ordinary threshold, not under the eager one. Elements that are new in the
+# run, or ended a node, must be looked at afresh.
+_NOTHING, _NOT_ORDINARY, _NOT_EAGER, _AFRESH = range(4)
+_KNOWN_BY_PLACE: Final = (
+    [_NOTHING] * (NODE_ELEMENTS_MIN - 1)
+    + [_NOT_ORDINARY] * (NODE_ELEMENTS_EAGER - NODE_ELEMENTS_MIN)
+    + [_NOT_EAGER] * (NODE_ELEMENTS_MAX - NODE_ELEMENTS_EAGER + 1)
+)
+
+
+class _Run:
+    """Neighbouring nodes of one level, joined, changed and being cut anew.
+
+    An element that was no boundary at its old place can be one at its new place only where the rule
+    is laxer there, so most need no hash.
+    """
+
+    def __init__(self, rule: BoundaryRule, level: int, width: int | None) -> None:
+        self._rule = rule
+        self._level = level
+        self._width = width
+        self.keys: list[bytes] = []
+        self._values: list[bytes] = []
+        self._known: list[int] = []
+
+    def extend(self, node: Node, changes: Sequence[Change]) -> None:
+        """Appends a node with changes applied."""
+        keys, values = keys_of(node), values_of(node)
+        known = _KNOWN_BY_PLACE[: len(keys)]
+        known[-1] = _AFRESH
+        for key, value in changes:
+            at = bisect_left(keys, key)
+            present = at < len(keys) and keys[at] == key
+            if value is None:
+                if present:
+                    del keys[at], values[at], known[at]
+            elif present:
+                values[at] = value
+            else:
+                keys.insert(at, key)
+                values.insert(at, value)
+                known.insert(at, _AFRESH)
+        self.keys += keys
+        self._values += values
+        self._known += known
+
+    def take_complete(self) -> list[Node]:
+        """Returns the nodes that are complete and keeps what is left."""
+        nodes = []
+        start = 0
+        for end in self._ends():
+            nodes.append(self._node(start, end))
+            start = end
+        self.keys, self._values = self.keys[start:], self._values[start:]
+        self._known = self._known[start:]
+        return nodes
+
+    def take_rest(self) -> Node:
+        """Returns what is left as the last node of its level."""
+        return self._node(0, len(self.keys))
+
+    def _ends(self) -> Iterator[int]:
+        ends_node, level, keys = self._rule.ends_node, self._level, self.keys
+        cap_at = self._cap_at(0)
+        position = 0
+        for at, known in enumerate(self._known):
+            position += 1
+            if at != cap_at and position < NODE_ELEMENTS_MAX:
+                if known == _NOT_EAGER:
+                    continue
+                if known == _NOT_ORDINARY:
+                    if position < NODE_ELEMENTS_EAGER:
+                        continue
+                elif known == _NOTHING and position < NODE_ELEMENTS_MIN:
+                    continue
+                if not ends_node(level, keys[at], position, soft=known != _AFRESH):
+                    continue
+            yield at + 1
+            position = 0
+            cap_at = self._cap_at(at + 1)
+
+    def _cap_at(self, start: int) -> int:
+        """Returns the element with which the byte cap is reached, -1 if it is not within reach."""
+        stop = start + NODE_ELEMENTS_MAX
+        raw = 0
+        for at, size in enumerate(map(len, self.keys[start:stop]), start):
+            raw += size + len(self._values[at])
+            if raw >= NODE_RAW_BYTES_CAP:
+                return at
+        return -1
+
+    def _node(self, start: int, end: int) -> Node:
+        return build_node(self._level, self.keys[start:end], self._values[start:end], self._width)
 
 
 def _edit_in_place(rule: BoundaryRule, node: Node, changes: Sequence[Change]) -> Node | None:
-    """Returns the node with changes applied, itself if nothing changed, None if it must be cut anew.
+    """Returns the changed node, itself if nothing changed, None if it must be cut anew.
 
     Every change is checked against the boundaries of the node as the changes before it left it; if
     each leaves the node one node, all together do.
@@ -338,7 +393,7 @@ def _may_insert(
     for position in (NODE_ELEMENTS_MIN, NODE_ELEMENTS_EAGER):
         # The element at this position after the insertion, if it moved and is not the last.
         if at < position - 1 < count and rule.ends_node(
-            level, prefix + suffixes[position - 2], position
+            level, prefix + suffixes[position - 2], position, soft=True
         ):
             return False
     return True

@@ -57,7 +57,9 @@ def check_shape(node: Node) -> None:
     if isinstance(widths, int):
         fits = widths > 0 and len(node.values) == widths * count
     else:
-        fits = len(widths) == count and len(node.values) == sum(widths) and min(widths, default=1) > 0
+        fits = (
+            len(widths) == count and len(node.values) == sum(widths) and min(widths, default=1) > 0
+        )
     check_stored(fits, "a node's values fit its keys")
 
 
@@ -154,7 +156,9 @@ def common_prefix_length(first: bytes, last: bytes) -> int:
     return length - (different.bit_length() + 7) // 8
 
 
-def build_node(level: int, keys: Sequence[bytes], values: Sequence[bytes], width: int | None) -> Node:
+def build_node(
+    level: int, keys: Sequence[bytes], values: Sequence[bytes], width: int | None
+) -> Node:
     """Makes a node of sorted keys and their values; `width` is None where values vary."""
     check(len(keys) == len(values) > 0, "a node has as many values as keys, at least one")
     shared = common_prefix_length(keys[0], keys[-1])

@@ -35,9 +35,7 @@ def find_one(source: NodeSource, root: ObjId | None, key: bytes) -> bytes | None
     return find_value(node, key)
 
 
-def find_many(
-    source: NodeSource, root: ObjId | None, keys: Sequence[bytes]
-) -> list[bytes | None]:
+def find_many(source: NodeSource, root: ObjId | None, keys: Sequence[bytes]) -> list[bytes | None]:
     """Returns the values of keys in ascending order; one fetch per level, whatever their number."""
     if len(keys) == 1:
         return [find_one(source, root, keys[0])]

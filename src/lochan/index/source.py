@@ -37,8 +37,8 @@ class ObjectBytes(Protocol):
 class CachedNodes:
     """A NodeSource that remembers what it read, and what was just written.
 
-    Inner nodes and leaves have budgets of their own, so that a scan over many leaves cannot push out
-    the few inner nodes that every lookup needs. Each budget keeps two generations: what is used
+    Inner nodes and leaves have budgets of their own, so that a scan over many leaves cannot push
+    out the few inner nodes that every lookup needs. Each budget keeps two generations: what is used
     moves to the young one, and when that is full the old one is dropped whole. That is as good as
     least-recently-used to a factor of two and costs one dictionary lookup.
     """
@@ -89,9 +89,7 @@ class CachedNodes:
         return nodes
 
     def _keep(self, obj_id: ObjId, node: Node) -> None:
-        weight = (
-            node.raw + len(node.suffixes) * _ELEMENT_OVERHEAD_BYTES + _NODE_OVERHEAD_BYTES
-        )
+        weight = node.raw + len(node.suffixes) * _ELEMENT_OVERHEAD_BYTES + _NODE_OVERHEAD_BYTES
         (self._inner if node.level else self._leaves).keep(obj_id, node, weight)
 
 

@@ -82,7 +82,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 class Won(msgspec.Struct, frozen=True, gc=False):
-    """The conditional write took effect; `stamp` marks it (for a delete: marks what was deleted)."""
+    """The conditional write took effect; `stamp` marks it, or what was deleted."""
 
     stamp: Stamp
 
@@ -192,9 +192,7 @@ class Store(Protocol):
         """Writes all items, each with a new stamp; of two with one name the last counts."""
         ...
 
-    def set_if(
-        self, partition: Partition, key: bytes, value: bytes, expected: Expected
-    ) -> Outcome:
+    def set_if(self, partition: Partition, key: bytes, value: bytes, expected: Expected) -> Outcome:
         """Writes the row if it is as expected."""
         ...
 

@@ -1,0 +1,130 @@
+"""The index of one universe at one commit: a small embedded layer over a tree.
+
+The embedded layer holds the latest puts and removes and is written with every commit; the tree
+holds the rest. What the embedded layer says wins. (The list of layers in a commit leaves room for a level
+between the two; it was measured and not built, see the ADR.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from lochan.base.ids import ObjId
+from lochan.base.keys import Universe
+from lochan.codec.elements import FILE_REMOVE, TABLE_REMOVE, TABLE_WIDTH, is_remove
+from lochan.index.difference import Difference, diff_trees
+from lochan.index.node import Node, count_of, find_value, items_of, key_at, lower_bound, value_at
+from lochan.index.read import find_many as find_many_in_tree
+from lochan.index.read import read_page as read_tree_page
+from lochan.index.source import NodeSource
+
+
+class Shape(msgspec.Struct, frozen=True, gc=False):
+    """How elements of a universe look: the width of their values, and the one that says removed."""
+
+    width: int | None
+    remove: bytes
+
+
+SHAPES: Final = {
+    Universe.TABLES: Shape(TABLE_WIDTH, TABLE_REMOVE),
+    Universe.FILES: Shape(None, FILE_REMOVE),
+}
+
+
+class Index(msgspec.Struct, frozen=True, gc=False):
+    """Both layers; either may be missing."""
+
+    embedded: Node | None = None
+    root: ObjId | None = None
+
+
+EMPTY_INDEX: Final = Index()
+
+
+def find_many(source: NodeSource, index: Index, keys: Sequence[bytes]) -> list[bytes | None]:
+    """Returns the elements of ascending keys; None where there is none or it was removed."""
+    embedded = index.embedded
+    if embedded is None:
+        return find_many_in_tree(source, index.root, keys)
+    found = [find_value(embedded, key) for key in keys]
+    below = [key for key, element in zip(keys, found, strict=True) if element is None]
+    if not below:
+        return [None if is_remove(element) else element for element in found if element is not None]
+    deeper = iter(find_many_in_tree(source, index.root, below))
+    return [
+        next(deeper) if element is None else (None if is_remove(element) else element)
+        for element in found
+    ]
+
+
+def read_page(
+    source: NodeSource, index: Index, start: bytes, end: bytes | None, limit: int
+) -> list[tuple[bytes, bytes]]:
+    """Returns the first `limit` elements of [start, end), in order, removed ones left out."""
+    recent = list(_embedded_range(index.embedded, start, end))
+    if not recent:
+        return read_tree_page(source, index.root, start, end, limit)
+    # Each recent element may hide one of the tree, so that many more are asked for.
+    below = read_tree_page(source, index.root, start, end, limit + len(recent))
+    whole = len(below) < limit + len(recent)
+    reached = [(key, element) for key, element in recent if whole or key <= below[-1][0]]
+    merged = {**dict(below), **dict(reached)}
+    page = [item for item in sorted(merged.items()) if not is_remove(item[1])]
+    return page[:limit]
+
+
+def diff(
+    source: NodeSource,
+    left: Index,
+    right: Index,
+    start: bytes = b"",
+    end: bytes | None = None,
+) -> Iterator[Difference]:
+    """Yields the keys of [start, end) whose elements differ, in order."""
+    recent = sorted(
+        {key for index in (left, right) for key, _ in _embedded_range(index.embedded, start, end)}
+    )
+    pairs = zip(
+        recent, find_many(source, left, recent), find_many(source, right, recent), strict=True
+    )
+    changed = (Difference(key, old, new) for key, old, new in pairs if old != new)
+    hidden = set(recent)
+    below = (
+        change
+        for change in diff_trees(source, left.root, right.root, start, end)
+        if change.key not in hidden
+    )
+    return _merge(changed, below)
+
+
+def _merge(first: Iterator[Difference], second: Iterator[Difference]) -> Iterator[Difference]:
+    """Joins two ordered streams that share no key."""
+    one, other = next(first, None), next(second, None)
+    while one is not None and other is not None:
+        if one.key < other.key:
+            yield one
+            one = next(first, None)
+        else:
+            yield other
+            other = next(second, None)
+    if one is not None:
+        yield one
+        yield from first
+    if other is not None:
+        yield other
+        yield from second
+
+
+def _embedded_range(
+    node: Node | None, start: bytes, end: bytes | None
+) -> Iterator[tuple[bytes, bytes]]:
+    if node is None:
+        return iter(())
+    if not start and end is None:
+        return items_of(node)
+    stop = count_of(node) if end is None else lower_bound(node, end)
+    return ((key_at(node, at), value_at(node, at)) for at in range(lower_bound(node, start), stop))
