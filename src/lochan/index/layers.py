@@ -1,8 +1,8 @@
 """The index of one universe at one commit: a small embedded layer over a tree.
 
 The embedded layer holds the latest puts and removes and is written with every commit; the tree
-holds the rest. What the embedded layer says wins. (The list of layers in a commit leaves room for a level
-between the two; it was measured and not built, see the ADR.)
+holds the rest. What the embedded layer says wins. (A commit keeps a list of layers, which leaves
+room for a level between the two; it was measured and not built, see ADR 0005.)
 """
 
 from __future__ import annotations
