@@ -1,0 +1,53 @@
+"""The contract of `kv.Store` as suites: a store's own test names those that it claims.
+
+A test class inherits the suites and provides one fixture, `store`, an open and empty store (for
+`DurabilityContract` also `reopen`, for `CrashContract` also `url`):
+
+    class TestMyStore(*PLAIN_CONTRACTS):
+        @pytest.fixture
+        def store(self) -> Iterator[Store]:
+            store = open_store("mystore:...")
+            yield store
+            store.close()
+
+Needs pytest and nothing else.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+_SUITES = ("arguments", "bulk", "concurrency", "conditional", "durability", "faulty", "scan", "row")
+pytest.register_assert_rewrite(*(f"{__name__}.{suite}" for suite in _SUITES))
+
+from lochan.testing.contracts.arguments import ArgumentContract  # noqa: E402
+from lochan.testing.contracts.bulk import BulkContract  # noqa: E402
+from lochan.testing.contracts.concurrency import ConcurrencyContract  # noqa: E402
+from lochan.testing.contracts.conditional import ConditionalContract  # noqa: E402
+from lochan.testing.contracts.durability import DurabilityContract  # noqa: E402
+from lochan.testing.contracts.faulty import FaultContract  # noqa: E402
+from lochan.testing.contracts.row import RowContract  # noqa: E402
+from lochan.testing.contracts.scan import ScanContract  # noqa: E402
+
+PLAIN_CONTRACTS = (
+    RowContract,
+    ConditionalContract,
+    ScanContract,
+    BulkContract,
+    ArgumentContract,
+    ConcurrencyContract,
+    FaultContract,
+)
+"""What every store must pass, whatever it claims."""
+
+__all__ = [
+    "PLAIN_CONTRACTS",
+    "ArgumentContract",
+    "BulkContract",
+    "ConcurrencyContract",
+    "ConditionalContract",
+    "DurabilityContract",
+    "FaultContract",
+    "RowContract",
+    "ScanContract",
+]
