@@ -188,9 +188,7 @@ class FaultyStore:
         call = self._call("put_many", *_first(items), len(items), BATCH_FAULTS)
         self._write(call, lambda: self._store.put_many(items), put_some)
 
-    def set_if(
-        self, partition: Partition, key: bytes, value: bytes, expected: Expected
-    ) -> Outcome:
+    def set_if(self, partition: Partition, key: bytes, value: bytes, expected: Expected) -> Outcome:
         """Writes, on plan."""
         call = self._call("set_if", partition, key, 1, WRITE_FAULTS)
         return self._write(call, lambda: self._store.set_if(partition, key, value, expected))
@@ -309,9 +307,7 @@ class FaultyStore:
             raise Unknown(f"planned partial {call.operation}")
         return self._answer(call, fault, carry_out)
 
-    def _answer(
-        self, call: PlannedCall, fault: Fault, carry_out: Callable[[], _Result]
-    ) -> _Result:
+    def _answer(self, call: PlannedCall, fault: Fault, carry_out: Callable[[], _Result]) -> _Result:
         if fault.kind is FaultKind.NOT_APPLIED:
             raise Unavailable(f"planned failure of {call.operation}")
         if fault.kind is FaultKind.CRASH_BEFORE:

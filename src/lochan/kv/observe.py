@@ -114,9 +114,7 @@ class ObservedStore:
         size = _size(items)
         self._tell("put_many", len(items), size, lambda: self._store.put_many(items))
 
-    def set_if(
-        self, partition: Partition, key: bytes, value: bytes, expected: Expected
-    ) -> Outcome:
+    def set_if(self, partition: Partition, key: bytes, value: bytes, expected: Expected) -> Outcome:
         """Passes on."""
         return self._tell(
             "set_if", 1, len(value), lambda: self._store.set_if(partition, key, value, expected)

@@ -60,9 +60,7 @@ class RetryingReads:
         """Passes on once."""
         self._store.put_many(items)
 
-    def set_if(
-        self, partition: Partition, key: bytes, value: bytes, expected: Expected
-    ) -> Outcome:
+    def set_if(self, partition: Partition, key: bytes, value: bytes, expected: Expected) -> Outcome:
         """Passes on once."""
         return self._store.set_if(partition, key, value, expected)
 

@@ -123,9 +123,7 @@ class MemoryStore:
             for partition, key, value in items:
                 self._put(partition, Entry(key, value, self._new_stamp()))
 
-    def set_if(
-        self, partition: Partition, key: bytes, value: bytes, expected: Expected
-    ) -> Outcome:
+    def set_if(self, partition: Partition, key: bytes, value: bytes, expected: Expected) -> Outcome:
         """Writes the row if it is as expected."""
         check_name(partition, key)
         check_value(value, CAPABILITIES)

@@ -167,9 +167,7 @@ class RocksStore:
                 put(name, header + item[2])
             self._commit(batch)
 
-    def set_if(
-        self, partition: Partition, key: bytes, value: bytes, expected: Expected
-    ) -> Outcome:
+    def set_if(self, partition: Partition, key: bytes, value: bytes, expected: Expected) -> Outcome:
         """Writes the row if it is as expected."""
         self._check_open()
         check_name(partition, key)
@@ -344,9 +342,7 @@ class RocksStore:
         self._counter += 1
         return self._counter
 
-    def _put_absent(
-        self, batch: WriteBatch, keys: list[bytes], adds: Adds, number: int
-    ) -> None:
+    def _put_absent(self, batch: WriteBatch, keys: list[bytes], adds: Adds, number: int) -> None:
         """Puts into the batch what must be written of the objects; the caller has the lock."""
         half_day = adds.half_day
         header = build_header(number, half_day)
