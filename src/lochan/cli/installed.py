@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 import msgspec
 
-STORE_GROUP = "lochan.stores"
+from lochan.assembly import STORE_GROUP
 
 
 class InstalledStore(msgspec.Struct, frozen=True):
