@@ -68,6 +68,8 @@ def encode_file(entry: FileEntry) -> bytes:
     _check_text("address", entry.address, FILE_ADDRESS_BYTES_MAX)
     _check_text("checksum", entry.checksum, FILE_CHECKSUM_BYTES_MAX)
     _check_text("content type", entry.content_type, FILE_TYPE_BYTES_MAX)
+    if type(entry.size) is not int or type(entry.modified_us) is not int:
+        raise Invalid("a file's size and time are whole numbers")
     if not 0 <= entry.size < 2**63 or not -(2**63) <= entry.modified_us < 2**63:
         raise Invalid("a file's size and time are 64-bit numbers, the size not negative")
     names = [name for name, _ in entry.metadata]
@@ -92,7 +94,7 @@ def decode_file(element: bytes) -> FileEntry:
     check_stored(element[:1] == b"\0", "a file element that is a put")
     try:
         return FileEntry(*_decode_file(memoryview(element)[1:]))
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Corrupt(f"not a stored file entry: {error}") from None
 
 

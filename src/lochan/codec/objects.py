@@ -112,6 +112,11 @@ def encode_object(value: Object) -> bytes:
     return raw
 
 
+def encode_inner(value: Object) -> bytes:
+    """Returns the canonical bytes of a part of another object, whose own size is checked."""
+    return _encode(value)
+
+
 def object_id(raw: bytes) -> ObjId:
     """Returns the id of an object's canonical bytes."""
     return ObjId(sha256(raw).digest())
@@ -124,10 +129,13 @@ def check_object_id(expected: ObjId, raw: bytes) -> None:
 
 
 def decode_object(kind: type[_Object], raw: bytes) -> _Object:
-    """Reads canonical bytes of one type; anything else, also another encoding, is Corrupt."""
+    """Reads bytes of one type; anything else is Corrupt.
+
+    Whether they are the canonical ones is told by their hash, or by `check_canonical`.
+    """
     try:
         value: _Object = _decoders[kind](raw)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Corrupt(f"not a stored {kind.__name__}: {error}") from None
     return value
 
@@ -139,7 +147,11 @@ def check_canonical(value: Object, raw: bytes) -> None:
 
 def build_value(content_id: ContentId, payload: int, data: bytes) -> ValueObject:
     """Makes a value object after checking what a user may choose."""
-    if not 0 < len(content_id.encode("utf-8", "surrogatepass")) <= CONTENT_ID_BYTES_MAX:
+    try:
+        content_id_bytes = len(content_id.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        raise Invalid(f"not valid Unicode text at character {error.start}") from None
+    if not 0 < content_id_bytes <= CONTENT_ID_BYTES_MAX:
         raise Invalid(f"a content id has 1 to {CONTENT_ID_BYTES_MAX} bytes")
     if not 0 < payload <= PAYLOAD_MAX:
         raise Invalid(f"a payload is a number from 1 to {PAYLOAD_MAX}")
