@@ -14,7 +14,7 @@ from lochan.base.ids import InstanceId, ObjId
 from lochan.base.limits import HALF_GRACE_S
 from lochan.base.ports import Clock
 from lochan.codec.objects import check_object_id
-from lochan.kv.store import Adds, Kind, Partition, Store, partition
+from lochan.kv.store import Adds, Entry, Kind, Partition, Store, partition
 
 _SPREAD_BYTES: Final = 2
 
@@ -35,8 +35,12 @@ class Objects:
         """Returns the bytes of all ids, in their order; a missing one is Corrupt."""
         base = self._base
         names = [(Partition(base + obj_id[:_SPREAD_BYTES]), obj_id) for obj_id in ids]
+        step = self._store.capabilities.batch_items_max
+        entries: list[Entry | None] = []
+        for start in range(0, len(names), step):
+            entries += self._store.get_many(names[start : start + step])
         found: list[bytes] = []
-        for obj_id, entry in zip(ids, self._store.get_many(names), strict=True):
+        for obj_id, entry in zip(ids, entries, strict=True):
             if entry is None:
                 raise Corrupt(f"object {obj_id.hex()} is missing though something refers to it")
             check_object_id(obj_id, entry.value)
