@@ -219,7 +219,7 @@ def _chunks(
         keys, values = zip(*chunk, strict=True)
         if not previous < keys[0] or not all(map(lt, keys, keys[1:])):
             raise Invalid("an index is built from keys in strictly ascending order")
-        if width is not None and len(b"".join(values)) != width * len(values):
+        if width is not None and {*map(len, values)} != {width}:
             raise Invalid(f"every value of this index has {width} bytes")
         if width is None and (not all(values) or max(map(len, values)) >= NODE_RAW_BYTES_CAP):
             raise TooLarge(f"a value has 1 to {NODE_RAW_BYTES_CAP - 1} bytes")

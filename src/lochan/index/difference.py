@@ -42,9 +42,13 @@ _STRETCH_NODES = 128
 
 
 class _Stretch(msgspec.Struct, frozen=True):
-    """Nodes of one level on both sides that may hold differences in [start, end)."""
+    """Nodes that may hold differences in [start, end): on each side of one level.
 
-    level: int
+    The levels of the sides differ until the taller tree is opened far enough.
+    """
+
+    left_level: int
+    right_level: int
     lefts: list[_Ref]
     rights: list[_Ref]
     start: bytes
@@ -64,44 +68,50 @@ def diff_trees(
     work = [_begin(source, left, right, start, end)]
     while work:
         stretch = work.pop()
-        lefts = stretch.lefts
-        nodes = source.load_nodes([obj_id for _, obj_id in (*lefts, *stretch.rights)])
-        left_nodes, right_nodes = nodes[: len(lefts)], nodes[len(lefts) :]
-        if stretch.level == 0:
-            yield from _diff_leaves(left_nodes, right_nodes, stretch.start, stretch.end)
-            continue
-        below = _Stretch(
-            stretch.level - 1,
-            _children(left_nodes, stretch.start, stretch.end),
-            _children(right_nodes, stretch.start, stretch.end),
-            stretch.start,
-            stretch.end,
-        )
-        work += reversed(_divide(_without_equal(below)))
+        if stretch.left_level == stretch.right_level == 0:
+            yield from _diff_leaves(source, stretch)
+        else:
+            work += reversed(_divide(_without_equal(_opened(source, stretch))))
 
 
 def _begin(
     source: NodeSource, left: ObjId | None, right: ObjId | None, start: bytes, end: bytes | None
 ) -> _Stretch:
-    """Brings both roots to one level by opening the taller tree."""
-    lefts, left_level = _root(source, left)
-    rights, right_level = _root(source, right)
-    while rights and left_level > right_level:
-        lefts, left_level = _open(source, lefts, start, end), left_level - 1
-    while lefts and right_level > left_level:
-        rights, right_level = _open(source, rights, start, end), right_level - 1
-    return _without_equal(_Stretch(max(left_level, right_level), lefts, rights, start, end))
+    left_level, lefts = _root(source, left)
+    right_level, rights = _root(source, right)
+    return _Stretch(left_level, right_level, lefts, rights, start, end)
 
 
-def _root(source: NodeSource, root: ObjId | None) -> tuple[list[_Ref], int]:
+def _root(source: NodeSource, root: ObjId | None) -> tuple[int, list[_Ref]]:
     if root is None:
-        return [], 0
+        return 0, []
     node = source.load_node(root)
-    return [(last_key(node), root)], node.level
+    return node.level, [(last_key(node), root)]
 
 
-def _open(source: NodeSource, refs: Sequence[_Ref], start: bytes, end: bytes | None) -> list[_Ref]:
-    return _children(source.load_nodes([obj_id for _, obj_id in refs]), start, end)
+def _opened(source: NodeSource, stretch: _Stretch) -> _Stretch:
+    """Replaces the nodes of the higher side, or of both if level, by their children."""
+    level = max(stretch.left_level, stretch.right_level)
+    lefts = stretch.lefts if stretch.left_level == level else []
+    rights = stretch.rights if stretch.right_level == level else []
+    nodes = source.load_nodes([obj_id for _, obj_id in (*lefts, *rights)])
+    start, end = stretch.start, stretch.end
+    if stretch.left_level == level:
+        lefts = _children(nodes[: len(lefts)], start, end)
+    else:
+        lefts = stretch.lefts
+    if stretch.right_level == level:
+        rights = _children(nodes[len(nodes) - len(rights) :], start, end)
+    else:
+        rights = stretch.rights
+    return _Stretch(
+        min(stretch.left_level, level - 1),
+        min(stretch.right_level, level - 1),
+        lefts,
+        rights,
+        start,
+        end,
+    )
 
 
 def _children(nodes: Sequence[Node], start: bytes, end: bytes | None) -> list[_Ref]:
@@ -138,7 +148,8 @@ def _divide(stretch: _Stretch) -> list[_Stretch]:
     ends = [*starts[1:], stretch.end]
     return [
         _Stretch(
-            stretch.level,
+            stretch.left_level,
+            stretch.right_level,
             _reaching(stretch.lefts, left_keys, start, end),
             _reaching(stretch.rights, right_keys, start, end),
             start,
@@ -154,11 +165,13 @@ def _reaching(refs: list[_Ref], keys: list[bytes], start: bytes, end: bytes | No
     return refs[bisect_left(keys, start) : stop]
 
 
-def _diff_leaves(
-    lefts: Sequence[Node], rights: Sequence[Node], start: bytes, end: bytes | None
-) -> Iterator[Difference]:
-    old = dict(item for node in lefts for item in items_of(node))
-    new = dict(item for node in rights for item in items_of(node))
+def _diff_leaves(source: NodeSource, stretch: _Stretch) -> Iterator[Difference]:
+    refs = (*stretch.lefts, *stretch.rights)
+    nodes = source.load_nodes([obj_id for _, obj_id in refs])
+    half = len(stretch.lefts)
+    old = dict(item for node in nodes[:half] for item in items_of(node))
+    new = dict(item for node in nodes[half:] for item in items_of(node))
+    start, end = stretch.start, stretch.end
     changed = old.items() ^ new.items()
     for key in sorted({key for key, _ in changed}):
         if key >= start and (end is None or key < end):

@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from lochan.base.checks import check
-from lochan.base.errors import TooLarge
+from lochan.base.errors import Invalid, TooLarge
 from lochan.base.ids import ObjId
 from lochan.base.limits import (
     NODE_ELEMENTS_EAGER,
@@ -69,9 +69,7 @@ def edit_tree(
     changes: Sequence[Change],
 ) -> Edited:
     """Applies changes in strictly ascending order of their keys."""
-    for _, value in changes:
-        if value is not None and not 0 < len(value) < NODE_RAW_BYTES_CAP:
-            raise TooLarge(f"a value has 1 to {NODE_RAW_BYTES_CAP - 1} bytes")
+    check_changes(width, changes)
     if root is None:
         nodes: list[NewNode] = []
         puts = ((key, value) for key, value in changes if value is not None)
@@ -79,6 +77,22 @@ def edit_tree(
     if not changes:
         return Edited(root, [])
     return _Edit(source, rule, width, root).run(changes)
+
+
+def check_changes(width: int | None, changes: Sequence[Change]) -> None:
+    """Refuses what would make a tree that no build makes: wrong order, wrong widths."""
+    previous = b""
+    for key, value in changes:
+        if key <= previous:
+            raise Invalid("an index is changed by keys in strictly ascending order")
+        previous = key
+        if value is None:
+            continue
+        if width is None:
+            if not 0 < len(value) < NODE_RAW_BYTES_CAP:
+                raise TooLarge(f"a value has 1 to {NODE_RAW_BYTES_CAP - 1} bytes")
+        elif len(value) != width:
+            raise Invalid(f"every value of this index has {width} bytes")
 
 
 class _Edit:

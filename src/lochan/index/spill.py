@@ -19,9 +19,9 @@ import msgspec
 from lochan.base.ids import ObjId
 from lochan.base.limits import EMBEDDED_BYTES_MAX, EMBEDDED_STAGGER_BYTES
 from lochan.codec.elements import is_remove
-from lochan.codec.objects import NodeObject, decode_object, encode_object
+from lochan.codec.objects import NodeObject, decode_object, encode_inner
 from lochan.index.boundary import BoundaryRule
-from lochan.index.edit import Change, edit_tree
+from lochan.index.edit import Change, check_changes, edit_tree
 from lochan.index.layers import Index, Shape
 from lochan.index.node import Draft, NewNode, Node, build_node, check_shape, items_of
 from lochan.index.source import NodeSource
@@ -50,6 +50,7 @@ def advance(
     limit: int,
 ) -> Advanced:
     """Applies operations (key and element, None to remove) in strictly ascending order."""
+    check_changes(shape.width, operations)
     embedded = splice(shape, index, operations)
     raw = encode_embedded(embedded)
     if len(raw) <= limit or embedded is None:
@@ -94,7 +95,7 @@ def splice(shape: Shape, index: Index, operations: Sequence[Change]) -> Node | N
 
 def encode_embedded(node: Node | None) -> bytes:
     """Returns the bytes by which a commit carries its embedded layer; none for an empty one."""
-    return b"" if node is None else encode_object(node)
+    return b"" if node is None else encode_inner(node)
 
 
 def decode_embedded(raw: bytes) -> Node | None:
