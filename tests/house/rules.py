@@ -129,14 +129,15 @@ def recursion(source: Source) -> list[str]:
 
 
 def sleeps(source: Source) -> list[str]:
-    found = [
-        f"{_at(source, node)} sleeps; wait for the event itself"
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"time.sleep", "asyncio.sleep"}
-    ]
-    for node, name in imported_names(source):
-        if name in {"time.sleep", "asyncio.sleep"}:
-            found.append(f"{_at(source, node)} imports {name}")
+    """Calls that wait for time to pass; `sleep(0)` only lets another thread run."""
+    found = []
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and ast.unparse(node) not in {"sleep(0)", "time.sleep(0)"}:
+            if ast.unparse(node.func) in {"sleep", "time.sleep", "asyncio.sleep"}:
+                found.append(f"{_at(source, node)} sleeps; wait for the event itself")
+        elif isinstance(node, ast.ImportFrom) and node.module in {"time", "asyncio"}:
+            if any(alias.name == "sleep" and alias.asname for alias in node.names):
+                found.append(f"{_at(source, node)} hides sleep under another name")
     return found
 
 
