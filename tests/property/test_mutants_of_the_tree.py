@@ -1,0 +1,150 @@
+"""Deliberately wrong versions of the tree, each of which the random runs must notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from lochan.base.errors import LochanError
+from lochan.base.limits import NODE_RAW_BYTES_CAP
+from lochan.index import boundary, difference, edit
+from lochan.index.difference import diff_trees
+from lochan.index.node import build_node, items_of
+from lochan.index.source import CachedNodes
+from tests.property import tree_runs
+from tests.property.tree_runs import TreeRun, hard_one_in
+
+RUNS_MAX = 40
+BATCHES = 40
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def any_insert_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edit, "_may_insert", lambda *_: True)
+
+
+def any_delete_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edit, "_may_delete", lambda *_: True)
+
+
+def prefix_is_not_recomputed(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = edit._may_delete
+
+    def careless(rule, level, prefix, suffixes, at):
+        inside = 1 if at == 0 and len(suffixes) > 2 else at
+        return right(rule, level, prefix, suffixes, inside)
+
+    monkeypatch.setattr(edit, "_may_delete", careless)
+
+
+def no_element_needs_a_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = [edit._NOT_EAGER] * len(edit._KNOWN_BY_PLACE)
+    monkeypatch.setattr(edit, "_KNOWN_BY_PLACE", known)
+
+
+def the_next_node_is_not_pulled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edit._Edit, "_pull_after", lambda *_: None)
+
+
+def single_children_stay_roots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        edit._Edit, "_collapse", lambda self, root: edit.Edited(root, list(self._made))
+    )
+
+
+def the_cache_keeps_a_shortened_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = CachedNodes._keep
+
+    def forgetful(self, obj_id, node):
+        items = list(items_of(node))[: max(1, len(node.suffixes) - 1)]
+        width = node.widths if isinstance(node.widths, int) else None
+        keys, values = [key for key, _ in items], [value for _, value in items]
+        right(self, obj_id, build_node(node.level, keys, values, width))
+
+    monkeypatch.setattr(CachedNodes, "_keep", forgetful)
+
+
+@pytest.mark.parametrize(
+    "mutate",
+    [
+        any_insert_fits,
+        any_delete_fits,
+        prefix_is_not_recomputed,
+        no_element_needs_a_second_look,
+        the_next_node_is_not_pulled,
+        single_children_stay_roots,
+        the_cache_keeps_a_shortened_node,
+    ],
+    ids=lambda mutate: mutate.__name__,
+)
+def test_a_wrong_edit_is_noticed(monkeypatch, mutate: Patch):
+    mutate(monkeypatch)
+    hard_one_in(monkeypatch, 200)
+    with pytest.raises((AssertionError, LochanError, IndexError, KeyError)):
+        run_until_noticed(tree_runs.shared_prefixes, tree_runs.table_values, 1_000)
+
+
+def test_a_cut_that_looks_forward_is_noticed(monkeypatch):
+    """Before the element that would reach the cap, instead of after the one that reaches it."""
+    right_end = boundary._CapEnds.end_after
+    right_at = edit._Run._cap_at
+
+    def end_before(self, start):
+        end = right_end(self, start)
+        return max(start + 1, end - 1) if end < len(self._sums) else end
+
+    def at_before(self, start):
+        at = right_at(self, start)
+        return max(start, at - 1) if at >= 0 else at
+
+    monkeypatch.setattr(boundary._CapEnds, "end_after", end_before)
+    monkeypatch.setattr(edit._Run, "_cap_at", at_before)
+    with pytest.raises(AssertionError, match="another root"):
+        run_until_noticed(tree_runs.long_keys, tree_runs.huge_values, 200)
+
+
+def test_a_cap_that_only_builds_know_is_noticed(monkeypatch):
+    monkeypatch.setattr(edit._Run, "_cap_at", lambda *_: -1)
+    with pytest.raises(AssertionError, match="another root"):
+        run_until_noticed(tree_runs.long_keys, tree_runs.huge_values, 200)
+
+
+def test_a_cap_that_edits_in_place_forget_is_noticed(monkeypatch):
+    monkeypatch.setattr(edit, "NODE_RAW_BYTES_CAP", 2 * NODE_RAW_BYTES_CAP)
+    with pytest.raises(AssertionError, match="another root"):
+        run_until_noticed(tree_runs.long_keys, tree_runs.huge_values, 200)
+
+
+def test_a_difference_that_skips_by_last_key_is_noticed(monkeypatch):
+    def without_same_name(stretch):
+        common = {name for name, _ in stretch.lefts} & {name for name, _ in stretch.rights}
+        return msgspec.structs.replace(
+            stretch,
+            lefts=[ref for ref in stretch.lefts if ref[0] not in common],
+            rights=[ref for ref in stretch.rights if ref[0] not in common],
+        )
+
+    def compare_all() -> None:
+        run = TreeRun(1, tree_runs.shared_prefixes, tree_runs.table_values, 1_000)
+        for _ in range(BATCHES):
+            before, root = dict(run.content), run.root
+            run.step()
+            after = run.content
+            found = [change.key for change in diff_trees(run.source, root, run.root)]
+            keys = before.keys() | after.keys()
+            assert found == sorted(key for key in keys if before.get(key) != after.get(key))
+
+    compare_all()
+    monkeypatch.setattr(difference, "_without_equal", without_same_name)
+    with pytest.raises(AssertionError):
+        compare_all()
+
+
+def run_until_noticed(keys, values, first_batch_max: int) -> None:
+    for number in range(RUNS_MAX):
+        run = TreeRun(number, keys, values, first_batch_max)
+        for _ in range(BATCHES):
+            run.step()
