@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from hashlib import sha256
 from typing import Final, NewType
-from uuid import UUID
 
 from lochan.base.errors import Invalid
 
@@ -46,12 +45,15 @@ def find_uuid_bytes(content_id: ContentId) -> bytes | None:
     if len(content_id) != 36:
         return None
     try:
-        parsed = UUID(content_id)
+        raw = bytes.fromhex(content_id.replace("-", ""))
     except ValueError:
         return None
-    return parsed.bytes if str(parsed) == content_id else None
+    return raw if len(raw) == 16 and content_id_from_uuid_bytes(raw) == content_id else None
 
 
 def content_id_from_uuid_bytes(raw: bytes) -> ContentId:
     """The inverse of `find_uuid_bytes`."""
-    return ContentId(str(UUID(bytes=raw)))
+    digits = raw.hex()
+    return ContentId(
+        f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    )

@@ -33,11 +33,9 @@ from lochan.base.limits import (
 from lochan.index.boundary import BoundaryRule
 from lochan.index.build import Child, build_tree, grow
 from lochan.index.node import (
-    CHILD_WIDTH,
     Draft,
     NewNode,
     Node,
-    build_node,
     child_at,
     child_value,
     count_of,
@@ -45,8 +43,8 @@ from lochan.index.node import (
     keys_of,
     last_key,
     lower_bound,
+    pack_node,
     seal,
-    values_of,
 )
 from lochan.index.source import NodeSource
 
@@ -186,7 +184,7 @@ class _Edit:
         """Re-cuts from one node on until a boundary falls on an old one; returns where to go on."""
         name: bytes | None = names[at]
         replaced: dict[bytes, bytes | None] = {}
-        run = _Run(self._rule, level, CHILD_WIDTH if level else self._width)
+        run = _Run(self._rule, level)
         while name is not None:
             high = low
             if at < len(names) and names[at] == name:
@@ -263,34 +261,44 @@ class _Run:
     is laxer there, so most need no hash.
     """
 
-    def __init__(self, rule: BoundaryRule, level: int, width: int | None) -> None:
+    def __init__(self, rule: BoundaryRule, level: int) -> None:
         self._rule = rule
         self._level = level
-        self._width = width
-        self.keys: list[bytes] = []
-        self._values: list[bytes] = []
+        self._raw_at_most = 0
         self._known: list[int] = []
+        self.keys: list[bytes] = []
+        self._widths: int | tuple[int, ...] = ()
+        self._values = b""
 
     def extend(self, node: Node, changes: Sequence[Change]) -> None:
         """Appends a node with changes applied."""
-        keys, values = keys_of(node), values_of(node)
-        known = _KNOWN_BY_PLACE[: len(keys)]
+        draft = Draft(node)
+        known = _KNOWN_BY_PLACE[: len(node.suffixes)]
         known[-1] = _AFRESH
+        keys = keys_of(node)
         for key, value in changes:
             at = bisect_left(keys, key)
             present = at < len(keys) and keys[at] == key
             if value is None:
                 if present:
-                    del keys[at], values[at], known[at]
+                    draft.delete(at)
+                    del keys[at], known[at]
             elif present:
-                values[at] = value
+                draft.replace(at, value)
             else:
+                draft.insert(at, b"", value)
                 keys.insert(at, key)
-                values.insert(at, value)
                 known.insert(at, _AFRESH)
+                self._raw_at_most += len(key)
+        self._raw_at_most += draft.raw
         self.keys += keys
-        self._values += values
         self._known += known
+        changed = draft.node()
+        self._values += changed.values
+        if isinstance(changed.widths, int):
+            self._widths = changed.widths
+        elif not isinstance(self._widths, int):
+            self._widths += changed.widths
 
     def take_complete(self) -> list[Node]:
         """Returns the nodes that are complete and keeps what is left."""
@@ -299,8 +307,8 @@ class _Run:
         for end in self._ends():
             nodes.append(self._node(start, end))
             start = end
-        self.keys, self._values = self.keys[start:], self._values[start:]
-        self._known = self._known[start:]
+        if start:
+            self._drop(start)
         return nodes
 
     def take_rest(self) -> Node:
@@ -329,16 +337,30 @@ class _Run:
 
     def _cap_at(self, start: int) -> int:
         """Returns the element with which the byte cap is reached, -1 if it is not within reach."""
-        stop = start + NODE_ELEMENTS_MAX
+        if self._raw_at_most < NODE_RAW_BYTES_CAP:
+            return -1
         raw = 0
-        for at, size in enumerate(map(len, self.keys[start:stop]), start):
-            raw += size + len(self._values[at])
+        for at in range(start, min(start + NODE_ELEMENTS_MAX, len(self.keys))):
+            width = self._widths if isinstance(self._widths, int) else self._widths[at]
+            raw += len(self.keys[at]) + width
             if raw >= NODE_RAW_BYTES_CAP:
                 return at
         return -1
 
     def _node(self, start: int, end: int) -> Node:
-        return build_node(self._level, self.keys[start:end], self._values[start:end], self._width)
+        low, high = self._offset(start), self._offset(end)
+        widths = self._widths if isinstance(self._widths, int) else self._widths[start:end]
+        return pack_node(self._level, self.keys[start:end], widths, self._values[low:high])
+
+    def _drop(self, start: int) -> None:
+        self._values = self._values[self._offset(start) :]
+        self.keys, self._known = self.keys[start:], self._known[start:]
+        if not isinstance(self._widths, int):
+            self._widths = self._widths[start:]
+
+    def _offset(self, at: int) -> int:
+        widths = self._widths
+        return widths * at if isinstance(widths, int) else sum(widths[:at])
 
 
 def _edit_in_place(rule: BoundaryRule, node: Node, changes: Sequence[Change]) -> Node | None:
@@ -351,37 +373,34 @@ def _edit_in_place(rule: BoundaryRule, node: Node, changes: Sequence[Change]) ->
     skip = len(prefix)
     if node.raw >= NODE_RAW_BYTES_CAP:
         return None
-    draft: Draft | None = None
-    suffixes: Sequence[bytes] = node.suffixes
+    changed = False
+    draft = Draft(node)
     for key, value in changes:
-        suffix = key[skip:]
         if not key.startswith(prefix):
             if value is None:
                 continue
             return None
+        suffixes, suffix = draft.suffixes, key[skip:]
         at = bisect_left(suffixes, suffix)
         present = at < len(suffixes) and suffixes[at] == suffix
-        if value is None and not present:
-            continue
-        if draft is None:
-            draft = Draft(node)
-            suffixes = draft.suffixes
         if value is None:
+            if not present:
+                continue
             if not _may_delete(rule, node.level, prefix, suffixes, at):
                 return None
             draft.delete(at)
         elif present:
+            if draft.value(at) == value:
+                continue
             draft.replace(at, value)
         else:
             if not _may_insert(rule, node.level, prefix, suffixes, at, key):
                 return None
             draft.insert(at, suffix, value)
+        changed = True
         if draft.raw >= NODE_RAW_BYTES_CAP:
             return None
-    if draft is None:
-        return node
-    edited = draft.node()
-    return node if edited == node else edited
+    return draft.node() if changed else node
 
 
 def _may_insert(

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from struct import Struct
 from typing import Final
 
 import msgspec
@@ -26,6 +28,9 @@ Node = NodeObject
 
 COUNT_BYTES: Final = 8
 CHILD_WIDTH: Final = ID_BYTES + COUNT_BYTES
+
+_COUNTS: Final = Struct(f">{ID_BYTES}xQ")
+_FIRST: Final = itemgetter(0)
 
 
 class NewNode(msgspec.Struct, frozen=True, gc=False):
@@ -161,20 +166,23 @@ def build_node(
 ) -> Node:
     """Makes a node of sorted keys and their values; `width` is None where values vary."""
     check(len(keys) == len(values) > 0, "a node has as many values as keys, at least one")
+    widths = tuple(map(len, values)) if width is None else width
+    return pack_node(level, keys, widths, b"".join(values))
+
+
+def pack_node(
+    level: int, keys: Sequence[bytes], widths: int | tuple[int, ...], blob: bytes
+) -> Node:
+    """Makes a node of sorted keys and their values, which are already joined."""
     shared = common_prefix_length(keys[0], keys[-1])
-    blob = b"".join(values)
-    if level:
-        total = sum(int.from_bytes(value[ID_BYTES:], "big") for value in values)
-    else:
-        total = len(keys)
     return Node(
         1,
         level,
-        total,
-        sum(map(len, keys)) + len(blob),
+        sum(map(_FIRST, _COUNTS.iter_unpack(blob))) if level else len(keys),
+        len(b"".join(keys)) + len(blob),
         keys[0][:shared],
         tuple([key[shared:] for key in keys]) if shared else tuple(keys),
-        tuple(map(len, values)) if width is None else width,
+        widths,
         blob,
     )
 
@@ -182,22 +190,16 @@ def build_node(
 class Draft:
     """A node being edited; the node it began as stays untouched."""
 
-    __slots__ = ("_level", "_prefix", "_raw", "_total", "_values", "_widths", "suffixes")
+    __slots__ = ("_level", "_prefix", "_total", "_values", "_widths", "raw", "suffixes")
 
     def __init__(self, node: Node) -> None:
         self._level = node.level
         self._total = node.total
-        self._raw = node.raw
         self._prefix = node.prefix
-        self.suffixes = list(node.suffixes)
-        widths = node.widths
-        self._widths = widths if isinstance(widths, int) else list(widths)
+        self._widths = node.widths
         self._values = node.values
-
-    @property
-    def raw(self) -> int:
-        """The raw bytes of keys and values so far."""
-        return self._raw
+        self.raw = node.raw
+        self.suffixes = node.suffixes
 
     def value(self, at: int) -> bytes:
         """Returns the value at a position."""
@@ -207,46 +209,46 @@ class Draft:
     def insert(self, at: int, suffix: bytes, value: bytes) -> None:
         """Adds an element at its place."""
         start, _ = self._span(at)
-        self._values = self._values[:start] + value + self._values[start:]
-        self.suffixes.insert(at, suffix)
-        if not isinstance(self._widths, int):
-            self._widths.insert(at, len(value))
-        self._raw += len(self._prefix) + len(suffix) + len(value)
+        values, suffixes, widths = self._values, self.suffixes, self._widths
+        self._values = values[:start] + value + values[start:]
+        self.suffixes = (*suffixes[:at], suffix, *suffixes[at:])
+        if not isinstance(widths, int):
+            self._widths = (*widths[:at], len(value), *widths[at:])
+        self.raw += len(self._prefix) + len(suffix) + len(value)
         self._total += self._weight(value)
 
     def replace(self, at: int, value: bytes) -> None:
         """Gives an element another value."""
         start, end = self._span(at)
-        old = self._values[start:end]
-        self._values = self._values[:start] + value + self._values[end:]
-        if not isinstance(self._widths, int):
-            self._widths[at] = len(value)
-        self._raw += len(value) - len(old)
+        values, widths = self._values, self._widths
+        if not isinstance(widths, int):
+            self._widths = (*widths[:at], len(value), *widths[at + 1 :])
+            self.raw += len(value) - (end - start)
         if self._level:
-            self._total += self._weight(value) - self._weight(old)
+            self._total += self._weight(value) - self._weight(values[start:end])
+        self._values = values[:start] + value + values[end:]
 
     def delete(self, at: int) -> None:
         """Takes an element out."""
         start, end = self._span(at)
-        old = self._values[start:end]
-        self._values = self._values[:start] + self._values[end:]
-        suffix = self.suffixes.pop(at)
-        if not isinstance(self._widths, int):
-            del self._widths[at]
-        self._raw -= len(self._prefix) + len(suffix) + len(old)
-        self._total -= self._weight(old)
+        values, suffixes, widths = self._values, self.suffixes, self._widths
+        self.raw -= len(self._prefix) + len(suffixes[at]) + end - start
+        self._total -= self._weight(values[start:end])
+        self._values = values[:start] + values[end:]
+        self.suffixes = suffixes[:at] + suffixes[at + 1 :]
+        if not isinstance(widths, int):
+            self._widths = widths[:at] + widths[at + 1 :]
 
     def node(self) -> Node:
         """Returns the finished node; its first and last key must still share the whole prefix."""
-        widths = self._widths
         return Node(
             1,
             self._level,
             self._total,
-            self._raw,
+            self.raw,
             self._prefix,
-            tuple(self.suffixes),
-            widths if isinstance(widths, int) else tuple(widths),
+            self.suffixes,
+            self._widths,
             self._values,
         )
 
