@@ -1,0 +1,105 @@
+"""One change of a branch as the commit kernel will make it: look up, splice, spill, one write.
+
+A commit here is a header of about 300 bytes, its own operations, the embedded index, a content
+object of 350 bytes for each put, the tree nodes of a spill, and the branch's row, in one `apply`.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from random import Random
+
+from lochan.base.checks import check
+from lochan.base.ids import EMPTY_ID, InstanceId, ObjId, content_id_from_uuid_bytes
+from lochan.base.keys import Universe
+from lochan.base.limits import NODE_CACHE_BYTES_MAX
+from lochan.codec.elements import encode_table
+from lochan.codec.objects import build_value, encode_object, object_id
+from lochan.index.boundary import BoundaryRule
+from lochan.index.build import build_tree
+from lochan.index.layers import EMPTY_INDEX, SHAPES, Index, find_many
+from lochan.index.node import NewNode
+from lochan.index.source import CachedNodes
+from lochan.index.spill import advance, spill_limit
+from lochan.kv.store import ABSENT, Kind, SetIf, Store, Won, partition
+from lochan.model.entries import TableEntry
+from lochan.persist.objects import Objects
+from lochan.system import SystemClock
+
+TABLES = SHAPES[Universe.TABLES]
+INSTANCE = InstanceId(bytes(range(16)))
+SEED = bytes(range(100, 116))
+
+
+class Branch:
+    """A branch of a repository that has nothing but an index."""
+
+    def __init__(self, store: Store, cache_bytes: int = NODE_CACHE_BYTES_MAX) -> None:
+        self.store = store
+        self.objects = Objects(store, INSTANCE, SystemClock())
+        self.nodes = CachedNodes(self.objects, cache_bytes)
+        self.rule = BoundaryRule(SEED)
+        self.index: Index = EMPTY_INDEX
+        self.head: ObjId = EMPTY_ID
+        self._row = partition(INSTANCE, Kind.REFERENCES)
+        self._stamp = None
+        self._random = Random(5)
+        self._rest_of_row = bytes(200)
+        self.bytes_written = 0
+        self.rows_written = 0
+        self.spills = 0
+
+    def load(self, items: list[tuple[bytes, bytes]]) -> None:
+        """Gives the branch a tree of these elements."""
+        batch: list[NewNode] = []
+        root = build_tree(self.rule, TABLES.width, items, self.storing(batch))
+        self.objects.store_many((new.obj_id, new.raw) for new in batch)
+        self.index = Index(None, root)
+
+    def storing(self, batch: list[NewNode]):
+        """Returns a sink that stores nodes by the hundred."""
+
+        def sink(new: NewNode) -> None:
+            batch.append(new)
+            if len(batch) == 256:
+                self.objects.store_many((node.obj_id, node.raw) for node in batch)
+                batch.clear()
+
+        return sink
+
+    def prepare(self, keys: list[bytes]) -> list[tuple[bytes, bytes, bytes]]:
+        """Makes contents for keys; a client's work, so it is not measured."""
+        puts = []
+        for key in sorted(keys):
+            content = content_id_from_uuid_bytes(self._random.randbytes(16))
+            raw = encode_object(build_value(content, 1, self._random.randbytes(300)))
+            puts.append((key, raw, self._random.randbytes(16)))
+        return puts
+
+    def commit(self, puts: list[tuple[bytes, bytes, bytes]]) -> None:
+        """Publishes one commit."""
+        keys = [key for key, _, _ in puts]
+        find_many(self.nodes, self.index, keys)
+        objects = [(object_id(raw), raw) for _, raw, _ in puts]
+        operations = [
+            (key, encode_table(TableEntry(1, obj_id, content_id_from_uuid_bytes(content))))
+            for (key, _, content), (obj_id, _) in zip(puts, objects, strict=True)
+        ]
+        done = advance(
+            self.nodes, self.rule, TABLES, self.index, operations, spill_limit(self.head)
+        )
+        header = self.head + bytes(268) + b"".join([k + e for k, e in operations])
+        head = ObjId(sha256(header).digest())
+        objects += [(new.obj_id, new.raw) for new in done.nodes]
+        objects.append((head, header + done.embedded_raw))
+        row = head + self._rest_of_row
+        outcome = self.store.apply(
+            self.objects.adds(objects), SetIf(self._row, b"main", row, self._stamp or ABSENT)
+        )
+        check(isinstance(outcome, Won), "nobody else writes this branch")
+        self._stamp = outcome.stamp
+        self.nodes.remember(done.nodes)
+        self.index, self.head = done.index, head
+        self.rows_written += len(objects) + 1
+        self.bytes_written += sum(len(raw) + 32 for _, raw in objects) + len(row) + 32
+        self.spills += bool(done.nodes)
