@@ -44,7 +44,7 @@ def early_acknowledgement() -> None:
 
 def restarting_stamps() -> None:
     """Every opening counts from one again."""
-    RocksStore._begin = lambda self: 1  # type: ignore[method-assign]
+    RocksStore._begin = lambda self, settings: 1  # type: ignore[method-assign]
 
 
 FAULTS = {fault.__name__: fault for fault in (no_log, early_acknowledgement, restarting_stamps)}

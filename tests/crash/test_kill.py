@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lochan.testing.contracts.crash import CrashContract, KilledWriter
+from lochan.testing.contracts import CrashContract
+from lochan.testing.contracts.crash import KilledWriter
 
 MUTANT_WRITER = Path(__file__).with_name("mutant_writer.py")
 

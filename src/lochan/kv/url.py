@@ -12,9 +12,10 @@ import msgspec
 from lochan.base.errors import InvalidUrl
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,31}\Z")
-_USER = re.compile(r"(//[^/@]*?:)([^/]*)@")
+# Greedy on purpose: a password may hold an unescaped / or @, and hiding too much harms nobody.
+_USER = re.compile(r"(//[^/@:]*:)(.*)@")
 _SECRET_PARAMETER = re.compile(
-    r"([?&;](?:password|passwd|pwd|secret|token|key|sslpassword)[^=&;]*=)[^&;]*", re.IGNORECASE
+    r"([?&;][^=&;]*(?:password|passwd|pwd|secret|token|key)[^=&;]*=)[^&;]*", re.IGNORECASE
 )
 
 
@@ -30,6 +31,10 @@ class StoreUrl(msgspec.Struct, frozen=True):
         return f"{self.scheme}:{masked}"
 
     __repr__ = __str__
+
+    def __rich_repr__(self) -> list[tuple[str, str]]:
+        """Keeps pretty printers from showing the fields."""
+        return [("address", str(self))]
 
 
 def parse_store_url(text: str) -> StoreUrl:

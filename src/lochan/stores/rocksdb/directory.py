@@ -1,13 +1,13 @@
 """The directory of a RocksDB store: whose it is, and what state it is in.
 
-A file named LOCHAN marks the directory as ours and carries the lock. Without it RocksDB would
-happily settle in anybody's directory, and a second process would rotate the first one's diagnostics
-before it noticed the lock. Its words:
+The file LOCHAN marks the directory as ours and carries the lock. Without it RocksDB would happily
+settle in anybody's directory, and a second process would rotate the first one's diagnostics before
+it noticed the lock. Its steps:
 
-1. `new`: being created, nothing was acknowledged yet; RocksDB may start from nothing;
-2. `ready`: opened at least once; RocksDB must find its files, and never starts from nothing again.
+1. no opening counted: being created, nothing was acknowledged yet; RocksDB may start from nothing;
+2. after the first opening RocksDB must find its files, and never starts from nothing again.
 
-A crash between the two leaves `new`, and the next open goes on from there.
+A crash between the two leaves the first, and the next open goes on from there.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ import os
 from pathlib import Path
 from typing import Final
 
-from lochan.base.errors import Corrupt, InvalidUrl, NewerFormat, StoreLocked, Unavailable
+from lochan.base.errors import Corrupt, InvalidUrl, StoreLocked, Unavailable
+from lochan.stores.rocksdb.marker import (
+    Marker,
+    check_manifest,
+    decode_marker,
+    encode_marker,
+    read_manifest,
+)
 
 MARKER: Final = "LOCHAN"
-
-_NAME: Final = b"lochan-rocksdb"
-_VERSION: Final = b"1"
-_NEW: Final = b"lochan-rocksdb 1 new  \n"
-_READY: Final = b"lochan-rocksdb 1 ready\n"
 
 
 class Directory:
@@ -34,50 +36,56 @@ class Directory:
         self.path = path
         _create(path)
         _check_ours(path)
-        self._marker = _lock_marker(path)
+        self._handle = _lock_marker(path)
         try:
-            self.is_new = self._read_state()
+            self.openings = self._read()
         except BaseException:
             self.release()
             raise
 
     @property
+    def is_new(self) -> bool:
+        """Whether RocksDB may start from nothing."""
+        return self.openings == 0
+
+    @property
     def released(self) -> bool:
         """Whether it was given up."""
-        return self._marker < 0
+        return self._handle < 0
 
-    def mark_ready(self) -> None:
-        """Says that the files are there from now on."""
-        if self.is_new:
-            self._write(_READY)
-            self.is_new = False
+    def record(self, openings: int) -> None:
+        """Writes down how far the database has come."""
+        self._write(Marker(openings, *read_manifest(self.path)))
+        self.openings = openings
 
     def release(self) -> None:
         """Gives the directory up; idempotent."""
         if not self.released:
-            os.close(self._marker)
-            self._marker = -1
+            os.close(self._handle)
+            self._handle = -1
 
-    def _read_state(self) -> bool:
-        words = os.pread(self._marker, 256, 0)
-        if words == _READY:
-            return False
-        if words == _NEW:
-            return True
-        if not words and not (self.path / "CURRENT").exists():
-            self._write(_NEW)
-            _sync_directory(self.path)
-            _sync_directory(self.path.parent)
-            return True
-        parts = words.split()
-        if len(parts) == 3 and parts[0] == _NAME and parts[1] != _VERSION and parts[1].isdigit():
-            raise NewerFormat(f"{self.path} was written by a newer Lochan; use that one")
-        raise Corrupt(f"{self.path / MARKER} is damaged: it should say what this directory is")
+    def _read(self) -> int:
+        line = os.pread(self._handle, 4_096, 0)
+        if not line:
+            return self._begin()
+        marker = decode_marker(line, self.path / MARKER)
+        if marker.openings:
+            check_manifest(self.path, marker)
+        return marker.openings
 
-    def _write(self, words: bytes) -> None:
+    def _begin(self) -> int:
+        """Marks a new directory, and makes its name as durable as the marker."""
+        if (self.path / "CURRENT").exists():
+            raise Corrupt(f"{self.path / MARKER} is empty, yet there is a database beside it")
+        self._write(Marker())
+        _sync_directory(self.path)
+        _sync_directory(self.path.parent)
+        return 0
+
+    def _write(self, marker: Marker) -> None:
         try:
-            os.pwrite(self._marker, words, 0)
-            os.fsync(self._marker)
+            os.pwrite(self._handle, encode_marker(marker), 0)
+            os.fsync(self._handle)
         except OSError as error:
             raise Unavailable(f"cannot write {self.path / MARKER}: {error.strerror}") from error
 

@@ -19,12 +19,17 @@ def opening_failure(path: Path, error: Exception) -> LochanError:
     if "/LOCK:" in text:
         return StoreLocked(locked_message(path))
     if "create_if_missing is false" in text:
-        return Corrupt(f"the store in {path} has lost its files (CURRENT is missing)")
+        return Corrupt(f"the store in {path} has lost its files")
     if text.startswith(("Corruption", "Invalid argument", "Not implemented")):
         return Corrupt(f"the store in {path} is damaged ({text}); {_RECOVERY_HINT}")
     if "No such file" in text:
         return Corrupt(f"the store in {path} has lost files ({text})")
     return Unavailable(f"the store in {path} cannot be opened: {text}")
+
+
+def lost_rows(path: Path) -> Corrupt:
+    """Says that the database counts fewer openings than its directory."""
+    return Corrupt(f"the store in {path} has lost rows of its last opening; {_RECOVERY_HINT}")
 
 
 def reading_failure(error: Exception) -> LochanError:

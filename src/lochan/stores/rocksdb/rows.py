@@ -100,11 +100,9 @@ def read_half_day(raw: bytes) -> int:
     return int.from_bytes(raw[STAMP_BYTES:HEADER_BYTES], "big")
 
 
-def next_open_number(raw: bytes | None) -> int:
-    """Returns the number of this opening, from what the last one left."""
+def read_open_number(raw: bytes | None) -> int:
+    """Returns the number that the last opening left, 0 if there was none."""
     if raw is None:
-        return 1
+        return 0
     check_stored(len(raw) == STAMP_BYTES, "the number of openings has 8 bytes")
-    number = int.from_bytes(raw, "big") + 1
-    check_stored(number <= OPEN_NUMBER_MAX, "the number of openings fits three bytes")
-    return number
+    return int.from_bytes(raw, "big")

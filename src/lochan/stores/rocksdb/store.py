@@ -20,6 +20,7 @@ from typing import Final
 
 from rocksdict import Rdict, RdictIter, ReadOptions, WriteBatch
 
+from lochan.base.checks import check_stored
 from lochan.base.errors import LochanError, StoreClosed, Unknown
 from lochan.kv.arguments import (
     check_apply,
@@ -52,7 +53,7 @@ from lochan.kv.store import (
     Won,
 )
 from lochan.stores.rocksdb.directory import Directory
-from lochan.stores.rocksdb.failures import opening_failure, reading_failure
+from lochan.stores.rocksdb.failures import lost_rows, opening_failure, reading_failure
 from lochan.stores.rocksdb.flushing import GroupFlush
 from lochan.stores.rocksdb.gate import Gate
 from lochan.stores.rocksdb.options import Settings, build_options
@@ -60,11 +61,12 @@ from lochan.stores.rocksdb.rows import (
     COUNTER_BITS,
     HEADER_BYTES,
     OPEN_NUMBER_KEY,
+    OPEN_NUMBER_MAX,
     STAMP_BYTES,
     build_header,
-    next_open_number,
     read_entry,
     read_half_day,
+    read_open_number,
     row_key,
     row_keys,
     row_prefix,
@@ -104,8 +106,7 @@ class RocksStore:
         try:
             self._db = _open_database(self._directory, settings)
             try:
-                self._counter = self._begin() << COUNTER_BITS
-                self._directory.mark_ready()
+                self._counter = self._begin(settings) << COUNTER_BITS
             except BaseException:
                 self._db.close()
                 raise
@@ -302,6 +303,10 @@ class RocksStore:
     def _give_up(self, *, broken: bool) -> None:
         try:
             self._db.close()
+            if not broken:
+                self._directory.record(self._directory.openings)
+        except LochanError:
+            raise
         except Exception as error:
             # A store that had stopped has told its callers already; another failure adds nothing.
             if not broken:
@@ -309,16 +314,25 @@ class RocksStore:
         finally:
             self._directory.release()
 
-    def _begin(self) -> int:
-        """Takes the number of this opening and makes it durable before any stamp carries it."""
+    def _begin(self, settings: Settings) -> int:
+        """Takes the number of this opening and makes it durable before any stamp carries it.
+
+        The marker counts openings too: a database that counts fewer has lost rows.
+        """
+        directory = self._directory
         try:
-            number = next_open_number(self._db.get(OPEN_NUMBER_KEY))
+            found = read_open_number(self._db.get(OPEN_NUMBER_KEY))
+            if found < directory.openings and not settings.drop_after_damage:
+                raise lost_rows(directory.path)
+            number = max(found, directory.openings) + 1
+            check_stored(number <= OPEN_NUMBER_MAX, "the number of openings fits three bytes")
             self._db.put(OPEN_NUMBER_KEY, number.to_bytes(STAMP_BYTES, "big"))
             self._db.flush_wal(True)
         except LochanError:
             raise
         except Exception as error:
-            raise opening_failure(self._directory.path, error) from error
+            raise opening_failure(directory.path, error) from error
+        directory.record(number)
         return number
 
     def _synchronise(self) -> None:
@@ -437,6 +451,8 @@ def _holds(expected: Expected, raw: bytes | None) -> bool:
         return raw is None
     if raw is None:
         return False
+    # A damaged row is nothing that may be overwritten unseen.
+    check_stored(len(raw) >= HEADER_BYTES, "a stored row is at least as long as its header")
     return expected is PRESENT or raw[:STAMP_BYTES] == expected
 
 

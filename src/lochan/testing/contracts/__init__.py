@@ -17,13 +17,17 @@ from __future__ import annotations
 
 import pytest
 
-_SUITES = ("arguments", "bulk", "concurrency", "conditional", "durability", "faulty", "scan", "row")
-pytest.register_assert_rewrite(*(f"{__name__}.{suite}" for suite in _SUITES))
+_SUITES = ("arguments", "bulk", "concurrency", "conditional", "crash", "durability", "faulty")
+_SHARED = ("row", "rows", "scan")
+pytest.register_assert_rewrite(
+    "lochan.testing.doomed", *(f"{__name__}.{name}" for name in (*_SUITES, *_SHARED))
+)
 
 from lochan.testing.contracts.arguments import ArgumentContract  # noqa: E402
 from lochan.testing.contracts.bulk import BulkContract  # noqa: E402
 from lochan.testing.contracts.concurrency import ConcurrencyContract  # noqa: E402
 from lochan.testing.contracts.conditional import ConditionalContract  # noqa: E402
+from lochan.testing.contracts.crash import CrashContract  # noqa: E402
 from lochan.testing.contracts.durability import DurabilityContract  # noqa: E402
 from lochan.testing.contracts.faulty import FaultContract  # noqa: E402
 from lochan.testing.contracts.row import RowContract  # noqa: E402
@@ -46,6 +50,7 @@ __all__ = [
     "BulkContract",
     "ConcurrencyContract",
     "ConditionalContract",
+    "CrashContract",
     "DurabilityContract",
     "FaultContract",
     "RowContract",

@@ -1,0 +1,82 @@
+"""The file LOCHAN in a store's directory: that it is ours, and how far the database has come.
+
+One line of fixed width: name, version, number of openings, name and size of RocksDB's manifest when
+the line was written, checksum. It is written anew after each opening and at each closing, so a
+database whose manifest was cut short or exchanged is recognised before RocksDB opens it: RocksDB
+takes a shorter manifest for the truth and deletes the tables that it does not list.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+from zlib import crc32
+
+import msgspec
+
+from lochan.base.errors import Corrupt, NewerFormat
+
+_NAME: Final = "lochan-rocksdb"
+_VERSION: Final = 1
+_WIDTH: Final = 96
+_LINE: Final = re.compile(
+    rb"lochan-rocksdb 1 (\d{1,9}) (-|MANIFEST-\d{6,12}) (\d{1,18}) ([0-9a-f]{8}) *\n"
+)
+_OTHER: Final = re.compile(rb"lochan-rocksdb (\d{1,9}) ")
+_CURRENT: Final = re.compile(r"(MANIFEST-(\d{6,12}))\n\Z")
+
+
+class Marker(msgspec.Struct, frozen=True, gc=False):
+    """What the line says; no opening yet means that the store is being created."""
+
+    openings: int = 0
+    manifest: str = "-"
+    manifest_bytes: int = 0
+
+
+def encode_marker(marker: Marker) -> bytes:
+    """Builds the line."""
+    words = _words(marker)
+    return f"{words} {crc32(words.encode()):08x}".ljust(_WIDTH - 1).encode() + b"\n"
+
+
+def decode_marker(line: bytes, path: Path) -> Marker:
+    """Reads the line; the path is for the message."""
+    match = _LINE.fullmatch(line)
+    if match is not None:
+        openings, manifest, size, checksum = match.groups()
+        marker = Marker(int(openings), manifest.decode(), int(size))
+        if crc32(_words(marker).encode()) == int(checksum, 16):
+            return marker
+    other = _OTHER.match(line)
+    if other is not None and int(other[1]) > _VERSION:
+        raise NewerFormat(f"{path} was written by a newer Lochan; use that one")
+    raise Corrupt(f"{path} is damaged: it should say what this directory is")
+
+
+def read_manifest(directory: Path) -> tuple[str, int]:
+    """Returns name and size of the manifest that RocksDB would use."""
+    try:
+        match = _CURRENT.match((directory / "CURRENT").read_text("ascii", "replace"))
+        if match is None:
+            raise Corrupt(f"{directory / 'CURRENT'} is damaged: it should name a manifest")
+        return match[1], (directory / match[1]).stat().st_size
+    except FileNotFoundError as error:
+        raise Corrupt(f"the store in {directory} has lost {error.filename}") from None
+
+
+def check_manifest(directory: Path, marker: Marker) -> None:
+    """Refuses a manifest that is older or shorter than the one last seen."""
+    name, size = read_manifest(directory)
+    went_back = int(name.partition("-")[2]) < int(marker.manifest.partition("-")[2])
+    was_cut = name == marker.manifest and size < marker.manifest_bytes
+    if went_back or was_cut:
+        raise Corrupt(
+            f"the store in {directory} is older than when it was last open: {name} has {size} "
+            f"bytes, {marker.manifest} had {marker.manifest_bytes}; restore a whole copy"
+        )
+
+
+def _words(marker: Marker) -> str:
+    return f"{_NAME} {_VERSION} {marker.openings} {marker.manifest} {marker.manifest_bytes}"
