@@ -25,10 +25,12 @@ def plant(fault: str) -> None:
     elif fault == "no_op_synchronise":
         RocksStore._synchronise = lambda self: None  # type: ignore[method-assign]
     elif fault == "flush_without_sync":
-        RocksStore._synchronise = lambda self: self._db.flush_wal(False)  # type: ignore[method-assign]
+        unsynced = lambda self: self._db.flush_wal(False)  # noqa: E731
+        RocksStore._synchronise = unsynced  # type: ignore[method-assign]
     elif fault == "flush_of_the_last_epoch":
         up_to = GroupFlush.up_to
-        GroupFlush.up_to = lambda self, epoch: up_to(self, max(1, epoch - 1))  # type: ignore[method-assign]
+        earlier = lambda self, epoch: up_to(self, max(1, epoch - 1))  # noqa: E731
+        GroupFlush.up_to = earlier  # type: ignore[method-assign]
 
 
 def main(path: str, fault: str) -> None:
