@@ -95,15 +95,15 @@ def test_1_4_and_16_parts_of_a_million_keys_cut_at_real_hard_breaks_make_the_sam
 
 
 def test_a_tree_of_nothing_but_hard_breaks_ends(monkeypatch):
-    monkeypatch.setattr(boundary, "_HARD", b"\xff" * 9)
-    monkeypatch.setattr(boundary, "_EAGER", b"\xff" * 9)
+    for threshold in ("_HARD", "_ORDINARY", "_EAGER"):
+        monkeypatch.setattr(boundary, threshold, b"\xff" * 9)
     rule = BoundaryRule(bytes(16))
     stored = MemoryNodes()
     root = build_tree(rule, 50, elements(0, 2_000), stored.keep)
     source = CachedNodes(stored, 1 << 24)
     assert root is not None
-    # Leaves and the level above hold one element each; from there on nodes have at least 20.
-    assert source.load_node(root).level <= 4
+    # 2,000 leaves and as many nodes above them hold one element each; then come 100, 5 and 1.
+    assert source.load_node(root).level == 4
     assert check_tree(source, rule, 50, root) == 2_000
     assert in_parts(rule, [(n, n + 1) for n in range(2_000)])[0] == root
 

@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 
+from lochan.base.limits import NODE_ELEMENTS_TARGET
 from lochan.index import boundary
 from lochan.index.boundary import BoundaryRule
 from lochan.index.build import build_tree
@@ -23,9 +24,15 @@ ValueMaker = Callable[[], bytes]
 
 
 def hard_one_in(monkeypatch: pytest.MonkeyPatch, one_in: int) -> None:
-    """Makes hard breaks as frequent as asked; the rule needs them rarer than eager boundaries."""
-    assert one_in >= 6
-    monkeypatch.setattr(boundary, "_HARD", (2**64 // one_in).to_bytes(8, "big"))
+    """Makes hard breaks as frequent as asked.
+
+    They must be rarer than ordinary boundaries and those rarer than eager ones, so both follow.
+    """
+    assert one_in > 2
+    ordinary = min(NODE_ELEMENTS_TARGET, one_in - 1)
+    thresholds = {"_HARD": one_in, "_ORDINARY": ordinary, "_EAGER": min(5, ordinary / 2)}
+    for name, rarity in thresholds.items():
+        monkeypatch.setattr(boundary, name, int(2**64 / rarity).to_bytes(8, "big"))
 
 
 def sequential(random: Random) -> KeyMaker:

@@ -1,0 +1,171 @@
+"""Elements: what a key leads to, as bytes inside a node."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lochan.base.errors import Bug, Corrupt, Invalid, TooLarge
+from lochan.base.ids import ContentId, ObjId
+from lochan.base.limits import (
+    FILE_ADDRESS_BYTES_MAX,
+    FILE_CHECKSUM_BYTES_MAX,
+    FILE_METADATA_BYTES_MAX,
+    FILE_TYPE_BYTES_MAX,
+    NODE_RAW_BYTES_CAP,
+)
+from lochan.codec.elements import (
+    FILE_REMOVE,
+    TABLE_REMOVE,
+    TABLE_WIDTH,
+    decode_file,
+    decode_table,
+    encode_file,
+    encode_table,
+    is_remove,
+)
+from lochan.model.entries import FileEntry, TableEntry
+from lochan.testing import strategies
+
+VALUE = ObjId(bytes(range(32)))
+FILE = FileEntry("s3://lake/a", "sha256:abc", 12, 34)
+
+
+@given(strategies.table_entries)
+def test_a_table_comes_back_and_is_50_bytes(entry):
+    element = encode_table(entry)
+    assert len(element) == TABLE_WIDTH == 50
+    assert decode_table(element) == entry
+    assert not is_remove(element)
+
+
+@given(strategies.file_entries)
+def test_a_file_comes_back(entry):
+    element = encode_file(entry)
+    assert decode_file(element) == entry
+    assert not is_remove(element)
+
+
+def test_a_content_id_that_is_no_uuid_is_left_to_the_value():
+    entry = TableEntry(1, VALUE, ContentId("my old id"))
+    assert decode_table(encode_table(entry)) == TableEntry(1, VALUE, None)
+    upper = TableEntry(1, VALUE, ContentId("01234567-89AB-CDEF-0123-456789ABCDEF"))
+    assert decode_table(encode_table(upper)).content_id is None
+
+
+def test_removes_are_removes_and_nothing_else():
+    for remove in (TABLE_REMOVE, FILE_REMOVE):
+        assert is_remove(remove)
+        with pytest.raises(Corrupt):
+            decode_table(remove)
+        with pytest.raises(Corrupt):
+            decode_file(remove)
+    assert len(TABLE_REMOVE) == TABLE_WIDTH
+
+
+@pytest.mark.parametrize("payload", [0, -1, 128, 300])
+def test_a_payload_outside_its_range_is_our_own_mistake(payload):
+    with pytest.raises(Bug):
+        encode_table(TableEntry(payload, VALUE, None))
+
+
+def test_a_value_id_of_another_length_is_our_own_mistake():
+    with pytest.raises(Bug):
+        encode_table(TableEntry(1, ObjId(b"short"), None))
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", bytes(49), bytes(51), b"\x04" + bytes(49), b"\x03" + bytes(49)]
+)
+def test_bytes_that_are_no_table_element_are_corrupt(raw):
+    with pytest.raises(Corrupt):
+        decode_table(raw)
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_are_a_file_element_or_corrupt(raw):
+    for element in (raw, b"\0" + raw):
+        with suppress(Corrupt):
+            assert isinstance(decode_file(element), FileEntry)
+
+
+def test_any_damage_of_a_file_element_is_another_entry_or_corrupt():
+    element = encode_file(
+        FileEntry("s3://ü", "abc", 70_000, -5, (("k", "v"), ("l", "é")), "text/plain")
+    )
+    for at in range(len(element)):
+        with pytest.raises(Corrupt):
+            decode_file(element[:at])
+        for mask in range(1, 256):
+            changed = element[:at] + bytes([element[at] ^ mask]) + element[at + 1 :]
+            with suppress(Corrupt):
+                assert isinstance(decode_file(changed), FileEntry)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"size": -1},
+        {"size": 2**63},
+        {"size": True},
+        {"size": 1.0},
+        {"modified_us": 2**63},
+        {"modified_us": -(2**63) - 1},
+        {"modified_us": False},
+        {"metadata": (("b", ""), ("a", ""))},
+        {"metadata": (("a", "1"), ("a", "2"))},
+        {"metadata": (("\ud800", ""),)},
+        {"metadata": (("a", "\udfff"),)},
+        {"address": "\ud800"},
+        {"checksum": "\ud800"},
+        {"content_type": "\ud800"},
+    ],
+    ids=repr,
+)
+def test_a_wrong_field_is_invalid(change):
+    with pytest.raises(Invalid):
+        encode_file(msgspec.structs.replace(FILE, **change))
+
+
+@pytest.mark.parametrize(
+    ("field", "bytes_max"),
+    [
+        ("address", FILE_ADDRESS_BYTES_MAX),
+        ("checksum", FILE_CHECKSUM_BYTES_MAX),
+        ("content_type", FILE_TYPE_BYTES_MAX),
+    ],
+)
+def test_a_long_text_is_too_large_by_its_bytes(field, bytes_max):
+    fits = msgspec.structs.replace(FILE, **{field: "é" * (bytes_max // 2)})
+    assert decode_file(encode_file(fits)) == fits
+    with pytest.raises(TooLarge, match=str(bytes_max)):
+        encode_file(msgspec.structs.replace(FILE, **{field: "é" * (bytes_max // 2) + "e"}))
+
+
+def test_metadata_is_bounded_as_a_whole():
+    fits = (("a", "x" * 5_000), ("b", "x" * (FILE_METADATA_BYTES_MAX - 5_002)))
+    encode_file(msgspec.structs.replace(FILE, metadata=fits))
+    with pytest.raises(TooLarge):
+        encode_file(msgspec.structs.replace(FILE, metadata=(*fits, ("c", ""))))
+
+
+def test_metadata_is_in_the_order_of_utf_8_bytes():
+    names = sorted(["", "A", "a", "ä", "\ufffd", "😀"], key=str.encode)
+    entry = msgspec.structs.replace(FILE, metadata=tuple((name, "v") for name in names))
+    assert decode_file(encode_file(entry)) == entry
+
+
+def test_the_largest_entry_fits_a_node():
+    entry = FileEntry(
+        "a" * FILE_ADDRESS_BYTES_MAX,
+        "c" * FILE_CHECKSUM_BYTES_MAX,
+        2**63 - 1,
+        2**63 - 1,
+        (("k", "v" * (FILE_METADATA_BYTES_MAX - 1)),),
+        "t" * FILE_TYPE_BYTES_MAX,
+    )
+    assert len(encode_file(entry)) < NODE_RAW_BYTES_CAP // 4

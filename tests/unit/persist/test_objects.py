@@ -1,0 +1,124 @@
+"""Objects on a store: idempotent, checked on reading, in batches that the store can take."""
+
+from __future__ import annotations
+
+import pytest
+
+from lochan.base.errors import Corrupt
+from lochan.base.ids import ROOT_INSTANCE, ContentId, InstanceId, ObjId
+from lochan.codec.elements import decode_table, encode_table
+from lochan.codec.objects import build_value, encode_object, object_id
+from lochan.kv.store import Kind, Partition, partition
+from lochan.model.entries import TableEntry
+from lochan.persist.objects import Objects
+from lochan.persist.values import load_content_id
+from lochan.stores.memory.store import MemoryStore
+from lochan.testing.ports import ManualClock
+
+HALF_DAY_US = 12 * 3_600 * 1_000_000
+
+
+def named(raw: bytes) -> tuple[ObjId, bytes]:
+    return object_id(raw), raw
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def objects(store) -> Objects:
+    return Objects(store, ROOT_INSTANCE, ManualClock())
+
+
+def place(obj_id: ObjId) -> Partition:
+    return Partition(partition(ROOT_INSTANCE, Kind.OBJECTS) + obj_id[:2])
+
+
+def test_objects_come_back_in_the_order_of_their_ids(objects):
+    stored = [named(b"%d" % number) for number in range(300)]
+    objects.store_many(stored)
+    wanted = [*stored[::-1], stored[7], stored[7]]
+    assert objects.fetch_many([obj_id for obj_id, _ in wanted]) == [raw for _, raw in wanted]
+    assert objects.fetch_many([]) == []
+
+
+def test_a_missing_object_is_corrupt(objects):
+    there, missing = named(b"there"), named(b"missing")
+    objects.store_many([there])
+    with pytest.raises(Corrupt, match=missing[0].hex()):
+        objects.fetch_many([there[0], missing[0]])
+
+
+def test_a_changed_object_is_corrupt(objects, store):
+    obj_id, raw = named(b"some bytes")
+    objects.store_many([(obj_id, raw)])
+    store.put_many([(place(obj_id), obj_id, b"other bytes")])
+    with pytest.raises(Corrupt, match=obj_id.hex()):
+        objects.fetch_many([obj_id])
+
+
+def test_more_objects_than_one_batch_are_stored_and_fetched(objects, store):
+    """Found by review: fetching more than a batch of the store was refused."""
+    count = store.capabilities.batch_items_max + 5
+    stored = [named(b"%d" % number) for number in range(count)]
+    objects.store_many(iter(stored))
+    assert objects.fetch_many([obj_id for obj_id, _ in stored]) == [raw for _, raw in stored]
+
+
+def test_more_bytes_than_one_batch_are_stored(objects, store):
+    size = store.capabilities.batch_bytes_max // 10
+    stored = [named(bytes([number]) * size) for number in range(25)]
+    objects.store_many(stored)
+    assert objects.fetch_many([obj_id for obj_id, _ in stored]) == [raw for _, raw in stored]
+
+
+def test_objects_are_spread_over_partitions_by_their_first_two_bytes(objects, store):
+    obj_id, raw = named(b"spread")
+    objects.store_many([(obj_id, raw)])
+    found = store.get(place(obj_id), obj_id)
+    assert found is not None
+    assert found.value == raw
+
+
+def test_storing_again_renews_the_half_day_and_changes_nothing_else(store):
+    clock = ManualClock(1_000 * HALF_DAY_US)
+    objects = Objects(store, ROOT_INSTANCE, clock)
+    obj_id, raw = named(b"kept")
+    for expected in (1_000, 1_001):
+        objects.store_many([(obj_id, raw)])
+        entry = store.get(place(obj_id), obj_id)
+        assert entry is not None
+        assert (entry.value, entry.half_day) == (raw, expected)
+        clock.advance_us(HALF_DAY_US)
+
+
+def test_repositories_do_not_see_each_others_objects(objects, store):
+    other = Objects(store, InstanceId(b"another instance"), ManualClock())
+    obj_id, raw = named(b"mine")
+    objects.store_many([(obj_id, raw)])
+    with pytest.raises(Corrupt, match="missing"):
+        other.fetch_many([obj_id])
+
+
+@pytest.mark.parametrize(
+    ("content_id", "fetches"),
+    [("01234567-89ab-cdef-0123-456789abcdef", 0), ("an old catalog's id", 1), ("ÜÜ😀", 1)],
+)
+def test_any_content_id_is_found_again_and_only_one_that_is_no_uuid_costs_a_read(
+    objects, store, content_id, fetches
+):
+    obj_id, raw = named(encode_object(build_value(ContentId(content_id), 3, b"table metadata")))
+    if fetches:
+        objects.store_many([(obj_id, raw)])
+    entry = decode_table(encode_table(TableEntry(3, obj_id, ContentId(content_id))))
+    # A UUID is answered without the value: it is not even stored.
+    assert load_content_id(objects, entry) == content_id
+
+
+def test_a_value_that_is_no_value_is_corrupt(objects):
+    obj_id, raw = named(b"\x94\x05\x01\xa1a\xc4\x00")
+    objects.store_many([(obj_id, raw)])
+    with pytest.raises(Corrupt):
+        load_content_id(objects, TableEntry(3, obj_id, None))
