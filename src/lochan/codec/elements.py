@@ -44,12 +44,19 @@ _decode_file: Final = msgspec.msgpack.Decoder(_FileTuple).decode
 
 def encode_table(entry: TableEntry) -> bytes:
     """Encodes a put of a table; a content id that is no UUID is left to the value object."""
-    check(0 < entry.payload <= PAYLOAD_MAX, "payloads are checked where they enter")
-    check(len(entry.value) == ID_BYTES, "a value id has 32 bytes")
     raw_id = find_uuid_bytes(entry.content_id) if entry.content_id is not None else None
-    if raw_id is None:
-        return bytes((FLAG_CONTENT_ID_IN_VALUE, entry.payload)) + entry.value + bytes(16)
-    return bytes((0, entry.payload)) + entry.value + raw_id
+    return pack_table(entry.payload, entry.value, raw_id)
+
+
+def pack_table(payload: int, value: ObjId, raw_content_id: bytes | None) -> bytes:
+    """Encodes a put of a table whose content id is known as the bytes of a UUID, or is none."""
+    check(0 < payload <= PAYLOAD_MAX, "payloads are checked where they enter")
+    if raw_content_id is None:
+        element = bytes((FLAG_CONTENT_ID_IN_VALUE, payload)) + value + bytes(16)
+    else:
+        element = bytes((0, payload)) + value + raw_content_id
+    check(len(element) == TABLE_WIDTH, "a value id has 32 bytes, a UUID 16")
+    return element
 
 
 def decode_table(element: bytes) -> TableEntry:

@@ -68,11 +68,14 @@ class BoundaryRule:
         """
         if position >= NODE_ELEMENTS_MAX:
             return True
-        if not soft and level <= _HARD_LEVEL_MAX and self.is_hard_break(key):
-            return True
         if position < NODE_ELEMENTS_MIN:
+            return not soft and level <= _HARD_LEVEL_MAX and self.is_hard_break(key)
+        digest = self.hash(level, key)
+        if digest < (_EAGER if position >= NODE_ELEMENTS_EAGER else _ORDINARY):
+            return True
+        if soft or level > _HARD_LEVEL_MAX:
             return False
-        return self.hash(level, key) < (_EAGER if position >= NODE_ELEMENTS_EAGER else _ORDINARY)
+        return digest < _HARD if level == 0 else self.is_hard_break(key)
 
     def find_cuts(
         self, level: int, keys: Sequence[bytes], sizes: Sequence[int] | None

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Protocol
+from typing import Final, Generic, Protocol, TypeVar
 
 from lochan.base.ids import ObjId
 from lochan.codec.objects import NodeObject, decode_object
 from lochan.index.node import NewNode, Node, check_shape
 
-# A decoded node costs its raw bytes plus about this much for each of its Python objects.
+# A decoded node costs its bytes plus about this much for each of its Python objects, and every
+# entry of the cache about this much for itself.
 _ELEMENT_OVERHEAD_BYTES: Final = 45
-_NODE_OVERHEAD_BYTES: Final = 400
+_ENTRY_OVERHEAD_BYTES: Final = 300
+
+_Held = TypeVar("_Held")
 
 
 class NodeSource(Protocol):
@@ -37,31 +40,30 @@ class ObjectBytes(Protocol):
 class CachedNodes:
     """A NodeSource that remembers what it read, and what was just written.
 
-    Inner nodes and leaves have budgets of their own, so that a scan over many leaves cannot push
-    out the few inner nodes that every lookup needs. Each budget keeps two generations: what is used
-    moves to the young one, and when that is full the old one is dropped whole. That is as good as
-    least-recently-used to a factor of two and costs one dictionary lookup.
+    Inner nodes are kept decoded, because every lookup passes through them; leaves are kept as
+    bytes, because decoding 40 elements is cheaper than holding 40 objects that fall out of the
+    processor's caches before they are used again. Both have budgets of their own, so that a scan
+    over many leaves cannot push out the few inner nodes.
     """
 
     def __init__(self, objects: ObjectBytes, bytes_max: int) -> None:
         self._objects = objects
-        self._leaves = _Generations(bytes_max // 4)
-        self._inner = _Generations(bytes_max // 4)
+        self._inner: Generations[Node] = Generations(bytes_max // 2)
+        self._leaves: Generations[bytes] = Generations(bytes_max // 2)
         self.hits = 0
         self.misses = 0
 
     def load_node(self, obj_id: ObjId) -> Node:
         """Returns one node, from memory if possible."""
-        node = self._inner.find(obj_id) or self._leaves.find(obj_id)
-        if node is not None:
-            self.hits += 1
-            return node
-        return self._fetch([obj_id])[0]
+        node = self._find(obj_id)
+        if node is None:
+            return self._fetch([obj_id])[0]
+        self.hits += 1
+        return node
 
     def load_nodes(self, ids: Sequence[ObjId]) -> list[Node]:
         """Returns nodes in order; one fetch covers all that are missing."""
-        find_inner, find_leaf = self._inner.find, self._leaves.find
-        found = [find_inner(obj_id) or find_leaf(obj_id) for obj_id in ids]
+        found = [self._find(obj_id) for obj_id in ids]
         missing = [obj_id for obj_id, node in zip(ids, found, strict=True) if node is None]
         self.hits += len(ids) - len(missing)
         if missing:
@@ -72,11 +74,18 @@ class CachedNodes:
     def remember(self, nodes: Iterable[NewNode]) -> None:
         """Keeps nodes that were just made: the next edit of the same branch reads them first."""
         for new in nodes:
-            self._keep(new.obj_id, new.node)
+            self._keep(new.obj_id, new.raw, new.node)
 
     def forget_leaves(self) -> None:
         """Drops all leaves; for measurements with warm inner nodes only."""
-        self._leaves = _Generations(self._leaves.bytes_max)
+        self._leaves = Generations(self._leaves.bytes_max)
+
+    def _find(self, obj_id: ObjId) -> Node | None:
+        node = self._inner.find(obj_id)
+        if node is not None:
+            return node
+        raw = self._leaves.find(obj_id)
+        return None if raw is None else decode_object(NodeObject, raw)
 
     def _fetch(self, ids: Sequence[ObjId]) -> list[Node]:
         self.misses += len(ids)
@@ -84,39 +93,46 @@ class CachedNodes:
         for obj_id, raw in zip(ids, self._objects.fetch_many(ids), strict=True):
             node = decode_object(NodeObject, raw)
             check_shape(node)
-            self._keep(obj_id, node)
+            self._keep(obj_id, raw, node)
             nodes.append(node)
         return nodes
 
-    def _keep(self, obj_id: ObjId, node: Node) -> None:
-        weight = node.raw + len(node.suffixes) * _ELEMENT_OVERHEAD_BYTES + _NODE_OVERHEAD_BYTES
-        (self._inner if node.level else self._leaves).keep(obj_id, node, weight)
+    def _keep(self, obj_id: ObjId, raw: bytes, node: Node) -> None:
+        if node.level:
+            weight = len(raw) + len(node.suffixes) * _ELEMENT_OVERHEAD_BYTES
+            self._inner.keep(obj_id, node, weight + _ENTRY_OVERHEAD_BYTES)
+        else:
+            self._leaves.keep(obj_id, raw, len(raw) + _ENTRY_OVERHEAD_BYTES)
 
 
-class _Generations:
-    """Nodes of two generations, each at most `bytes_max`."""
+class Generations(Generic[_Held]):
+    """A bounded map that forgets what was not used for long.
+
+    Two generations: what is used moves to the young one, and when that holds half the bytes, the
+    old one is dropped whole. That is as good as least-recently-used to a factor of two and costs
+    one dictionary lookup.
+    """
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
-        self._young: dict[ObjId, tuple[Node, int]] = {}
-        self._old: dict[ObjId, tuple[Node, int]] = {}
+        self._young: dict[ObjId, tuple[_Held, int]] = {}
+        self._old: dict[ObjId, tuple[_Held, int]] = {}
         self._young_bytes = 0
 
-    def find(self, obj_id: ObjId) -> Node | None:
+    def find(self, obj_id: ObjId) -> _Held | None:
+        """Returns what is held under the id, None if it is not."""
         held = self._young.get(obj_id)
-        if held is not None:
-            return held[0]
-        held = self._old.get(obj_id)
         if held is None:
-            return None
-        self.keep(obj_id, *held)
+            held = self._old.get(obj_id)
+            if held is None:
+                return None
+            self.keep(obj_id, *held)
         return held[0]
 
-    def keep(self, obj_id: ObjId, node: Node, weight: int) -> None:
-        if self._young_bytes + weight > self.bytes_max:
-            self._old = self._young
-            self._young = {}
-            self._young_bytes = 0
+    def keep(self, obj_id: ObjId, held: _Held, weight: int) -> None:
+        """Holds something that weighs so many bytes."""
+        if self._young_bytes + weight > self.bytes_max // 2:
+            self._old, self._young, self._young_bytes = self._young, {}, 0
         if obj_id not in self._young:
-            self._young[obj_id] = (node, weight)
+            self._young[obj_id] = (held, weight)
             self._young_bytes += weight
