@@ -1,0 +1,81 @@
+"""Closing waits for who is inside, and what an address says holds at every opening."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+
+from lochan.base.errors import StoreClosed
+from lochan.kv.store import Partition
+from lochan.kv.url import StoreUrl
+from lochan.stores.rocksdb import open_store
+from lochan.stores.rocksdb.gate import Gate
+from lochan.stores.rocksdb.options import Settings
+from lochan.stores.rocksdb.store import RocksStore
+
+PLACE = Partition(b"place")
+
+
+class Scene:
+    """A bulk read that stays inside until somebody closes or waits for the gate."""
+
+    def __init__(self, store: RocksStore) -> None:
+        self.real = store._db
+        self.log: list[str] = []
+        self.inside = Event()
+        self.moved = Event()
+        scene = self
+
+        class WatchedGate(Gate):
+            def wait_until_empty(self) -> None:
+                scene.moved.set()
+                super().wait_until_empty()
+
+        store._gate = WatchedGate()
+        store._db = self  # type: ignore[assignment]
+
+    def get(self, names: list[bytes]) -> list[bytes | None]:
+        self.inside.set()
+        self.moved.wait()
+        found = self.real.get(names)  # type: ignore[arg-type]
+        self.log.append("read")
+        return found  # type: ignore[return-value]
+
+    def flush_wal(self, sync: bool) -> None:
+        self.real.flush_wal(sync)
+
+    def close(self) -> None:
+        self.log.append("closed")
+        self.moved.set()
+        self.real.close()
+
+
+def test_closing_waits_for_a_read_that_is_inside(tmp_path: Path) -> None:
+    store = RocksStore(tmp_path / "store", Settings())
+    names = [(PLACE, b"%d" % number) for number in range(50)]
+    store.put_many([(where, key, b"x") for where, key in names])
+    scene = Scene(store)
+    found: list[object] = []
+    reader = Thread(target=lambda: found.extend(store.get_many(names)))
+    reader.start()
+    scene.inside.wait()
+    closer = Thread(target=store.close)
+    closer.start()
+    for thread in (reader, closer):
+        thread.join()
+    assert scene.log == ["read", "closed"]
+    assert len(found) == 50
+    assert all(found)
+    with pytest.raises(StoreClosed):
+        store.get_many(names)
+
+
+def test_what_the_address_says_holds_at_every_opening(tmp_path: Path) -> None:
+    for cache_mb in (16, 8, 32):
+        store = open_store(StoreUrl("rocksdb", f"{tmp_path / 'store'}?cache_mb={cache_mb}"))
+        assert isinstance(store, RocksStore)
+        capacity = store._db.property_int_value("rocksdb.block-cache-capacity")
+        assert capacity == cache_mb * 1_024 * 1_024
+        store.close()
