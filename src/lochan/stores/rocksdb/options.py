@@ -74,7 +74,10 @@ def _set_up_memory(options: Options) -> None:
 
 def _set_up_tables(options: Options, settings: Settings) -> None:
     tables = BlockBasedOptions()
-    tables.set_bloom_filter(10, False)
+    # A new object is looked up in every table of level 0, and a filter that wrongly says "perhaps"
+    # costs a block: with 14 such tables 10 bits were wrong for 12 % of the objects, 16 bits for 1 %
+    # (7 us less for an apply of 5 objects), at two bytes an object.
+    tables.set_bloom_filter(16, False)
     tables.set_block_cache(Cache(settings.cache_mb * _MEGABYTE))
     options.set_block_based_table_factory(tables)
     options.set_compression_type(DBCompressionType.lz4())
