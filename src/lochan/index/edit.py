@@ -39,6 +39,7 @@ from lochan.index.node import (
     child_at,
     child_value,
     count_of,
+    items_of,
     key_at,
     keys_of,
     last_key,
@@ -272,9 +273,12 @@ class _Run:
 
     def extend(self, node: Node, changes: Sequence[Change]) -> None:
         """Appends a node with changes applied."""
-        draft = Draft(node)
         known = _KNOWN_BY_PLACE[: len(node.suffixes)]
         known[-1] = _AFRESH
+        if len(changes) > NODE_ELEMENTS_MAX:
+            self._extend_by_many(node, known, changes)
+            return
+        draft = Draft(node)
         keys = keys_of(node)
         for key, value in changes:
             at = bisect_left(keys, key)
@@ -290,30 +294,60 @@ class _Run:
                 keys.insert(at, key)
                 known.insert(at, _AFRESH)
                 self._raw_at_most += len(key)
-        self._raw_at_most += draft.raw
+        changed = draft.node()
+        self._append(keys, known, changed.widths, changed.values, draft.raw)
+
+    def _extend_by_many(self, node: Node, known: list[int], changes: Sequence[Change]) -> None:
+        """Does the same in one pass; insertions one by one cost the square of their number."""
+        known_by_key = dict(zip(keys_of(node), known, strict=True))
+        elements = dict(items_of(node))
+        for key, value in changes:
+            if value is None:
+                elements.pop(key, None)
+            else:
+                elements[key] = value
+        keys = sorted(elements)
+        values = [elements[key] for key in keys]
+        blob = b"".join(values)
+        widths = node.widths if isinstance(node.widths, int) else tuple(map(len, values))
+        known = [known_by_key.get(key, _AFRESH) for key in keys]
+        self._append(keys, known, widths, blob, sum(map(len, keys)) + len(blob))
+
+    def _append(
+        self,
+        keys: list[bytes],
+        known: list[int],
+        widths: int | tuple[int, ...],
+        blob: bytes,
+        raw_at_most: int,
+    ) -> None:
         self.keys += keys
         self._known += known
-        changed = draft.node()
-        self._values += changed.values
-        if isinstance(changed.widths, int):
-            self._widths = changed.widths
+        self._values += blob
+        self._raw_at_most += raw_at_most
+        if isinstance(widths, int):
+            self._widths = widths
         elif not isinstance(self._widths, int):
-            self._widths += changed.widths
+            self._widths += widths
 
     def take_complete(self) -> list[Node]:
         """Returns the nodes that are complete and keeps what is left."""
         nodes = []
-        start = 0
+        start = low = 0
         for end in self._ends():
-            nodes.append(self._node(start, end))
-            start = end
+            high = low + self._span(start, end)
+            nodes.append(self._node(start, end, low, high))
+            start, low = end, high
         if start:
-            self._drop(start)
+            self._values = self._values[low:]
+            self.keys, self._known = self.keys[start:], self._known[start:]
+            if not isinstance(self._widths, int):
+                self._widths = self._widths[start:]
         return nodes
 
     def take_rest(self) -> Node:
         """Returns what is left as the last node of its level."""
-        return self._node(0, len(self.keys))
+        return self._node(0, len(self.keys), 0, len(self._values))
 
     def _ends(self) -> Iterator[int]:
         ends_node, level, keys = self._rule.ends_node, self._level, self.keys
@@ -347,20 +381,13 @@ class _Run:
                 return at
         return -1
 
-    def _node(self, start: int, end: int) -> Node:
-        low, high = self._offset(start), self._offset(end)
+    def _node(self, start: int, end: int, low: int, high: int) -> Node:
         widths = self._widths if isinstance(self._widths, int) else self._widths[start:end]
         return pack_node(self._level, self.keys[start:end], widths, self._values[low:high])
 
-    def _drop(self, start: int) -> None:
-        self._values = self._values[self._offset(start) :]
-        self.keys, self._known = self.keys[start:], self._known[start:]
-        if not isinstance(self._widths, int):
-            self._widths = self._widths[start:]
-
-    def _offset(self, at: int) -> int:
+    def _span(self, start: int, end: int) -> int:
         widths = self._widths
-        return widths * at if isinstance(widths, int) else sum(widths[:at])
+        return widths * (end - start) if isinstance(widths, int) else sum(widths[start:end])
 
 
 def _edit_in_place(rule: BoundaryRule, node: Node, changes: Sequence[Change]) -> Node | None:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import msgspec
 
 from lochan.base.ids import ObjId
-from lochan.base.limits import EMBEDDED_BYTES_MAX, EMBEDDED_STAGGER_BYTES
+from lochan.base.limits import EMBEDDED_BYTES_MAX, EMBEDDED_STAGGER_BYTES, NODE_ELEMENTS_MAX
 from lochan.codec.elements import is_remove
 from lochan.codec.objects import NodeObject, decode_object, encode_inner
 from lochan.index.boundary import BoundaryRule
@@ -74,12 +74,14 @@ def splice(shape: Shape, index: Index, operations: Sequence[Change]) -> Node | N
     """
     node = index.embedded
     marker = None if index.root is None else shape.remove
-    if node is None or not all(key.startswith(node.prefix) for key, _ in operations):
+    few = len(operations) <= NODE_ELEMENTS_MAX
+    if node is None or not few or not all(key.startswith(node.prefix) for key, _ in operations):
         return _splice_anew(shape, node, operations, marker)
     draft = Draft(node)
-    suffixes, skip = draft.suffixes, len(node.prefix)
+    skip = len(node.prefix)
     for key, element in operations:
         suffix = key[skip:]
+        suffixes = draft.suffixes
         at = bisect_left(suffixes, suffix)
         present = at < len(suffixes) and suffixes[at] == suffix
         new = marker if element is None else element
