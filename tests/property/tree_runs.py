@@ -130,7 +130,7 @@ class TreeRun:
         if not self.content:
             count = random.choice([3, 100, self.first_batch_max // 3, self.first_batch_max])
             return {self.make_key(): self.make_value() for _ in range(count)}
-        size = random.choice([1, 1, 1, 2, 5, 20, 120])
+        size = random.choice([1, 1, 1, 1, 2, 2, 5, 20, 20, 90, 300])
         kind = random.randrange(7)
         if kind == 0:
             return dict.fromkeys(self._stretch(), None)
