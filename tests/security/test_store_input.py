@@ -256,7 +256,7 @@ def test_a_damaged_table_is_corrupt_and_never_the_end_of_data(tmp_path: Path) ->
     store.close()
     (table,) = path.glob("*.sst")
     raw = bytearray(table.read_bytes())
-    raw[len(raw) // 2] ^= 1
+    raw[len(raw) // 4] ^= 1
     table.write_bytes(raw)
     again = open_store(f"rocksdb:{path}")
     with pytest.raises(Corrupt):
