@@ -131,8 +131,9 @@ class Generations(Generic[_Held]):
 
     def keep(self, obj_id: ObjId, held: _Held, weight: int) -> None:
         """Holds something that weighs so many bytes."""
+        if obj_id in self._young:
+            return
         if self._young_bytes + weight > self.bytes_max // 2:
             self._old, self._young, self._young_bytes = self._young, {}, 0
-        if obj_id not in self._young:
-            self._young[obj_id] = (held, weight)
-            self._young_bytes += weight
+        self._young[obj_id] = (held, weight)
+        self._young_bytes += weight
