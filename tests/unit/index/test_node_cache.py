@@ -128,14 +128,16 @@ def test_what_is_used_stays_while_others_come_and_go(tree):
 
 
 def test_remembering_again_what_is_there_pushes_nothing_out(tree):
-    source = CachedNodes(tree.stored, 120_000)
-    kept = tree.leaves[:5]
-    source.remember(kept)
-    for _ in range(200):
-        source.remember(tree.leaves[5:7])
-    tree.stored.forget_fetches()
-    source.load_nodes([new.obj_id for new in kept])
-    assert tree.stored.fetches == []
+    def left_over(bytes_max: int, repeats: int) -> int:
+        source = CachedNodes(tree.stored, bytes_max)
+        source.remember(tree.leaves[:12])
+        for _ in range(repeats):
+            source.remember(tree.leaves[11:12])
+        source.load_nodes([new.obj_id for new in tree.leaves[:12]])
+        return source.hits
+
+    for bytes_max in range(20_000, 400_000, 1_000):
+        assert left_over(bytes_max, 3) == left_over(bytes_max, 0), f"{bytes_max} bytes"
 
 
 def test_an_object_of_another_type_is_corrupt():
