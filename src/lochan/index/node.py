@@ -16,6 +16,7 @@ import msgspec
 
 from lochan.base.checks import check, check_stored
 from lochan.base.ids import ID_BYTES, ObjId
+from lochan.base.limits import TREE_LEVELS_MAX
 from lochan.codec.objects import (
     NodeObject,
     check_object_id,
@@ -59,13 +60,16 @@ def check_shape(node: Node) -> None:
     """Raises Corrupt unless lengths fit each other, so that no later slice can be short."""
     count = len(node.suffixes)
     widths = node.widths
+    if node.level:
+        fits = 0 < node.level < TREE_LEVELS_MAX and widths == CHILD_WIDTH
+        check_stored(fits, "an inner node is of a possible level and holds children")
     if isinstance(widths, int):
         fits = widths > 0 and len(node.values) == widths * count
     else:
         fits = (
             len(widths) == count and len(node.values) == sum(widths) and min(widths, default=1) > 0
         )
-    check_stored(fits, "a node's values fit its keys")
+    check_stored(fits and count > 0, "a node has keys, and its values fit them")
 
 
 def count_of(node: Node) -> int:
