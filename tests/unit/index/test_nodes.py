@@ -153,6 +153,10 @@ def test_a_node_has_at_least_one_element_and_a_value_for_each_key():
         {"widths": ()},
         {"suffixes": (b"1",)},
         {"suffixes": (b"1", b"2", b"3")},
+        {"suffixes": (), "values": b""},
+        {"level": 1},
+        {"level": -1},
+        {"level": 20},
     ],
     ids=repr,
 )
