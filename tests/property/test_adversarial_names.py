@@ -10,7 +10,7 @@ import pytest
 from lochan.base.limits import NODE_ELEMENTS_TARGET
 from lochan.index.boundary import BoundaryRule
 from lochan.index.build import build_tree
-from lochan.index.edit import edit_tree
+from lochan.index.edit import Change, edit_tree
 from lochan.index.source import CachedNodes
 from lochan.testing.memory_nodes import MemoryNodes
 
@@ -54,10 +54,8 @@ def written_per_edit(rule: BoundaryRule, names: Iterator[bytes], edits: int) -> 
     source = CachedNodes(stored, 1 << 26)
     written = []
     for _ in range(edits):
-        if random.random() < 0.5:
-            change = spare.pop(), VALUE
-        else:
-            change = held.pop(), None
+        inserts = random.random() < 0.5
+        change: Change = (spare.pop(), VALUE) if inserts else (held.pop(), None)
         edited = edit_tree(source, rule, 50, root, [change])
         stored.keep_all(edited.nodes)
         root = edited.root

@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 
+from lochan.base.ids import ObjId
 from lochan.base.limits import NODE_ELEMENTS_TARGET
 from lochan.index import boundary
 from lochan.index.boundary import BoundaryRule
@@ -121,7 +122,7 @@ class TreeRun:
         self.stored = MemoryNodes()
         self.source = CachedNodes(self.stored, 1 << 24)
         self.content: dict[bytes, bytes] = {}
-        self.root: bytes | None = None
+        self.root: ObjId | None = None
         self.batches = 0
 
     def batch(self) -> dict[bytes, bytes | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 import pytest
@@ -22,7 +23,7 @@ from lochan.index.spill import advance, decode_embedded
 from lochan.testing.memory_nodes import MemoryNodes
 
 RULE = BoundaryRule(bytes(16))
-KINDS = [ValueObject, NodeObject, StringObject, UniqueObject]
+KINDS: list[Any] = [ValueObject, NodeObject, StringObject, UniqueObject]
 
 forged_nodes = st.builds(
     NodeObject,

@@ -75,7 +75,7 @@ def a_page_stops_at_the_node_of_its_start(monkeypatch):
 
 
 def recent_elements_do_not_hide_the_tree(monkeypatch):
-    right = layers.read_tree_page
+    right = read.read_page
     monkeypatch.setattr(
         layers,
         "read_tree_page",

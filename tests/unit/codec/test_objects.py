@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 import pytest
@@ -27,7 +28,7 @@ from lochan.codec.objects import (
 )
 from lochan.testing import strategies
 
-KINDS = [ValueObject, NodeObject, StringObject, UniqueObject]
+KINDS: list[Any] = [ValueObject, NodeObject, StringObject, UniqueObject]
 SMALL = [
     ValueObject(1, "content é", 5, b"\x00\xffdata"),
     NodeObject(1, 0, 2, 16, b"ta", (b"", b"b"), 5, b"0123456789"),

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 import pytest
 
 from lochan.base.keys import Universe
-from lochan.index import edit
 from lochan.index.boundary import BoundaryRule
 from lochan.index.build import build_tree
 from lochan.index.edit import edit_tree
@@ -74,7 +73,7 @@ def test_an_edit_of_everything_hashes_each_key_a_few_times(monkeypatch):
         hashed[0] += 1
         return right(self, level, key)
 
-    monkeypatch.setattr(edit.BoundaryRule, "hash", counted)
+    monkeypatch.setattr(BoundaryRule, "hash", counted)
     changes = [(key + b"x", value) for key, value in items(MANY)]
     edit_tree(source, RULE, 50, root, changes)
     assert hashed[0] < 6 * MANY

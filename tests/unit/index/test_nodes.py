@@ -180,4 +180,4 @@ def test_bytes_under_another_id_are_corrupt():
 def test_nodes_cannot_be_changed():
     node = leaf(50, {b"t1": bytes(50)})
     with pytest.raises(AttributeError):
-        node.values = b""  # type: ignore[misc]
+        node.values = b""
