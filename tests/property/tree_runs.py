@@ -29,7 +29,7 @@ def hard_one_in(monkeypatch: pytest.MonkeyPatch, one_in: int) -> None:
 
     They must be rarer than ordinary boundaries and those rarer than eager ones, so both follow.
     """
-    assert one_in > 2
+    assert one_in > 3
     ordinary = min(NODE_ELEMENTS_TARGET, one_in - 1)
     thresholds = {"_HARD": one_in, "_ORDINARY": ordinary, "_EAGER": min(5, ordinary / 2)}
     for name, rarity in thresholds.items():

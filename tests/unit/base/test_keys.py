@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from lochan.base import keys
 from lochan.base.errors import Corrupt, Invalid, InvalidKey
 from lochan.base.keys import (
     Key,
@@ -188,3 +189,11 @@ def test_sorted_names_have_sorted_keys(names):
         table_key(name) for name in sorted(names, key=lambda parts: [p.encode() for p in parts])
     ]
     assert all(one <= other for one, other in pairwise(keys))
+
+
+def test_the_limit_of_bytes_holds_by_itself(monkeypatch):
+    """The other limits are met first; should they grow, this one is still there."""
+    monkeypatch.setattr(keys, "KEY_BYTES_MAX", 10)
+    assert table_key(["é" * 4]) == b"t" + "é".encode() * 4
+    with pytest.raises(InvalidKey, match="at most 10 bytes, not 11"):
+        table_key(["é" * 5])
