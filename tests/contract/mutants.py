@@ -92,7 +92,7 @@ class ScanByPrefix(MemoryStore):
         page = super().scan(partition, start, end, limit)
         if page.entries or page.next_start:
             return page
-        longer = [other for other in self._tables if other.startswith(partition)]
+        longer = [other for other in list(self._tables) if other.startswith(partition)]
         return super().scan(longer[0], start, end, limit) if longer else page
 
 

@@ -7,6 +7,7 @@ import sys
 from rocksdict import WriteOptions
 
 from lochan.stores.rocksdb import store as rocks
+from lochan.stores.rocksdb.directory import Directory
 from lochan.testing import doomed
 
 RocksStore = rocks.RocksStore
@@ -21,7 +22,16 @@ def no_log() -> None:
         self._db.write(batch, options)
         self._writes += 1
 
+    def options_without_log(settings, *, create):
+        built = build_options(settings, create=create)
+        built.set_recycle_log_file_num(0)
+        return built
+
+    build_options = rocks.build_options  # type: ignore[attr-defined]
+    rocks.build_options = options_without_log  # type: ignore[attr-defined]
     RocksStore._commit = commit  # type: ignore[method-assign]
+    # Else the store itself would notice at the next opening.
+    Directory.mark_durable = lambda self, write: None  # type: ignore[method-assign]
 
 
 def early_acknowledgement() -> None:

@@ -45,13 +45,14 @@ def fill(path: Path, rows: int = 50) -> None:
     store.close()
 
 
-def leave_unclosed(path: Path) -> None:
-    """Makes a directory as a kill leaves it: rows in the log, none in a table."""
+def leave_unclosed(path: Path, flushed: int = 200) -> None:
+    """Makes a directory as a kill leaves it: 200 rows in the log, none in a table."""
     other = path.with_name("living")
     store = open_store(f"rocksdb:{other}")
     for number in range(200):
         store.put_many([(PLACE, b"%03d" % number, bytes([number]) * 500)])
-    store.flush(store.epoch())
+        if number + 1 == flushed:
+            store.flush(store.epoch())
     shutil.copytree(other, path)
     store.close()
 
@@ -287,33 +288,62 @@ def test_a_damaged_table_is_corrupt_and_never_the_end_of_data(tmp_path: Path) ->
     again.close()
 
 
-def test_a_log_cut_short_is_mended_and_one_damaged_before_its_end_is_refused(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "store"
-    leave_unclosed(path)
+def log_of(path: Path) -> tuple[Path, bytes]:
+    """Returns the log that holds the rows, and its bytes."""
     (log,) = path.glob("*.log")
-    whole = log.read_bytes()
-    for cut in (1, 300, 700):
-        torn = tmp_path / f"torn{cut}"
+    return log, log.read_bytes().rstrip(b"\0")
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "zeros"])
+def test_damage_to_what_was_never_acknowledged_is_mended(damage: str, tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    leave_unclosed(path, flushed=190)
+    log, whole = log_of(path)
+    for back in (1, 300, 700, 4_000):
+        torn = tmp_path / f"torn{back}"
         shutil.copytree(path, torn)
-        (torn / log.name).write_bytes(whole[:-cut])
+        changed = bytearray(whole)
+        if damage == "cut":
+            del changed[-back:]
+        elif damage == "flip":
+            changed[-back] ^= 0x20
+        else:
+            changed[-back : -back + 512 if back > 512 else None] = bytes(min(back, 512))
+        (torn / log.name).write_bytes(changed)
         store = open_store(f"rocksdb:{torn}")
         rows = store.scan(PLACE, b"", None, 1_000).entries
         assert [entry.key for entry in rows] == [b"%03d" % n for n in range(len(rows))]
-        assert 198 <= len(rows) < 200
+        assert 190 <= len(rows) < 200
         store.close()
-    for position in (40, len(whole) // 2, len(whole) - 10):
-        damaged = bytearray(whole)
-        damaged[position] ^= 1
-        log.write_bytes(damaged)
+        open_store(f"rocksdb:{torn}").close()
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip"])
+def test_damage_to_what_was_acknowledged_is_refused_and_nothing_is_changed(
+    damage: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "store"
+    leave_unclosed(path, flushed=190)
+    log, whole = log_of(path)
+    for position in (40, len(whole) // 2, len(whole) - 6_000):
+        changed = bytearray(whole)
+        if damage == "cut":
+            del changed[position:]
+        else:
+            changed[position] ^= 1
+        log.write_bytes(changed)
         before = contents(path)
-        with pytest.raises(Corrupt, match="recovery=point-in-time"):
-            open_store(f"rocksdb:{path}")
+        for _ in range(2):
+            with pytest.raises(Corrupt, match="recovery=point-in-time"):
+                open_store(f"rocksdb:{path}")
         assert contents(path) == before
     store = open_store(f"rocksdb:{path}?recovery=point-in-time")
-    assert len(store.scan(PLACE, b"", None, 1_000).entries) == 199
+    kept = len(store.scan(PLACE, b"", None, 1_000).entries)
+    assert 180 < kept < 190
     store.close()
+    again = open_store(f"rocksdb:{path}")
+    assert len(again.scan(PLACE, b"", None, 1_000).entries) == kept
+    again.close()
 
 
 @pytest.mark.parametrize("raw", [b"", b"x", b"x" * 11])

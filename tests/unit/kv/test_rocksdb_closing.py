@@ -43,6 +43,9 @@ class Scene:
         self.log.append("read")
         return found  # type: ignore[return-value]
 
+    def latest_sequence_number(self) -> int:
+        return self.real.latest_sequence_number()
+
     def flush_wal(self, sync: bool) -> None:
         self.real.flush_wal(sync)
 

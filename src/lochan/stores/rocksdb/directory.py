@@ -19,9 +19,12 @@ from typing import Final
 
 from lochan.base.errors import Corrupt, InvalidUrl, StoreLocked, Unavailable
 from lochan.stores.rocksdb.marker import (
+    DURABLE_OFFSET,
     Marker,
     check_manifest,
+    decode_durable,
     decode_marker,
+    encode_durable,
     encode_marker,
     read_manifest,
 )
@@ -37,6 +40,7 @@ class Directory:
         _create(path)
         _check_ours(path)
         self._handle = _lock_marker(path)
+        self.durable = 0
         try:
             self.openings = self._read()
         except BaseException:
@@ -58,6 +62,10 @@ class Directory:
         self._write(Marker(openings, *read_manifest(self.path)))
         self.openings = openings
 
+    def mark_durable(self, write: int) -> None:
+        """Writes down that every write up to this number is durable."""
+        os.pwrite(self._handle, encode_durable(write), DURABLE_OFFSET)
+
     def release(self) -> None:
         """Gives the directory up; idempotent."""
         if not self.released:
@@ -68,7 +76,8 @@ class Directory:
         line = os.pread(self._handle, 4_096, 0)
         if not line:
             return self._begin()
-        marker = decode_marker(line, self.path / MARKER)
+        marker = decode_marker(line[:DURABLE_OFFSET], self.path / MARKER)
+        self.durable = decode_durable(line[DURABLE_OFFSET:], self.path / MARKER)
         if marker.openings:
             check_manifest(self.path, marker)
         return marker.openings

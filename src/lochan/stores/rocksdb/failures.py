@@ -8,8 +8,8 @@ from lochan.base.errors import Corrupt, LochanError, StoreLocked, Unavailable
 from lochan.stores.rocksdb.directory import locked_message
 
 _RECOVERY_HINT = (
-    "restore a copy, or, if the machine lost power and what followed was never acknowledged, "
-    "open it once with ?recovery=point-in-time, which drops everything after the damage"
+    "restore a copy, or open it once with ?recovery=point-in-time, which gives up everything "
+    "after the damage"
 )
 
 
@@ -28,8 +28,8 @@ def opening_failure(path: Path, error: Exception) -> LochanError:
 
 
 def lost_rows(path: Path) -> Corrupt:
-    """Says that the database counts fewer openings than its directory."""
-    return Corrupt(f"the store in {path} has lost rows of its last opening; {_RECOVERY_HINT}")
+    """Says that the database has come less far than its directory remembers."""
+    return Corrupt(f"the store in {path} has lost rows that were durable; {_RECOVERY_HINT}")
 
 
 def reading_failure(error: Exception) -> LochanError:

@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from rocksdict import Rdict, RdictIter, ReadOptions, WriteBatch
+from rocksdict import AccessType, Options, Rdict, RdictIter, ReadOptions, WriteBatch
 
 from lochan.base.checks import check_stored
 from lochan.base.errors import LochanError, StoreClosed, Unknown
@@ -327,7 +327,7 @@ class RocksStore:
             number = max(found, directory.openings) + 1
             check_stored(number <= OPEN_NUMBER_MAX, "the number of openings fits three bytes")
             self._db.put(OPEN_NUMBER_KEY, number.to_bytes(STAMP_BYTES, "big"))
-            self._db.flush_wal(True)
+            self._synchronise()
         except LochanError:
             raise
         except Exception as error:
@@ -336,7 +336,10 @@ class RocksStore:
         return number
 
     def _synchronise(self) -> None:
+        """Makes all writes so far durable, then writes down how far that is."""
+        written = self._db.latest_sequence_number()
         self._db.flush_wal(True)
+        self._directory.mark_durable(written)
 
     def _stop(self, reason: str) -> None:
         if self._stopped is None:
@@ -438,12 +441,30 @@ class RocksStore:
 
 
 def _open_database(directory: Directory, settings: Settings) -> Rdict:
+    """Opens the files, first for reading only: opening for writing would drop a damaged log."""
     options = build_options(settings, create=directory.is_new)
     try:
+        if directory.durable and not settings.drop_after_damage:
+            _check_nothing_lost(directory, options)
         # Named here as well, or the driver takes the options of the last opening from the disk.
         return Rdict(str(directory.path), options, column_families={"default": options})
+    except LochanError:
+        raise
     except Exception as error:
         raise opening_failure(directory.path, error) from error
+
+
+def _check_nothing_lost(directory: Directory, options: Options) -> None:
+    reader = Rdict(
+        str(directory.path),
+        options,
+        column_families={"default": options},
+        access_type=AccessType.read_only(),
+    )
+    found = reader.latest_sequence_number()
+    reader.close()
+    if found < directory.durable:
+        raise lost_rows(directory.path)
 
 
 def _holds(expected: Expected, raw: bytes | None) -> bool:
