@@ -9,7 +9,7 @@ from __future__ import annotations
 from hashlib import sha256
 from random import Random
 
-from lochan.base.checks import check
+from lochan.base.errors import Bug
 from lochan.base.ids import EMPTY_ID, InstanceId, ObjId, content_id_from_uuid_bytes
 from lochan.base.keys import Universe
 from lochan.base.limits import NODE_CACHE_BYTES_MAX
@@ -21,7 +21,7 @@ from lochan.index.layers import EMPTY_INDEX, SHAPES, Index, find_many
 from lochan.index.node import NewNode
 from lochan.index.source import CachedNodes
 from lochan.index.spill import advance, spill_limit
-from lochan.kv.store import ABSENT, Kind, SetIf, Store, Won, partition
+from lochan.kv.store import ABSENT, Kind, SetIf, Stamp, Store, Won, partition
 from lochan.persist.objects import Objects
 from lochan.system import SystemClock
 
@@ -41,7 +41,7 @@ class Branch:
         self.index: Index = EMPTY_INDEX
         self.head: ObjId = EMPTY_ID
         self._row = partition(INSTANCE, Kind.REFERENCES)
-        self._stamp = None
+        self._stamp: Stamp | None = None
         self._random = Random(5)
         self._rest_of_row = bytes(200)
         self.counting = False
@@ -96,7 +96,8 @@ class Branch:
         outcome = self.store.apply(
             self.objects.adds(objects), SetIf(self._row, b"main", row, self._stamp or ABSENT)
         )
-        check(isinstance(outcome, Won), "nobody else writes this branch")
+        if not isinstance(outcome, Won):
+            raise Bug("nobody else writes this branch")
         self._stamp = outcome.stamp
         self.nodes.remember(done.nodes)
         self.index, self.head = done.index, head

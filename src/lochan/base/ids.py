@@ -54,6 +54,4 @@ def find_uuid_bytes(content_id: ContentId) -> bytes | None:
 def content_id_from_uuid_bytes(raw: bytes) -> ContentId:
     """The inverse of `find_uuid_bytes`."""
     digits = raw.hex()
-    return ContentId(
-        f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-    )
+    return ContentId(f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}")

@@ -88,9 +88,9 @@ READ_ATTEMPTS_MAX: Final = 4
 # The first pause of a retried read; it doubles, so four attempts add up to 35 ms.
 READ_RETRY_FIRST_SLEEP_MS: Final = 5
 
-# Decoded nodes kept in memory; 32 MB hold the inner nodes of tens of millions of keys and the
-# 8,000 hottest leaves.
-NODE_CACHE_BYTES_MAX: Final = 64 * 1_024 * 1_024
+# Nodes kept in memory: a quarter holds the inner nodes of ten million keys, the rest the 20,000
+# hottest leaves. Filled by use only, so an idle server does not pay for it.
+NODE_CACHE_BYTES_MAX: Final = 128 * 1_024 * 1_024
 
 # Half of the 24 hours for which unreachable objects are kept; storing again refreshes at this age.
 HALF_GRACE_S: Final = 12 * 3_600

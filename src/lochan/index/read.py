@@ -31,6 +31,8 @@ def find_one(source: NodeSource, root: ObjId | None, key: bytes) -> bytes | None
         slot = lower_bound(node, key)
         if slot == len(node.suffixes):
             return None
+        if node.level == 1:
+            return source.find_in_leaf(child_at(node, slot), key)
         node = source.load_node(child_at(node, slot))
     return find_value(node, key)
 

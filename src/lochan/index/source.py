@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
 from lochan.base.ids import ObjId
-from lochan.codec.objects import NodeObject, decode_object
-from lochan.index.node import NewNode, Node, check_shape
+from lochan.codec.objects import NodeObject, decode_object, node_may_hold
+from lochan.index.node import NewNode, Node, check_shape, find_value
 
 # A decoded node costs its bytes plus about this much for each of its Python objects, and every
 # entry of the cache about this much for itself.
@@ -26,6 +26,10 @@ class NodeSource(Protocol):
 
     def load_nodes(self, ids: Sequence[ObjId]) -> list[Node]:
         """Returns nodes in the order of their ids, fetching all that are not at hand together."""
+        ...
+
+    def find_in_leaf(self, obj_id: ObjId, key: bytes) -> bytes | None:
+        """Returns the value of a key in one leaf, None if the leaf does not hold it."""
         ...
 
 
@@ -48,8 +52,8 @@ class CachedNodes:
 
     def __init__(self, objects: ObjectBytes, bytes_max: int) -> None:
         self._objects = objects
-        self._inner: Generations[Node] = Generations(bytes_max // 2)
-        self._leaves: Generations[bytes] = Generations(bytes_max // 2)
+        self._inner: Generations[Node] = Generations(bytes_max // 4)
+        self._leaves: Generations[bytes] = Generations(bytes_max - bytes_max // 4)
         self.hits = 0
         self.misses = 0
 
@@ -70,6 +74,19 @@ class CachedNodes:
             fetched = iter(self._fetch(missing))
             return [next(fetched) if node is None else node for node in found]
         return [node for node in found if node is not None]
+
+    def find_in_leaf(self, obj_id: ObjId, key: bytes) -> bytes | None:
+        """Returns the value of a key; decodes the leaf only if it may hold the key."""
+        raw = self._leaves.find(obj_id)
+        if raw is None:
+            self.misses += 1
+            (raw,) = self._objects.fetch_many([obj_id])
+            self._leaves.keep(obj_id, raw, len(raw) + _ENTRY_OVERHEAD_BYTES)
+        else:
+            self.hits += 1
+        if not node_may_hold(raw, key):
+            return None
+        return find_value(decode_object(NodeObject, raw), key)
 
     def remember(self, nodes: Iterable[NewNode]) -> None:
         """Keeps nodes that were just made: the next edit of the same branch reads them first."""

@@ -13,8 +13,9 @@ from rocksdict import (
     Options,
 )
 
-# Filled lazily, so an idle server does not pay for it.
-CACHE_MB_DEFAULT: Final = 128
+# Holds the tables' keys and small rows; large values lie in files of their own, which the operating
+# system and the cache of nodes keep. Filled lazily, so an idle server does not pay for it.
+CACHE_MB_DEFAULT: Final = 32
 
 # 64 GB: more is a slip of the finger.
 CACHE_MB_MAX: Final = 65_536
