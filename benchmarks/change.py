@@ -57,11 +57,11 @@ class Branch:
         self.index = Index(None, root)
 
     def storing(self, batch: list[NewNode]):
-        """Returns a sink that stores nodes by the hundred."""
+        """Returns a sink that stores nodes by the dozen: small batches stay in the caches."""
 
         def sink(new: NewNode) -> None:
             batch.append(new)
-            if len(batch) == 256:
+            if len(batch) == 64:
                 self.objects.store_many((node.obj_id, node.raw) for node in batch)
                 batch.clear()
 

@@ -10,7 +10,8 @@ import pytest
 from lochan.base.limits import NODE_ELEMENTS_TARGET
 from lochan.index.boundary import BoundaryRule
 from lochan.index.build import build_tree
-from lochan.index.edit import Change, edit_tree
+from lochan.index.edit import edit_tree
+from lochan.index.node import Change
 from lochan.index.source import CachedNodes
 from lochan.testing.memory_nodes import MemoryNodes
 

@@ -9,7 +9,7 @@ import pytest
 
 from lochan.base.errors import LochanError
 from lochan.base.limits import NODE_RAW_BYTES_CAP
-from lochan.index import boundary, difference, edit
+from lochan.index import boundary, difference, edit, inplace, recut
 from lochan.index.difference import diff_trees
 from lochan.index.node import Node, build_node, items_of
 from lochan.index.source import CachedNodes
@@ -23,26 +23,26 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def any_insert_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edit, "_may_insert", lambda *_: True)
+    monkeypatch.setattr(inplace, "_may_insert", lambda *_: True)
 
 
 def any_delete_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edit, "_may_delete", lambda *_: True)
+    monkeypatch.setattr(inplace, "_may_delete", lambda *_: True)
 
 
 def prefix_is_not_recomputed(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = edit._may_delete
+    right = inplace._may_delete
 
     def careless(rule, level, prefix, suffixes, at):
         inside = 1 if at == 0 and len(suffixes) > 2 else at
         return right(rule, level, prefix, suffixes, inside)
 
-    monkeypatch.setattr(edit, "_may_delete", careless)
+    monkeypatch.setattr(inplace, "_may_delete", careless)
 
 
 def no_element_needs_a_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = [edit._NOT_EAGER] * len(edit._KNOWN_BY_PLACE)
-    monkeypatch.setattr(edit, "_KNOWN_BY_PLACE", known)
+    known = bytearray([recut._NOT_EAGER] * len(recut._KNOWN_BY_PLACE))
+    monkeypatch.setattr(recut, "_KNOWN_BY_PLACE", known)
 
 
 def the_next_node_is_not_pulled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,7 @@ def test_a_wrong_edit_is_noticed(monkeypatch, mutate: Patch):
 def test_a_cut_that_looks_forward_is_noticed(monkeypatch):
     """Before the element that would reach the cap, instead of after the one that reaches it."""
     right_end = boundary._CapEnds.end_after
-    right_at = edit._Run._cap_at
+    right_at = recut.Run._cap_at
 
     def end_before(self, start):
         end = right_end(self, start)
@@ -102,22 +102,22 @@ def test_a_cut_that_looks_forward_is_noticed(monkeypatch):
 
     def at_before(self, start):
         at = right_at(self, start)
-        return max(start, at - 1) if at >= 0 else at
+        return max(start, at - 1) if at < len(self.keys) else at
 
     monkeypatch.setattr(boundary._CapEnds, "end_after", end_before)
-    monkeypatch.setattr(edit._Run, "_cap_at", at_before)
+    monkeypatch.setattr(recut.Run, "_cap_at", at_before)
     with pytest.raises(AssertionError, match="another root"):
         run_until_noticed(tree_runs.long_keys, tree_runs.huge_values, 200)
 
 
 def test_a_cap_that_only_builds_know_is_noticed(monkeypatch):
-    monkeypatch.setattr(edit._Run, "_cap_at", lambda *_: -1)
+    monkeypatch.setattr(recut.Run, "_cap_at", lambda self, _: len(self.keys))
     with pytest.raises(AssertionError, match="another root"):
         run_until_noticed(tree_runs.long_keys, tree_runs.huge_values, 200)
 
 
 def test_a_cap_that_edits_in_place_forget_is_noticed(monkeypatch):
-    monkeypatch.setattr(edit, "NODE_RAW_BYTES_CAP", 2 * NODE_RAW_BYTES_CAP)
+    monkeypatch.setattr(inplace, "NODE_RAW_BYTES_CAP", 2 * NODE_RAW_BYTES_CAP)
     with pytest.raises(AssertionError, match="another root"):
         run_until_noticed(tree_runs.long_keys, tree_runs.huge_values, 200)
 

@@ -15,8 +15,8 @@ from lochan.base.limits import NODE_ELEMENTS_TARGET
 from lochan.index import boundary
 from lochan.index.boundary import BoundaryRule
 from lochan.index.build import build_tree
-from lochan.index.edit import Change, edit_tree
-from lochan.index.node import NewNode
+from lochan.index.edit import edit_tree
+from lochan.index.node import Change, NewNode
 from lochan.index.source import CachedNodes
 from lochan.testing.memory_nodes import MemoryNodes
 

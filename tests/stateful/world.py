@@ -14,9 +14,8 @@ from lochan.base.keys import Universe, prefix_end
 from lochan.codec.objects import encode_object
 from lochan.index.actions import Action, embedded_actions, own_actions, tree_actions
 from lochan.index.boundary import BoundaryRule
-from lochan.index.edit import Change
 from lochan.index.layers import EMPTY_INDEX, SHAPES, Index, diff, find_many, read_page
-from lochan.index.node import Node
+from lochan.index.node import Change, Node
 from lochan.index.source import CachedNodes
 from lochan.index.spill import advance, decode_embedded
 from lochan.index.verify import check_tree

@@ -25,9 +25,9 @@ from lochan.codec.objects import build_value, encode_object, object_id
 from lochan.index.boundary import BoundaryRule
 from lochan.index.build import build_tree
 from lochan.index.difference import diff_trees
-from lochan.index.edit import Change, edit_tree
+from lochan.index.edit import edit_tree
 from lochan.index.layers import SHAPES
-from lochan.index.node import NewNode
+from lochan.index.node import Change, NewNode
 from lochan.index.read import read_page
 from lochan.index.source import CachedNodes
 from lochan.kv.store import ABSENT, Kind, Lost, Store, Won, partition
@@ -37,7 +37,7 @@ from lochan.system import SystemChance, SystemClock
 
 _TABLES = 20_000
 _FILES = 20_000
-_BATCH_NODES = 256
+_BATCH_NODES = 64
 _DEPARTMENTS = ("sales", "stock", "people", "web", "finance")
 
 

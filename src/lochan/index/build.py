@@ -211,12 +211,14 @@ class _HeldBack:
 
 def _chunks(
     elements: Iterable[tuple[bytes, bytes]], width: int | None
-) -> Iterable[tuple[tuple[bytes, ...], tuple[bytes, ...]]]:
+) -> Iterable[tuple[list[bytes], list[bytes]]]:
     """Reads the stream in pieces and refuses one that is not strictly ascending."""
     stream = iter(elements)
     previous = b""
     while chunk := list(islice(stream, _CHUNK_ELEMENTS)):
-        keys, values = zip(*chunk, strict=True)
+        # Two passes, because unpacking thousands of arguments into zip costs twice as much.
+        keys = [key for key, _ in chunk]
+        values = [value for _, value in chunk]
         if not previous < keys[0] or not all(map(lt, keys, keys[1:])):
             raise Invalid("an index is built from keys in strictly ascending order")
         if width is not None and {*map(len, values)} != {width}:

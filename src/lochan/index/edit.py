@@ -15,42 +15,32 @@ Nodes are never changed: the old tree stays readable, and nothing is stored here
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from typing import Final
+from bisect import bisect_right
+from collections.abc import Sequence
 
 import msgspec
 
 from lochan.base.checks import check
 from lochan.base.errors import Invalid, TooLarge
 from lochan.base.ids import ObjId
-from lochan.base.limits import (
-    NODE_ELEMENTS_EAGER,
-    NODE_ELEMENTS_MAX,
-    NODE_ELEMENTS_MIN,
-    NODE_RAW_BYTES_CAP,
-)
+from lochan.base.limits import NODE_RAW_BYTES_CAP
 from lochan.index.boundary import BoundaryRule
 from lochan.index.build import Child, build_tree, grow
+from lochan.index.inplace import edit_in_place
 from lochan.index.node import (
-    Draft,
+    Change,
     NewNode,
     Node,
     child_at,
     child_value,
     count_of,
-    items_of,
     key_at,
-    keys_of,
     last_key,
     lower_bound,
-    pack_node,
     seal,
 )
+from lochan.index.recut import Run
 from lochan.index.source import NodeSource
-
-Change = tuple[bytes, bytes | None]
-"""A key and its new value; None removes it."""
 
 
 class Edited(msgspec.Struct, frozen=True):
@@ -159,7 +149,7 @@ class _Edit:
                 at += 1
                 continue
             old = touched[name]
-            new = _edit_in_place(self._rule, old, changes[low:high])
+            new = edit_in_place(self._rule, old, changes[low:high])
             if new is None:
                 at, low = self._cut_anew(level, names, at, changes, low, above)
                 continue
@@ -185,7 +175,7 @@ class _Edit:
         """Re-cuts from one node on until a boundary falls on an old one; returns where to go on."""
         name: bytes | None = names[at]
         replaced: dict[bytes, bytes | None] = {}
-        run = _Run(self._rule, level)
+        run = Run(self._rule, level)
         while name is not None:
             high = low
             if at < len(names) and names[at] == name:
@@ -242,238 +232,3 @@ class _Edit:
                 return Edited(root, list(made.values()))
             made.pop(root, None)
             root = child_at(node, 0)
-
-
-# What is known of an element's hash from its old place inside a node, where it was no boundary:
-# nothing, not under the ordinary threshold, not under the eager one. Elements that are new in the
-# run, or ended a node, must be looked at afresh.
-_NOTHING, _NOT_ORDINARY, _NOT_EAGER, _AFRESH = range(4)
-_KNOWN_BY_PLACE: Final = (
-    [_NOTHING] * (NODE_ELEMENTS_MIN - 1)
-    + [_NOT_ORDINARY] * (NODE_ELEMENTS_EAGER - NODE_ELEMENTS_MIN)
-    + [_NOT_EAGER] * (NODE_ELEMENTS_MAX - NODE_ELEMENTS_EAGER + 1)
-)
-
-
-class _Run:
-    """Neighbouring nodes of one level, joined, changed and being cut anew.
-
-    An element that was no boundary at its old place can be one at its new place only where the rule
-    is laxer there, so most need no hash.
-    """
-
-    def __init__(self, rule: BoundaryRule, level: int) -> None:
-        self._rule = rule
-        self._level = level
-        self._raw_at_most = 0
-        self._known: list[int] = []
-        self.keys: list[bytes] = []
-        self._widths: int | tuple[int, ...] = ()
-        self._values = b""
-
-    def extend(self, node: Node, changes: Sequence[Change]) -> None:
-        """Appends a node with changes applied."""
-        known = _KNOWN_BY_PLACE[: len(node.suffixes)]
-        known[-1] = _AFRESH
-        if len(changes) > NODE_ELEMENTS_MAX:
-            self._extend_by_many(node, known, changes)
-            return
-        draft = Draft(node)
-        keys = keys_of(node)
-        for key, value in changes:
-            at = bisect_left(keys, key)
-            present = at < len(keys) and keys[at] == key
-            if value is None:
-                if present:
-                    draft.delete(at)
-                    del keys[at], known[at]
-            elif present:
-                draft.replace(at, value)
-            else:
-                draft.insert(at, b"", value)
-                keys.insert(at, key)
-                known.insert(at, _AFRESH)
-                self._raw_at_most += len(key)
-        changed = draft.node()
-        self._append(keys, known, changed.widths, changed.values, draft.raw)
-
-    def _extend_by_many(self, node: Node, known: list[int], changes: Sequence[Change]) -> None:
-        """Does the same in one pass; insertions one by one cost the square of their number."""
-        known_by_key = dict(zip(keys_of(node), known, strict=True))
-        elements = dict(items_of(node))
-        for key, value in changes:
-            if value is None:
-                elements.pop(key, None)
-            else:
-                elements[key] = value
-        keys = sorted(elements)
-        values = [elements[key] for key in keys]
-        blob = b"".join(values)
-        widths = node.widths if isinstance(node.widths, int) else tuple(map(len, values))
-        known = [known_by_key.get(key, _AFRESH) for key in keys]
-        self._append(keys, known, widths, blob, sum(map(len, keys)) + len(blob))
-
-    def _append(
-        self,
-        keys: list[bytes],
-        known: list[int],
-        widths: int | tuple[int, ...],
-        blob: bytes,
-        raw_at_most: int,
-    ) -> None:
-        self.keys += keys
-        self._known += known
-        self._values += blob
-        self._raw_at_most += raw_at_most
-        if isinstance(widths, int):
-            self._widths = widths
-        elif not isinstance(self._widths, int):
-            self._widths += widths
-
-    def take_complete(self) -> list[Node]:
-        """Returns the nodes that are complete and keeps what is left."""
-        nodes = []
-        start = low = 0
-        for end in self._ends():
-            high = low + self._span(start, end)
-            nodes.append(self._node(start, end, low, high))
-            start, low = end, high
-        if start:
-            self._values = self._values[low:]
-            self.keys, self._known = self.keys[start:], self._known[start:]
-            if not isinstance(self._widths, int):
-                self._widths = self._widths[start:]
-        return nodes
-
-    def take_rest(self) -> Node:
-        """Returns what is left as the last node of its level."""
-        return self._node(0, len(self.keys), 0, len(self._values))
-
-    def _ends(self) -> Iterator[int]:
-        ends_node, level, keys = self._rule.ends_node, self._level, self.keys
-        cap_at = self._cap_at(0)
-        position = 0
-        for at, known in enumerate(self._known):
-            position += 1
-            if at != cap_at and position < NODE_ELEMENTS_MAX:
-                if known == _NOT_EAGER:
-                    continue
-                if known == _NOT_ORDINARY:
-                    if position < NODE_ELEMENTS_EAGER:
-                        continue
-                elif known == _NOTHING and position < NODE_ELEMENTS_MIN:
-                    continue
-                if not ends_node(level, keys[at], position, soft=known != _AFRESH):
-                    continue
-            yield at + 1
-            position = 0
-            cap_at = self._cap_at(at + 1)
-
-    def _cap_at(self, start: int) -> int:
-        """Returns the element with which the byte cap is reached, -1 if it is not within reach."""
-        if self._raw_at_most < NODE_RAW_BYTES_CAP:
-            return -1
-        raw = 0
-        for at in range(start, min(start + NODE_ELEMENTS_MAX, len(self.keys))):
-            width = self._widths if isinstance(self._widths, int) else self._widths[at]
-            raw += len(self.keys[at]) + width
-            if raw >= NODE_RAW_BYTES_CAP:
-                return at
-        return -1
-
-    def _node(self, start: int, end: int, low: int, high: int) -> Node:
-        widths = self._widths if isinstance(self._widths, int) else self._widths[start:end]
-        return pack_node(self._level, self.keys[start:end], widths, self._values[low:high])
-
-    def _span(self, start: int, end: int) -> int:
-        widths = self._widths
-        return widths * (end - start) if isinstance(widths, int) else sum(widths[start:end])
-
-
-def _edit_in_place(rule: BoundaryRule, node: Node, changes: Sequence[Change]) -> Node | None:
-    """Returns the changed node, itself if nothing changed, None if it must be cut anew.
-
-    Every change is checked against the boundaries of the node as the changes before it left it; if
-    each leaves the node one node, all together do.
-    """
-    prefix = node.prefix
-    skip = len(prefix)
-    if node.raw >= NODE_RAW_BYTES_CAP:
-        return None
-    changed = False
-    draft = Draft(node)
-    for key, value in changes:
-        if not key.startswith(prefix):
-            if value is None:
-                continue
-            return None
-        suffixes, suffix = draft.suffixes, key[skip:]
-        at = bisect_left(suffixes, suffix)
-        present = at < len(suffixes) and suffixes[at] == suffix
-        if value is None:
-            if not present:
-                continue
-            if not _may_delete(rule, node.level, prefix, suffixes, at):
-                return None
-            draft.delete(at)
-        elif present:
-            if draft.value(at) == value:
-                continue
-            draft.replace(at, value)
-        else:
-            if not _may_insert(rule, node.level, prefix, suffixes, at, key):
-                return None
-            draft.insert(at, suffix, value)
-        changed = True
-        if draft.raw >= NODE_RAW_BYTES_CAP:
-            return None
-    return draft.node() if changed else node
-
-
-def _may_insert(
-    rule: BoundaryRule,
-    level: int,
-    prefix: bytes,
-    suffixes: Sequence[bytes],
-    at: int,
-    key: bytes,
-) -> bool:
-    """Tells whether the node stays one node when the key is inserted at that position.
-
-    Elements behind it move up by one: only those that reach the minimum or the eager position by
-    that can become boundaries. The last one, if it was a boundary, stays one.
-    """
-    count = len(suffixes)
-    if count >= NODE_ELEMENTS_MAX:
-        return False
-    if at == count:
-        return not rule.ends_node(level, prefix + suffixes[-1], count)
-    if rule.ends_node(level, key, at + 1):
-        return False
-    for position in (NODE_ELEMENTS_MIN, NODE_ELEMENTS_EAGER):
-        # The element at this position after the insertion, if it moved and is not the last.
-        if at < position - 1 < count and rule.ends_node(
-            level, prefix + suffixes[position - 2], position, soft=True
-        ):
-            return False
-    return True
-
-
-def _may_delete(
-    rule: BoundaryRule, level: int, prefix: bytes, suffixes: Sequence[bytes], at: int
-) -> bool:
-    """Tells whether the node stays one node, with its prefix, when an element is deleted.
-
-    Elements behind it move down by one, which makes no new boundary; but the last one must still be
-    one where the rule was only just met.
-    """
-    count = len(suffixes)
-    if at == 0 or at == count - 1:
-        return False
-    after = count - 1
-    if after >= NODE_ELEMENTS_MIN and after not in (
-        NODE_ELEMENTS_EAGER - 1,
-        NODE_ELEMENTS_MAX - 1,
-    ):
-        return True
-    return rule.ends_node(level, prefix + suffixes[-1], after)

@@ -27,6 +27,9 @@ from lochan.codec.objects import (
 
 Node = NodeObject
 
+Change = tuple[bytes, bytes | None]
+"""A key and its new value; None removes it."""
+
 COUNT_BYTES: Final = 8
 CHILD_WIDTH: Final = ID_BYTES + COUNT_BYTES
 
@@ -131,6 +134,11 @@ def child_count_at(node: Node, at: int) -> int:
 def child_value(child: NewNode) -> bytes:
     """Returns the value by which a parent refers to a child."""
     return child.obj_id + child.node.total.to_bytes(COUNT_BYTES, "big")
+
+
+def weight_of(value: bytes) -> int:
+    """Returns the number of elements below the child that a value refers to."""
+    return int.from_bytes(value[ID_BYTES:], "big")
 
 
 def keys_of(node: Node) -> list[bytes]:
@@ -264,4 +272,4 @@ class Draft:
         return start, start + (widths[at] if at < len(widths) else 0)
 
     def _weight(self, value: bytes) -> int:
-        return int.from_bytes(value[ID_BYTES:], "big") if self._level else 1
+        return weight_of(value) if self._level else 1

@@ -21,9 +21,9 @@ from lochan.base.limits import EMBEDDED_BYTES_MAX, EMBEDDED_STAGGER_BYTES, NODE_
 from lochan.codec.elements import is_remove
 from lochan.codec.objects import NodeObject, decode_object, encode_inner
 from lochan.index.boundary import BoundaryRule
-from lochan.index.edit import Change, check_changes, edit_tree
+from lochan.index.edit import check_changes, edit_tree
 from lochan.index.layers import Index, Shape
-from lochan.index.node import Draft, NewNode, Node, build_node, check_shape, items_of
+from lochan.index.node import Change, Draft, NewNode, Node, build_node, check_shape, items_of
 from lochan.index.source import NodeSource
 
 

@@ -16,8 +16,7 @@ from lochan.base.limits import (
 )
 from lochan.codec.elements import TABLE_WIDTH
 from lochan.codec.objects import NodeObject, StringObject, UniqueObject, ValueObject
-from lochan.index.edit import Change
-from lochan.index.node import build_node
+from lochan.index.node import Change, build_node
 from lochan.model.entries import FileEntry, TableEntry
 
 _CONTROL = "".join(map(chr, [*range(0x20), 0x7F]))

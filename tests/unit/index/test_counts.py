@@ -12,7 +12,8 @@ import pytest
 from lochan.base.ids import ObjId
 from lochan.index.boundary import BoundaryRule
 from lochan.index.build import build_tree
-from lochan.index.edit import Change, edit_tree
+from lochan.index.edit import edit_tree
+from lochan.index.node import Change
 from lochan.index.read import find_many, find_one, iterate, read_page
 from lochan.index.source import CachedNodes
 from lochan.testing.memory_nodes import MemoryNodes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lochan.index.difference import Difference
-from lochan.index.edit import Change
+from lochan.index.node import Change
 
 
 class IndexModel:

@@ -1,0 +1,181 @@
+"""Cutting anew: neighbouring nodes joined, changed and divided by the rule again.
+
+Called where an edit moves a boundary. What is known from the old places saves most of the hashes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from lochan.base.limits import (
+    NODE_ELEMENTS_EAGER,
+    NODE_ELEMENTS_MAX,
+    NODE_ELEMENTS_MIN,
+    NODE_RAW_BYTES_CAP,
+)
+from lochan.index.boundary import BoundaryRule
+from lochan.index.node import Change, Draft, Node, items_of, keys_of, pack_node
+
+# What is known of an element's hash from its old place inside a node, where it was no boundary:
+# nothing, not under the ordinary threshold, not under the eager one. Elements that are new in the
+# run, or ended a node, must be looked at afresh.
+_NOTHING, _NOT_ORDINARY, _NOT_EAGER, _AFRESH = range(4)
+_KNOWN_BY_PLACE: Final = bytearray(
+    [_NOTHING] * (NODE_ELEMENTS_MIN - 1)
+    + [_NOT_ORDINARY] * (NODE_ELEMENTS_EAGER - NODE_ELEMENTS_MIN)
+    + [_NOT_EAGER] * (NODE_ELEMENTS_MAX - NODE_ELEMENTS_EAGER + 1)
+)
+
+
+def _asking(*known: int) -> bytes:
+    """Builds the table that turns what is known into 1 where a hash must be asked."""
+    return bytes(1 if value in known else 0 for value in range(256))
+
+
+# First and last position of each stretch of a node, and which elements may be boundaries there.
+_STRETCHES: Final = (
+    (1, NODE_ELEMENTS_MIN - 1, _asking(_AFRESH)),
+    (NODE_ELEMENTS_MIN, NODE_ELEMENTS_EAGER - 1, _asking(_AFRESH, _NOTHING)),
+    (NODE_ELEMENTS_EAGER, NODE_ELEMENTS_MAX - 1, _asking(_AFRESH, _NOTHING, _NOT_ORDINARY)),
+)
+
+
+class Run:
+    """Neighbouring nodes of one level, joined, changed and being cut anew.
+
+    An element that was no boundary at its old place can be one at its new place only where the rule
+    is laxer there, so most need no hash.
+    """
+
+    def __init__(self, rule: BoundaryRule, level: int) -> None:
+        self._rule = rule
+        self._level = level
+        self._raw_at_most = 0
+        self._known = bytearray()
+        self.keys: list[bytes] = []
+        self._widths: int | tuple[int, ...] = ()
+        self._values = b""
+
+    def extend(self, node: Node, changes: Sequence[Change]) -> None:
+        """Appends a node with changes applied."""
+        known = _KNOWN_BY_PLACE[: len(node.suffixes)]
+        known[-1] = _AFRESH
+        if len(changes) > NODE_ELEMENTS_MAX:
+            self._extend_by_many(node, known, changes)
+            return
+        draft = Draft(node)
+        keys = keys_of(node)
+        for key, value in changes:
+            at = bisect_left(keys, key)
+            present = at < len(keys) and keys[at] == key
+            if value is None:
+                if present:
+                    draft.delete(at)
+                    del keys[at], known[at]
+            elif present:
+                draft.replace(at, value)
+            else:
+                draft.insert(at, b"", value)
+                keys.insert(at, key)
+                known.insert(at, _AFRESH)
+                self._raw_at_most += len(key)
+        changed = draft.node()
+        self._append(keys, known, changed.widths, changed.values, draft.raw)
+
+    def _extend_by_many(self, node: Node, known: bytearray, changes: Sequence[Change]) -> None:
+        """Does the same in one pass; insertions one by one cost the square of their number."""
+        known_by_key = dict(zip(keys_of(node), known, strict=True))
+        elements = dict(items_of(node))
+        for key, value in changes:
+            if value is None:
+                elements.pop(key, None)
+            else:
+                elements[key] = value
+        keys = sorted(elements)
+        values = [elements[key] for key in keys]
+        blob = b"".join(values)
+        widths = node.widths if isinstance(node.widths, int) else tuple(map(len, values))
+        known = bytearray(known_by_key.get(key, _AFRESH) for key in keys)
+        self._append(keys, known, widths, blob, sum(map(len, keys)) + len(blob))
+
+    def _append(
+        self,
+        keys: list[bytes],
+        known: bytearray,
+        widths: int | tuple[int, ...],
+        blob: bytes,
+        raw_at_most: int,
+    ) -> None:
+        self.keys += keys
+        self._known += known
+        self._values += blob
+        self._raw_at_most += raw_at_most
+        if isinstance(widths, int):
+            self._widths = widths
+        elif not isinstance(self._widths, int):
+            self._widths += widths
+
+    def take_complete(self) -> list[Node]:
+        """Returns the nodes that are complete and keeps what is left."""
+        nodes = []
+        start = low = 0
+        for end in self._ends():
+            high = low + self._span(start, end)
+            nodes.append(self._node(start, end, low, high))
+            start, low = end, high
+        if start:
+            self._values = self._values[low:]
+            self.keys, self._known = self.keys[start:], self._known[start:]
+            if not isinstance(self._widths, int):
+                self._widths = self._widths[start:]
+        return nodes
+
+    def take_rest(self) -> Node:
+        """Returns what is left as the last node of its level."""
+        return self._node(0, len(self.keys), 0, len(self._values))
+
+    def _ends(self) -> Iterator[int]:
+        known = bytes(self._known)
+        stretches = tuple((first, last, known.translate(ask)) for first, last, ask in _STRETCHES)
+        end: int | None = 0
+        while end is not None and end < len(known):
+            end = self._end_after(end, known, stretches)
+            if end is not None:
+                yield end
+
+    def _end_after(
+        self, start: int, known: bytes, stretches: tuple[tuple[int, int, bytes], ...]
+    ) -> int | None:
+        """Returns the end of the node that starts there, None if it is not complete."""
+        forced = min(start + NODE_ELEMENTS_MAX, self._cap_at(start) + 1)
+        for first, last, ask in stretches:
+            stop = min(start + last, forced - 1)
+            at = ask.find(1, start + first - 1, stop)
+            while at >= 0:
+                soft = known[at] != _AFRESH
+                if self._rule.ends_node(self._level, self.keys[at], at + 1 - start, soft=soft):
+                    return at + 1
+                at = ask.find(1, at + 1, stop)
+        return forced if forced <= len(known) else None
+
+    def _cap_at(self, start: int) -> int:
+        """Returns the element with which the byte cap is reached, or one that is out of reach."""
+        if self._raw_at_most < NODE_RAW_BYTES_CAP:
+            return len(self.keys)
+        raw = 0
+        for at in range(start, min(start + NODE_ELEMENTS_MAX, len(self.keys))):
+            width = self._widths if isinstance(self._widths, int) else self._widths[at]
+            raw += len(self.keys[at]) + width
+            if raw >= NODE_RAW_BYTES_CAP:
+                return at
+        return len(self.keys)
+
+    def _node(self, start: int, end: int, low: int, high: int) -> Node:
+        widths = self._widths if isinstance(self._widths, int) else self._widths[start:end]
+        return pack_node(self._level, self.keys[start:end], widths, self._values[low:high])
+
+    def _span(self, start: int, end: int) -> int:
+        widths = self._widths
+        return widths * (end - start) if isinstance(widths, int) else sum(widths[start:end])
