@@ -1,107 +1,165 @@
-"""One change of a branch as the commit kernel will make it: look up, splice, spill, one write.
-
-A commit here is a header of about 300 bytes, its own operations, the embedded index, a content
-object of 350 bytes for each put, the tree nodes of a spill, and the branch's row, in one `apply`.
-"""
+"""What a one-put and a ten-put change cost at 1k, 100k and 1M keys on RocksDB."""
 
 from __future__ import annotations
 
-from hashlib import sha256
+import gc
+import tempfile
+import time
 from random import Random
 
-from lochan.base.errors import Bug
-from lochan.base.ids import EMPTY_ID, InstanceId, ObjId, content_id_from_uuid_bytes
-from lochan.base.keys import Universe
-from lochan.base.limits import NODE_CACHE_BYTES_MAX
-from lochan.codec.elements import pack_table
-from lochan.codec.objects import build_value, encode_object, object_id
-from lochan.index.boundary import BoundaryRule
-from lochan.index.build import build_tree
-from lochan.index.layers import EMPTY_INDEX, SHAPES, Index, find_many
-from lochan.index.node import NewNode
-from lochan.index.source import CachedNodes
-from lochan.index.spill import advance, spill_limit
-from lochan.kv.store import ABSENT, Kind, SetIf, Stamp, Store, Won, partition
-from lochan.persist.objects import Objects
-from lochan.system import SystemClock
+from benchmarks.branch import Branch, Put
+from benchmarks.data import Tables
+from benchmarks.measure import Effort, OtherCores, emit
+from lochan.assembly import open_store
 
-TABLES = SHAPES[Universe.TABLES]
-INSTANCE = InstanceId(bytes(range(16)))
-SEED = bytes(range(100, 116))
+# Section 5 of the prototype study: us, KB written, rows written, nodes read per change.
+PROTOTYPE = {
+    ("random", 1, 1_000): (58, 8.2, 3.1, 0.0),
+    ("random", 1, 100_000): (92, 12.0, 4.2, 0.7),
+    ("random", 1, 1_000_000): (119, 14.1, 4.8, 1.2),
+    ("updates", 1, 1_000): (33, 4.6, 2.4, 0.0),
+    ("updates", 1, 100_000): (55, 7.1, 3.1, 0.0),
+    ("updates", 1, 1_000_000): (60, 6.7, 3.1, 0.0),
+    ("random", 10, 1_000): (390, 62.5, 22.5, 0.1),
+    ("random", 10, 100_000): (686, 98.5, 32.9, 5.6),
+    ("random", 10, 1_000_000): (961, 120.0, 39.1, 11.4),
+    ("updates", 10, 1_000): (146, 23.4, 14.8, 0.0),
+    ("updates", 10, 100_000): (282, 47.5, 21.8, 0.3),
+    ("updates", 10, 1_000_000): (340, 44.3, 21.7, 0.3),
+}
 
 
-class Branch:
-    """A branch of a repository that has nothing but an index."""
+def run(sizes: list[int], effort: Effort) -> None:
+    means: dict[tuple[str, int, int], float] = {}
+    for size in sizes:
+        tables = Tables(size)
+        items = tables.sorted_items(size)
+        with tempfile.TemporaryDirectory() as folder:
+            store = open_store(f"rocksdb:{folder}/db")
+            branch = Branch(store)
+            branch.load(items)
+            keys = [key for key, _ in items]
+            del items
+            for puts in (1, 10):
+                for workload in ("random", "updates"):
+                    load = Load(tables, keys, workload, puts, effort)
+                    means[workload, puts, size] = _measure(branch, load, size)
+            store.close()
+    _growth(means)
 
-    def __init__(self, store: Store, cache_bytes: int = NODE_CACHE_BYTES_MAX) -> None:
-        self.store = store
-        self.objects = Objects(store, INSTANCE, SystemClock())
-        self.nodes = CachedNodes(self.objects, cache_bytes)
-        self.rule = BoundaryRule(SEED)
-        self.index: Index = EMPTY_INDEX
-        self.head: ObjId = EMPTY_ID
-        self._row = partition(INSTANCE, Kind.REFERENCES)
-        self._stamp: Stamp | None = None
-        self._random = Random(5)
-        self._rest_of_row = bytes(200)
-        self.counting = False
-        self.bytes_written = 0
-        self.rows_written = 0
-        self.spills = 0
 
-    def load(self, items: list[tuple[bytes, bytes]]) -> None:
-        """Gives the branch a tree of these elements."""
-        batch: list[NewNode] = []
-        root = build_tree(self.rule, TABLES.width, items, self.storing(batch))
-        self.objects.store_many((new.obj_id, new.raw) for new in batch)
-        self.index = Index(None, root)
+class Load:
+    """What is committed: new random keys, or updates of 5,000 neighbours."""
 
-    def storing(self, batch: list[NewNode]):
-        """Returns a sink that stores nodes by the dozen: small batches stay in the caches."""
+    def __init__(
+        self, tables: Tables, keys: list[bytes], workload: str, puts: int, effort: Effort
+    ) -> None:
+        self.workload = workload
+        self.puts = puts
+        self.rounds = effort.rounds
+        self._tables = tables
+        third = len(keys) // 3
+        self._neighbours = keys[third:][:5_000] if len(keys) > 15_000 else keys[:third]
+        self._commits = effort.commits if puts == 1 else effort.commits // 8
 
-        def sink(new: NewNode) -> None:
-            batch.append(new)
-            if len(batch) == 64:
-                self.objects.store_many((node.obj_id, node.raw) for node in batch)
-                batch.clear()
+    def batches(self, branch: Branch) -> list[list[Put]]:
+        pick = Random(9)
+        batches = []
+        for _ in range(self._commits):
+            if self.workload == "updates":
+                chosen = pick.sample(self._neighbours, self.puts)
+            else:
+                chosen = [self._tables.key() for _ in range(self.puts)]
+            batches.append(branch.prepare(chosen))
+        return batches
 
-        return sink
 
-    def prepare(self, keys: list[bytes]) -> list[tuple[bytes, bytes, bytes]]:
-        """Makes contents for keys; a client's work, so it is not measured."""
-        puts = []
-        for key in sorted(keys):
-            content = content_id_from_uuid_bytes(self._random.randbytes(16))
-            raw = encode_object(build_value(content, 1, self._random.randbytes(300)))
-            puts.append((key, raw, self._random.randbytes(16)))
-        return puts
+def _measure(branch: Branch, load: Load, size: int) -> float:
+    counts = _count(branch, load.batches(branch))
+    rounds = [_round(branch, load.batches(branch)) for _ in range(load.rounds)]
+    best = min(rounds, key=lambda figures: figures["cpu_us"])
+    what = {"workload": load.workload, "puts": load.puts, "keys": size}
+    prototype = PROTOTYPE.get((load.workload, load.puts, size))
+    emit("change", **what, **best, **counts, prototype_us_kb_rows_reads=prototype)
+    stages = [_stages(branch, load.batches(branch)) for _ in range(load.rounds)]
+    emit("change_stages", **what, **min(stages, key=lambda one: sum(one.values())))
+    return best["cpu_us"]
 
-    def commit(self, puts: list[tuple[bytes, bytes, bytes]]) -> None:
-        """Publishes one commit."""
-        keys = [key for key, _, _ in puts]
-        find_many(self.nodes, self.index, keys)
-        objects = [(object_id(raw), raw) for _, raw, _ in puts]
-        operations = [
-            (key, pack_table(1, obj_id, content))
-            for (key, _, content), (obj_id, _) in zip(puts, objects, strict=True)
-        ]
-        done = advance(
-            self.nodes, self.rule, TABLES, self.index, operations, spill_limit(self.head)
-        )
-        header = self.head + bytes(268) + b"".join([k + e for k, e in operations])
-        head = ObjId(sha256(header).digest())
-        objects += [(new.obj_id, new.raw) for new in done.nodes]
-        objects.append((head, header + done.embedded_raw))
-        row = head + self._rest_of_row
-        outcome = self.store.apply(
-            self.objects.adds(objects), SetIf(self._row, b"main", row, self._stamp or ABSENT)
-        )
-        if not isinstance(outcome, Won):
-            raise Bug("nobody else writes this branch")
-        self._stamp = outcome.stamp
-        self.nodes.remember(done.nodes)
-        self.index, self.head = done.index, head
-        self.spills += bool(done.nodes)
-        if self.counting:
-            self.rows_written += len(objects) + 1
-            self.bytes_written += sum(len(raw) + 32 for _, raw in objects) + len(row) + 32
+
+def _growth(means: dict[tuple[str, int, int], float]) -> None:
+    for (workload, puts, size), mean in means.items():
+        smaller = means.get((workload, puts, 100_000))
+        if size == 1_000_000 and smaller is not None:
+            emit("change_growth", workload=workload, puts=puts, ratio_100k_to_1m=mean / smaller)
+
+
+def _count(branch: Branch, batches: list[list[Put]]) -> dict[str, float]:
+    """Counts exactly what a round writes; untimed."""
+    start = branch.index
+    branch.counting, branch.bytes_written, branch.rows_written, branch.spills = True, 0, 0, 0
+    for batch in batches:
+        branch.commit(batch)
+    branch.counting, branch.index = False, start
+    commits = len(batches)
+    return {
+        "kb_written": branch.bytes_written / commits / 1024,
+        "rows_written": branch.rows_written / commits,
+        "commits_per_spill": commits / max(1, branch.spills),
+    }
+
+
+def _round(branch: Branch, batches: list[list[Put]]) -> dict[str, float]:
+    commits = len(batches)
+    # Every round starts from the same tree, so that a small one does not grow from round to round,
+    # and with no leaf in memory but those that it reads or writes itself.
+    start, misses = branch.index, branch.nodes.misses
+    branch.nodes.forget_leaves()
+    times = []
+    gc.collect()
+    gc.freeze()
+    others = OtherCores()
+    for batch in batches:
+        begin = time.thread_time_ns()
+        branch.commit(batch)
+        times.append(time.thread_time_ns() - begin)
+    used = others.used()
+    gc.unfreeze()
+    branch.index = start
+    times.sort()
+    return {
+        "cpu_us": sum(times) / commits / 1e3,
+        "median_us": times[commits // 2] / 1e3,
+        "p99_us": times[commits * 99 // 100] / 1e3,
+        "worst_ms": times[-1] / 1e6,
+        "nodes_read": (branch.nodes.misses - misses) / commits,
+        "other_cores": used,
+    }
+
+
+def _stages(branch: Branch, batches: list[list[Put]]) -> dict[str, float]:
+    """Measures where the time goes: a round with a look at the clock between the stages."""
+    start = branch.index
+    branch.nodes.forget_leaves()
+    look_up = advance = publish = 0
+    clock = time.thread_time_ns
+    gc.collect()
+    gc.freeze()
+    for batch in batches:
+        begin = clock()
+        branch.look_up(batch)
+        looked_up = clock()
+        prepared = branch.advance(batch)
+        advanced = clock()
+        branch.publish(prepared)
+        published = clock()
+        look_up += looked_up - begin
+        advance += advanced - looked_up
+        publish += published - advanced
+    gc.unfreeze()
+    branch.index = start
+    per_us = len(batches) * 1e3
+    return {
+        "look_up_us": look_up / per_us,
+        "splice_and_spill_us": advance / per_us,
+        "write_us": publish / per_us,
+    }

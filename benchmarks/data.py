@@ -35,6 +35,9 @@ class Tables:
         # Copied in order: a stream read from disk or network lies in memory as it comes.
         return [bytes(bytearray(key)) for key in sorted(keys)]
 
+    def sorted_items(self, count: int) -> list[tuple[bytes, bytes]]:
+        return [(key, self.element()) for key in self.sorted_keys(count)]
+
     def _namespace(self, number: int) -> list[str]:
         pick = self._random
         parts = [f"{pick.choice(_WORDS)}_{pick.randbytes(pick.randrange(2, 8)).hex()}"]

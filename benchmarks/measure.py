@@ -5,12 +5,31 @@ from __future__ import annotations
 import gc
 import json
 import os
+import platform
 import time
+import tracemalloc
 from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How often things are repeated."""
+
+    repeats: int = 5
+    builds: int = 3
+    calls: int = 5_000
+    rounds: int = 3
+    commits: int = 4_000
+
+    @classmethod
+    def quick(cls) -> Effort:
+        return cls(repeats=1, builds=1, calls=20, rounds=1, commits=80)
 
 
 def emit(name: str, **figures: Any) -> None:
@@ -20,6 +39,19 @@ def emit(name: str, **figures: Any) -> None:
         for key, value in figures.items()
     }
     print(json.dumps({"benchmark": name, **shown}), flush=True)
+
+
+def emit_machine() -> None:
+    """Prints what the machine is, and how fast it is just now: shared ones change by the minute."""
+    block = bytes(4_096)
+    words = [b"%06d" % number for number in range(1_000)]
+    emit(
+        "machine",
+        python=platform.python_version(),
+        cores=os.cpu_count(),
+        hash_4kb_us=per_call_us(lambda: sha256(block).digest(), 1_000),
+        sort_1000_us=per_call_us(lambda: sorted(words, reverse=True), 100),
+    )
 
 
 def best_cpu_s(run: Callable[[], object], repeats: int = 5) -> float:
@@ -43,6 +75,16 @@ def per_call_us(call: Callable[[], object], calls: int, repeats: int = 5) -> flo
             call()
 
     return best_cpu_s(loop, repeats) / calls * 1e6
+
+
+def peak_heap_bytes(run: Callable[[], object]) -> int:
+    """Returns by how much a run makes the Python heap grow at most."""
+    gc.collect()
+    tracemalloc.start()
+    run()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak
 
 
 class OtherCores:
