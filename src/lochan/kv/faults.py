@@ -24,7 +24,7 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from lochan.base.checks import check
-from lochan.base.errors import Unavailable, Unknown
+from lochan.base.errors import Bug, Unavailable, Unknown
 from lochan.kv.defaults import PlainHold
 from lochan.kv.store import (
     Adds,
@@ -84,7 +84,7 @@ class PlannedCall(msgspec.Struct, frozen=True, gc=False):
     """What a plan sees of a call before it happens.
 
     `partition` and `key` name the row of the condition for `apply`, the start of a scan, the first
-    item of a bulk call (None if it is empty).
+    item of a bulk call (None if it is empty). `arguments` are those of the call.
     """
 
     ordinal: int
@@ -93,6 +93,7 @@ class PlannedCall(msgspec.Struct, frozen=True, gc=False):
     key: bytes | None
     items: int
     possible: tuple[FaultKind, ...]
+    arguments: tuple[object, ...] = ()
 
 
 class Plan(Protocol):
@@ -162,13 +163,14 @@ class FaultyStore:
 
     def get(self, partition: Partition, key: bytes) -> Entry | None:
         """Reads, on plan."""
-        return self._read("get", partition, key, 1, lambda: self._store.get(partition, key))
+        call = self._call("get", partition, key, 1, READ_FAULTS, (partition, key))
+        return self._read(call, lambda: self._store.get(partition, key))
 
     def get_many(self, names: Sequence[Name]) -> list[Entry | None]:
         """Reads, on plan."""
         partition, key = names[0] if names else (None, None)
-        count = len(names)
-        return self._read("get_many", partition, key, count, lambda: self._store.get_many(names))
+        call = self._call("get_many", partition, key, len(names), READ_FAULTS, (names,))
+        return self._read(call, lambda: self._store.get_many(names))
 
     def add_many(self, adds: Adds) -> None:
         """Writes, on plan."""
@@ -176,7 +178,7 @@ class FaultyStore:
         def add_some(count: int) -> None:
             self._store.add_many(Adds(adds.items[:count], adds.half_day))
 
-        call = self._call("add_many", *_first(adds.items), len(adds.items), BATCH_FAULTS)
+        call = self._call("add_many", *_first(adds.items), len(adds.items), BATCH_FAULTS, (adds,))
         self._write(call, lambda: self._store.add_many(adds), add_some)
 
     def put_many(self, items: Sequence[Item]) -> None:
@@ -185,36 +187,37 @@ class FaultyStore:
         def put_some(count: int) -> None:
             self._store.put_many(items[:count])
 
-        call = self._call("put_many", *_first(items), len(items), BATCH_FAULTS)
+        call = self._call("put_many", *_first(items), len(items), BATCH_FAULTS, (items,))
         self._write(call, lambda: self._store.put_many(items), put_some)
 
     def set_if(self, partition: Partition, key: bytes, value: bytes, expected: Expected) -> Outcome:
         """Writes, on plan."""
-        call = self._call("set_if", partition, key, 1, WRITE_FAULTS)
+        arguments = (partition, key, value, expected)
+        call = self._call("set_if", partition, key, 1, WRITE_FAULTS, arguments)
         return self._write(call, lambda: self._store.set_if(partition, key, value, expected))
 
     def delete(self, partition: Partition, key: bytes) -> None:
         """Writes, on plan."""
-        call = self._call("delete", partition, key, 1, WRITE_FAULTS)
+        call = self._call("delete", partition, key, 1, WRITE_FAULTS, (partition, key))
         self._write(call, lambda: self._store.delete(partition, key))
 
     def delete_if(self, partition: Partition, key: bytes, expected: Expected) -> Outcome:
         """Writes, on plan."""
-        call = self._call("delete_if", partition, key, 1, WRITE_FAULTS)
+        arguments = (partition, key, expected)
+        call = self._call("delete_if", partition, key, 1, WRITE_FAULTS, arguments)
         return self._write(call, lambda: self._store.delete_if(partition, key, expected))
 
     def scan(self, partition: Partition, start: bytes, end: bytes | None, limit: int) -> Page:
         """Reads, on plan."""
-        return self._read(
-            "scan", partition, start, 1, lambda: self._store.scan(partition, start, end, limit)
-        )
+        arguments = (partition, start, end, limit)
+        call = self._call("scan", partition, start, 1, READ_FAULTS, arguments)
+        return self._read(call, lambda: self._store.scan(partition, start, end, limit))
 
     def apply(self, adds: Adds, condition: SetIf) -> Outcome:
         """Writes, on plan."""
         possible = WRITE_FAULTS if self._atomic else BATCH_FAULTS
-        call = self._call(
-            "apply", condition.partition, condition.key, len(adds.items) + 1, possible
-        )
+        row, count = condition, len(adds.items) + 1
+        call = self._call("apply", row.partition, row.key, count, possible, (adds, condition))
 
         def add_some(count: int) -> None:
             self._store.add_many(Adds(adds.items[:count], adds.half_day))
@@ -223,12 +226,13 @@ class FaultyStore:
 
     def hold(self, partition: Partition, key: bytes) -> Hold:
         """Reads, on plan, without a lock: a plan is one thread."""
-        entry = self._read("hold", partition, key, 1, lambda: self._store.get(partition, key))
+        call = self._call("hold", partition, key, 1, READ_FAULTS, (partition, key))
+        entry = self._read(call, lambda: self._store.get(partition, key))
         return PlainHold(self, entry)
 
     def drop_partition(self, partition: Partition) -> None:
         """Writes, on plan."""
-        call = self._call("drop_partition", partition, None, 1, WRITE_FAULTS)
+        call = self._call("drop_partition", partition, None, 1, WRITE_FAULTS, (partition,))
         self._write(call, lambda: self._store.drop_partition(partition))
 
     def epoch(self) -> int:
@@ -237,7 +241,8 @@ class FaultyStore:
 
     def flush(self, epoch: int) -> None:
         """Flushes, on plan; only not at all or with a crash: a lost reply is a failed flush."""
-        self._read("flush", None, None, 0, lambda: self._store.flush(epoch))
+        call = self._call("flush", None, None, 0, READ_FAULTS, (epoch,))
+        self._read(call, lambda: self._store.flush(epoch))
 
     def close(self) -> None:
         """Closes the store within; late writes never arrive."""
@@ -259,35 +264,32 @@ class FaultyStore:
         key: bytes | None,
         items: int,
         possible: tuple[FaultKind, ...],
+        arguments: tuple[object, ...],
     ) -> PlannedCall:
         """Lets late writes arrive that are due, then numbers the call."""
-        due: list[_Late] = []
-        for write in self._late:
-            write.calls_left -= 1
-            if write.calls_left <= 0:
-                due.append(write)
-        self._late = [write for write in self._late if write.calls_left > 0]
-        for write in due:
-            write.carry_out()
-        call = PlannedCall(self._calls, operation, partition, key, items, possible)
+        if self._late:
+            self._let_arrive()
+        call = PlannedCall(self._calls, operation, partition, key, items, possible, arguments)
         self._calls += 1
         return call
 
+    def _let_arrive(self) -> None:
+        for write in self._late:
+            write.calls_left -= 1
+        due = [write for write in self._late if write.calls_left <= 0]
+        self._late = [write for write in self._late if write.calls_left > 0]
+        for write in due:
+            write.carry_out()
+
     def _decide(self, call: PlannedCall) -> Fault:
         fault = self._plan.decide(call)
-        check(fault.kind in call.possible, f"{fault.kind} cannot happen to {call.operation}")
+        if fault.kind not in call.possible:
+            raise Bug(f"{fault.kind} cannot happen to {call.operation}")
         return fault
 
-    def _read(
-        self,
-        operation: str,
-        partition: Partition | None,
-        key: bytes | None,
-        items: int,
-        carry_out: Callable[[], _Result],
-    ) -> _Result:
-        call = self._call(operation, partition, key, items, READ_FAULTS)
-        return self._answer(call, self._decide(call), carry_out)
+    def _read(self, call: PlannedCall, carry_out: Callable[[], _Result]) -> _Result:
+        fault = self._decide(call)
+        return carry_out() if fault is OK else self._answer(call, fault, carry_out)
 
     def _write(
         self,
@@ -296,9 +298,10 @@ class FaultyStore:
         carry_out_some: Callable[[int], None] | None = None,
     ) -> _Result:
         fault = self._decide(call)
+        if fault is OK:
+            return carry_out()
         if fault.kind is FaultKind.LATE:
-            check(fault.count >= 1, "a late write arrives before a following call")
-            self._late.append(_Late(fault.count, carry_out))
+            self._postpone(call, fault, carry_out)
             raise Unknown(f"planned late {call.operation}")
         if carry_out_some is not None and fault.kind in (FaultKind.PARTIAL, FaultKind.TORN):
             carry_out_some(fault.count)
@@ -306,6 +309,11 @@ class FaultyStore:
                 raise SimulatedCrash(f"planned torn {call.operation}")
             raise Unknown(f"planned partial {call.operation}")
         return self._answer(call, fault, carry_out)
+
+    def _postpone(self, call: PlannedCall, fault: Fault, carry_out: Callable[[], object]) -> None:
+        """Keeps a write until later; a world of several wrappers keeps it for all of them."""
+        check(fault.count >= 1, f"a late {call.operation} arrives before a following call")
+        self._late.append(_Late(fault.count, carry_out))
 
     def _answer(self, call: PlannedCall, fault: Fault, carry_out: Callable[[], _Result]) -> _Result:
         if fault.kind is FaultKind.NOT_APPLIED:

@@ -43,34 +43,34 @@ def test_the_plan_sees_operation_place_and_ordinal() -> None:
     seen = Seen()
     store = FaultyStore(MemoryStore(), seen, atomic_apply=False)
     store.get(PLACE, b"a")
-    store.get_many([(PLACE, b"b"), (PLACE, b"c")])
+    store.get_many(names := [(PLACE, b"b"), (PLACE, b"c")])
     store.get_many([])
-    store.put_many([(PLACE, b"d", b""), (PLACE, b"e", b"")])
-    store.add_many(Adds(OBJECTS, 1))
+    store.put_many(items := [(PLACE, b"d", b""), (PLACE, b"e", b"")])
+    store.add_many(adds := Adds(OBJECTS, 1))
     store.add_many(Adds([], 1))
     store.set_if(PLACE, b"f", b"", ABSENT)
     store.delete(PLACE, b"g")
     store.delete_if(PLACE, b"h", PRESENT)
     store.scan(PLACE, b"i", None, 1)
-    store.apply(Adds(OBJECTS, 1), SetIf(PLACE, b"j", b"", ABSENT))
+    store.apply(adds, row := SetIf(PLACE, b"j", b"", ABSENT))
     store.hold(PLACE, b"k")
     store.drop_partition(PLACE)
-    store.flush(store.epoch())
+    store.flush(epoch := store.epoch())
     assert seen.calls == [
-        PlannedCall(0, "get", PLACE, b"a", 1, READ_FAULTS),
-        PlannedCall(1, "get_many", PLACE, b"b", 2, READ_FAULTS),
-        PlannedCall(2, "get_many", None, None, 0, READ_FAULTS),
-        PlannedCall(3, "put_many", PLACE, b"d", 2, BATCH_FAULTS),
-        PlannedCall(4, "add_many", PLACE, b"o0", 3, BATCH_FAULTS),
-        PlannedCall(5, "add_many", None, None, 0, BATCH_FAULTS),
-        PlannedCall(6, "set_if", PLACE, b"f", 1, WRITE_FAULTS),
-        PlannedCall(7, "delete", PLACE, b"g", 1, WRITE_FAULTS),
-        PlannedCall(8, "delete_if", PLACE, b"h", 1, WRITE_FAULTS),
-        PlannedCall(9, "scan", PLACE, b"i", 1, READ_FAULTS),
-        PlannedCall(10, "apply", PLACE, b"j", 4, BATCH_FAULTS),
-        PlannedCall(11, "hold", PLACE, b"k", 1, READ_FAULTS),
-        PlannedCall(12, "drop_partition", PLACE, None, 1, WRITE_FAULTS),
-        PlannedCall(13, "flush", None, None, 0, READ_FAULTS),
+        PlannedCall(0, "get", PLACE, b"a", 1, READ_FAULTS, (PLACE, b"a")),
+        PlannedCall(1, "get_many", PLACE, b"b", 2, READ_FAULTS, (names,)),
+        PlannedCall(2, "get_many", None, None, 0, READ_FAULTS, ([],)),
+        PlannedCall(3, "put_many", PLACE, b"d", 2, BATCH_FAULTS, (items,)),
+        PlannedCall(4, "add_many", PLACE, b"o0", 3, BATCH_FAULTS, (adds,)),
+        PlannedCall(5, "add_many", None, None, 0, BATCH_FAULTS, (Adds([], 1),)),
+        PlannedCall(6, "set_if", PLACE, b"f", 1, WRITE_FAULTS, (PLACE, b"f", b"", ABSENT)),
+        PlannedCall(7, "delete", PLACE, b"g", 1, WRITE_FAULTS, (PLACE, b"g")),
+        PlannedCall(8, "delete_if", PLACE, b"h", 1, WRITE_FAULTS, (PLACE, b"h", PRESENT)),
+        PlannedCall(9, "scan", PLACE, b"i", 1, READ_FAULTS, (PLACE, b"i", None, 1)),
+        PlannedCall(10, "apply", PLACE, b"j", 4, BATCH_FAULTS, (adds, row)),
+        PlannedCall(11, "hold", PLACE, b"k", 1, READ_FAULTS, (PLACE, b"k")),
+        PlannedCall(12, "drop_partition", PLACE, None, 1, WRITE_FAULTS, (PLACE,)),
+        PlannedCall(13, "flush", None, None, 0, READ_FAULTS, (epoch,)),
     ]
     assert store.calls == 14
 
