@@ -6,7 +6,6 @@ object of 350 bytes for each put, the tree nodes of a spill, and the branch's ro
 
 from __future__ import annotations
 
-from hashlib import sha256
 from random import Random
 
 from lochan.base.errors import Bug
@@ -103,9 +102,10 @@ class Branch:
             self.nodes, self.rule, TABLES, self.index, operations, spill_limit(self.head)
         )
         header = self.head + bytes(268) + b"".join([k + e for k, e in operations])
-        head = ObjId(sha256(header).digest())
+        raw = header + done.embedded_raw
+        head = object_id(raw)
         objects += [(new.obj_id, new.raw) for new in done.nodes]
-        objects.append((head, header + done.embedded_raw))
+        objects.append((head, raw))
         return done, head, objects
 
     def publish(self, prepared: Prepared) -> None:

@@ -20,15 +20,14 @@ PROTOTYPE = {
 _HEAP_KEYS_MAX = 100_000
 
 
-def run(sizes: list[int], effort: Effort) -> None:
-    for size in sizes:
-        items = Tables(size).sorted_items(size)
-        prototype = PROTOTYPE.get(size)
-        _in_memory("tables", items, TABLES.width, effort, prototype and prototype[:2])
-        _on_rocksdb(items, effort, prototype and prototype[4])
-        del items
-        files = Files(size).sorted_items(size)
-        _in_memory("files", files, None, effort, prototype and prototype[2:4])
+def run(size: int, effort: Effort) -> None:
+    items = Tables(size).sorted_items(size)
+    prototype = PROTOTYPE.get(size)
+    _in_memory("tables", items, TABLES.width, effort, prototype and prototype[:2])
+    _on_rocksdb(items, effort, prototype and prototype[4])
+    del items
+    files = Files(size).sorted_items(size)
+    _in_memory("files", files, None, effort, prototype and prototype[2:4])
 
 
 def _in_memory(

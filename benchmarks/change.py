@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import tempfile
 import time
+from collections.abc import Iterable
 from random import Random
 
 from benchmarks.branch import Branch, Put
 from benchmarks.data import Tables
-from benchmarks.measure import Effort, OtherCores, emit
+from benchmarks.measure import Effort, Line, OtherCores, emit
 from lochan.assembly import open_store
 
 # Section 5 of the prototype study: us, KB written, rows written, nodes read per change.
@@ -29,23 +30,32 @@ PROTOTYPE = {
 }
 
 
-def run(sizes: list[int], effort: Effort) -> None:
-    means: dict[tuple[str, int, int], float] = {}
-    for size in sizes:
-        tables = Tables(size)
-        items = tables.sorted_items(size)
-        with tempfile.TemporaryDirectory() as folder:
-            store = open_store(f"rocksdb:{folder}/db")
-            branch = Branch(store)
-            branch.load(items)
-            keys = [key for key, _ in items]
-            del items
-            for puts in (1, 10):
-                for workload in ("random", "updates"):
-                    load = Load(tables, keys, workload, puts, effort)
-                    means[workload, puts, size] = _measure(branch, load, size)
-            store.close()
-    _growth(means)
+def run(size: int, effort: Effort) -> None:
+    tables = Tables(size)
+    items = tables.sorted_items(size)
+    with tempfile.TemporaryDirectory() as folder:
+        store = open_store(f"rocksdb:{folder}/db")
+        branch = Branch(store)
+        branch.load(items)
+        keys = [key for key, _ in items]
+        del items
+        for puts in (1, 10):
+            for workload in ("random", "updates"):
+                _measure(branch, Load(tables, keys, workload, puts, effort), size)
+        store.close()
+
+
+def emit_growth(lines: Iterable[Line]) -> None:
+    """Prints how much dearer a change is with a million keys than with a hundred thousand."""
+    means = {
+        (line["workload"], line["puts"], line["keys"]): line["cpu_us"]
+        for line in lines
+        if line["benchmark"] == "change"
+    }
+    for (workload, puts, size), mean in means.items():
+        smaller = means.get((workload, puts, 100_000))
+        if size == 1_000_000 and smaller is not None:
+            emit("change_growth", workload=workload, puts=puts, ratio_100k_to_1m=mean / smaller)
 
 
 class Load:
@@ -74,23 +84,14 @@ class Load:
         return batches
 
 
-def _measure(branch: Branch, load: Load, size: int) -> float:
+def _measure(branch: Branch, load: Load, size: int) -> None:
     counts = _count(branch, load.batches(branch))
     rounds = [_round(branch, load.batches(branch)) for _ in range(load.rounds)]
     best = min(rounds, key=lambda figures: figures["cpu_us"])
     what = {"workload": load.workload, "puts": load.puts, "keys": size}
     prototype = PROTOTYPE.get((load.workload, load.puts, size))
     emit("change", **what, **best, **counts, prototype_us_kb_rows_reads=prototype)
-    stages = [_stages(branch, load.batches(branch)) for _ in range(load.rounds)]
-    emit("change_stages", **what, **min(stages, key=lambda one: sum(one.values())))
-    return best["cpu_us"]
-
-
-def _growth(means: dict[tuple[str, int, int], float]) -> None:
-    for (workload, puts, size), mean in means.items():
-        smaller = means.get((workload, puts, 100_000))
-        if size == 1_000_000 and smaller is not None:
-            emit("change_growth", workload=workload, puts=puts, ratio_100k_to_1m=mean / smaller)
+    emit("change_stages", **what, **_stages(branch, load.batches(branch)))
 
 
 def _count(branch: Branch, batches: list[list[Put]]) -> dict[str, float]:

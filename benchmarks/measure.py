@@ -17,6 +17,10 @@ from typing import Any
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
+Line = dict[str, Any]
+"""What one JSON line says."""
+
+
 @dataclass(frozen=True)
 class Effort:
     """How often things are repeated."""

@@ -22,7 +22,7 @@ PROTOTYPE = {
 }
 
 
-def run(_: list[int], effort: Effort) -> None:
+def run(_: int, effort: Effort) -> None:
     tables = Tables(1)
     for count in (29, 40):
         keys = tables.sorted_keys(count)

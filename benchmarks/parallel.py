@@ -25,14 +25,7 @@ PROCESSES = 2
 _Items = list[tuple[bytes, bytes]]
 
 
-def run(sizes: list[int], effort: Effort) -> None:
-    # Smaller trees have no hard break to cut at, and nobody would build them in parts.
-    for size in sizes:
-        if size >= 100_000 or size == max(sizes):
-            _measure(size, effort)
-
-
-def _measure(size: int, effort: Effort) -> None:
+def run(size: int, effort: Effort) -> None:
     items = Tables(size).sorted_items(size)
     rule = BoundaryRule(SEED)
     ends = cut_at_hard_breaks(rule, items, PROCESSES)

@@ -35,24 +35,21 @@ PROTOTYPE = {
 _CACHE_BYTES = 64 * 1024 * 1024
 
 
-def run(sizes: list[int], effort: Effort) -> None:
-    for size in sizes:
-        tables = Tables(size)
-        items = tables.sorted_items(size)
-        with tempfile.TemporaryDirectory() as folder:
-            store = open_store(f"rocksdb:{folder}/db")
-            branch = Branch(store)
-            branch.load(items)
-            keys = [key for key, _ in items]
-            del items
-            _lookup(branch, keys, effort)
-            _page(branch, keys, effort)
-            _scan(branch, keys, effort)
-            changes: list[Change] = [
-                (key, tables.element()) for key in sorted(Random(6).sample(keys, 10))
-            ]
-            _edit_and_difference(branch, size, changes, effort)
-            store.close()
+def run(size: int, effort: Effort) -> None:
+    tables = Tables(size)
+    items = tables.sorted_items(size)
+    with tempfile.TemporaryDirectory() as folder:
+        store = open_store(f"rocksdb:{folder}/db")
+        branch = Branch(store)
+        branch.load(items)
+        keys = [key for key, _ in items]
+        del items
+        _lookup(branch, keys, effort)
+        _page(branch, keys, effort)
+        _scan(branch, keys, effort)
+        chosen = sorted(Random(6).sample(keys, 10))
+        _edit_and_difference(branch, size, [(key, tables.element()) for key in chosen], effort)
+        store.close()
 
 
 def _prototype(size: int, name: str) -> object:
