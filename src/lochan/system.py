@@ -1,13 +1,20 @@
-"""The real world behind the ports of `base/ports.py`: clock, chance, locks and waiting."""
+"""The real world behind the ports of `base/ports.py`: clock, chance, locks and waiting.
+
+Here too is the driver that lets threads wait for a branch's lane.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
+from collections.abc import Sequence
 from random import SystemRandom
 
+from lochan.base.errors import LochanError
 from lochan.base.ports import Lock
+from lochan.kernel.lane import Lane
+from lochan.kernel.publish import Member, Published, Publisher, Settled
 
 
 class SystemClock:
@@ -51,3 +58,65 @@ class ThreadWaiting:
     def sleep_ms(self, duration_ms: float) -> None:
         """Returns after about that long."""
         time.sleep(duration_ms / 1_000)
+
+
+class _Waiter:
+    """One who waits, and where its answer is put."""
+
+    __slots__ = ("answer", "done", "member")
+
+    def __init__(self, member: Member) -> None:
+        self.member = member
+        self.done = threading.Event()
+        self.answer: Settled | BaseException | None = None
+
+
+class ThreadLane:
+    """Lets threads commit to one branch: whoever finds the lane free publishes for all who wait.
+
+    No thread is kept for it. The one that publishes works off what came meanwhile only until its
+    own member is answered, and then hands over to one who waits.
+    """
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+        self._lane: Lane[_Waiter] = Lane()
+        self._lock = threading.Lock()
+
+    def commit(self, member: Member) -> Published:
+        """Returns when the member is published; raises what it was refused for."""
+        waiter = _Waiter(member)
+        with self._lock:
+            self._lane.offer(waiter)
+            batch = self._lane.take()
+        while batch:
+            self._publish(batch)
+            with self._lock:
+                batch = () if waiter.done.is_set() else self._lane.take()
+        waiter.done.wait()
+        while waiter.answer is None:
+            # Woken to take over, not to leave.
+            waiter.done.clear()
+            with self._lock:
+                batch = self._lane.take()
+            if batch:
+                self._publish(batch)
+            waiter.done.wait()
+        if isinstance(waiter.answer, Published):
+            return waiter.answer
+        raise waiter.answer
+
+    def _publish(self, batch: Sequence[_Waiter]) -> None:
+        answers: Sequence[Settled | BaseException]
+        try:
+            answers = self._publisher.publish([waiter.member for waiter in batch])
+        except LochanError as error:
+            answers = [error] * len(batch)
+        with self._lock:
+            self._lane.settle()
+            heir = self._lane.first_waiting
+        for waiter, answer in zip(batch, answers, strict=True):
+            waiter.answer = answer
+            waiter.done.set()
+        if heir is not None:
+            heir.done.set()

@@ -26,6 +26,8 @@ KINDS = [
     ("Corrupt", "corrupt"),
     ("NewerFormat", "newer_format"),
     ("Bug", "bug"),
+    ("KeysConflict", "keys_conflict"),
+    ("HeadConflict", "head_conflict"),
 ]
 
 

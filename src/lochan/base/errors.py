@@ -8,6 +8,8 @@ logs and on the wire, and is only ever appended to.
         NotFound
         AlreadyExists
         Conflict
+            KeysConflict
+            HeadConflict
         Invalid
             InvalidKey
             InvalidUrl
@@ -54,6 +56,22 @@ class Conflict(LochanError):
     """Somebody else moved first: re-read, then retry."""
 
     kind = "conflict"
+
+
+class KeysConflict(Conflict):
+    """A commit met keys that are not as it expected; all of them are told."""
+
+    kind = "keys_conflict"
+
+    def __init__(self, message: str, details: tuple[object, ...]) -> None:
+        super().__init__(message)
+        self.details = details
+
+
+class HeadConflict(Conflict):
+    """A reference does not point where the caller expected."""
+
+    kind = "head_conflict"
 
 
 class Invalid(LochanError):

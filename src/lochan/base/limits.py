@@ -94,3 +94,56 @@ NODE_CACHE_BYTES_MAX: Final = 128 * 1_024 * 1_024
 
 # Half of the 24 hours for which unreachable objects are kept; storing again refreshes at this age.
 HALF_GRACE_S: Final = 12 * 3_600
+
+# A commit is a row too; with 1,000 own keys and both embedded indexes it stays far below the
+# smallest value limit of the databases.
+COMMIT_BYTES_MAX: Final = OBJECT_BYTES_MAX
+
+# A page of history is read with one fetch; 20 ids are 640 bytes in every commit.
+COMMIT_TAIL_MAX: Final = 20
+
+# Up to here a commit lists its own keys, which makes its log entry cheap; above, its operations are
+# the difference to its parent.
+COMMIT_OWN_KEYS_MAX: Final = 1_000
+
+# The same bound in bytes, for long keys.
+COMMIT_OWN_BYTES_MAX: Final = 65_536
+
+# Git hosts cut messages far earlier; a bound keeps a commit inside one row.
+MESSAGE_BYTES_MAX: Final = 65_536
+
+# Headers are for people and tools, not for data.
+HEADERS_BYTES_MAX: Final = 32_768
+
+# Nessie's own limit is the pattern; a row's key and a URL path segment must hold the name.
+REFERENCE_NAME_BYTES_MAX: Final = 255
+
+# Replaced heads that a row remembers; Nessie keeps as many.
+PREVIOUS_POINTERS_MAX: Final = 20
+
+# Moves that wait in a row until they are in the log; more would make commits slower.
+MOVES_MAX: Final = 16
+
+# Members of one chain: what waits is published together, but a lost CAS costs all of them again.
+CHAIN_MEMBERS_MAX: Final = 64
+
+# The same in bytes: one statement of a database, and what a lost CAS throws away.
+CHAIN_BYTES_MAX: Final = 1_048_576
+
+# Commits that wait for one branch on one server; beyond, callers are told to come back.
+LANE_QUEUE_MAX: Final = 1_000
+
+# All attempts of one commit together; after that the caller is told how often and how long.
+COMMIT_TIMEOUT_MS: Final = 5_000
+
+# The first sleep after a lost attempt lies between these, long enough for a rival to finish.
+RETRY_SLEEP_FIRST_MS: Final = (5, 25)
+
+# Sleeps double up to here; longer ones would waste the time that is left.
+RETRY_SLEEP_MAX_MS: Final = 250
+
+# A step of several writes gives up this long after its first read, far below the collector's grace.
+MULTI_STEP_TIMEOUT_MS: Final = 60_000
+
+# Decoded commits kept in memory: some tens of thousands.
+COMMIT_CACHE_BYTES_MAX: Final = 64 * 1_024 * 1_024

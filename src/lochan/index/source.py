@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Protocol
 
 from lochan.base.ids import ObjId
 from lochan.codec.objects import NodeObject, decode_object, node_may_hold
 from lochan.index.node import NewNode, Node, check_shape, find_value
+from lochan.persist.cache import Generations
 
 # A decoded node costs its bytes plus about this much for each of its Python objects, and every
 # entry of the cache about this much for itself.
 _ELEMENT_OVERHEAD_BYTES: Final = 45
 _ENTRY_OVERHEAD_BYTES: Final = 300
-
-_Held = TypeVar("_Held")
 
 
 class NodeSource(Protocol):
@@ -39,6 +38,36 @@ class ObjectBytes(Protocol):
     def fetch_many(self, ids: Sequence[ObjId]) -> list[bytes]:
         """Returns the bytes of all ids, in their order; a missing or changed one is Corrupt."""
         ...
+
+
+class Overlay:
+    """A NodeSource in front of another, with nodes that are made but not stored yet."""
+
+    def __init__(self, below: NodeSource) -> None:
+        self._below = below
+        self._made: dict[ObjId, Node] = {}
+
+    def add(self, nodes: Iterable[NewNode]) -> None:
+        """Takes nodes that were just made."""
+        for new in nodes:
+            self._made[new.obj_id] = new.node
+
+    def load_node(self, obj_id: ObjId) -> Node:
+        """Returns one node."""
+        return self._made.get(obj_id) or self._below.load_node(obj_id)
+
+    def load_nodes(self, ids: Sequence[ObjId]) -> list[Node]:
+        """Returns nodes in order; only those that are not here are asked for below."""
+        if not self._made:
+            return self._below.load_nodes(ids)
+        missing = [obj_id for obj_id in ids if obj_id not in self._made]
+        loaded = dict(zip(missing, self._below.load_nodes(missing), strict=True))
+        return [self._made.get(obj_id) or loaded[obj_id] for obj_id in ids]
+
+    def find_in_leaf(self, obj_id: ObjId, key: bytes) -> bytes | None:
+        """Returns the value of a key in one leaf."""
+        made = self._made.get(obj_id)
+        return self._below.find_in_leaf(obj_id, key) if made is None else find_value(made, key)
 
 
 class CachedNodes:
@@ -120,37 +149,3 @@ class CachedNodes:
             self._inner.keep(obj_id, node, weight + _ENTRY_OVERHEAD_BYTES)
         else:
             self._leaves.keep(obj_id, raw, len(raw) + _ENTRY_OVERHEAD_BYTES)
-
-
-class Generations(Generic[_Held]):
-    """A bounded map that forgets what was not used for long.
-
-    Two generations: what is used moves to the young one, and when that holds half the bytes, the
-    old one is dropped whole. That is as good as least-recently-used to a factor of two and costs
-    one dictionary lookup.
-    """
-
-    def __init__(self, bytes_max: int) -> None:
-        self.bytes_max = bytes_max
-        self._young: dict[ObjId, tuple[_Held, int]] = {}
-        self._old: dict[ObjId, tuple[_Held, int]] = {}
-        self._young_bytes = 0
-
-    def find(self, obj_id: ObjId) -> _Held | None:
-        """Returns what is held under the id, None if it is not."""
-        held = self._young.get(obj_id)
-        if held is None:
-            held = self._old.get(obj_id)
-            if held is None:
-                return None
-            self.keep(obj_id, *held)
-        return held[0]
-
-    def keep(self, obj_id: ObjId, held: _Held, weight: int) -> None:
-        """Holds something that weighs so many bytes."""
-        if obj_id in self._young:
-            return
-        if self._young_bytes + weight > self.bytes_max // 2:
-            self._old, self._young, self._young_bytes = self._young, {}, 0
-        self._young[obj_id] = (held, weight)
-        self._young_bytes += weight

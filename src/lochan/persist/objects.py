@@ -13,6 +13,7 @@ from lochan.base.errors import Corrupt
 from lochan.base.ids import InstanceId, ObjId
 from lochan.base.limits import HALF_GRACE_S
 from lochan.base.ports import Clock
+from lochan.codec.commits import TYPE_COMMIT, CommitObject, decode_commit
 from lochan.codec.objects import check_object_id
 from lochan.kv.store import Adds, Entry, Kind, Partition, Store, partition
 
@@ -32,7 +33,27 @@ class Objects:
         self._base: bytes = partition(instance, Kind.OBJECTS)
 
     def fetch_many(self, ids: Sequence[ObjId]) -> list[bytes]:
-        """Returns the bytes of all ids, in their order; a missing one is Corrupt."""
+        """Returns the bytes of all ids, in their order; a missing or changed one is Corrupt."""
+        found = self._fetch(ids)
+        for obj_id, raw in zip(ids, found, strict=True):
+            check_object_id(obj_id, raw)
+        return found
+
+    def fetch_commits(self, ids: Sequence[ObjId]) -> list[CommitObject]:
+        """Returns commits in the order of their ids, each checked against its id."""
+        return [
+            decode_commit(obj_id, raw) for obj_id, raw in zip(ids, self._fetch(ids), strict=True)
+        ]
+
+    def find_commit(self, obj_id: ObjId) -> CommitObject | None:
+        """Returns a commit that a user named; None if there is none of that id."""
+        name = (Partition(self._base + obj_id[:_SPREAD_BYTES]), obj_id)
+        entry = self._store.get(*name)
+        if entry is None or entry.value[1:2] != bytes((TYPE_COMMIT,)):
+            return None
+        return decode_commit(obj_id, entry.value)
+
+    def _fetch(self, ids: Sequence[ObjId]) -> list[bytes]:
         base = self._base
         names = [(Partition(base + obj_id[:_SPREAD_BYTES]), obj_id) for obj_id in ids]
         step = self._store.capabilities.batch_items_max
@@ -43,7 +64,6 @@ class Objects:
         for obj_id, entry in zip(ids, entries, strict=True):
             if entry is None:
                 raise Corrupt(f"object {obj_id.hex()} is missing though something refers to it")
-            check_object_id(obj_id, entry.value)
             found.append(entry.value)
         return found
 

@@ -1,0 +1,157 @@
+"""Commits and tags as stored objects.
+
+A commit's id covers what its author did: parents, message, headers, hidden headers and a digest of
+the operations. How the result is indexed, when it was stored and where it stands in history lie
+beside that in the body, under a checksum of their own: two servers that retry one operation make
+one commit, whatever their indexes look like, and the first body stored wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Final, Literal
+from zlib import crc32
+
+import msgspec
+
+from lochan.base.checks import check_stored
+from lochan.base.errors import Corrupt, TooLarge
+from lochan.base.ids import ObjId
+from lochan.base.limits import COMMIT_BYTES_MAX
+
+TYPE_COMMIT: Final = 1
+TYPE_TAG: Final = 2
+CHECKSUM_BYTES: Final = 4
+
+Headers = tuple[tuple[str, tuple[str, ...]], ...]
+"""Names in ascending order, each with its values."""
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class UniverseIndex(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """The layers of one universe: the embedded one, and the root and size of the tree.
+
+    `layers` leaves room for a level between the two; it is always empty today.
+    """
+
+    universe: int
+    embedded: bytes
+    root: bytes | None
+    layers: tuple[bytes, ...] = ()
+
+
+class CommitObject(
+    msgspec.Struct,
+    frozen=True,
+    array_like=True,
+    tag=TYPE_COMMIT,
+    forbid_unknown_fields=True,
+):
+    """One commit, whole."""
+
+    version: Literal[1]
+    parents: tuple[bytes, ...]
+    message: str
+    headers: Headers
+    hidden: Headers
+    operations: bytes
+    """Digest of the operations; the end of what the id covers."""
+
+    created_us: int
+    sequence: int
+    generation: int
+    merges: int
+    """How many commits with several parents there are on the first-parent line up to this one."""
+
+    root: bytes
+    """The first ancestor, the commit's own id for the first one is left empty."""
+
+    tail: tuple[bytes, ...]
+    """Up to 20 first-parent ancestors, the parent first; none for the first commit."""
+
+    jump: bytes
+    """The first-parent ancestor with sequence `jump_sequence(sequence)`."""
+
+    own: tuple[bytes, ...] | None
+    """The keys of the commit's own operations, None where they are too many to list."""
+
+    indexes: tuple[UniverseIndex, ...]
+
+
+class TagObject(
+    msgspec.Struct, frozen=True, gc=False, array_like=True, tag=TYPE_TAG, forbid_unknown_fields=True
+):
+    """An annotated tag: where it points, and what its maker wrote on it."""
+
+    version: Literal[1]
+    target: bytes
+    message: str
+    headers: Headers
+    signature: bytes
+
+
+_decode_commit: Final = msgspec.msgpack.Decoder(CommitObject).decode
+
+
+def commit_id(commit: CommitObject) -> ObjId:
+    """Returns the id: the hash of what the author did."""
+    identity = (
+        TYPE_COMMIT,
+        commit.version,
+        commit.parents,
+        commit.message,
+        commit.headers,
+        commit.hidden,
+        commit.operations,
+    )
+    return ObjId(sha256(_encode(identity)).digest())
+
+
+def digest_operations(operations: Iterable[tuple[bytes, bytes | None]]) -> bytes:
+    """Returns the digest of keys and elements in ascending order; None is a removal."""
+    digest = sha256()
+    for operation in operations:
+        digest.update(_encode(operation))
+    return digest.digest()
+
+
+def encode_commit(commit: CommitObject) -> bytes:
+    """Returns the stored body with its checksum."""
+    raw = _encode(commit)
+    if len(raw) > COMMIT_BYTES_MAX:
+        raise TooLarge(f"a commit of {len(raw)} bytes is over the limit of {COMMIT_BYTES_MAX}")
+    return raw + crc32(raw).to_bytes(CHECKSUM_BYTES, "big")
+
+
+def decode_commit(expected: ObjId, raw: bytes) -> CommitObject:
+    """Reads a stored body; Corrupt unless checksum and id are right."""
+    body = memoryview(raw)[:-CHECKSUM_BYTES]
+    check_stored(
+        crc32(body).to_bytes(CHECKSUM_BYTES, "big") == raw[-CHECKSUM_BYTES:],
+        f"commit {expected.hex()} does not fit its checksum; its bytes were changed",
+    )
+    try:
+        commit = _decode_commit(body)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        raise Corrupt(f"not a stored commit: {error}") from None
+    check_stored(
+        commit_id(commit) == expected,
+        f"commit {expected.hex()} does not hash to its id; its bytes were changed",
+    )
+    return commit
+
+
+def jump_sequence(sequence: int) -> int:
+    """Returns where the jump of a commit leads: its sequence less the smallest skew-binary part.
+
+    Every number is a sum of numbers 2^k - 1 in which only the smallest may stand twice. Going to
+    the jump where it does not overshoot, else to the parent, reaches any ancestor in O(log n).
+    """
+    rest = sequence
+    part = 0
+    while rest:
+        part = (1 << (rest + 1).bit_length() - 1) - 1
+        rest -= part
+    return sequence - part

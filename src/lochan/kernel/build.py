@@ -1,0 +1,194 @@
+"""Building a commit on a head: check what the plan expects, advance both indexes, make the object.
+
+Nothing is written here. The result carries every object that must be stored with the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from lochan.base.errors import TooLarge
+from lochan.base.ids import EMPTY_ID, ObjId
+from lochan.base.keys import Universe
+from lochan.base.limits import (
+    COMMIT_OWN_BYTES_MAX,
+    COMMIT_OWN_KEYS_MAX,
+    COMMIT_TAIL_MAX,
+    HEADERS_BYTES_MAX,
+    MESSAGE_BYTES_MAX,
+)
+from lochan.base.ports import Clock
+from lochan.codec.commits import (
+    CommitObject,
+    UniverseIndex,
+    commit_id,
+    digest_operations,
+    encode_commit,
+    jump_sequence,
+)
+from lochan.index.boundary import BoundaryRule
+from lochan.index.layers import SHAPES, Index, find_many
+from lochan.index.node import Change, NewNode
+from lochan.index.source import NodeSource, Overlay
+from lochan.index.spill import advance, spill_limit
+from lochan.kernel.history import ancestor_at
+from lochan.kernel.plan import CommitPlan, check_plan, find_conflicts, keys_conflict
+from lochan.kernel.views import CommitView, Views
+
+
+class Built(msgspec.Struct, frozen=True):
+    """A commit that is ready to be published, and everything it needs stored."""
+
+    view: CommitView
+    raw: bytes
+    nodes: tuple[NewNode, ...]
+    values: tuple[tuple[ObjId, bytes], ...]
+
+    def objects(self) -> list[tuple[ObjId, bytes]]:
+        """Returns all objects to be stored, the commit last."""
+        nodes = [(new.obj_id, new.raw) for new in self.nodes]
+        return [*self.values, *nodes, (self.view.obj_id, self.raw)]
+
+
+class Head(msgspec.Struct, frozen=True):
+    """A commit to plan on, published or not, and a way to look keys up in it."""
+
+    view: CommitView
+    builder: Builder
+
+    def find(self, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
+        """Returns the elements of keys of both universes, None where there is none."""
+        return self.builder.find(self.view, keys)
+
+
+class Builder:
+    """Builds commits that follow each other on one published head.
+
+    What it made is at hand for the next, and for nobody else: until the chain is published, its
+    nodes and commits exist only here.
+    """
+
+    def __init__(
+        self, views: Views, nodes: NodeSource, rule: BoundaryRule, clock: Clock, base: CommitView
+    ) -> None:
+        self._views = views
+        self._nodes = Overlay(nodes)
+        self._rule = rule
+        self._clock = clock
+        self._base = base
+        self._made: dict[int, ObjId] = {}
+
+    def build(self, head: CommitView, plan: CommitPlan) -> Built:
+        """Builds a commit on a head; raises KeysConflict with all conflicts."""
+        check_plan(plan)
+        _check_texts(plan)
+        keys = [operation.key for operation in plan.operations]
+        keys += [relied.key for relied in plan.unchanged]
+        conflicts = find_conflicts(plan, self.find(head, keys))
+        if conflicts:
+            raise keys_conflict(conflicts)
+        changes = sorted((op.key, op.element) for op in plan.operations)
+        nodes: list[NewNode] = []
+        indexes = []
+        for universe in Universe:
+            mine = [change for change in changes if change[0][0] == universe]
+            indexes.append(self._advance(head, universe, mine, nodes))
+        body = self._body(head, plan, changes, tuple(stored for _, stored in indexes))
+        obj_id = commit_id(body)
+        by_universe = {
+            universe: index for universe, (index, _) in zip(Universe, indexes, strict=True)
+        }
+        view = CommitView(obj_id, body, by_universe[Universe.TABLES], by_universe[Universe.FILES])
+        self._made[body.sequence] = obj_id
+        return Built(view, encode_commit(body), tuple(nodes), tuple(plan.objects))
+
+    def find(self, head: CommitView, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
+        """Looks keys of both universes up, in bulk."""
+        found: dict[bytes, bytes | None] = {}
+        for universe in Universe:
+            mine = sorted({key for key in keys if key[0] == universe})
+            if mine:
+                index = head.index(universe)
+                found.update(zip(mine, find_many(self._nodes, index, mine), strict=True))
+        return found
+
+    def _advance(
+        self,
+        head: CommitView,
+        universe: Universe,
+        changes: Sequence[Change],
+        nodes: list[NewNode],
+    ) -> tuple[Index, UniverseIndex]:
+        index = head.index(universe)
+        if not changes:
+            stored = _stored(head, universe)
+            return index, stored
+        limit = spill_limit(head.obj_id)
+        done = advance(self._nodes, self._rule, SHAPES[universe], index, changes, limit)
+        nodes += done.nodes
+        self._nodes.add(done.nodes)
+        return done.index, UniverseIndex(universe, done.embedded_raw, done.index.root)
+
+    def _body(
+        self,
+        head: CommitView,
+        plan: CommitPlan,
+        changes: Sequence[Change],
+        indexes: tuple[UniverseIndex, ...],
+    ) -> CommitObject:
+        parent = head.body
+        sequence = head.sequence + 1
+        generation = head.generation
+        for merged in self._views.load_many(plan.merged):
+            generation = max(generation, merged.generation)
+        own = tuple(key for key, _ in changes)
+        listed = len(own) <= COMMIT_OWN_KEYS_MAX and sum(map(len, own)) <= COMMIT_OWN_BYTES_MAX
+        tail = () if parent is None else (head.obj_id, *parent.tail[: COMMIT_TAIL_MAX - 1])
+        return CommitObject(
+            1,
+            (head.obj_id, *plan.merged),
+            plan.message,
+            plan.headers,
+            plan.hidden,
+            digest_operations(changes),
+            max(self._clock.now_us(), 0 if parent is None else parent.created_us),
+            sequence,
+            generation + 1,
+            head.merges + bool(plan.merged),
+            b"" if parent is None else parent.root or head.obj_id,
+            tail,
+            self._jump(sequence, tail),
+            own if listed else None,
+            indexes,
+        )
+
+    def _jump(self, sequence: int, tail: tuple[bytes, ...]) -> bytes:
+        """Returns the jump of a commit; nearly always known from the tail."""
+        target = jump_sequence(sequence)
+        if target == 0:
+            return EMPTY_ID
+        distance = sequence - target
+        if distance <= len(tail):
+            return tail[distance - 1]
+        if target > self._base.sequence:
+            return self._made[target]
+        return ancestor_at(self._views, self._base, target)
+
+
+def _stored(head: CommitView, universe: Universe) -> UniverseIndex:
+    """Carries an untouched universe over as it is."""
+    if head.body is not None:
+        for stored in head.body.indexes:
+            if stored.universe == universe:
+                return stored
+    return UniverseIndex(universe, b"", None)
+
+
+def _check_texts(plan: CommitPlan) -> None:
+    if len(plan.message.encode("utf-8", "surrogatepass")) > MESSAGE_BYTES_MAX:
+        raise TooLarge(f"a message has at most {MESSAGE_BYTES_MAX} bytes")
+    size = sum(len(name) + sum(map(len, values)) for name, values in plan.headers)
+    if size > HEADERS_BYTES_MAX:
+        raise TooLarge(f"the headers of a commit have at most {HEADERS_BYTES_MAX} characters")

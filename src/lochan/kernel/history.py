@@ -1,0 +1,141 @@
+"""Walking history without walking it: ancestors by sequence, proofs, logs, merge bases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from lochan.base.checks import check, check_stored
+from lochan.base.ids import EMPTY_ID, ObjId
+from lochan.codec.commits import CommitObject, jump_sequence
+from lochan.kernel.views import CommitView, Views
+
+_LEFT, _RIGHT, _BOTH = 1, 2, 3
+
+
+def ancestor_at(views: Views, start: CommitView, sequence: int) -> ObjId:
+    """Returns the first-parent ancestor with that sequence, in O(log n) reads."""
+    check(0 <= sequence <= start.sequence, "an ancestor is not younger")
+    view = start
+    while view.sequence > sequence:
+        body = view.body
+        if body is None:
+            break
+        distance = body.sequence - sequence
+        if distance <= len(body.tail):
+            return ObjId(body.tail[distance - 1])
+        jump = jump_sequence(body.sequence)
+        if jump >= sequence:
+            view = views.load(ObjId(body.jump))
+            check_stored(view.sequence == jump, "a jump leads where its sequence says")
+        else:
+            view = views.load(_best_of_tail(body, sequence))
+    return view.obj_id
+
+
+def _best_of_tail(body: CommitObject, sequence: int) -> ObjId:
+    """Returns the ancestor in the tail whose jump comes closest without overshooting.
+
+    The parent at least does not overshoot by more than one step; a later one often jumps further.
+    """
+    best, reached = 0, body.sequence
+    for at in range(len(body.tail)):
+        jump = jump_sequence(body.sequence - 1 - at)
+        if sequence <= jump < reached:
+            best, reached = at, jump
+    return ObjId(body.tail[best])
+
+
+def is_ancestor(views: Views, ancestor: CommitView, of: CommitView) -> bool:
+    """Tells whether one commit is a first-parent ancestor of the other, or is it."""
+    if ancestor.obj_id in (of.obj_id, EMPTY_ID):
+        return True
+    if ancestor.sequence >= of.sequence:
+        return False
+    return ancestor_at(views, of, ancestor.sequence) == ancestor.obj_id
+
+
+def iterate_log(views: Views, start: ObjId) -> Iterator[CommitView]:
+    """Yields a commit and its first-parent ancestors, newest first, a batch a fetch."""
+    ids = [start]
+    while ids:
+        oldest = None
+        for view in views.load_many(ids):
+            if view.body is None:
+                return
+            yield view
+            oldest = view.body
+        ids = [] if oldest is None else [ObjId(raw) for raw in oldest.tail]
+
+
+def contains(views: Views, head: CommitView, wanted: ObjId, generation: int) -> bool:
+    """Tells whether a commit of that generation is in the first-parent chain of a head.
+
+    This is how the outcome of a write whose reply was lost is found out, so it walks and never
+    guesses; the generation bounds the walk, because it falls with every step.
+    """
+    for view in iterate_log(views, head.obj_id):
+        if view.obj_id == wanted:
+            return True
+        if view.generation < generation:
+            return False
+    return False
+
+
+def merge_base(views: Views, left: CommitView, right: CommitView) -> CommitView | None:
+    """Returns the best common ancestor over all parents; None if the histories share nothing.
+
+    Where the lines of first parents meet, and no merge stands above on either, is the answer, found
+    by jumps. Else commits are taken by falling generation, those of one generation in one fetch,
+    until one is reached from both sides.
+    """
+    meeting = _meeting(views, left, right)
+    if left.merges == right.merges == meeting.merges:
+        return None if meeting.body is None else meeting
+    marks: dict[ObjId, int] = {left.obj_id: _LEFT}
+    marks[right.obj_id] = marks.get(right.obj_id, 0) | _RIGHT
+    queue: list[tuple[int, ObjId]] = []
+    for view in (left, right):
+        heappush(queue, (-view.generation, view.obj_id))
+    while queue:
+        batch = _take_generation(queue)
+        for obj_id in batch:
+            if marks[obj_id] == _BOTH and obj_id != EMPTY_ID:
+                return views.load(obj_id)
+        parents: list[ObjId] = []
+        for view in views.load_many(batch):
+            for raw in () if view.body is None else view.body.parents:
+                marks[ObjId(raw)] = marks.get(ObjId(raw), 0) | marks[view.obj_id]
+                parents.append(ObjId(raw))
+        for parent in views.load_many(list(dict.fromkeys(parents))):
+            heappush(queue, (-parent.generation, parent.obj_id))
+    return None
+
+
+def _take_generation(queue: list[tuple[int, ObjId]]) -> list[ObjId]:
+    """Takes all commits of the largest generation, each once."""
+    generation = queue[0][0]
+    batch: dict[ObjId, None] = {}
+    while queue and queue[0][0] == generation:
+        batch[heappop(queue)[1]] = None
+    return list(batch)
+
+
+def _meeting(views: Views, left: CommitView, right: CommitView) -> CommitView:
+    """Returns the last commit that both first-parent lines share, in O(log n) reads.
+
+    At one sequence both sides have jumps of one length: where these differ the lines are still
+    apart there and may both jump; else they meet within the jump, and step.
+    """
+    common = min(left.sequence, right.sequence)
+    one = views.load(ancestor_at(views, left, common))
+    other = views.load(ancestor_at(views, right, common))
+    while one.obj_id != other.obj_id:
+        if one.body is None or other.body is None:
+            return one if one.body is None else other
+        if one.body.jump != other.body.jump:
+            pair = (one.body.jump, other.body.jump)
+        else:
+            pair = (one.body.parents[0], other.body.parents[0])
+        one, other = views.load_many([ObjId(pair[0]), ObjId(pair[1])])
+    return one

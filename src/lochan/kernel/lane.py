@@ -1,0 +1,71 @@
+"""The lane of one branch on one server: who waits, and who is being published.
+
+A pure state machine. Whoever wants to commit is *offered*; a driver *takes* all who wait (up to a
+bound) when nothing is under way, publishes them, and *settles* the lane, which hands every waiter
+its answer. How one waits, by thread, event loop or simulated greenlet, is the driver's matter.
+
+So those who wait are chained and published by one compare-and-swap, in the order of their arrival:
+a committer of ten operations makes the same progress as one of one operation.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+from lochan.base.checks import check
+from lochan.base.errors import Exhausted
+from lochan.base.limits import CHAIN_MEMBERS_MAX, LANE_QUEUE_MAX
+
+_Waiter = TypeVar("_Waiter")
+
+
+class Lane(Generic[_Waiter]):
+    """First in, first out; one batch at a time."""
+
+    def __init__(self, queue_max: int = LANE_QUEUE_MAX, batch_max: int = CHAIN_MEMBERS_MAX) -> None:
+        self._queue_max = queue_max
+        self._batch_max = batch_max
+        self._waiting: deque[_Waiter] = deque()
+        self._under_way: tuple[_Waiter, ...] = ()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits and nothing is under way; such a lane may be forgotten."""
+        return not self._waiting and not self._under_way
+
+    @property
+    def first_waiting(self) -> _Waiter | None:
+        """Who would be the first of the next batch."""
+        return self._waiting[0] if self._waiting else None
+
+    def offer(self, waiter: _Waiter) -> None:
+        """Puts one at the end of the queue; Exhausted if it is full."""
+        if len(self._waiting) >= self._queue_max:
+            raise Exhausted(
+                f"{len(self._waiting)} commits wait for this branch already; try again later"
+            )
+        self._waiting.append(waiter)
+
+    def take(self) -> Sequence[_Waiter]:
+        """Returns the next batch and holds the lane; none if one is under way or nobody waits."""
+        if self._under_way:
+            return ()
+        count = min(len(self._waiting), self._batch_max)
+        self._under_way = tuple(self._waiting.popleft() for _ in range(count))
+        return self._under_way
+
+    def settle(self) -> Sequence[_Waiter]:
+        """Ends what is under way and returns who was in it."""
+        check(bool(self._under_way), "a lane is settled after it was taken")
+        done, self._under_way = self._under_way, ()
+        return done
+
+    def cancel(self, waiter: _Waiter) -> bool:
+        """Takes one back who still waits; False once it is being published."""
+        try:
+            self._waiting.remove(waiter)
+        except ValueError:
+            return False
+        return True

@@ -1,0 +1,81 @@
+"""The moves of a reference that are no commits, in its row and in the log.
+
+A move enters the row by the same compare-and-swap that makes it, so none that took effect is ever
+missing. It is copied to the log, under name, incarnation and version, before it leaves the row;
+copying twice is harmless. Row and log together are the ref-log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from lochan.base.ids import InstanceId, ObjId
+from lochan.base.limits import MOVES_MAX, PREVIOUS_POINTERS_MAX, SCAN_ENTRIES_MAX
+from lochan.codec.rows import Move, ReferenceRow
+from lochan.kv.store import Item, Kind, Store, partition
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Move).decode
+
+
+class MoveLog:
+    """The `log` partition of one repository."""
+
+    def __init__(self, store: Store, instance: InstanceId) -> None:
+        self._store = store
+        self._place = partition(instance, Kind.LOG)
+
+    def copy(self, row: ReferenceRow, moves: Sequence[Move]) -> None:
+        """Copies moves of a row; idempotent, because a move never changes."""
+        if moves:
+            self._store.put_many([self._item(row, move) for move in moves])
+
+    def fetch_after(self, name: str, incarnation: int, version: int) -> list[Move]:
+        """Returns the copied moves of one incarnation that are younger than a version."""
+        prefix = _prefix(name, incarnation)
+        start: bytes | None = prefix + (version + 1).to_bytes(8, "big")
+        end = prefix + b"\xff" * 9
+        found: list[Move] = []
+        while start is not None:
+            page = self._store.scan(self._place, start, end, SCAN_ENTRIES_MAX)
+            found += [_decode(entry.value) for entry in page.entries]
+            start = page.next_start
+        return found
+
+    def _item(self, row: ReferenceRow, move: Move) -> Item:
+        key = _prefix(row.name, row.incarnation) + move.version.to_bytes(8, "big")
+        return (self._place, key, _encode(move))
+
+
+def moved(row: ReferenceRow, move: Move, **changes: object) -> ReferenceRow:
+    """Returns the row after a move; the oldest moves leave it, so they must be in the log."""
+    return msgspec.structs.replace(
+        row,
+        pointer=move.new,
+        version=move.version,
+        operation=move.operation,
+        previous=_previous(row, move.when_us),
+        moves=(*row.moves, move)[-MOVES_MAX:],
+        **changes,
+    )
+
+
+def advanced(row: ReferenceRow, pointer: ObjId, operation: bytes, now_us: int) -> ReferenceRow:
+    """Returns the row after commits; they are in history themselves and are no moves."""
+    return msgspec.structs.replace(
+        row,
+        pointer=pointer,
+        version=row.version + 1,
+        operation=operation,
+        previous=_previous(row, now_us),
+    )
+
+
+def _previous(row: ReferenceRow, now_us: int) -> tuple[tuple[bytes, int], ...]:
+    return ((row.pointer, now_us), *row.previous[: PREVIOUS_POINTERS_MAX - 1])
+
+
+def _prefix(name: str, incarnation: int) -> bytes:
+    return name.encode() + b"\0" + incarnation.to_bytes(8, "big")

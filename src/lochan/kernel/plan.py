@@ -1,0 +1,132 @@
+"""What a caller wants of a branch, and what stands against it.
+
+A plan names its operations with what each expects to find. All conflicts of a plan are collected
+and told together; nothing is written unless there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from lochan.base.errors import Invalid, KeysConflict
+from lochan.base.ids import ObjId
+from lochan.base.keys import Universe
+from lochan.codec.commits import Headers
+
+
+class Anything(Enum):
+    """The expectation of one who does not care what is there."""
+
+    ANY = "any"
+
+
+ANY: Final = Anything.ANY
+
+
+class Operation(msgspec.Struct, frozen=True, gc=False):
+    """A put, or a removal if `element` is None.
+
+    `expected` is the element that must be there now, None if the key must be free.
+    """
+
+    key: bytes
+    element: bytes | None
+    expected: bytes | Anything | None = ANY
+
+
+class Unchanged(msgspec.Struct, frozen=True, gc=False):
+    """A key that the commit leaves alone but relies on."""
+
+    key: bytes
+    expected: bytes | None
+
+
+class CommitPlan(msgspec.Struct, frozen=True):
+    """One commit to be made on top of whatever the head is then."""
+
+    operations: Sequence[Operation]
+    message: str
+    headers: Headers = ()
+    hidden: Headers = ()
+    unchanged: Sequence[Unchanged] = ()
+    merged: tuple[ObjId, ...] = ()
+    """Further parents."""
+
+    objects: Sequence[tuple[ObjId, bytes]] = ()
+    """Values to be stored with it."""
+
+
+class ConflictKind(Enum):
+    """In which way a key is not as expected."""
+
+    KEY_EXISTS = "KEY_EXISTS"
+    KEY_DOES_NOT_EXIST = "KEY_DOES_NOT_EXIST"
+    PAYLOAD_DIFFERS = "PAYLOAD_DIFFERS"
+    CONTENT_ID_DIFFERS = "CONTENT_ID_DIFFERS"
+    VALUE_DIFFERS = "VALUE_DIFFERS"
+
+
+class KeyConflict(msgspec.Struct, frozen=True, gc=False):
+    """One key that is not as expected, with both sides."""
+
+    key: bytes
+    kind: ConflictKind
+    expected: bytes | None
+    current: bytes | None
+
+
+def keys_conflict(conflicts: Sequence[KeyConflict]) -> KeysConflict:
+    """Makes the error that tells all conflicts of a commit."""
+    kinds = ", ".join(sorted({conflict.kind.value for conflict in conflicts}))
+    message = f"{len(conflicts)} keys are not as expected ({kinds}); read again"
+    return KeysConflict(message, tuple(conflicts))
+
+
+def check_plan(plan: CommitPlan) -> None:
+    """Refuses plans that no head could take: a key twice, unknown universes."""
+    keys = [operation.key for operation in plan.operations]
+    if len(set(keys)) != len(keys):
+        raise Invalid("a commit names each key once")
+    for key in keys:
+        if not key or key[0] not in (Universe.TABLES, Universe.FILES):
+            raise Invalid("a key starts with the byte of its universe")
+
+
+def find_conflicts(plan: CommitPlan, current: dict[bytes, bytes | None]) -> list[KeyConflict]:
+    """Compares every expectation with what is there."""
+    conflicts = []
+    for operation in plan.operations:
+        found, expected = current[operation.key], operation.expected
+        if isinstance(expected, Anything):
+            # Whoever removes expects at least that there is something.
+            missing = operation.element is None and found is None
+            kind = ConflictKind.KEY_DOES_NOT_EXIST if missing else None
+            expected = None
+        else:
+            kind = _compare(operation.key, expected, found)
+        if kind is not None:
+            conflicts.append(KeyConflict(operation.key, kind, expected, found))
+    for relied in plan.unchanged:
+        kind = _compare(relied.key, relied.expected, current[relied.key])
+        if kind is not None:
+            conflicts.append(KeyConflict(relied.key, kind, relied.expected, current[relied.key]))
+    return conflicts
+
+
+def _compare(key: bytes, expected: bytes | None, current: bytes | None) -> ConflictKind | None:
+    if expected == current:
+        return None
+    if expected is None:
+        return ConflictKind.KEY_EXISTS
+    if current is None:
+        return ConflictKind.KEY_DOES_NOT_EXIST
+    if key[0] == Universe.TABLES:
+        if expected[1] != current[1]:
+            return ConflictKind.PAYLOAD_DIFFERS
+        if expected[34:] != current[34:]:
+            return ConflictKind.CONTENT_ID_DIFFERS
+    return ConflictKind.VALUE_DIFFERS

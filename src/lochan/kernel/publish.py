@@ -1,0 +1,232 @@
+"""Publishing a chain of commits on one branch by one compare-and-swap.
+
+The steps of one attempt, and what a crash after each leaves:
+
+1. take the row, from memory if allowed; load its head;
+2. let every member plan on the head of the chain so far; one that is refused leaves the chain, and
+   the next one's parent is the one before it;
+3. `apply` all objects and the new row, on condition that the row is still the one of step 1.
+   (A crash before leaves nothing; after, the commits stand.)
+4. won: everything planned is published, and every refusal was computed on the true head;
+   lost: read the row again and start over, members keep their operation ids and stored values;
+   unknown: **send the same conditional write again**. If that wins, it is published now, and the
+   first one, should it still be on its way, can only lose. If it loses, the row has moved on:
+   **walk** from the present head and from the old pointer of every later move down to the chain's
+   own generation. Found: the first one had won. Else both lost.
+
+A refusal computed on a row from memory counts only when the swap of the same chain wins, or when a
+fresh read shows the same stamp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from lochan.base.errors import (
+    Conflict,
+    Corrupt,
+    Invalid,
+    LochanError,
+    NotFound,
+    Unavailable,
+    Unknown,
+)
+from lochan.base.ids import ObjId
+from lochan.base.limits import CHAIN_BYTES_MAX
+from lochan.base.names import RefName
+from lochan.codec.rows import ReferenceRow
+from lochan.kernel.build import Builder, Built, Head
+from lochan.kernel.history import contains
+from lochan.kernel.moves import advanced
+from lochan.kernel.parts import Parts
+from lochan.kernel.plan import CommitPlan
+from lochan.kernel.retry import Retry
+from lochan.kernel.views import CommitView
+from lochan.kv.store import Outcome, SetIf, Won
+from lochan.persist.references import StampedRow
+
+
+class Member(Protocol):
+    """One who waits to commit: plans anew on whatever the head has become."""
+
+    @property
+    def incarnation(self) -> int | None:
+        """The life of the branch that is meant, None for whichever is there."""
+        ...
+
+    def plan(self, head: Head) -> Sequence[CommitPlan]:
+        """Returns the commits to be made on this head, none if nothing is left to do."""
+        ...
+
+
+class Published(msgspec.Struct, frozen=True):
+    """A member's commits, published; empty if it had nothing to do on this head."""
+
+    head: CommitView
+    commits: tuple[CommitView, ...]
+
+
+Settled = Published | LochanError
+
+# What a member may be refused for; anything else is the trouble of the whole chain.
+_REFUSALS = (Conflict, Invalid, NotFound)
+
+
+class _Chain(msgspec.Struct):
+    """Members planned on one row: what each got, and what has to be written."""
+
+    row: StampedRow
+    settled: list[Settled]
+    built: list[Built]
+
+    @property
+    def head(self) -> CommitView | None:
+        return self.built[-1].view if self.built else None
+
+
+class Publisher:
+    """Publishes the chains of one branch; remembers its row between calls."""
+
+    def __init__(self, parts: Parts, name: RefName) -> None:
+        self._parts = parts
+        self._name = name
+        self._known: StampedRow | None = None
+
+    def publish(self, members: Sequence[Member]) -> list[Settled]:
+        """Publishes what can be published of the members; answers each."""
+        retry = Retry(self._parts.clock, self._parts.chance, self._parts.waiting)
+        fresh = self._known is None
+        while True:
+            row = self._fetch() if self._known is None else self._known
+            chain = self._plan(row, members)
+            if not chain.built:
+                if fresh or self._is_current(row):
+                    return chain.settled
+                retry.again(at_once=True)
+                continue
+            if self._swap(chain):
+                return chain.settled
+            self._known, fresh = None, True
+            retry.again(at_once=retry.attempts == 1)
+
+    def _fetch(self) -> StampedRow:
+        found = self._parts.references.fetch(self._name)
+        if found is None or found.row.deleted:
+            raise NotFound(f"there is no branch {self._name!r}")
+        return found
+
+    def _is_current(self, row: StampedRow) -> bool:
+        found = self._fetch()
+        self._known = found
+        return found.stamp == row.stamp
+
+    def _plan(self, row: StampedRow, members: Sequence[Member]) -> _Chain:
+        """Step 2."""
+        parts = self._parts
+        head = parts.views.load(ObjId(row.row.pointer))
+        builder = Builder(parts.views, parts.nodes, parts.rule, parts.clock, head)
+        chain = _Chain(row, [], [])
+        for member in members:
+            try:
+                check_incarnation(member, row.row)
+                made: list[Built] = []
+                top = head
+                for plan in member.plan(Head(head, builder)):
+                    made.append(builder.build(top, plan))
+                    top = made[-1].view
+            except _REFUSALS as refusal:
+                chain.settled.append(refusal)
+                continue
+            chain.settled.append(Published(top, tuple(built.view for built in made)))
+            chain.built += made
+            head = top
+        return chain
+
+    def _swap(self, chain: _Chain) -> bool:
+        """Steps 3 and 4; tells whether the chain is published."""
+        parts = self._parts
+        head = chain.built[-1].view
+        operation = parts.chance.random_bytes(16)
+        row = advanced(chain.row.row, head.obj_id, operation, parts.clock.now_us())
+        condition = parts.references.condition(row, chain.row)
+        objects = [item for built in chain.built for item in built.objects()]
+        try:
+            outcome = self._apply(objects, condition)
+        except Unavailable:
+            return False
+        except Unknown:
+            resolved = self._resolve(chain, objects, condition)
+            if resolved is None:
+                # Published, but somebody else wrote the row after that.
+                self._known = None
+                return True
+            outcome = resolved
+        if not isinstance(outcome, Won):
+            return False
+        self._known = StampedRow(row, outcome.stamp)
+        for built in chain.built:
+            parts.views.remember(built.view)
+            parts.nodes.remember(built.nodes)
+        return True
+
+    def _apply(self, objects: list[tuple[ObjId, bytes]], condition: SetIf) -> Outcome:
+        parts = self._parts
+        if sum(len(raw) for _, raw in objects) > CHAIN_BYTES_MAX:
+            # Too much for one statement: objects first, they are harmless without the row.
+            parts.objects.store_many(objects)
+            objects = []
+        return parts.store.apply(parts.objects.adds(objects), condition)
+
+    def _resolve(
+        self, chain: _Chain, objects: list[tuple[ObjId, bytes]], condition: SetIf
+    ) -> Outcome | None:
+        """Finds out what became of a write whose reply was lost; None if it had won before."""
+        retry = Retry(self._parts.clock, self._parts.chance, self._parts.waiting)
+        while True:
+            try:
+                outcome = self._apply(objects, condition)
+            except (Unavailable, Unknown):
+                self._again_or_unknown(retry)
+                continue
+            if isinstance(outcome, Won):
+                return outcome
+            return None if self._was_published(chain) else outcome
+
+    def _again_or_unknown(self, retry: Retry) -> None:
+        try:
+            retry.again()
+        except LochanError as error:
+            raise Unknown(
+                f"it is unknown whether the commit took effect ({error.message}); read the branch"
+            ) from None
+
+    def _was_published(self, chain: _Chain) -> bool:
+        """Walks from everywhere the branch has been since."""
+        parts = self._parts
+        wanted = chain.built[-1].view
+        before = chain.row.row
+        heads: list[ObjId] = []
+        found = parts.references.fetch(self._name)
+        if found is not None:
+            moves = found.row.moves if found.row.incarnation == before.incarnation else ()
+            heads = [ObjId(found.row.pointer)]
+            heads += [ObjId(move.old) for move in moves if move.version > before.version]
+        log = parts.moves.fetch_after(before.name, before.incarnation, before.version)
+        heads += [ObjId(move.old) for move in log]
+        return any(
+            contains(parts.views, parts.views.load(head), wanted.obj_id, wanted.generation)
+            for head in dict.fromkeys(heads)
+        )
+
+
+def check_incarnation(member: Member, row: ReferenceRow) -> None:
+    """Refuses a member that means an earlier life of the branch."""
+    if row.kind not in ("BRANCH", "INTERNAL"):
+        raise Invalid(f"{row.name!r} is not a branch; commits go to branches")
+    if member.incarnation is not None and member.incarnation != row.incarnation:
+        raise NotFound(f"the branch {row.name!r} was deleted and created again")
+    if row.deleted:
+        raise Corrupt("a deleted row was planned on")

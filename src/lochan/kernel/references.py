@@ -1,0 +1,334 @@
+"""References by name: create, find, list, assign, delete; and finishing what others left half done.
+
+`int/refs` is a chain of internal commits whose index lists every live name; its element carries the
+*incarnation*, the sequence of the commit that added it. Each name has a row besides. The steps:
+
+create   1. commit the names to `int/refs` (a name that is listed is taken);
+         2. put each row, on condition that it is absent or a tombstone of an earlier incarnation.
+delete   1. turn the row into a tombstone, on condition that it is as it was read;
+         2. commit the removal to `int/refs`, on condition that the incarnation is still the same.
+
+A crash between the two leaves a listed name without a row, or with a tombstone of the same
+incarnation; whoever comes next (get, list, create, delete) finishes the step, under the same
+conditions. Tombstones stay until the collector purges them under its grace, so a late finisher
+finds them and can never bring a deleted reference back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from lochan.base.errors import (
+    AlreadyExists,
+    Corrupt,
+    Exhausted,
+    HeadConflict,
+    KeysConflict,
+    LochanError,
+    NotFound,
+    Unknown,
+)
+from lochan.base.ids import ObjId
+from lochan.base.keys import Key, file_key, file_path
+from lochan.base.limits import MOVES_MAX, MULTI_STEP_TIMEOUT_MS
+from lochan.base.names import REFS_NAME, RefName
+from lochan.codec.rows import (
+    Move,
+    ReferenceElement,
+    ReferenceRow,
+    decode_reference_element,
+    encode_reference_element,
+)
+from lochan.index.layers import find_many, read_page
+from lochan.kernel.build import Head
+from lochan.kernel.moves import moved
+from lochan.kernel.parts import Parts
+from lochan.kernel.plan import CommitPlan, Operation
+from lochan.kernel.publish import Published, Publisher
+from lochan.kernel.retry import Retry
+from lochan.kernel.views import CommitView
+from lochan.kv.store import Won
+from lochan.persist.references import StampedRow
+
+_FIRST_VERSION: Final = 1
+
+
+class NewReference(msgspec.Struct, frozen=True):
+    """A reference to be created."""
+
+    name: RefName
+    kind: str
+    pointer: ObjId
+    expires_us: int | None = None
+
+
+class Names:
+    """All references of a repository."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._publisher = Publisher(parts, REFS_NAME)
+
+    def create_many(self, wanted: Sequence[NewReference], who: str) -> list[ReferenceRow]:
+        """Creates references, all or none; AlreadyExists if one of the names is taken."""
+        add = _AddNames(self._parts, wanted, who)
+        retry = self._retry()
+        while True:
+            for name in self._listed([new.name for new in wanted]):
+                # A half-deleted one is finished by looking; a live one is in the way.
+                if self.find(name) is not None:
+                    raise AlreadyExists(f"there is a reference {name!r} already")
+            try:
+                self._publish(add)
+            except KeysConflict:
+                retry.again(at_once=True)
+                continue
+            return [self._finish_create(name, element) for name, element in add.elements.items()]
+
+    def find(self, name: RefName) -> StampedRow | None:
+        """Returns a live reference, or None; finishes what was left half done."""
+        retry = self._retry()
+        while True:
+            found = self._parts.references.fetch(name)
+            if found is not None and not found.row.deleted:
+                return found
+            element = self._element(name)
+            if element is None:
+                return None
+            if found is not None and found.row.incarnation == element.incarnation:
+                self._finish_delete(name, element.incarnation)
+            elif found is None or found.row.incarnation < element.incarnation:
+                self._finish_create(name, element)
+            retry.again(at_once=True)
+
+    def get(self, name: RefName) -> StampedRow:
+        """Returns a live reference; NotFound if there is none."""
+        found = self.find(name)
+        if found is None:
+            raise NotFound(f"there is no reference {name!r}")
+        return found
+
+    def page(self, start: str, end: str | None, limit: int) -> list[ReferenceRow]:
+        """Returns live references in the order of their names, from `start` on, before `end`."""
+        first = b"f" + start.encode()
+        stop = b"g" if end is None else b"f" + end.encode()
+        head = self._head()
+        items = read_page(self._parts.nodes, head.files, first, stop, limit)
+        names = [RefName(file_path(Key(key))) for key, _ in items]
+        rows: list[ReferenceRow] = []
+        for name, found in zip(names, self._parts.references.fetch_many(names), strict=True):
+            live = found
+            if found is None or found.row.deleted:
+                live = self.find(name)
+            if live is not None:
+                rows.append(live.row)
+        return rows
+
+    def assign(self, name: RefName, expected: ObjId, pointer: ObjId, who: str) -> ReferenceRow:
+        """Points a reference elsewhere; the old head stays in the ref-log."""
+        return self._move(name, expected, pointer, "assign", who, deleted=False)
+
+    def delete(self, name: RefName, expected: ObjId, who: str) -> ReferenceRow:
+        """Deletes a reference that points where the caller believes."""
+        row = self._move(name, expected, expected, "delete", who, deleted=True)
+        self._finish_delete(name, row.incarnation)
+        return row
+
+    def _move(
+        self,
+        name: RefName,
+        expected: ObjId,
+        pointer: ObjId,
+        kind: str,
+        who: str,
+        *,
+        deleted: bool,
+    ) -> ReferenceRow:
+        """Makes a move that is no commit, by compare-and-swap; resolves a lost reply."""
+        parts = self._parts
+        operation = parts.chance.random_bytes(16)
+        retry = self._retry()
+        while True:
+            found = self.get(name)
+            if found.row.pointer != expected:
+                raise HeadConflict(
+                    f"{name!r} points at {found.row.pointer.hex()}, not at {expected.hex()}"
+                )
+            row = found.row
+            move = Move(
+                row.version + 1, row.pointer, pointer, kind, who, parts.clock.now_us(), operation
+            )
+            if len(row.moves) == MOVES_MAX:
+                parts.moves.copy(row, row.moves[:1])
+            target = moved(row, move, deleted=deleted)
+            if self._write(target, found):
+                parts.moves.copy(target, [move])
+                return target
+            retry.again(at_once=retry.attempts == 1)
+
+    def _write(self, row: ReferenceRow, expected: StampedRow | None) -> bool:
+        """Swaps a row; after a lost reply sends the same again, then looks for its operation."""
+        references = self._parts.references
+        retry = self._retry()
+        unsure = False
+        while True:
+            try:
+                outcome = references.update(row, expected)
+            except Unknown:
+                unsure = True
+                _again_or_unknown(retry)
+                continue
+            if isinstance(outcome, Won):
+                return True
+            return unsure and self._took_effect(row)
+
+    def _took_effect(self, row: ReferenceRow) -> bool:
+        """Tells whether a write that is not in place any more had been there."""
+        found = self._parts.references.fetch(RefName(row.name))
+        if found is None:
+            return False
+        if found.row.operation == row.operation:
+            return True
+        known = found.row.moves if found.row.incarnation == row.incarnation else ()
+        log = self._parts.moves.fetch_after(row.name, row.incarnation, row.version - 1)
+        return any(move.operation == row.operation for move in (*known, *log))
+
+    def _finish_create(self, name: RefName, element: ReferenceElement) -> ReferenceRow:
+        """Step 2 of create, by the creator or by whoever comes next."""
+        parts = self._parts
+        first = Move(
+            _FIRST_VERSION,
+            b"",
+            element.pointer,
+            "create",
+            element.who,
+            element.created_us,
+            element.operation,
+        )
+        row = ReferenceRow(
+            1,
+            name,
+            element.kind,
+            element.pointer,
+            _FIRST_VERSION,
+            element.incarnation,
+            element.operation,
+            element.created_us,
+            expires_us=element.expires_us,
+            moves=(first,),
+        )
+        retry = self._retry()
+        while True:
+            found = parts.references.fetch(name)
+            if found is not None and found.row.incarnation >= element.incarnation:
+                return row
+            if found is not None:
+                if not found.row.deleted:
+                    raise Corrupt(f"{name!r} is live in two incarnations")
+                # The tombstone gives way; what it remembers must be in the log before.
+                parts.moves.copy(found.row, found.row.moves)
+            if self._write(row, found):
+                parts.moves.copy(row, row.moves)
+                return row
+            retry.again(at_once=True)
+
+    def _finish_delete(self, name: RefName, incarnation: int) -> None:
+        """Step 2 of delete, by the deleter or by whoever comes next."""
+        self._publish(_RemoveName(self._parts, name, incarnation))
+
+    def _publish(self, member: _AddNames | _RemoveName) -> None:
+        (settled,) = self._publisher.publish([member])
+        if isinstance(settled, LochanError):
+            raise settled
+        if not isinstance(settled, Published):
+            raise Corrupt("a publisher answers every member")
+
+    def _head(self) -> CommitView:
+        found = self._parts.references.fetch(REFS_NAME)
+        if found is None:
+            raise Corrupt("the index of references has lost its row")
+        return self._parts.views.load(ObjId(found.row.pointer))
+
+    def _element(self, name: RefName) -> ReferenceElement | None:
+        return self._listed([name]).get(name)
+
+    def _listed(self, names: Sequence[RefName]) -> dict[RefName, ReferenceElement]:
+        """Returns those of the names that the index lists."""
+        by_key = {bytes(file_key(name)): name for name in names}
+        keys = sorted(by_key)
+        elements = find_many(self._parts.nodes, self._head().files, keys)
+        return {
+            by_key[key]: decode_reference_element(element)
+            for key, element in zip(keys, elements, strict=True)
+            if element is not None
+        }
+
+    def _retry(self) -> Retry:
+        parts = self._parts
+        return Retry(parts.clock, parts.chance, parts.waiting, MULTI_STEP_TIMEOUT_MS)
+
+
+class _AddNames:
+    """Adds names to the index; each gets the sequence of the commit as its incarnation."""
+
+    incarnation = None
+
+    def __init__(self, parts: Parts, wanted: Sequence[NewReference], who: str) -> None:
+        self._wanted = wanted
+        self._who = who
+        self._operation = parts.chance.random_bytes(16)
+        self._now_us = parts.clock.now_us()
+        self.elements: dict[RefName, ReferenceElement] = {}
+
+    def plan(self, head: Head) -> Sequence[CommitPlan]:
+        """Plans one commit with all names; each expects that it is not listed."""
+        self.elements = {
+            new.name: ReferenceElement(
+                new.kind,
+                new.pointer,
+                head.view.sequence + 1,
+                self._now_us,
+                self._operation,
+                self._who,
+                new.expires_us,
+            )
+            for new in self._wanted
+        }
+        operations = [
+            Operation(file_key(name), encode_reference_element(element), None)
+            for name, element in self.elements.items()
+        ]
+        hidden = (("operation", (self._operation.hex(),)),)
+        return [CommitPlan(operations, "create references", hidden=hidden)]
+
+
+class _RemoveName:
+    """Removes a name from the index if it is still of the same incarnation."""
+
+    incarnation = None
+
+    def __init__(self, parts: Parts, name: RefName, incarnation: int) -> None:
+        self._name = name
+        self._wanted = incarnation
+        self._operation = parts.chance.random_bytes(16)
+
+    def plan(self, head: Head) -> Sequence[CommitPlan]:
+        """Plans the removal; nothing if somebody else has finished it."""
+        key = file_key(self._name)
+        found = head.find([key])[key]
+        if found is None or decode_reference_element(found).incarnation != self._wanted:
+            return []
+        hidden = (("operation", (self._operation.hex(),)),)
+        return [CommitPlan([Operation(key, None, found)], "delete reference", hidden=hidden)]
+
+
+def _again_or_unknown(retry: Retry) -> None:
+    try:
+        retry.again()
+    except Exhausted as error:
+        raise Unknown(
+            f"it is unknown whether the reference was changed ({error.message}); read it again"
+        ) from None

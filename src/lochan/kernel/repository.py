@@ -1,0 +1,92 @@
+"""Creating and opening a repository.
+
+Creation writes, in this order, so that a crash leaves nothing visible:
+
+1. the description, under a fresh instance id that nobody knows yet;
+2. the row of `int/refs`, the index of names, pointing at the empty commit;
+3. the repository's own row in the list of repositories, if the name is still free: now it exists.
+
+Its default branch is then created like any other. What a crash after 1 or 2 leaves is unreachable.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from lochan.base.errors import AlreadyExists, Corrupt, NotFound, Unknown
+from lochan.base.ids import EMPTY_ID, ROOT_INSTANCE, InstanceId
+from lochan.base.names import REFS_NAME, RefName, ref_name
+from lochan.base.ports import Chance, Clock, Waiting
+from lochan.codec.rows import Description, ReferenceRow, decode_description, encode_row
+from lochan.kernel.parts import Parts
+from lochan.kernel.references import Names, NewReference
+from lochan.kv.store import ABSENT, Kind, Store, Won, partition
+from lochan.persist.references import References
+
+_PLACE = partition(ROOT_INSTANCE, Kind.REPOSITORIES)
+_DESCRIPTION = b"description"
+_SEED_BYTES = 16
+_KEY_BYTES = 32
+
+
+class Ports(msgspec.Struct, frozen=True):
+    """The doors to the world that a repository needs."""
+
+    clock: Clock
+    chance: Chance
+    waiting: Waiting
+
+
+def create_repository(store: Store, ports: Ports, name: str, default_branch: str = "main") -> Parts:
+    """Creates a repository with an empty default branch."""
+    ref_name(name)
+    branch = ref_name(default_branch)
+    instance = InstanceId(ports.chance.random_bytes(16))
+    description = Description(
+        1,
+        name,
+        branch,
+        ports.clock.now_us(),
+        ports.chance.random_bytes(_SEED_BYTES),
+        ports.chance.random_bytes(_KEY_BYTES),
+    )
+    place = partition(instance, Kind.META)
+    store.put_many([(place, _DESCRIPTION, encode_row(description))])
+    operation = ports.chance.random_bytes(16)
+    row = ReferenceRow(1, REFS_NAME, "INTERNAL", EMPTY_ID, 1, 0, operation, description.created_us)
+    References(store, instance).update(row, None)
+    _claim_name(store, name, instance)
+    parts = _parts(store, instance, description, ports)
+    Names(parts).create_many([NewReference(RefName(branch), "BRANCH", EMPTY_ID)], who="")
+    return parts
+
+
+def open_repository(store: Store, ports: Ports, name: str) -> Parts:
+    """Opens a repository; NotFound if there is none of that name."""
+    listed = store.get(_PLACE, name.encode())
+    if listed is None:
+        raise NotFound(f"there is no repository {name!r}")
+    instance = InstanceId(listed.value)
+    described = store.get(partition(instance, Kind.META), _DESCRIPTION)
+    if described is None:
+        raise Corrupt(f"the repository {name!r} has lost its description")
+    return _parts(store, instance, decode_description(described.value), ports)
+
+
+def _claim_name(store: Store, name: str, instance: InstanceId) -> None:
+    """Step 3; a lost reply is resolved by sending again and looking."""
+    try:
+        outcome = store.set_if(_PLACE, name.encode(), instance, ABSENT)
+    except Unknown:
+        outcome = store.set_if(_PLACE, name.encode(), instance, ABSENT)
+    if isinstance(outcome, Won):
+        return
+    current = outcome.current
+    if current is None:
+        current = store.get(_PLACE, name.encode()) or ABSENT
+    if current is ABSENT or current.value != instance:
+        raise AlreadyExists(f"there is a repository {name!r} already")
+
+
+def _parts(store: Store, instance: InstanceId, description: Description, ports: Ports) -> Parts:
+    return Parts(store, instance, description, ports.clock, ports.chance, ports.waiting)

@@ -1,0 +1,43 @@
+"""Trying again, within bounds: in number, in time, and never at the same moment as everybody else.
+
+Sleeps start at 5 to 25 ms and double up to 250 ms; the time that the attempt itself took is taken
+off, so that a slow attempt does not wait even longer than a quick one.
+"""
+
+from __future__ import annotations
+
+from lochan.base.errors import Exhausted
+from lochan.base.limits import COMMIT_TIMEOUT_MS, RETRY_SLEEP_FIRST_MS, RETRY_SLEEP_MAX_MS
+from lochan.base.ports import Chance, Clock, Waiting
+
+
+class Retry:
+    """Counts the attempts of one operation."""
+
+    def __init__(
+        self, clock: Clock, chance: Chance, waiting: Waiting, timeout_ms: int = COMMIT_TIMEOUT_MS
+    ) -> None:
+        self._clock = clock
+        self._chance = chance
+        self._waiting = waiting
+        self._timeout_ms = timeout_ms
+        self._began_ns = self._attempt_ns = clock.monotonic_ns()
+        self._low, self._high = RETRY_SLEEP_FIRST_MS
+        self.attempts = 1
+
+    def again(self, *, at_once: bool = False) -> None:
+        """Returns when the next attempt may start; raises Exhausted when there is none."""
+        now_ns = self._clock.monotonic_ns()
+        elapsed_ms = (now_ns - self._began_ns) / 1e6
+        if elapsed_ms >= self._timeout_ms:
+            raise Exhausted(
+                f"gave up after {self.attempts} attempts in {elapsed_ms:.0f} ms; try again later"
+            )
+        if not at_once:
+            took_ms = (now_ns - self._attempt_ns) / 1e6
+            sleep_ms = self._chance.between(self._low, self._high) - took_ms
+            self._waiting.sleep_ms(max(1.0, min(sleep_ms, self._timeout_ms - elapsed_ms)))
+            self._low, self._high = self._low * 2, min(self._high * 2, RETRY_SLEEP_MAX_MS)
+            self._low = min(self._low, self._high)
+        self.attempts += 1
+        self._attempt_ns = self._clock.monotonic_ns()

@@ -1,0 +1,119 @@
+"""Commits as the kernel sees them: decoded, with the indexes of both universes at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from lochan.base.errors import NotFound
+from lochan.base.ids import EMPTY_ID, ObjId
+from lochan.base.keys import Universe
+from lochan.base.limits import COMMIT_CACHE_BYTES_MAX
+from lochan.codec.commits import CommitObject
+from lochan.index.layers import EMPTY_INDEX, Index
+from lochan.index.spill import decode_embedded
+from lochan.persist.cache import Generations
+from lochan.persist.objects import Objects
+
+# What a decoded commit costs beside its embedded indexes: ids of the tail, strings, structs.
+_VIEW_BYTES: Final = 3_000
+
+
+class CommitView(msgspec.Struct, frozen=True):
+    """A commit and its indexes; `body` is None for the empty commit, which nobody stored."""
+
+    obj_id: ObjId
+    body: CommitObject | None
+    tables: Index
+    files: Index
+
+    @property
+    def sequence(self) -> int:
+        """How many first-parent commits there are up to this one."""
+        return 0 if self.body is None else self.body.sequence
+
+    @property
+    def generation(self) -> int:
+        """One more than the largest of all parents."""
+        return 0 if self.body is None else self.body.generation
+
+    @property
+    def merges(self) -> int:
+        """How many merges there are on the first-parent line up to this one."""
+        return 0 if self.body is None else self.body.merges
+
+    @property
+    def parent(self) -> ObjId:
+        """The first parent; the empty commit is its own."""
+        return EMPTY_ID if self.body is None else ObjId(self.body.parents[0])
+
+    def index(self, universe: Universe) -> Index:
+        """Returns the index of a universe."""
+        return self.tables if universe is Universe.TABLES else self.files
+
+
+EMPTY_VIEW: Final = CommitView(EMPTY_ID, None, EMPTY_INDEX, EMPTY_INDEX)
+
+
+def view_of(obj_id: ObjId, body: CommitObject) -> CommitView:
+    """Decodes the embedded indexes of a commit."""
+    found = {Universe.TABLES: EMPTY_INDEX, Universe.FILES: EMPTY_INDEX}
+    for stored in body.indexes:
+        root = None if stored.root is None else ObjId(stored.root)
+        found[Universe(stored.universe)] = Index(decode_embedded(stored.embedded), root)
+    return CommitView(obj_id, body, found[Universe.TABLES], found[Universe.FILES])
+
+
+class Views:
+    """Loads commits, from memory if possible; what was just published is remembered."""
+
+    def __init__(self, objects: Objects, cache_bytes: int = COMMIT_CACHE_BYTES_MAX) -> None:
+        self._objects = objects
+        self._cache: Generations[CommitView] = Generations(cache_bytes)
+        self.reads = 0
+
+    def load(self, obj_id: ObjId) -> CommitView:
+        """Returns a commit that something refers to."""
+        return self.load_many([obj_id])[0]
+
+    def load_many(self, ids: Sequence[ObjId]) -> list[CommitView]:
+        """Returns commits in the order of their ids; one fetch covers all that are not at hand."""
+        found = [self._find(obj_id) for obj_id in ids]
+        missing = [obj_id for obj_id, view in zip(ids, found, strict=True) if view is None]
+        if not missing:
+            return [view for view in found if view is not None]
+        self.reads += len(missing)
+        bodies = self._objects.fetch_commits(missing)
+        fetched = {
+            obj_id: view_of(obj_id, body) for obj_id, body in zip(missing, bodies, strict=True)
+        }
+        for view in fetched.values():
+            self.remember(view)
+        return [
+            fetched[obj_id] if view is None else view
+            for obj_id, view in zip(ids, found, strict=True)
+        ]
+
+    def get_named(self, obj_id: ObjId) -> CommitView:
+        """Returns a commit that a user named by its hash; NotFound if there is none."""
+        view = self._find(obj_id)
+        if view is None:
+            self.reads += 1
+            body = self._objects.find_commit(obj_id)
+            if body is None:
+                raise NotFound(f"there is no commit {obj_id.hex()}")
+            view = view_of(obj_id, body)
+            self.remember(view)
+        return view
+
+    def remember(self, view: CommitView) -> None:
+        """Keeps a commit in memory."""
+        body = view.body
+        if body is not None:
+            embedded = sum(len(index.embedded) for index in body.indexes)
+            self._cache.keep(view.obj_id, view, _VIEW_BYTES + 3 * embedded)
+
+    def _find(self, obj_id: ObjId) -> CommitView | None:
+        return EMPTY_VIEW if obj_id == EMPTY_ID else self._cache.find(obj_id)

@@ -1,0 +1,57 @@
+"""Reference rows: read them with their stamps, write them by compare-and-swap only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from lochan.base.ids import InstanceId
+from lochan.base.names import RefName
+from lochan.codec.rows import ReferenceRow, decode_row, encode_row
+from lochan.kv.store import ABSENT, Entry, Expected, Kind, Outcome, SetIf, Stamp, Store, partition
+
+
+class StampedRow(msgspec.Struct, frozen=True):
+    """A row and the stamp under which it was read or written."""
+
+    row: ReferenceRow
+    stamp: Stamp
+
+
+class References:
+    """The reference rows of one repository."""
+
+    def __init__(self, store: Store, instance: InstanceId) -> None:
+        self._store = store
+        self._place = partition(instance, Kind.REFERENCES)
+
+    def fetch(self, name: RefName) -> StampedRow | None:
+        """Returns a row, deleted or not; None if there is none."""
+        return read_row(self._store.get(self._place, name.encode()))
+
+    def fetch_many(self, names: Sequence[RefName]) -> list[StampedRow | None]:
+        """Returns rows in the order of their names, in one round trip."""
+        entries = self._store.get_many([(self._place, name.encode()) for name in names])
+        return [read_row(entry) for entry in entries]
+
+    def update(self, row: ReferenceRow, expected: StampedRow | None) -> Outcome:
+        """Writes a row if it is still as it was read; None expects that there is none."""
+        condition = self.condition(row, expected)
+        return self._store.set_if(
+            condition.partition, condition.key, condition.value, condition.expected
+        )
+
+    def condition(self, row: ReferenceRow, expected: StampedRow | None) -> SetIf:
+        """Returns the same as a condition of `Store.apply`."""
+        wanted: Expected = ABSENT if expected is None else expected.stamp
+        return SetIf(self._place, row.name.encode(), encode_row(row), wanted)
+
+    def purge(self, found: StampedRow) -> Outcome:
+        """Removes a tombstone; only the collector may, under its grace."""
+        return self._store.delete_if(self._place, found.row.name.encode(), found.stamp)
+
+
+def read_row(entry: Entry | None) -> StampedRow | None:
+    """Decodes an entry of the store."""
+    return None if entry is None else StampedRow(decode_row(entry.value), entry.stamp)
