@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from random import SystemRandom
 
-from lochan.base.errors import LochanError
+from lochan.base.errors import Bug, LochanError
 from lochan.base.ports import Lock
 from lochan.kernel.lane import Lane
 from lochan.kernel.publish import Member, Published, Publisher, Settled
@@ -68,7 +68,7 @@ class _Waiter:
     def __init__(self, member: Member) -> None:
         self.member = member
         self.done = threading.Event()
-        self.answer: Settled | BaseException | None = None
+        self.answer: Settled | None = None
 
 
 class ThreadLane:
@@ -95,8 +95,10 @@ class ThreadLane:
                 batch = () if waiter.done.is_set() else self._lane.take()
         waiter.done.wait()
         while waiter.answer is None:
-            # Woken to take over, not to leave.
+            # Woken to take over, not to leave; unless the answer came in this very moment.
             waiter.done.clear()
+            if waiter.answer is not None:
+                break
             with self._lock:
                 batch = self._lane.take()
             if batch:
@@ -107,16 +109,18 @@ class ThreadLane:
         raise waiter.answer
 
     def _publish(self, batch: Sequence[_Waiter]) -> None:
-        answers: Sequence[Settled | BaseException]
+        answers: Sequence[Settled] = [Bug("publishing ended without an answer")] * len(batch)
         try:
             answers = self._publisher.publish([waiter.member for waiter in batch])
         except LochanError as error:
             answers = [error] * len(batch)
-        with self._lock:
-            self._lane.settle()
-            heir = self._lane.first_waiting
-        for waiter, answer in zip(batch, answers, strict=True):
-            waiter.answer = answer
-            waiter.done.set()
-        if heir is not None:
-            heir.done.set()
+        finally:
+            # Whatever happened, nobody is left waiting.
+            with self._lock:
+                self._lane.settle()
+                heir = self._lane.first_waiting
+            for waiter, answer in zip(batch, answers, strict=True):
+                waiter.answer = answer
+                waiter.done.set()
+            if heir is not None:
+                heir.done.set()
