@@ -70,6 +70,10 @@ class _Waiter:
         self.done = threading.Event()
         self.answer: Settled | None = None
 
+    def is_answered(self) -> bool:
+        """Whether the answer is there; another thread may put it at any moment."""
+        return self.answer is not None
+
 
 class ThreadLane:
     """Lets threads commit to one branch: whoever finds the lane free publishes for all who wait.
@@ -94,19 +98,18 @@ class ThreadLane:
             with self._lock:
                 batch = () if waiter.done.is_set() else self._lane.take()
         waiter.done.wait()
-        while waiter.answer is None:
+        while not waiter.is_answered():
             # Woken to take over, not to leave; unless the answer came in this very moment.
             waiter.done.clear()
-            if waiter.answer is not None:
-                break
-            with self._lock:
-                batch = self._lane.take()
-            if batch:
-                self._publish(batch)
-            waiter.done.wait()
+            if not waiter.is_answered():
+                with self._lock:
+                    batch = self._lane.take()
+                if batch:
+                    self._publish(batch)
+                waiter.done.wait()
         if isinstance(waiter.answer, Published):
             return waiter.answer
-        raise waiter.answer
+        raise waiter.answer or Bug("a waiter left without an answer")
 
     def _publish(self, batch: Sequence[_Waiter]) -> None:
         answers: Sequence[Settled] = [Bug("publishing ended without an answer")] * len(batch)
