@@ -1,0 +1,193 @@
+"""One connection: its settings, its alarm, and one statement at a time.
+
+The settings make plans independent of statistics: every statement finds its rows by the primary
+key, on an empty table as on a large one. They also bound how long a statement, a lock and a held
+row may last, whatever the client does.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from select import POLLIN, poll
+from typing import Final, TypeVar
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from lochan.base.errors import LochanError, Unavailable
+from lochan.stores.postgres.address import Address
+from lochan.stores.postgres.failures import describe
+from lochan.stores.postgres.watchdog import Watchdog
+
+_Result = TypeVar("_Result")
+
+Row = tuple[object, ...]
+Arguments = Sequence[object]
+
+# ON CONFLICT, incremental sorting and every setting below are there.
+SERVER_VERSION_MIN: Final = 13
+
+# How long a held row may wait for its `apply`: the server rolls back, everybody else goes on.
+HOLD_IDLE_MS: Final = 2_000
+
+# How long after its own time-out a server may take to say so, before it counts as gone.
+ANSWER_GRACE_S: Final = 1.0
+
+_SETTINGS: Final = {
+    "client_encoding": "UTF8",
+    "default_transaction_isolation": "read committed",
+    "idle_in_transaction_session_timeout": str(HOLD_IDLE_MS),
+    # Everything is a search in the primary key or a walk along it.
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_sort": "off",
+    "jit": "off",
+}
+
+# A commit that returned is on disk, also where the operator prefers speed; what is stricter stays.
+_SET_UP: Final = """
+SELECT current_setting('fsync'),
+  (SELECT count(set_config(x.name, x.setting, false)) FROM unnest(%s::text[], %s::text[])
+   AS x(name, setting)),
+  (SELECT set_config('synchronous_commit', 'on', false)
+   WHERE current_setting('synchronous_commit') = 'off')
+"""
+
+
+class Session:
+    """A connection that belongs to one caller at a time."""
+
+    def __init__(self, address: Address, watchdog: Watchdog) -> None:
+        self._watchdog = watchdog
+        self._patience_s = address.statement_timeout_ms / 1_000 + ANSWER_GRACE_S
+        self._connection = _connect(address)
+        # The driver closes its own descriptor when it likes; shutting down a copy always works.
+        self._alarm = socket.socket(fileno=os.dup(self._connection.fileno()))
+        self._poll = poll()
+        self._poll.register(self._connection.fileno(), POLLIN)
+        try:
+            self.fsync = self._set_up(address)
+        except psycopg.Error as error:
+            self.close()
+            raise Unavailable(address.scrub(describe(error))) from None
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def broken(self) -> bool:
+        """Nothing more will come of this connection."""
+        return self._connection.closed
+
+    def usable(self) -> bool:
+        """Tells whether the next caller may have it.
+
+        It is idle, and the server has said nothing since: what a server says without being asked is
+        that it has gone.
+        """
+        return (
+            not self._connection.closed
+            and self._connection.pgconn.transaction_status == TransactionStatus.IDLE
+            and not self._poll.poll(0)
+        )
+
+    def ask(self, query: bytes, arguments: Arguments) -> list[Row]:
+        """Sends one statement and returns its rows; one round trip once it is prepared."""
+
+        def work() -> list[Row]:
+            cursor = self._connection.execute(query, arguments, binary=True)
+            result = cursor.pgresult
+            return cursor.fetchall() if result is not None and result.nfields else []
+
+        return self.guarded(work)
+
+    def begin_with(self, query: bytes, arguments: Arguments) -> list[Row]:
+        """Opens a transaction with a statement, both in one round trip."""
+
+        def work() -> list[Row]:
+            with self._connection.pipeline():
+                self._connection.execute("BEGIN", prepare=False)
+                cursor = self._connection.execute(query, arguments, binary=True)
+            return cursor.fetchall()
+
+        return self.guarded(work)
+
+    def end_with(self, query: bytes, arguments: Arguments) -> list[Row]:
+        """Sends a statement and commits, both in one round trip; if it fails, nothing commits."""
+
+        def work() -> list[Row]:
+            with self._connection.pipeline():
+                cursor = self._connection.execute(query, arguments, binary=True)
+                self._connection.execute("COMMIT", prepare=False)
+            return cursor.fetchall()
+
+        return self.guarded(work)
+
+    def end(self) -> None:
+        """Ends a transaction that wrote nothing; one that cannot be ended is closed later.
+
+        By COMMIT, because the driver forgets its prepared statements at every ROLLBACK.
+        """
+        with suppress(psycopg.Error):
+            self.guarded(lambda: self._connection.execute("COMMIT", prepare=False))
+
+    def guarded(self, work: Callable[[], _Result]) -> _Result:
+        """Runs work on the connection; if it takes too long, the connection is cut."""
+        self._watchdog.arm(self, self._patience_s, self._cut)
+        try:
+            return work()
+        finally:
+            self._watchdog.disarm(self)
+
+    def run(self, work: Callable[[psycopg.Connection[Row]], None], patience_s: float) -> None:
+        """Runs what is more than one statement, such as creating tables."""
+        self._watchdog.arm(self, patience_s, self._cut)
+        try:
+            work(self._connection)
+        finally:
+            self._watchdog.disarm(self)
+
+    def close(self) -> None:
+        """Ends the connection; an open transaction is rolled back by the server."""
+        with suppress(psycopg.Error):
+            self._connection.close()
+        self._alarm.close()
+
+    def _cut(self) -> None:
+        with suppress(OSError):
+            self._alarm.shutdown(socket.SHUT_RDWR)
+
+    def _set_up(self, address: Address) -> bool:
+        """Applies the settings; returns whether the server writes to its disk at all."""
+        settings = _SETTINGS | {
+            "statement_timeout": str(address.statement_timeout_ms),
+            "lock_timeout": str(address.lock_timeout_ms),
+        }
+        arguments = (list(settings), list(settings.values()))
+
+        def work() -> Row | None:
+            return self._connection.execute(_SET_UP, arguments, prepare=False).fetchone()
+
+        row = self.guarded(work)
+        return row is not None and row[0] == "on"
+
+
+def _connect(address: Address) -> psycopg.Connection[Row]:
+    try:
+        connection = address.connect()
+    except psycopg.Error as error:
+        said = address.scrub(describe(error))
+        raise Unavailable(f"cannot connect to {address.shown}: {said}") from None
+    if connection.info.server_version >= SERVER_VERSION_MIN * 10_000:
+        return connection
+    connection.close()
+    raise _too_old(address)
+
+
+def _too_old(address: Address) -> LochanError:
+    return Unavailable(f"{address.shown} is older than PostgreSQL {SERVER_VERSION_MIN}")

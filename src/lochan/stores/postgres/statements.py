@@ -1,0 +1,185 @@
+"""Every statement that the store sends, as text; each call is exactly one of them.
+
+Placeholders are positional, and the arguments follow the order of the text. Names are
+(partition, key, digest); bulk calls send one array for each column, so that one prepared statement
+serves every size. Items are sorted by the caller: two statements that meet in opposite order would
+wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from functools import cache
+from typing import Final
+
+from lochan.kv.store import ABSENT, PRESENT, Expected
+from lochan.stores.postgres.tables import Table
+
+# How many rows one statement of a dropped partition deletes: some tens of milliseconds.
+DROP_BATCH_ROWS: Final = 5_000
+
+_NAME: Final = "partition = %b AND key = %b AND digest = %b"
+_COLUMNS: Final = "partition, key, digest, rest, value, half_day, stamp"
+_NAMES: Final = "unnest(%b::bytea[], %b::bytea[], %b::bytea[])"
+_ITEMS: Final = "unnest(%b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[])"
+
+
+class Condition(Enum):
+    """What a conditional write looks at."""
+
+    STAMP = "stamp"
+    ABSENT = "absent"
+    PRESENT = "present"
+
+
+def condition_of(expected: Expected) -> Condition:
+    """Returns the form of a condition."""
+    if expected is ABSENT:
+        return Condition.ABSENT
+    return Condition.PRESENT if expected is PRESENT else Condition.STAMP
+
+
+class Statements:
+    """The texts for one schema, built once each."""
+
+    def __init__(self, schema: str) -> None:
+        self._schema = schema
+        # A text is asked for at every call, and there are few of them.
+        self.get_many = cache(self._get_many)
+        self.set_if = cache(self._set_if)
+        self.add_many = cache(self._add_many)
+        self.apply = cache(self._apply)
+        self.put_many = cache(self._put_many)
+        self.delete_if = cache(self._delete_if)
+        self.scan = cache(self._scan)
+        self.get = cache(self._get)
+        self.hold = cache(self._hold)
+        self.delete = cache(self._delete)
+        self.drop = cache(self._drop)
+
+    def _get(self, table: Table) -> bytes:
+        """Arguments: name. Rows: stamp, half-day, value."""
+        return f"SELECT stamp, half_day, value FROM {self._at(table)} WHERE {_NAME}".encode()
+
+    def _hold(self, table: Table) -> bytes:
+        """As `get`, and locks the row; after waiting it shows the row as it then is."""
+        return self._get(table) + b" FOR UPDATE"
+
+    def _get_many(self, tables: Sequence[Table]) -> bytes:
+        """Arguments: arrays of names for each table. Rows: which table, which name, the row."""
+        parts = [
+            f"SELECT {number}::int8, x.n, t.stamp, t.half_day, t.value "
+            f"FROM {_NAMES} WITH ORDINALITY AS x(p, k, d, n) "
+            f"JOIN {self._at(table)} t ON t.partition = x.p AND t.key = x.k AND t.digest = x.d"
+            for number, table in enumerate(tables)
+        ]
+        return " UNION ALL ".join(parts).encode()
+
+    def _scan(self, table: Table, ends: bool) -> bytes:
+        """Arguments: partition, start in two parts, perhaps end in two parts, limit.
+
+        The order of the index is that of `key`; the rare keys that share a whole head are sorted
+        by the rest, a few at a time.
+        """
+        until = "AND (key, rest) < (%b, %b) " if ends else ""
+        return (
+            f"SELECT key, rest, stamp, half_day, value FROM {self._at(table)} "
+            f"WHERE partition = %b AND (key, rest) >= (%b, %b) {until}"
+            "ORDER BY key, rest LIMIT %b"
+        ).encode()
+
+    def _add_many(self, tables: Sequence[Table]) -> bytes:
+        """Arguments for each table: half-day, arrays of items, half-day."""
+        return _joined([self._add(table, self._next_stamp(), "") for table in tables])
+
+    def _put_many(self, tables: Sequence[Table]) -> bytes:
+        """Arguments for each table: arrays of items."""
+        return _joined(
+            [
+                f"INSERT INTO {self._at(table)} ({_COLUMNS}) "
+                f"SELECT x.p, x.k, x.d, x.r, x.v, 0, {self._next_stamp()} "
+                f"FROM {_ITEMS} AS x(p, k, d, r, v) ON CONFLICT (partition, key, digest) "
+                "DO UPDATE SET value = excluded.value, half_day = 0, stamp = excluded.stamp"
+                for table in tables
+            ]
+        )
+
+    def _set_if(self, table: Table, condition: Condition) -> bytes:
+        """Arguments: value, name, perhaps rest or stamp. One row, the new stamp, if it won."""
+        return self._set(table, condition).encode()
+
+    def _apply(self, table: Table, condition: Condition, adds: Sequence[Table]) -> bytes:
+        """Arguments: those of `set_if`, then those of `add_many`. Returns as `set_if`.
+
+        Objects are added only if the row was won: a lost round writes nothing, not even a log
+        record. All rows of the call share the row's new stamp.
+        """
+        stamp, gate = "(SELECT w.stamp FROM won w)", "EXISTS (SELECT FROM won) AND "
+        parts = [f"won AS ({self._set(table, condition)})"]
+        parts += [f"{add.value}_added AS ({self._add(add, stamp, gate)})" for add in adds]
+        return f"WITH {', '.join(parts)} SELECT w.stamp FROM won w".encode()
+
+    def _delete(self, table: Table) -> bytes:
+        """Arguments: name."""
+        return f"DELETE FROM {self._at(table)} WHERE {_NAME}".encode()
+
+    def _delete_if(self, table: Table, condition: Condition) -> bytes:
+        """Arguments: name, perhaps stamp. One row, the stamp of what was deleted, if it won."""
+        looks = " AND stamp = %b" if condition is Condition.STAMP else ""
+        return f"DELETE FROM {self._at(table)} WHERE {_NAME}{looks} RETURNING stamp".encode()
+
+    def _drop(self, table: Table) -> bytes:
+        """Arguments: partition, the key to start at, partition. One row if there may be more."""
+        return (
+            f"WITH doomed AS MATERIALIZED (SELECT key, digest FROM {self._at(table)} "
+            f"WHERE partition = %b AND key >= %b ORDER BY key, digest LIMIT {DROP_BATCH_ROWS}), "
+            f"gone AS (DELETE FROM {self._at(table)} t USING doomed d "
+            "WHERE t.partition = %b AND t.key = d.key AND t.digest = d.digest) "
+            f"SELECT key FROM doomed OFFSET {DROP_BATCH_ROWS - 1}"
+        ).encode()
+
+    def _set(self, table: Table, condition: Condition) -> str:
+        if condition is Condition.ABSENT:
+            return (
+                f"INSERT INTO {self._at(table)} (value, partition, key, digest, rest, "
+                f"half_day, stamp) VALUES (%b, %b, %b, %b, %b, 0, {self._next_stamp()}) "
+                "ON CONFLICT (partition, key, digest) DO NOTHING RETURNING stamp"
+            )
+        looks = " AND stamp = %b" if condition is Condition.STAMP else ""
+        return (
+            f"UPDATE {self._at(table)} SET value = %b, half_day = 0, stamp = {self._next_stamp()} "
+            f"WHERE {_NAME}{looks} RETURNING stamp"
+        )
+
+    def _add(self, table: Table, stamp: str, gate: str) -> str:
+        """One insert of what is absent or has an older half-day.
+
+        What is there and fresh is left out beforehand: a conflict would lock it, which costs a log
+        record and a flush. What is there and older is renewed by the same command that found the
+        conflict; in two commands a collector could delete it between them.
+        """
+        return (
+            f"INSERT INTO {self._at(table)} AS t ({_COLUMNS}) "
+            f"SELECT x.p, x.k, x.d, x.r, x.v, %b, {stamp} FROM {_ITEMS} AS x(p, k, d, r, v) "
+            f"WHERE {gate}NOT EXISTS (SELECT FROM {self._at(table)} o WHERE o.partition = x.p "
+            "AND o.key = x.k AND o.digest = x.d AND o.half_day >= %b) "
+            "ON CONFLICT (partition, key, digest) DO UPDATE SET half_day = excluded.half_day, "
+            "stamp = excluded.stamp WHERE t.half_day < excluded.half_day"
+        )
+
+    def _at(self, table: Table) -> str:
+        return f'"{self._schema}"."{table.value}"'
+
+    def _next_stamp(self) -> str:
+        """One number for the whole statement: the subquery is evaluated once."""
+        return f"(SELECT nextval('\"{self._schema}\".stamps'))"
+
+
+def _joined(commands: list[str]) -> bytes:
+    """Sends several commands as one statement."""
+    *first, last = commands
+    if not first:
+        return last.encode()
+    parts = [f"part{number} AS ({command})" for number, command in enumerate(first)]
+    return f"WITH {', '.join(parts)} {last}".encode()

@@ -1,0 +1,399 @@
+"""The PostgreSQL store: one statement for each call, each its own transaction.
+
+Rules of this room:
+
+1. A call is one statement and one round trip, in READ COMMITTED, without an open transaction before
+   or after; only a hold has one, for two seconds at most.
+2. A conditional write is sent once. An error on a connection that still works proves that nothing
+   was written (Unavailable); a broken connection proves nothing (Unknown). See `failures`.
+3. A lost write does not tell the row: the statement's snapshot may be older than the row that it
+   waited for. The caller reads in a new statement if it wants to know.
+4. Stamps are numbers of one sequence, which never goes back. All rows of a call share one.
+5. A write that returned is durable: the commit was flushed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from threading import Lock
+from typing import Final, cast
+
+import msgspec
+import psycopg
+from psycopg.types.numeric import Int8
+
+from lochan.base.errors import LochanError, StoreClosed, Unavailable, Unknown
+from lochan.kv.arguments import (
+    check_adds,
+    check_apply,
+    check_epoch,
+    check_expected,
+    check_items,
+    check_name,
+    check_names,
+    check_partition,
+    check_range,
+    check_value,
+)
+from lochan.kv.store import (
+    Adds,
+    Capabilities,
+    Entry,
+    Expected,
+    Hold,
+    Item,
+    Lost,
+    Name,
+    Outcome,
+    Page,
+    Partition,
+    SetIf,
+    Won,
+)
+from lochan.stores.postgres.address import Address
+from lochan.stores.postgres.failures import read_failure, write_failure
+from lochan.stores.postgres.hold import HOLD_PATIENCE_S, LockedRow
+from lochan.stores.postgres.pool import Pool
+from lochan.stores.postgres.schema import create_schema
+from lochan.stores.postgres.session import Arguments, Row, Session
+from lochan.stores.postgres.statements import Condition, Statements, condition_of
+from lochan.stores.postgres.tables import (
+    KEY_HEAD_BYTES,
+    Table,
+    key_rest,
+    name_columns,
+    row_name,
+    stamp_from,
+    stamp_number,
+    table_of,
+)
+from lochan.stores.postgres.watchdog import Watchdog
+
+CAPABILITIES: Final = Capabilities(
+    # PostgreSQL takes a gigabyte; a value this large still leaves in well under a time-out.
+    value_bytes_max=8 * 1_024 * 1_024,
+    batch_items_max=10_000,
+    batch_bytes_max=32 * 1_024 * 1_024,
+    atomic_apply=True,
+    inline=False,
+    durable_on_return=True,
+    row_locks=True,
+)
+
+# Creating tables may wait for another process that does the same.
+_CREATE_PATIENCE_S: Final = 65.0
+
+
+class PostgresStore:
+    """A Store on one schema of a database that many servers share."""
+
+    def __init__(self, address: Address) -> None:
+        self._statements = Statements(address.schema)
+        self._lock = Lock()
+        self._writes = 0
+        self._holds: set[LockedRow] = set()
+        self._shown = address.shown
+        self._watchdog = Watchdog()
+        self._pool = Pool(lambda: Session(address, self._watchdog), address.pool)
+        try:
+            durable = self._create(address.schema)
+        except BaseException:
+            self.close()
+            raise
+        self._capabilities = msgspec.structs.replace(CAPABILITIES, durable_on_return=durable)
+
+    def __repr__(self) -> str:
+        return f"PostgresStore({self._shown})"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this store can do; not durable where the server was told not to write to disk."""
+        return self._capabilities
+
+    def get(self, partition: Partition, key: bytes) -> Entry | None:
+        """Returns the row, or None if it is absent."""
+        self._pool.check_open()
+        check_name(partition, key)
+        rows = self._read(self._statements.get(table_of(partition)), row_name(partition, key))
+        return _entry(key, rows[0]) if rows else None
+
+    def get_many(self, names: Sequence[Name]) -> list[Entry | None]:
+        """Returns the rows in the order of the names, all of one moment."""
+        self._pool.check_open()
+        check_names(names, CAPABILITIES)
+        found: list[Entry | None] = [None] * len(names)
+        positions: dict[Table, list[int]] = {}
+        for position, (partition, _) in enumerate(names):
+            positions.setdefault(table_of(partition), []).append(position)
+        if not positions:
+            return found
+        arguments: list[object] = []
+        for chosen in positions.values():
+            arguments += name_columns(names[position] for position in chosen)
+        chosen_by_number = list(positions.values())
+        for row in self._read(self._statements.get_many(tuple(positions)), arguments):
+            number, ordinal = cast("tuple[int, int]", row[:2])
+            position = chosen_by_number[number][ordinal - 1]
+            found[position] = _entry(names[position][1], row[2:])
+        return found
+
+    def add_many(self, adds: Adds) -> None:
+        """Inserts what is absent, keeps what is there, renews an older half-day."""
+        self._pool.check_open()
+        check_adds(adds, CAPABILITIES)
+        tables = _by_table(_first_of_each(adds.items))
+        if tables:
+            query = self._statements.add_many(tuple(tables))
+            self._write(query, _add_arguments(tables, adds.half_day))
+            self._count()
+
+    def put_many(self, items: Sequence[Item]) -> None:
+        """Writes all items; of two with one name the last counts."""
+        self._pool.check_open()
+        check_items(items, CAPABILITIES)
+        tables = _by_table(_first_of_each(reversed(items)))
+        if tables:
+            arguments = [column for chosen in tables.values() for column in _item_columns(chosen)]
+            self._write(self._statements.put_many(tuple(tables)), arguments)
+            self._count()
+
+    def set_if(self, partition: Partition, key: bytes, value: bytes, expected: Expected) -> Outcome:
+        """Writes the row if it is as expected."""
+        self._pool.check_open()
+        check_name(partition, key)
+        check_value(value, CAPABILITIES)
+        check_expected(expected)
+        query = self._statements.set_if(table_of(partition), condition_of(expected))
+        return self._outcome(self._write(query, _set_arguments(partition, key, value, expected)))
+
+    def delete(self, partition: Partition, key: bytes) -> None:
+        """Makes the row absent."""
+        self._pool.check_open()
+        check_name(partition, key)
+        self._write(self._statements.delete(table_of(partition)), row_name(partition, key))
+        self._count()
+
+    def delete_if(self, partition: Partition, key: bytes, expected: Expected) -> Outcome:
+        """Deletes the row if it is as expected."""
+        self._pool.check_open()
+        check_name(partition, key)
+        check_expected(expected, deleting=True)
+        arguments: list[object] = list(row_name(partition, key))
+        condition = condition_of(expected)
+        if condition is Condition.STAMP:
+            arguments.append(Int8(stamp_number(expected)))
+        query = self._statements.delete_if(table_of(partition), condition)
+        return self._outcome(self._write(query, arguments))
+
+    def scan(self, partition: Partition, start: bytes, end: bytes | None, limit: int) -> Page:
+        """Returns one page of [start, end) as it is at this moment."""
+        self._pool.check_open()
+        check_range(partition, start, end, limit)
+        if end is not None and end <= start:
+            return Page([], None)
+        arguments: list[object] = [partition, *_split(start)]
+        if end is not None:
+            arguments += _split(end)
+        arguments.append(Int8(limit + 1))
+        rows = self._read(self._statements.scan(table_of(partition), end is not None), arguments)
+        found = cast("list[tuple[bytes, bytes, int, int, bytes]]", rows)
+        next_start = None
+        if len(found) > limit:
+            head, rest, *_ = found.pop()
+            next_start = head + rest
+        return Page([_entry(head + rest, row) for head, rest, *row in found], next_start)
+
+    def apply(self, adds: Adds, condition: SetIf) -> Outcome:
+        """Adds objects and sets one row if it is as expected; else writes nothing."""
+        self._pool.check_open()
+        check_apply(adds, condition, CAPABILITIES)
+        return self._outcome(self._write(*self._apply_statement(adds, condition)))
+
+    def hold(self, partition: Partition, key: bytes) -> Hold:
+        """Locks a row for the next `apply`; an absent row is not locked."""
+        self._pool.check_open()
+        check_name(partition, key)
+        session = self._pool.take()
+        try:
+            query = self._statements.hold(table_of(partition))
+            rows = session.begin_with(query, row_name(partition, key))
+        except psycopg.Error as error:
+            self._give_up(session)
+            raise read_failure(error) from error
+        except BaseException:
+            self._give_up(session)
+            raise
+        held = LockedRow(session, _entry(key, rows[0]) if rows else None, self._finish, self._end)
+        with self._lock:
+            self._holds.add(held)
+        self._watchdog.arm(held, HOLD_PATIENCE_S, held.abandon)
+        if self._pool.closed:
+            held.abandon()
+            raise StoreClosed("the store was closed")
+        return held
+
+    def drop_partition(self, partition: Partition) -> None:
+        """Deletes every row of a partition that nobody writes any more, some at a time."""
+        self._pool.check_open()
+        check_partition(partition)
+        query = self._statements.drop(table_of(partition))
+        start: bytes | None = b""
+        while start is not None:
+            try:
+                rows = self._write(query, (partition, start, partition))
+            except Unavailable as error:
+                if not start:
+                    raise
+                raise Unknown(f"a part of the partition was deleted; {error.message}") from error
+            start = cast("bytes", rows[0][0]) if rows else None
+        self._count()
+
+    def epoch(self) -> int:
+        """Returns the number of the last acknowledged write of this process."""
+        self._pool.check_open()
+        return self._writes
+
+    def flush(self, epoch: int) -> None:
+        """Returns at once: what was acknowledged has been flushed by its commit."""
+        self._pool.check_open()
+        check_epoch(epoch, self._writes)
+
+    def close(self) -> None:
+        """Ends all connections; every later call raises StoreClosed.
+
+        1. send newcomers away; 2. end the holds that nobody is applying; 3. wait for the calls
+        under way, each bounded by its time-out; 4. stop the watchdog.
+        """
+        self._pool.shut()
+        with self._lock:
+            holds = list(self._holds)
+        for held in holds:
+            held.abandon()
+        self._pool.close()
+        self._watchdog.close()
+
+    def _create(self, schema: str) -> bool:
+        """Creates the tables if need be; returns whether what is written reaches a disk."""
+        session = self._pool.take()
+        try:
+            session.run(lambda connection: create_schema(connection, schema), _CREATE_PATIENCE_S)
+            return session.fsync
+        except psycopg.Error as error:
+            raise Unavailable(
+                f"the schema {schema!r} cannot be made ready: {read_failure(error).message}"
+            ) from error
+        finally:
+            self._pool.give(session)
+
+    def _apply_statement(self, adds: Adds, condition: SetIf) -> tuple[bytes, list[object]]:
+        form = condition_of(condition.expected)
+        row = (condition.partition, condition.key, condition.value, condition.expected)
+        arguments = _set_arguments(*row)
+        table = table_of(condition.partition)
+        tables = _by_table(_first_of_each(adds.items))
+        if not tables:
+            return self._statements.set_if(table, form), arguments
+        arguments += _add_arguments(tables, adds.half_day)
+        return self._statements.apply(table, form, tuple(tables)), arguments
+
+    def _read(self, query: bytes, arguments: Arguments) -> list[Row]:
+        return self._ask(query, arguments, lambda error, _: read_failure(error))
+
+    def _write(self, query: bytes, arguments: Arguments) -> list[Row]:
+        return self._ask(
+            query, arguments, lambda error, session: write_failure(error, broken=session.broken)
+        )
+
+    def _ask(
+        self,
+        query: bytes,
+        arguments: Arguments,
+        failure: Callable[[psycopg.Error, Session], LochanError],
+    ) -> list[Row]:
+        session = self._pool.take()
+        try:
+            return session.ask(query, arguments)
+        except psycopg.Error as error:
+            raise failure(error, session) from error
+        finally:
+            self._pool.give(session)
+
+    def _finish(self, session: Session, adds: Adds, condition: SetIf) -> Outcome:
+        """The `apply` of a hold."""
+        check_apply(adds, condition, CAPABILITIES)
+        query, arguments = self._apply_statement(adds, condition)
+        try:
+            return self._outcome(session.end_with(query, arguments))
+        except psycopg.Error as error:
+            raise write_failure(error, broken=session.broken) from error
+
+    def _end(self, held: LockedRow, session: Session) -> None:
+        """Takes a hold's session back; one that is still in its transaction is closed."""
+        self._watchdog.disarm(held)
+        with self._lock:
+            self._holds.discard(held)
+        self._pool.give(session)
+
+    def _give_up(self, session: Session) -> None:
+        session.close()
+        self._pool.give(session)
+
+    def _outcome(self, rows: list[Row]) -> Outcome:
+        if not rows:
+            return Lost(None)
+        self._count()
+        return Won(stamp_from(cast("int", rows[0][0])))
+
+    def _count(self) -> None:
+        with self._lock:
+            self._writes += 1
+
+
+def _entry(key: bytes, row: Sequence[object]) -> Entry:
+    stamp, half_day, value = cast("tuple[int, int, bytes]", row)
+    return Entry(key, value, stamp_from(stamp), half_day)
+
+
+def _split(key: bytes) -> tuple[bytes, bytes]:
+    return key[:KEY_HEAD_BYTES], key_rest(key)
+
+
+def _first_of_each(items: Iterable[Item]) -> list[Item]:
+    """Keeps the first of those with one name; sorted, so that no two statements meet head-on."""
+    kept: dict[Name, Item] = {}
+    for item in items:
+        kept.setdefault(item[:2], item)
+    return [kept[name] for name in sorted(kept)]
+
+
+def _by_table(items: list[Item]) -> dict[Table, list[Item]]:
+    """Shares items out among the tables, those without any left out."""
+    shares: dict[Table, list[Item]] = {table: [] for table in Table}
+    for item in items:
+        shares[table_of(item[0])].append(item)
+    return {table: share for table, share in shares.items() if share}
+
+
+def _item_columns(items: list[Item]) -> list[list[bytes]]:
+    names = name_columns((partition, key) for partition, key, _ in items)
+    rests = [key_rest(key) for _, key, _ in items]
+    return [*names, rests, [value for _, _, value in items]]
+
+
+def _add_arguments(tables: dict[Table, list[Item]], half_day: int) -> list[object]:
+    arguments: list[object] = []
+    for items in tables.values():
+        arguments += [Int8(half_day), *_item_columns(items), Int8(half_day)]
+    return arguments
+
+
+def _set_arguments(
+    partition: Partition, key: bytes, value: bytes, expected: Expected
+) -> list[object]:
+    arguments: list[object] = [value, *row_name(partition, key)]
+    condition = condition_of(expected)
+    if condition is Condition.ABSENT:
+        arguments.append(key_rest(key))
+    elif condition is Condition.STAMP:
+        arguments.append(Int8(stamp_number(expected)))
+    return arguments
