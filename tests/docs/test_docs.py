@@ -54,6 +54,20 @@ def test_every_guarantee_names_its_test():
     assert [line for line in promises if "::test" not in line] == []
 
 
+def test_every_bug_of_the_track_record_names_its_regression_test_and_its_fix():
+    lines = (ROOT / "docs/track-record.md").read_text("utf-8").splitlines()
+    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")][1:]
+    assert len(rows) >= 10
+    for row in rows:
+        assert len(row) == 6, row[0]
+        _, introduced, found_by, schedule, reproduction, fixed = row
+        assert introduced, row[0]
+        assert found_by, row[0]
+        assert schedule, row[0]
+        assert "::test_" in reproduction, row[0]
+        assert re.match(r"[0-9a-f]{7}\b", fixed), row[0]
+
+
 def test_every_decision_is_listed_and_has_its_four_parts():
     listed = (ROOT / "docs/adr/README.md").read_text("utf-8")
     for page in sorted((ROOT / "docs/adr").glob("[0-9]*.md")):

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from lochan.base import limits
+from lochan.stores.rocksdb.options import CACHE_MB_DEFAULT
 from tests.house.tree import ROOT, rooms_from
 
 NODE_MIN, NODE_MAX = limits.NODE_ELEMENTS_MIN, limits.NODE_ELEMENTS_MAX
@@ -36,6 +37,22 @@ CLAIMS = [
     (
         "docs/adr/0005-no-middle-level.md",
         f"embedded in a commit ({limits.EMBEDDED_BYTES_MAX // 1_024} KB)",
+    ),
+    (
+        "docs/architecture.md",
+        f"One cache of {limits.NODE_CACHE_BYTES_MAX >> 20} MB stands between",
+    ),
+    (
+        "docs/architecture.md",
+        f"the block cache of {CACHE_MB_DEFAULT} MB holds keys",
+    ),
+    (
+        "docs/adr/0006-durable-mark.md",
+        f"The block cache is {CACHE_MB_DEFAULT} MB,",
+    ),
+    (
+        "docs/architecture.md",
+        f"decoding {limits.NODE_ELEMENTS_TARGET} elements is cheaper",
     ),
 ]
 
