@@ -1,0 +1,151 @@
+"""Whoever can go on next in a simulated world: actors, late writes, clocks, and the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from lochan.kv.faults import OK, Fault, PlannedCall, SimulatedCrash
+from lochan.testing.sim.history import Event
+from lochan.testing.sim.plans import CRASHES
+from lochan.testing.sim.server import UNHURT
+from lochan.testing.sim.strands import new_strand
+from lochan.testing.sim.trace import CLOCK_MARK, LATE_MARK, STOP
+
+if TYPE_CHECKING:
+    from lochan.testing.sim.doors import SimLock
+    from lochan.testing.sim.server import Server
+    from lochan.testing.sim.world import World
+
+Act = Callable[["Server"], object]
+"""What an actor does; it is handed its server."""
+
+START: Final = PlannedCall(0, "start", None, None, 0, UNHURT)
+STOPPING: Final = PlannedCall(0, "stop", None, None, 0, UNHURT)
+
+
+class Actor:
+    """One strand of work on a server; stands before its `pending` call until told to go on."""
+
+    def __init__(self, world: World, server: Server, name: str, act: Act) -> None:
+        self.world = world
+        self.server = server
+        self.name = name
+        self.alive = True
+        self.pending = START
+        self.lock: SimLock | None = None
+        self.beginning: list[Event] = []
+        self.late_count = 0
+        self._act = act
+        self._strand = new_strand(self._body)
+
+    def start(self) -> None:
+        """Goes to the first call, without a step: nothing before it can be seen by others."""
+        self._enter(OK)
+
+    def go(self, fault: Fault) -> None:
+        """Makes the pending call with that fault, then goes on to the next one."""
+        world = self.world
+        number = len(world.trace.steps)
+        world.trace.steps.append((self.name, self.pending, fault))
+        if self.beginning:
+            for event in self.beginning:
+                event.start = number
+            self.beginning.clear()
+        if fault is OK:
+            self._enter(OK)
+            return
+        world.faults_left -= 1
+        if fault.kind in CRASHES:
+            self.server.dead = True
+            self._enter(fault)
+            world.bury(self.server)
+        else:
+            self._enter(fault)
+
+    def kill(self) -> None:
+        """Dies where it stands; its handlers run but reach no store."""
+        if not self.alive:
+            return
+        self.server.dead = True
+        if self.pending is START:
+            self.alive = False
+            return
+        self.world.current = self
+        self._strand.throw(SimulatedCrash)
+        self.world.current = None
+
+    def _enter(self, fault: Fault) -> None:
+        self.world.current = self
+        self._strand.switch(fault)
+        self.world.current = None
+
+    def _body(self, _: object) -> None:
+        try:
+            self._act(self.server)
+        except SimulatedCrash:
+            pass
+        finally:
+            self.alive = False
+
+
+class LateWrite:
+    """A write whose sender was told Unknown and that may still take effect."""
+
+    def __init__(
+        self, world: World, name: str, call: PlannedCall, carry_out: Callable[[], object]
+    ) -> None:
+        self.world = world
+        self.name = name
+        self.pending = call
+        self._carry_out = carry_out
+
+    def go(self, _: Fault) -> None:
+        """Takes effect on the state it finds."""
+        self.world.late.remove(self)
+        self.world.trace.steps.append((self.name, self.pending, OK))
+        self._carry_out()
+
+
+class ClockJump:
+    """A server's clock that is set to another time; durations do not notice."""
+
+    def __init__(self, world: World, server: Server, distance_us: int) -> None:
+        self.world = world
+        self.server = server
+        self.name = f"{CLOCK_MARK}{server.name}{distance_us:+d}"
+        self.pending = PlannedCall(0, "jump", None, None, 0, UNHURT, (distance_us,))
+        self._distance_us = distance_us
+
+    def go(self, _: Fault) -> None:
+        """Sets the clock."""
+        self.world.faults_left -= 1
+        self.world.trace.steps.append((self.name, self.pending, OK))
+        self.server.clock.jump_us(self._distance_us)
+
+
+class Stop:
+    """The end of a run in which late writes are still under way: they never arrive."""
+
+    name = STOP
+    pending = STOPPING
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def go(self, _: Fault) -> None:
+        """Drops what is under way."""
+        self.world.trace.steps.append((self.name, self.pending, OK))
+        self.world.late.clear()
+
+
+Candidate = Actor | LateWrite | ClockJump | Stop
+
+Move = tuple[Candidate, Fault]
+"""Who goes on, and what happens to its call."""
+
+
+def late_name(actor: Actor) -> str:
+    """Names the next late write of an actor; the same in every run that did the same so far."""
+    actor.late_count += 1
+    return f"{LATE_MARK}{actor.name}{actor.late_count}"

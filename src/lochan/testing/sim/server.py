@@ -1,0 +1,127 @@
+"""A simulated server: one process that dies as a whole, with its own store, clock and chance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from lochan.base.errors import Bug, Corrupt, LochanError
+from lochan.kv.faults import Fault, FaultKind, PlannedCall, SimulatedCrash
+from lochan.kv.store import Name
+from lochan.testing.ports import ManualClock
+from lochan.testing.sim.doors import SimChance, SimLock, SimLocks, SimWaiting
+from lochan.testing.sim.history import Event
+from lochan.testing.sim.store import SimStore
+
+if TYPE_CHECKING:
+    from lochan.testing.sim.actors import Actor
+    from lochan.testing.sim.world import World
+
+_Result = TypeVar("_Result")
+
+UNHURT: Final = (FaultKind.OK,)
+"""What may happen to a pause that is no store call."""
+
+# Each call moves its server's clock and no other, so calls of two servers still commute.
+CALL_US: Final = 100
+
+
+class Server:
+    """What an actor is handed: the doors of `base/ports.py`, a store, and `do` to keep a record.
+
+    Actors of one server share whatever `open` built for it (`app`) and die together. Only what
+    passes through the store, the locks and `pause` is seen by the scheduler.
+    """
+
+    def __init__(self, world: World, name: str, now_us: int) -> None:
+        self.world = world
+        self.name = name
+        self.dead = False
+        self.actors: list[Actor] = []
+        self.app: Any = None
+        self.clock = ManualClock(now_us)
+        self.chance = SimChance(f"{world.seed}/{name}")
+        self.locks = SimLocks(self)
+        self.waiting = SimWaiting(self)
+        scenario = world.scenario
+        self.store = SimStore(
+            self,
+            world.store,
+            atomic_apply=scenario.atomic_apply,
+            row_locks=scenario.row_locks,
+            return_points=scenario.return_points,
+        )
+
+    def do(self, operation: str, function: Callable[..., _Result], *arguments: object) -> _Result:
+        """Calls the function with the arguments and records it; errors pass on."""
+        world = self.world
+        actor = world.current
+        if actor is None:
+            return function(*arguments)
+        event = Event(actor.name, self.name, operation, arguments)
+        world.history.events.append(event)
+        actor.beginning.append(event)
+        try:
+            result = function(*arguments)
+        except LochanError as error:
+            event.error = error
+            world.end_event(actor, event)
+            raise
+        except SimulatedCrash:
+            event.crashed = True
+            raise
+        event.result = result
+        world.end_event(actor, event)
+        return result
+
+    def attempt(
+        self, operation: str, function: Callable[..., _Result], *arguments: object
+    ) -> _Result | None:
+        """As `do`, but an error that a client must expect ends here and None is returned."""
+        try:
+            return self.do(operation, function, *arguments)
+        except (Bug, Corrupt):
+            raise
+        except LochanError:
+            return None
+
+    def pause(self, operation: str = "pause", arguments: tuple[object, ...] = ()) -> None:
+        """Lets others go first, as every store call does."""
+        self.world.park(self, PlannedCall(0, operation, None, None, 0, UNHURT, arguments))
+
+    def decide(self, call: PlannedCall) -> Fault:
+        """Waits for the scheduler before a store call; returns what happens to it."""
+        fault = self.world.park(self, call)
+        self.clock.advance_us(CALL_US)
+        return fault
+
+    def acquire(self, lock: SimLock) -> None:
+        """Takes a lock, after whoever has it."""
+        world = self.world
+        actor = world.current
+        if actor is not None and (
+            lock.owner is not None or (world.scenario.lock_points and len(self.actors) > 1)
+        ):
+            actor.lock = lock
+            self.pause("lock")
+            actor.lock = None
+        lock.owner = actor
+
+    def pass_time(self, duration_us: int, everybody: bool) -> None:
+        """Moves the clock, and those of all other servers if the time is long."""
+        for server in self.world.servers if everybody else [self]:
+            server.clock.advance_us(duration_us)
+
+    def hold_row(self, name: Name) -> None:
+        """Locks a row for the actor that is running."""
+        if self.world.current is not None:
+            self.world.held[name] = self.world.current
+
+    def release_row(self, name: Name) -> None:
+        """Unlocks a row, if the actor that is running has it."""
+        if self.world.held.get(name) is self.world.current:
+            self.world.held.pop(name, None)
+
+    def send_late(self, call: PlannedCall, carry_out: Callable[[], object]) -> None:
+        """Puts a write under way that lands when the scheduler says so."""
+        self.world.send_late(call, carry_out)

@@ -1,0 +1,98 @@
+"""Crashes a scenario at every store call, then lets somebody come after.
+
+The scenario is run once to count its calls. Then, for each call, the server dies before it, after
+it, and in the middle of it where it is a batch that may be torn; a new server is started on what is
+left; it does one of the follow-ups; the invariants are checked. Only cases in which the crash was
+really reached are counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from lochan.kv.faults import Fault, FaultKind, PlannedCall
+from lochan.testing.sim.actors import Act
+from lochan.testing.sim.choosers import FirstChooser, RandomChooser
+from lochan.testing.sim.explore import Stage, run
+from lochan.testing.sim.plans import NO_FAULTS, FaultAt, torn_counts
+from lochan.testing.sim.scenario import Scenario
+from lochan.testing.sim.server import Server
+from lochan.testing.sim.world import Chooser
+
+
+BEFORE: Final = Fault(FaultKind.CRASH_BEFORE)
+AFTER: Final = Fault(FaultKind.CRASH_AFTER)
+
+
+@dataclass
+class SweepReport:
+    """What was crashed where."""
+
+    scenario: str
+    calls: int = 0
+    cases: int = 0
+    reached: int = 0
+    by_fault: Counter[str] = field(default_factory=Counter)
+    by_follow_up: Counter[str] = field(default_factory=Counter)
+
+    def line(self) -> str:
+        """One line for people."""
+        faults = ", ".join(f"{name} {count}" for name, count in sorted(self.by_fault.items()))
+        return (
+            f"{self.scenario}: {self.calls} calls, {self.reached} of {self.cases} crashes reached"
+            f" ({faults}), follow-ups {len(self.by_follow_up)}"
+        )
+
+
+def crash_sweep(
+    scenario: Scenario,
+    follow_ups: Mapping[str, Act],
+    *,
+    seeds: Iterable[int] = (),
+) -> SweepReport:
+    """Crashes at every call in every way, with every follow-up; raises Violation if one is wrong.
+
+    Without seeds the actors run one after the other; with seeds the sweep is made for each of
+    these random schedules as well. Faults of the scenario itself are left out.
+    """
+    report = SweepReport(scenario.name)
+    calm = Stage(replace(scenario, faults=NO_FAULTS, restart=None))
+    for seed in (None, *seeds):
+        calls = run(calm, _chooser(seed)).trace.store_calls()
+        report.calls += len(calls)
+        for number, call in enumerate(calls):
+            for fault in crashes_of(call):
+                for name, follow_up in follow_ups.items():
+                    plan = FaultAt(number, fault)
+                    crashing = replace(
+                        scenario,
+                        name=f"{scenario.name}, then {name}",
+                        faults=plan,
+                        restart=_only(follow_up),
+                    )
+                    run(calm.twin(crashing), _chooser(seed))
+                    report.cases += 1
+                    report.reached += plan.reached
+                    report.by_fault[fault.kind.value] += plan.reached
+                    report.by_follow_up[name] += plan.reached
+    return report
+
+
+def crashes_of(call: PlannedCall) -> Iterator[Fault]:
+    """Returns every way in which a server can die at a call."""
+    yield BEFORE
+    yield AFTER
+    if FaultKind.TORN in call.possible:
+        # None of the items is as good as a crash before the call.
+        yield from (Fault(FaultKind.TORN, count) for count in torn_counts(call) if count)
+
+
+def _only(follow_up: Act) -> Callable[[Server], list[Act]]:
+    return lambda _: [follow_up]
+
+
+def _chooser(seed: int | None) -> Chooser:
+    return FirstChooser() if seed is None else RandomChooser(seed)

@@ -1,0 +1,153 @@
+"""What happened in one run, step by step: printable, repeatable, comparable.
+
+    sim1 17 A*3 B A!lost_reply ~A1 B*2 . =5d0c81aa
+
+reads: seed 17; actor A went three steps, B one; the next call of A was carried out but its reply
+lost; then a late write of A landed (its first); B went two steps; what was still under way never
+arrived; the digest at the end tells whether a repetition really did the same. `listing` says the
+same for people, with the calls. Ids are normalised: rows with short plain names keep them, others
+are numbered as they appear.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+from itertools import groupby
+from typing import Final
+
+from lochan.base.ids import INSTANCE_ID_BYTES
+from lochan.kv.faults import OK, Fault, FaultKind, PlannedCall
+from lochan.kv.store import Kind, Name, Partition
+
+Step = tuple[str, PlannedCall, Fault]
+"""Who went on, the call it had been about to make, what happened to it."""
+
+FORM: Final = "sim1"
+STOP: Final = "."
+LATE_MARK: Final = "~"
+CLOCK_MARK: Final = "@"
+_PLAIN = re.compile(rb"[A-Za-z0-9_./-]{1,24}")
+_KINDS = {int(kind): chr(kind) for kind in Kind}
+
+
+class Trace:
+    """The steps of one run, with the seed of its chance."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.steps: list[Step] = []
+
+    def text(self) -> str:
+        """Returns the short form that can be run again."""
+        tokens = [_token(who, fault) for who, _, fault in self.steps]
+        runs = [(token, len(list(run))) for token, run in groupby(tokens)]
+        words = [token if count == 1 else f"{token}*{count}" for token, count in runs]
+        return " ".join([FORM, str(self.seed), *words, f"={self.digest()}"])
+
+    def listing(self) -> str:
+        """Returns one line for each step, for people."""
+        labels = Labels()
+        lines = []
+        for number, (who, call, fault) in enumerate(self.steps):
+            happened = "" if fault is OK else f"  !! {_fault(fault)}"
+            lines.append(f"{number:4} {who:>4} {describe(call, labels)}{happened}")
+        return "\n".join(lines)
+
+    def digest(self) -> str:
+        """Returns a short mark of the listing."""
+        return blake2b(self.listing().encode(), digest_size=4).hexdigest()
+
+    def store_calls(self) -> list[PlannedCall]:
+        """Returns the calls to which a fault might have happened."""
+        return [
+            call for who, call, _ in self.steps if len(call.possible) > 1 and who[0] != LATE_MARK
+        ]
+
+    def kinds(self) -> set[FaultKind]:
+        """Returns which faults happened."""
+        return {fault.kind for _, _, fault in self.steps}
+
+    def difference(self, other: Trace) -> str:
+        """Returns what the first difference is, empty if there is none, arguments included."""
+        for number, (mine, theirs) in enumerate(zip(self.steps, other.steps, strict=False)):
+            if not _same(mine, theirs):
+                labels = Labels()
+                one, two = (f"{who} {describe(call, labels)}" for who, call, _ in (mine, theirs))
+                return f"step {number}: {one} against {two}, or their arguments"
+        if len(self.steps) != len(other.steps):
+            return f"{len(self.steps)} steps against {len(other.steps)}"
+        return ""
+
+
+class Labels:
+    """Names of rows as people see them; the unreadable ones are numbered as they appear."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Name, int] = {}
+
+    def of(self, partition: Partition, key: bytes | None) -> str:
+        """Returns kind of the partition, a slash, and the key or its number."""
+        kind = kind_of(partition)
+        if key is None:
+            return f"{kind}/*"
+        if not key or _PLAIN.fullmatch(key):
+            return f"{kind}/{key.decode()}"
+        number = self._numbers.setdefault((partition, key), len(self._numbers) + 1)
+        return f"{kind}/#{number}"
+
+
+def kind_of(partition: Partition) -> str:
+    """Returns the letter of a partition's kind, or its plain name if it has no kind."""
+    if len(partition) > INSTANCE_ID_BYTES and partition[INSTANCE_ID_BYTES] in _KINDS:
+        return _KINDS[partition[INSTANCE_ID_BYTES]]
+    return partition.decode() if _PLAIN.fullmatch(partition) else "?"
+
+
+def describe(call: PlannedCall, labels: Labels) -> str:
+    """Returns a call without its values."""
+    if call.partition is None:
+        return call.operation
+    more = f" +{call.items - 1}" if call.items > 1 else ""
+    return f"{call.operation} {labels.of(call.partition, call.key)}{more}"
+
+
+def parse(text: str) -> tuple[int, list[tuple[str, Fault]], str]:
+    """Reads the short form: the seed, who went on with what fault, the digest."""
+    words = text.split()
+    if len(words) < 2 or words[0] != FORM:
+        raise ValueError(f"not a trace: {text[:60]!r}")
+    digest = ""
+    steps: list[tuple[str, Fault]] = []
+    for word in words[2:]:
+        if word.startswith("="):
+            digest = word[1:]
+            continue
+        token, _, count = word.partition("*")
+        who, _, fault = token.partition("!")
+        steps += [(who, _parse_fault(fault))] * int(count or 1)
+    return int(words[1]), steps, digest
+
+
+def _parse_fault(text: str) -> Fault:
+    if not text:
+        return OK
+    kind, _, count = text.partition("/")
+    return Fault(FaultKind(kind), int(count or 0))
+
+
+def _token(who: str, fault: Fault) -> str:
+    return who if fault is OK else f"{who}!{_fault(fault)}"
+
+
+def _fault(fault: Fault) -> str:
+    return f"{fault.kind.value}/{fault.count}" if fault.count else fault.kind.value
+
+
+def _same(mine: Step, theirs: Step) -> bool:
+    return (
+        mine[0] == theirs[0]
+        and mine[1].operation == theirs[1].operation
+        and mine[1].arguments == theirs[1].arguments
+        and mine[2] == theirs[2]
+    )
