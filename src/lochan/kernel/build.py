@@ -77,7 +77,7 @@ class Builder:
         self._nodes = Overlay(nodes)
         self._rule = rule
         self._clock = clock
-        self._base = base
+        self.base = base
         self._made: dict[int, ObjId] = {}
 
     def build(self, head: CommitView, plan: CommitPlan) -> Built:
@@ -172,9 +172,9 @@ class Builder:
         distance = sequence - target
         if distance <= len(tail):
             return tail[distance - 1]
-        if target > self._base.sequence:
+        if target > self.base.sequence:
             return self._made[target]
-        return ancestor_at(self._views, self._base, target)
+        return ancestor_at(self._views, self.base, target)
 
 
 def _stored(head: CommitView, universe: Universe) -> UniverseIndex:

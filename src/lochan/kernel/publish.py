@@ -20,7 +20,8 @@ fresh read shows the same stamp.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Protocol
 
 import msgspec
@@ -45,8 +46,8 @@ from lochan.kernel.parts import Parts
 from lochan.kernel.plan import CommitPlan
 from lochan.kernel.retry import Retry
 from lochan.kernel.views import CommitView
-from lochan.kv.store import Outcome, SetIf, Won
-from lochan.persist.references import StampedRow
+from lochan.kv.store import Adds, Hold, Outcome, SetIf, Won
+from lochan.persist.references import StampedRow, read_row
 
 
 class Member(Protocol):
@@ -71,6 +72,10 @@ class Published(msgspec.Struct, frozen=True):
 
 Settled = Published | LochanError
 
+Apply = Callable[[Adds, SetIf], Outcome]
+
+_CAUTIOUS_ROUNDS = 8
+
 # What a member may be refused for; anything else is the trouble of the whole chain.
 _REFUSALS = (Conflict, Invalid, NotFound)
 
@@ -88,32 +93,67 @@ class _Chain(msgspec.Struct):
 
 
 class Publisher:
-    """Publishes the chains of one branch; remembers its row between calls."""
+    """Publishes the chains of one branch; remembers its row between calls.
+
+    Optimistic while alone: the row comes from memory. Once a swap was lost to another server, rows
+    are held (locked where the store can) before planning, which makes turns fair and a second loss
+    impossible; after eight undisturbed rounds it is optimistic again. The condition stays in every
+    write: a hold is for fairness, never for correctness.
+    """
 
     def __init__(self, parts: Parts, name: RefName) -> None:
         self._parts = parts
         self._name = name
         self._known: StampedRow | None = None
+        self._cautious_rounds = 0
 
     def publish(self, members: Sequence[Member]) -> list[Settled]:
         """Publishes what can be published of the members; answers each."""
         retry = Retry(self._parts.clock, self._parts.chance, self._parts.waiting)
-        fresh = self._known is None
         while True:
-            row = self._fetch() if self._known is None else self._known
-            chain = self._plan(row, members)
-            if not chain.built:
-                if fresh or self._is_current(row):
-                    return chain.settled
-                retry.again(at_once=True)
-                continue
-            if self._swap(chain):
-                return chain.settled
-            self._known, fresh = None, True
+            if self._cautious_rounds:
+                settled = self._publish_held(members)
+            else:
+                settled = self._publish_hoping(members)
+            if settled is not None:
+                return settled
             retry.again(at_once=retry.attempts == 1)
 
+    def preview(self, members: Sequence[Member]) -> list[Settled]:
+        """Answers as `publish` would, and writes nothing: a dry run."""
+        return self._plan(self._fetch(), members).settled
+
+    def _publish_hoping(self, members: Sequence[Member]) -> list[Settled] | None:
+        """One attempt on the row as it is remembered; None if it must be tried again."""
+        fresh = self._known is None
+        row = self._fetch() if self._known is None else self._known
+        chain = self._plan(row, members)
+        if not chain.built:
+            return chain.settled if fresh or self._is_current(row) else None
+        if self._swap(chain, self._parts.store.apply):
+            return chain.settled
+        self._known = None
+        if self._parts.store.capabilities.row_locks:
+            self._cautious_rounds = _CAUTIOUS_ROUNDS
+        return None
+
+    def _publish_held(self, members: Sequence[Member]) -> list[Settled] | None:
+        """One attempt on a row that is held meanwhile."""
+        with closing(_Held(self._parts.references.hold(self._name))) as held:
+            row = self._check_live(held.row)
+            undisturbed = self._known is not None and self._known.stamp == row.stamp
+            self._cautious_rounds = self._cautious_rounds - 1 if undisturbed else _CAUTIOUS_ROUNDS
+            chain = self._plan(row, members)
+            self._known = row
+            if not chain.built or self._swap(chain, held.apply):
+                return chain.settled
+            self._known = None
+            return None
+
     def _fetch(self) -> StampedRow:
-        found = self._parts.references.fetch(self._name)
+        return self._check_live(self._parts.references.fetch(self._name))
+
+    def _check_live(self, found: StampedRow | None) -> StampedRow:
         if found is None or found.row.deleted:
             raise NotFound(f"there is no branch {self._name!r}")
         return found
@@ -145,7 +185,7 @@ class Publisher:
             head = top
         return chain
 
-    def _swap(self, chain: _Chain) -> bool:
+    def _swap(self, chain: _Chain, apply: Apply) -> bool:
         """Steps 3 and 4; tells whether the chain is published."""
         parts = self._parts
         head = chain.built[-1].view
@@ -154,7 +194,7 @@ class Publisher:
         condition = parts.references.condition(row, chain.row)
         objects = [item for built in chain.built for item in built.objects()]
         try:
-            outcome = self._apply(objects, condition)
+            outcome = self._apply(objects, condition, apply)
         except Unavailable:
             return False
         except Unknown:
@@ -172,13 +212,13 @@ class Publisher:
             parts.nodes.remember(built.nodes)
         return True
 
-    def _apply(self, objects: list[tuple[ObjId, bytes]], condition: SetIf) -> Outcome:
+    def _apply(self, objects: list[tuple[ObjId, bytes]], condition: SetIf, apply: Apply) -> Outcome:
         parts = self._parts
         if sum(len(raw) for _, raw in objects) > CHAIN_BYTES_MAX:
             # Too much for one statement: objects first, they are harmless without the row.
             parts.objects.store_many(objects)
             objects = []
-        return parts.store.apply(parts.objects.adds(objects), condition)
+        return apply(parts.objects.adds(objects), condition)
 
     def _resolve(
         self, chain: _Chain, objects: list[tuple[ObjId, bytes]], condition: SetIf
@@ -187,7 +227,7 @@ class Publisher:
         retry = Retry(self._parts.clock, self._parts.chance, self._parts.waiting)
         while True:
             try:
-                outcome = self._apply(objects, condition)
+                outcome = self._apply(objects, condition, self._parts.store.apply)
             except (Unavailable, Unknown):
                 self._again_or_unknown(retry)
                 continue
@@ -220,6 +260,18 @@ class Publisher:
             contains(parts.views, parts.views.load(head), wanted.obj_id, wanted.generation)
             for head in dict.fromkeys(heads)
         )
+
+
+class _Held:
+    """A held row; given up when it is closed, whatever happened."""
+
+    def __init__(self, hold: Hold) -> None:
+        self._hold = hold
+        self.row = read_row(hold.entry)
+        self.apply: Apply = hold.apply
+
+    def close(self) -> None:
+        self._hold.release()
 
 
 def check_incarnation(member: Member, row: ReferenceRow) -> None:

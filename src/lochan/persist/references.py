@@ -9,7 +9,18 @@ import msgspec
 from lochan.base.ids import InstanceId
 from lochan.base.names import RefName
 from lochan.codec.rows import ReferenceRow, decode_row, encode_row
-from lochan.kv.store import ABSENT, Entry, Expected, Kind, Outcome, SetIf, Stamp, Store, partition
+from lochan.kv.store import (
+    ABSENT,
+    Entry,
+    Expected,
+    Hold,
+    Kind,
+    Outcome,
+    SetIf,
+    Stamp,
+    Store,
+    partition,
+)
 
 
 class StampedRow(msgspec.Struct, frozen=True):
@@ -29,6 +40,10 @@ class References:
     def fetch(self, name: RefName) -> StampedRow | None:
         """Returns a row, deleted or not; None if there is none."""
         return read_row(self._store.get(self._place, name.encode()))
+
+    def hold(self, name: RefName) -> Hold:
+        """Reads a row in order to write it next, locked where the store can."""
+        return self._store.hold(self._place, name.encode())
 
     def fetch_many(self, names: Sequence[RefName]) -> list[StampedRow | None]:
         """Returns rows in the order of their names, in one round trip."""

@@ -1,0 +1,56 @@
+"""What lies between two commits: key by key, both universes, before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lochan.base.checks import check
+from lochan.base.ids import ObjId
+from lochan.base.keys import Universe
+from lochan.index.difference import Difference
+from lochan.index.layers import diff, find_many
+from lochan.index.source import NodeSource
+from lochan.kernel.views import CommitView, Views
+
+
+def diff_commits(
+    nodes: NodeSource,
+    left: CommitView,
+    right: CommitView,
+    start: bytes = b"",
+    end: bytes | None = None,
+) -> Iterator[Difference]:
+    """Yields the keys of [start, end) whose elements differ, in order; files come before tables."""
+    for universe in sorted(Universe):
+        yield from diff(nodes, left.index(universe), right.index(universe), start, end)
+
+
+def own_changes(views: Views, nodes: NodeSource, commit: CommitView) -> list[Difference]:
+    """Returns what one commit did, by its own keys if it lists them, else by difference."""
+    body = commit.body
+    check(body is not None, "the empty commit did nothing")
+    parent = views.load(commit.parent)
+    if body is None or body.own is None:
+        return list(diff_commits(nodes, parent, commit))
+    found: list[Difference] = []
+    for universe in sorted(Universe):
+        keys = [key for key in body.own if key[0] == universe]
+        if keys:
+            before = find_many(nodes, parent.index(universe), keys)
+            after = find_many(nodes, commit.index(universe), keys)
+            found += map(Difference, keys, before, after)
+    return found
+
+
+def line_between(views: Views, base: ObjId, head: CommitView) -> list[CommitView]:
+    """Returns the first-parent commits after the base up to the head, oldest first."""
+    line: list[CommitView] = []
+    ids = [head.obj_id]
+    while ids:
+        for view in views.load_many(ids):
+            if view.obj_id == base or view.body is None:
+                return line[::-1]
+            line.append(view)
+        body = line[-1].body
+        ids = [] if body is None else [ObjId(raw) for raw in body.tail]
+    return line[::-1]
