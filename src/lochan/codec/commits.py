@@ -29,6 +29,9 @@ Headers = tuple[tuple[str, tuple[str, ...]], ...]
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
+# A commit is an array of 16, which MessagePack writes with a length of two bytes; then its type.
+_COMMIT_MARK: Final = b"\xdc\x00\x10" + bytes((TYPE_COMMIT,))
+
 
 class UniverseIndex(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The layers of one universe: the embedded one, and the root and size of the tree.
@@ -141,6 +144,11 @@ def decode_commit(expected: ObjId, raw: bytes) -> CommitObject:
         f"commit {expected.hex()} does not hash to its id; its bytes were changed",
     )
     return commit
+
+
+def is_commit(raw: bytes) -> bool:
+    """Tells by its first bytes whether a stored object is a commit."""
+    return raw.startswith(_COMMIT_MARK)
 
 
 def jump_sequence(sequence: int) -> int:

@@ -13,7 +13,7 @@ from lochan.base.errors import Corrupt
 from lochan.base.ids import InstanceId, ObjId
 from lochan.base.limits import HALF_GRACE_S
 from lochan.base.ports import Clock
-from lochan.codec.commits import TYPE_COMMIT, CommitObject, decode_commit
+from lochan.codec.commits import CommitObject, decode_commit, is_commit
 from lochan.codec.objects import check_object_id
 from lochan.kv.store import Adds, Entry, Kind, Partition, Store, partition
 
@@ -49,7 +49,7 @@ class Objects:
         """Returns a commit that a user named; None if there is none of that id."""
         name = (Partition(self._base + obj_id[:_SPREAD_BYTES]), obj_id)
         entry = self._store.get(*name)
-        if entry is None or entry.value[1:2] != bytes((TYPE_COMMIT,)):
+        if entry is None or not is_commit(entry.value):
             return None
         return decode_commit(obj_id, entry.value)
 
