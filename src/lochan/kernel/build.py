@@ -5,11 +5,11 @@ Nothing is written here. The result carries every object that must be stored wit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from lochan.base.errors import TooLarge
+from lochan.base.errors import Invalid, TooLarge
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.keys import Universe
 from lochan.base.limits import (
@@ -28,12 +28,13 @@ from lochan.codec.commits import (
     encode_commit,
     jump_sequence,
 )
+from lochan.codec.rows import ReferenceRow
 from lochan.index.boundary import BoundaryRule
 from lochan.index.layers import SHAPES, Index, find_many
 from lochan.index.node import Change, NewNode
 from lochan.index.source import NodeSource, Overlay
 from lochan.index.spill import advance, spill_limit
-from lochan.kernel.history import ancestor_at
+from lochan.kernel.history import ancestor_at, iterate_log
 from lochan.kernel.plan import CommitPlan, check_plan, find_conflicts, keys_conflict
 from lochan.kernel.views import CommitView, Views
 
@@ -53,14 +54,22 @@ class Built(msgspec.Struct, frozen=True):
 
 
 class Head(msgspec.Struct, frozen=True):
-    """A commit to plan on, published or not, and a way to look keys up in it."""
+    """A commit to plan on, published or not, and a way to look keys up in it.
+
+    `row` is the branch's row below the chain.
+    """
 
     view: CommitView
     builder: Builder
+    row: ReferenceRow
 
     def find(self, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
         """Returns the elements of keys of both universes, None where there is none."""
         return self.builder.find(self.view, keys)
+
+    def line(self) -> Iterator[CommitView]:
+        """Yields the commit and its first-parent ancestors, newest first, published or not."""
+        return self.builder.line(self.view)
 
 
 class Builder:
@@ -78,7 +87,7 @@ class Builder:
         self._rule = rule
         self._clock = clock
         self.base = base
-        self._made: dict[int, ObjId] = {}
+        self._made: dict[int, CommitView] = {}
 
     def build(self, head: CommitView, plan: CommitPlan) -> Built:
         """Builds a commit on a head; raises KeysConflict with all conflicts."""
@@ -101,7 +110,7 @@ class Builder:
             universe: index for universe, (index, _) in zip(Universe, indexes, strict=True)
         }
         view = CommitView(obj_id, body, by_universe[Universe.TABLES], by_universe[Universe.FILES])
-        self._made[body.sequence] = obj_id
+        self._made[body.sequence] = view
         return Built(view, encode_commit(body), tuple(nodes), tuple(plan.objects))
 
     def find(self, head: CommitView, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
@@ -113,6 +122,14 @@ class Builder:
                 index = head.index(universe)
                 found.update(zip(mine, find_many(self._nodes, index, mine), strict=True))
         return found
+
+    def line(self, head: CommitView) -> Iterator[CommitView]:
+        """Yields a commit of the chain, those before it, and then the published ones."""
+        view = head
+        while view.sequence > self.base.sequence:
+            yield view
+            view = self._made.get(view.sequence - 1, self.base)
+        yield from iterate_log(self._views, self.base.obj_id)
 
     def _advance(
         self,
@@ -173,7 +190,7 @@ class Builder:
         if distance <= len(tail):
             return tail[distance - 1]
         if target > self.base.sequence:
-            return self._made[target]
+            return self._made[target].obj_id
         return ancestor_at(self._views, self.base, target)
 
 
@@ -187,7 +204,14 @@ def _stored(head: CommitView, universe: Universe) -> UniverseIndex:
 
 
 def _check_texts(plan: CommitPlan) -> None:
-    if len(plan.message.encode("utf-8", "surrogatepass")) > MESSAGE_BYTES_MAX:
+    headers = (*plan.headers, *plan.hidden)
+    try:
+        message_bytes = len(plan.message.encode())
+        for name, values in headers:
+            "".join((name, *values)).encode()
+    except UnicodeEncodeError as error:
+        raise Invalid(f"not valid Unicode text at character {error.start}") from None
+    if message_bytes > MESSAGE_BYTES_MAX:
         raise TooLarge(f"a message has at most {MESSAGE_BYTES_MAX} bytes")
     size = sum(len(name) + sum(map(len, values)) for name, values in plan.headers)
     if size > HEADERS_BYTES_MAX:

@@ -89,6 +89,8 @@ def merge_base(views: Views, left: CommitView, right: CommitView) -> CommitView 
     by jumps. Else commits are taken by falling generation, those of one generation in one fetch,
     until one is reached from both sides.
     """
+    if EMPTY_ID in (left.obj_id, right.obj_id):
+        return None
     meeting = _meeting(views, left, right)
     if left.merges == right.merges == meeting.merges:
         return None if meeting.body is None else meeting

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from lochan.base.errors import Corrupt
 from lochan.base.ids import InstanceId, ObjId
 from lochan.base.limits import MOVES_MAX, PREVIOUS_POINTERS_MAX, SCAN_ENTRIES_MAX
 from lochan.codec.rows import Move, ReferenceRow
@@ -40,7 +41,10 @@ class MoveLog:
         found: list[Move] = []
         while start is not None:
             page = self._store.scan(self._place, start, end, SCAN_ENTRIES_MAX)
-            found += [_decode(entry.value) for entry in page.entries]
+            try:
+                found += [_decode(entry.value) for entry in page.entries]
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise Corrupt(f"not a stored move: {error}") from None
             start = page.next_start
         return found
 

@@ -91,7 +91,7 @@ def check_plan(plan: CommitPlan) -> None:
     keys = [operation.key for operation in plan.operations]
     if len(set(keys)) != len(keys):
         raise Invalid("a commit names each key once")
-    for key in keys:
+    for key in [*keys, *(relied.key for relied in plan.unchanged)]:
         if not key or key[0] not in (Universe.TABLES, Universe.FILES):
             raise Invalid("a key starts with the byte of its universe")
 

@@ -125,11 +125,12 @@ class Publisher:
 
     def _publish_hoping(self, members: Sequence[Member]) -> list[Settled] | None:
         """One attempt on the row as it is remembered; None if it must be tried again."""
-        fresh = self._known is None
-        row = self._fetch() if self._known is None else self._known
+        # Read once: the index of names has one publisher for all threads.
+        known = self._known
+        row = self._fetch() if known is None else known
         chain = self._plan(row, members)
         if not chain.built:
-            return chain.settled if fresh or self._is_current(row) else None
+            return chain.settled if known is None or self._is_current(row) else None
         if self._swap(chain, self._parts.store.apply):
             return chain.settled
         self._known = None
@@ -156,12 +157,15 @@ class Publisher:
     def _check_live(self, found: StampedRow | None) -> StampedRow:
         if found is None or found.row.deleted:
             raise NotFound(f"there is no branch {self._name!r}")
+        check_takes_commits(found.row)
         return found
 
     def _is_current(self, row: StampedRow) -> bool:
-        found = self._fetch()
-        self._known = found
-        return found.stamp == row.stamp
+        current = self._fetch().stamp == row.stamp
+        if not current:
+            # The next attempt reads for itself: a refusal must end even while others go on.
+            self._known = None
+        return current
 
     def _plan(self, row: StampedRow, members: Sequence[Member]) -> _Chain:
         """Step 2."""
@@ -174,7 +178,7 @@ class Publisher:
                 check_incarnation(member, row.row)
                 made: list[Built] = []
                 top = head
-                for plan in member.plan(Head(head, builder)):
+                for plan in member.plan(Head(head, builder, row.row)):
                     made.append(builder.build(top, plan))
                     top = made[-1].view
             except _REFUSALS as refusal:
@@ -228,12 +232,12 @@ class Publisher:
         while True:
             try:
                 outcome = self._apply(objects, condition, self._parts.store.apply)
+                if isinstance(outcome, Won):
+                    return outcome
+                return None if self._was_published(chain) else outcome
             except (Unavailable, Unknown):
+                # A walk that cannot read does not know either.
                 self._again_or_unknown(retry)
-                continue
-            if isinstance(outcome, Won):
-                return outcome
-            return None if self._was_published(chain) else outcome
 
     def _again_or_unknown(self, retry: Retry) -> None:
         try:
@@ -274,10 +278,15 @@ class _Held:
         self._hold.release()
 
 
-def check_incarnation(member: Member, row: ReferenceRow) -> None:
-    """Refuses a member that means an earlier life of the branch."""
+def check_takes_commits(row: ReferenceRow) -> None:
+    """Refuses tags, before what they point at is taken for a commit."""
     if row.kind not in ("BRANCH", "INTERNAL"):
         raise Invalid(f"{row.name!r} is not a branch; commits go to branches")
+
+
+def check_incarnation(member: Member, row: ReferenceRow) -> None:
+    """Refuses a member that means an earlier life of the branch."""
+    check_takes_commits(row)
     if member.incarnation is not None and member.incarnation != row.incarnation:
         raise NotFound(f"the branch {row.name!r} was deleted and created again")
     if row.deleted:

@@ -16,7 +16,8 @@ finds them and can never bring a deleted reference back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import msgspec
@@ -26,9 +27,11 @@ from lochan.base.errors import (
     Corrupt,
     Exhausted,
     HeadConflict,
+    Invalid,
     KeysConflict,
     LochanError,
     NotFound,
+    Unavailable,
     Unknown,
 )
 from lochan.base.ids import ObjId
@@ -74,6 +77,10 @@ class Names:
 
     def create_many(self, wanted: Sequence[NewReference], who: str) -> list[ReferenceRow]:
         """Creates references, all or none; AlreadyExists if one of the names is taken."""
+        if len({new.name for new in wanted}) != len(wanted):
+            raise Invalid("references are created by different names")
+        if not wanted:
+            return []
         add = _AddNames(self._parts, wanted, who)
         retry = self._retry()
         while True:
@@ -86,7 +93,8 @@ class Names:
             except KeysConflict:
                 retry.again(at_once=True)
                 continue
-            return [self._finish_create(name, element) for name, element in add.elements.items()]
+            with _decided("create"):
+                return [self._finish_create(name, one) for name, one in add.elements.items()]
 
     def find(self, name: RefName) -> StampedRow | None:
         """Returns a live reference, or None; finishes what was left half done."""
@@ -112,12 +120,25 @@ class Names:
         return found
 
     def page(self, start: str, end: str | None, limit: int) -> list[ReferenceRow]:
-        """Returns live references in the order of their names, from `start` on, before `end`."""
+        """Returns live references in the order of their names, from `start` on, before `end`.
+
+        Fewer than `limit` only where there are no more: names that turn out to be deleted are made
+        up for.
+        """
         first = b"f" + start.encode()
         stop = b"g" if end is None else b"f" + end.encode()
-        head = self._head()
-        items = read_page(self._parts.nodes, head.files, first, stop, limit)
-        names = [RefName(file_path(Key(key))) for key, _ in items]
+        rows: list[ReferenceRow] = []
+        while len(rows) < limit:
+            missing = limit - len(rows)
+            items = read_page(self._parts.nodes, self._head().files, first, stop, missing)
+            rows += self._live([RefName(file_path(Key(key))) for key, _ in items])
+            if len(items) < missing:
+                break
+            first = items[-1][0] + b"\0"
+        return rows
+
+    def _live(self, names: Sequence[RefName]) -> list[ReferenceRow]:
+        """Returns the rows of those listed names that are live; finishes what is half done."""
         rows: list[ReferenceRow] = []
         for name, found in zip(names, self._parts.references.fetch_many(names), strict=True):
             live = found
@@ -134,7 +155,8 @@ class Names:
     def delete(self, name: RefName, expected: ObjId, who: str) -> ReferenceRow:
         """Deletes a reference that points where the caller believes."""
         row = self._move(name, expected, expected, "delete", who, deleted=True)
-        self._finish_delete(name, row.incarnation)
+        with _decided("delete"):
+            self._finish_delete(name, row.incarnation)
         return row
 
     def _move(
@@ -165,7 +187,7 @@ class Names:
                 parts.moves.copy(row, row.moves[:1])
             target = moved(row, move, deleted=deleted)
             if self._write(target, found):
-                parts.moves.copy(target, [move])
+                self._copy_early(target)
                 return target
             retry.again(at_once=retry.attempts == 1)
 
@@ -177,13 +199,21 @@ class Names:
         while True:
             try:
                 outcome = references.update(row, expected)
+                if isinstance(outcome, Won):
+                    return True
+                return unsure and self._took_effect(row)
             except Unknown:
                 unsure = True
-                _again_or_unknown(retry)
-                continue
-            if isinstance(outcome, Won):
-                return True
-            return unsure and self._took_effect(row)
+            except Unavailable:
+                # Without effect, but an earlier one may have had one.
+                if not unsure:
+                    raise
+            _again_or_unknown(retry)
+
+    def _copy_early(self, row: ReferenceRow) -> None:
+        """Copies the latest move to the log; if that fails, whoever makes it leave the row will."""
+        with suppress(Unavailable, Unknown):
+            self._parts.moves.copy(row, row.moves[-1:])
 
     def _took_effect(self, row: ReferenceRow) -> bool:
         """Tells whether a write that is not in place any more had been there."""
@@ -231,7 +261,7 @@ class Names:
                 # The tombstone gives way; what it remembers must be in the log before.
                 parts.moves.copy(found.row, found.row.moves)
             if self._write(row, found):
-                parts.moves.copy(row, row.moves)
+                self._copy_early(row)
                 return row
             retry.again(at_once=True)
 
@@ -323,6 +353,15 @@ class _RemoveName:
             return []
         hidden = (("operation", (self._operation.hex(),)),)
         return [CommitPlan([Operation(key, None, found)], "delete reference", hidden=hidden)]
+
+
+@contextmanager
+def _decided(step: str) -> Iterator[None]:
+    """Keeps the second half of a step from ending in an error that says "without effect"."""
+    try:
+        yield
+    except (Exhausted, Unavailable) as error:
+        raise Unknown(f"the {step} is decided but not finished ({error.message})") from error
 
 
 def _again_or_unknown(retry: Retry) -> None:

@@ -4,16 +4,17 @@ Creation writes, in this order, so that a crash leaves nothing visible:
 
 1. the description, under a fresh instance id that nobody knows yet;
 2. the row of `int/refs`, the index of names, pointing at the empty commit;
-3. the repository's own row in the list of repositories, if the name is still free: now it exists.
+3. its default branch, like any other;
+4. the repository's own row in the list of repositories, if the name is still free: now it exists.
 
-Its default branch is then created like any other. What a crash after 1 or 2 leaves is unreachable.
+What a crash before 4 leaves is unreachable.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from lochan.base.errors import AlreadyExists, Corrupt, NotFound, Unknown
+from lochan.base.errors import AlreadyExists, Corrupt, NotFound, Unavailable, Unknown
 from lochan.base.ids import EMPTY_ID, ROOT_INSTANCE, InstanceId
 from lochan.base.names import REFS_NAME, RefName, ref_name
 from lochan.base.ports import Chance, Clock, Waiting
@@ -55,9 +56,9 @@ def create_repository(store: Store, ports: Ports, name: str, default_branch: str
     operation = ports.chance.random_bytes(16)
     row = ReferenceRow(1, REFS_NAME, "INTERNAL", EMPTY_ID, 1, 0, operation, description.created_us)
     References(store, instance).update(row, None)
-    _claim_name(store, name, instance)
     parts = _parts(store, instance, description, ports)
     Names(parts).create_many([NewReference(RefName(branch), "BRANCH", EMPTY_ID)], who="")
+    _claim_name(store, name, instance)
     return parts
 
 
@@ -74,11 +75,14 @@ def open_repository(store: Store, ports: Ports, name: str) -> Parts:
 
 
 def _claim_name(store: Store, name: str, instance: InstanceId) -> None:
-    """Step 3; a lost reply is resolved by sending again and looking."""
+    """Step 4; a lost reply is resolved by sending again and looking."""
     try:
         outcome = store.set_if(_PLACE, name.encode(), instance, ABSENT)
     except Unknown:
-        outcome = store.set_if(_PLACE, name.encode(), instance, ABSENT)
+        try:
+            outcome = store.set_if(_PLACE, name.encode(), instance, ABSENT)
+        except Unavailable as error:
+            raise Unknown(f"it is unknown whether {name!r} was created; open it") from error
     if isinstance(outcome, Won):
         return
     current = outcome.current

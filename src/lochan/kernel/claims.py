@@ -1,0 +1,148 @@
+"""Idempotency: a request with a key takes effect once, on whichever server it is tried again.
+
+1. *Claim* the key: a row, put if absent, says which request it belongs to (a digest), which branch
+   and which life of it is meant, and the generation of its head then.
+2. The commit carries an operation id made from principal and key in a hidden header.
+3. *Every* attempt, before its swap, looks for that id in the commits after the claim's generation.
+   Found: the request was done, and that commit is the answer. To look only once would miss the
+   commit of another server that is published meanwhile.
+
+The same key with another request is refused. Claims are swept after a day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from typing import Final, Literal
+
+import msgspec
+
+from lochan.base.errors import Corrupt, Invalid, NotFound, Unknown
+from lochan.base.ids import ObjId
+from lochan.base.limits import MOVES_MAX
+from lochan.base.names import RefName
+from lochan.codec.commits import Headers
+from lochan.codec.rows import Move, ReferenceRow
+from lochan.kernel.build import Head
+from lochan.kernel.history import iterate_log
+from lochan.kernel.parts import Parts
+from lochan.kernel.plan import CommitPlan
+from lochan.kernel.publish import Member
+from lochan.kernel.views import CommitView
+from lochan.kv.store import ABSENT, Entry, Kind, Won, partition
+
+OPERATION_HEADER: Final = "operation"
+
+
+class Claim(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What a claimed key belongs to."""
+
+    format: Literal[1]
+    digest: bytes
+    name: str
+    incarnation: int
+    generation: int
+    version: int
+    operation: str
+    when_us: int
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(Claim).decode
+
+
+def claim(parts: Parts, principal: str, key: str, digest: bytes, name: RefName) -> Claim:
+    """Claims a key for a request, or returns the claim that the same request has made before."""
+    found = parts.references.fetch(name)
+    if found is None or found.row.deleted:
+        raise NotFound(f"there is no branch {name!r}")
+    head = parts.views.load(ObjId(found.row.pointer))
+    row_key = sha256(_encode((principal, key))).digest()
+    wanted = Claim(
+        1,
+        digest,
+        name,
+        found.row.incarnation,
+        head.generation,
+        found.row.version,
+        row_key.hex(),
+        parts.clock.now_us(),
+    )
+    claimed = _put_if_absent(parts, row_key, wanted)
+    if claimed.digest != digest or claimed.name != name:
+        raise Invalid("this idempotency key was used for another request; use a new one")
+    return claimed
+
+
+class ClaimedMember:
+    """A member that is done at most once, whoever else tries."""
+
+    def __init__(self, parts: Parts, member: Member, claimed: Claim) -> None:
+        self._parts = parts
+        self._member = member
+        self._claimed = claimed
+        self.done: CommitView | None = None
+        self.incarnation: int | None = claimed.incarnation
+
+    def plan(self, head: Head) -> Sequence[CommitPlan]:
+        """Plans nothing if the request is in history already; else marks the last commit."""
+        self.done = self._find(head)
+        if self.done is not None:
+            return []
+        plans = list(self._member.plan(head))
+        return [
+            msgspec.structs.replace(plan, hidden=marked(plan.hidden, self._claimed.operation))
+            for plan in plans
+        ]
+
+    def _find(self, head: Head) -> CommitView | None:
+        """Looks in the head's line, and in those that the branch was moved away from since."""
+        lines = [head.line()]
+        for move in self._moves(head.row):
+            lines.append(iterate_log(self._parts.views, ObjId(move.old)))
+        for line in lines:
+            found = self._find_in(line)
+            if found is not None:
+                return found
+        return None
+
+    def _moves(self, row: ReferenceRow) -> list[Move]:
+        since = [move for move in row.moves if move.version > self._claimed.version]
+        if len(since) == MOVES_MAX:
+            log = self._parts.moves
+            since += log.fetch_after(row.name, row.incarnation, self._claimed.version)
+        return since
+
+    def _find_in(self, line: Iterator[CommitView]) -> CommitView | None:
+        mark = (OPERATION_HEADER, (self._claimed.operation,))
+        for view in line:
+            if view.body is None or view.generation <= self._claimed.generation:
+                return None
+            if mark in view.body.hidden:
+                return view
+        return None
+
+
+def marked(hidden: Headers, operation: str) -> Headers:
+    """Returns hidden headers with an operation id in place of any other."""
+    kept = [header for header in hidden if header[0] != OPERATION_HEADER]
+    return tuple(sorted([*kept, (OPERATION_HEADER, (operation,))]))
+
+
+def _put_if_absent(parts: Parts, key: bytes, wanted: Claim) -> Claim:
+    """A lost reply needs no care of its own: sent again, the same row is won or found."""
+    place = partition(parts.instance, Kind.CLAIMS)
+    raw = _encode(wanted)
+    try:
+        outcome = parts.store.set_if(place, key, raw, ABSENT)
+    except Unknown:
+        outcome = parts.store.set_if(place, key, raw, ABSENT)
+    if isinstance(outcome, Won):
+        return wanted
+    current = outcome.current
+    if not isinstance(current, Entry):
+        current = parts.store.get(place, key)
+    if current is None:
+        raise Corrupt("a claim is neither there nor absent")
+    return _decode(current.value)

@@ -1,0 +1,377 @@
+"""The kernel under the explorer: what actors do, and what must hold afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lochan.base.errors import LochanError
+from lochan.base.ids import EMPTY_ID, InstanceId, ObjId
+from lochan.base.keys import table_key
+from lochan.base.names import RefName, ref_name
+from lochan.codec.elements import pack_table
+from lochan.codec.rows import Description
+from lochan.kernel.build import Head
+from lochan.kernel.claims import ClaimedMember, claim
+from lochan.kernel.lane import Lane
+from lochan.kernel.merge import Behaviour, Choices, MergeMember
+from lochan.kernel.parts import Parts
+from lochan.kernel.plan import ANY, Anything, CommitPlan, Operation
+from lochan.kernel.publish import Member, Published, Publisher
+from lochan.kernel.references import Names, NewReference
+from lochan.kernel.repository import Ports, create_repository
+from lochan.kernel.views import CommitView
+from lochan.testing.invariants import (
+    all_rows,
+    check_chain,
+    check_content,
+    check_moves,
+    check_operations,
+    check_order,
+    check_references,
+)
+from lochan.testing.sim import Faults, History, Scenario, Server, World
+
+MAIN = ref_name("main")
+SIDE = ref_name("side")
+NAMES = [ref_name(name) for name in ("main", "side", "one", "two")]
+
+LOSSY = Faults(lost_reply=0.12, late=0.08, not_applied=0.05, most=3)
+
+
+class Write:
+    """Puts keys; carries its operation id, so that history can be held against it."""
+
+    incarnation = None
+
+    def __init__(
+        self, operation: str, keys: Sequence[str], expected: bytes | Anything | None = ANY
+    ) -> None:
+        self.operation = operation
+        self._operations = [
+            Operation(table_key([key]), element_of(operation), expected) for key in keys
+        ]
+
+    def plan(self, head: Head) -> Sequence[CommitPlan]:
+        hidden = (("operation", (self.operation,)),)
+        return [CommitPlan(self._operations, self.operation, hidden=hidden)]
+
+
+def element_of(operation: str) -> bytes:
+    return pack_table(1, ObjId(operation.encode().ljust(32, b".")[:32]), bytes(16))
+
+
+def apply_commit(content: dict[bytes, bytes], view: CommitView) -> None:
+    """What a commit of these scenarios did, from its message and own keys alone."""
+    assert view.body is not None
+    assert view.body.own is not None
+    for key in view.body.own:
+        content[key] = element_of(view.body.message)
+
+
+class App:
+    """What one server has in memory."""
+
+    def __init__(self, server: Server) -> None:
+        self.parts = parts_of(server, server.world.prepared)
+        self.names = Names(self.parts)
+        self.lane: Lane[list[Any]] = Lane()
+        self.publisher = Publisher(self.parts, MAIN)
+
+
+def parts_of(server: Server, prepared: tuple[InstanceId, Description]) -> Parts:
+    instance, description = prepared
+    return Parts(
+        server.store,
+        instance,
+        description,
+        server.clock,
+        server.chance,
+        server.waiting,
+        commit_cache_bytes=200_000,
+        node_cache_bytes=200_000,
+    )
+
+
+def set_up(server: Server) -> tuple[InstanceId, Description]:
+    """A repository with two branches and a commit or two on each."""
+    ports = Ports(server.clock, server.chance, server.waiting)
+    parts = create_repository(server.store, ports, "default")
+    Publisher(parts, MAIN).publish([Write("first", ["a", "b"])])
+    head = Names(parts).get(MAIN).row.pointer
+    Names(parts).create_many([NewReference(SIDE, "BRANCH", ObjId(head))], "setup")
+    Publisher(parts, SIDE).publish([Write("aside", ["s"])])
+    return parts.instance, parts.description
+
+
+def publish(publisher: Publisher, members: Sequence[Member]) -> list[object]:
+    """Publishes and raises the refusal of a single member, as a caller would see it."""
+    settled = publisher.publish(members)
+    if len(settled) == 1 and isinstance(settled[0], LochanError):
+        raise settled[0]
+    return list(settled)
+
+
+def commits(name: str, count: int, *, same_key: bool = False) -> Callable[[Server], None]:
+    """An actor that commits to main, one commit after the other, as a server of its own would."""
+
+    def act(server: Server) -> None:
+        publisher = Publisher(server.app.parts, MAIN)
+        for number in range(count):
+            operation = f"{name}{number}"
+            keys = ["shared" if same_key else operation]
+            server.attempt("commit", publish, publisher, [Write(operation, keys)])
+
+    return act
+
+
+def commits_by_lane(name: str, count: int) -> Callable[[Server], None]:
+    """An actor that waits in its server's lane with others."""
+
+    def act(server: Server) -> None:
+        for number in range(count):
+            operation = f"{name}{number}"
+            server.attempt("commit", wait_in_lane, server, Write(operation, [operation]))
+
+    return act
+
+
+def wait_in_lane(server: Server, member: Member) -> object:
+    # Another actor may publish for this one; so it begins here, before it can.
+    server.pause("offer")
+    lane, waiter = server.app.lane, [member, None]
+    lane.offer(waiter)
+    while waiter[1] is None:
+        batch = lane.take()
+        if not batch:
+            server.pause()
+            continue
+        answers: list[Any]
+        try:
+            answers = list(server.app.publisher.publish([one[0] for one in batch]))
+        except LochanError as error:
+            answers = [error] * len(batch)
+        for one, answer in zip(lane.settle(), answers, strict=True):
+            one[1] = answer
+    if isinstance(waiter[1], LochanError):
+        raise waiter[1]
+    return waiter[1]
+
+
+def merges(server: Server) -> None:
+    """Merges side into main."""
+
+    def merge() -> object:
+        app = server.app
+        source = app.parts.views.load(ObjId(app.names.get(SIDE).row.pointer))
+        hidden = (("operation", ("merge",)),)
+        choices = Choices(Behaviour.FORCE)
+        member = MergeMember(app.parts, source, "aside", choices, hidden=hidden)
+        return publish(Publisher(app.parts, MAIN), [member])
+
+    server.attempt("merge", merge)
+
+
+def assigns(name: RefName) -> Callable[[Server], None]:
+    """Points a branch at the other branch's head, whatever it points at."""
+
+    def assign(server: Server) -> object:
+        names = server.app.names
+        pointer = ObjId(names.get(SIDE).row.pointer)
+        return names.assign(name, ObjId(names.get(name).row.pointer), pointer, server.name)
+
+    def act(server: Server) -> None:
+        server.attempt("assign", assign, server)
+
+    return act
+
+
+def creates(*names: RefName) -> Callable[[Server], None]:
+    def act(server: Server) -> None:
+        wanted = [NewReference(name, "BRANCH", EMPTY_ID) for name in names]
+        server.attempt("create", server.app.names.create_many, wanted, server.name)
+
+    return act
+
+
+def deletes(name: RefName) -> Callable[[Server], None]:
+    def act(server: Server) -> None:
+        found = server.attempt("find", server.app.names.find, name)
+        if found is not None:
+            server.attempt("delete", server.app.names.delete, name, found.row.pointer, "d")
+
+    return act
+
+
+def reads(name: RefName) -> Callable[[Server], None]:
+    def act(server: Server) -> None:
+        server.attempt("find", server.app.names.find, name)
+        server.attempt("page", server.app.names.page, "", None, 10)
+
+    return act
+
+
+def in_turn(*acts: Callable[[Server], None]) -> Callable[[Server], None]:
+    def act(server: Server) -> None:
+        for one in acts:
+            one(server)
+
+    return act
+
+
+def claims(key: str, times: int) -> Callable[[Server], None]:
+    """A client that sends one request with an idempotency key again and again."""
+
+    def send(server: Server) -> object:
+        parts = server.app.parts
+        claimed = claim(parts, "somebody", key, key.encode(), MAIN)
+        member = ClaimedMember(parts, Write(claimed.operation, ["claimed"]), claimed)
+        answers = publish(Publisher(parts, MAIN), [member])
+        assert member.done is not None or isinstance(answers[0], Published)
+        return claimed.operation
+
+    def act(server: Server) -> None:
+        for _ in range(times):
+            server.attempt("claimed", send, server)
+
+    return act
+
+
+def fresh(world: World) -> Parts:
+    """The repository as somebody sees it who comes afterwards."""
+    return parts_of(world.new_server("checker"), world.prepared)
+
+
+def recovered(world: World) -> Parts:
+    """The same after that somebody has looked at every name."""
+    parts = fresh(world)
+    names = Names(parts)
+    for name in NAMES:
+        names.find(name)
+    return parts
+
+
+def operation_of(event: Any) -> str:
+    return (
+        event.arguments[1].operation
+        if event.operation == "commit" and not isinstance(event.arguments[1], list)
+        else event.arguments[1][0].operation
+    )
+
+
+def history_is_right(world: World, history: History) -> None:
+    """K1 to K5 and K7 on main and side."""
+    parts = fresh(world)
+    rows = all_rows(parts)
+    events = history.of("commit")
+    acknowledged = [operation_of(event) for event in events if event.acknowledged]
+    refused = [
+        operation_of(event) for event in events if not event.acknowledged and not event.uncertain
+    ]
+    if MAIN in rows:
+        check_operations(parts, rows[MAIN], acknowledged, refused)
+        done = [event for event in events if event.acknowledged]
+        pairs = [
+            (operation_of(one), operation_of(other))
+            for one in done
+            for other in done
+            if one.before(other)
+        ]
+        check_order(parts, rows[MAIN], pairs)
+    for row in rows.values():
+        check_chain(parts, ObjId(row.pointer))
+        if row.kind == "BRANCH":
+            check_content(parts, ObjId(row.pointer), apply_commit)
+
+
+def claims_are_done_once(world: World, history: History) -> None:
+    """K3 for clients: however often and wherever sent, there is one commit."""
+    parts = fresh(world)
+    told = [event.result for event in history.acknowledged("claimed")]
+    check_operations(parts, all_rows(parts)[MAIN], [str(one) for one in told], [])
+
+
+def references_are_right(world: World, history: History) -> None:
+    """R1 to R4: what is listed is live, after whoever looks has finished what was half done."""
+    parts = recovered(world)
+    check_references(parts)
+    rows = all_rows(parts)
+    for event in history.acknowledged("create"):
+        for new in event.arguments[0]:
+            assert new.name in rows, "R4: a created reference has a row for ever"
+    for event in history.acknowledged("create", "delete", "assign"):
+        results = event.result if isinstance(event.result, list) else [event.result]
+        for row in results:
+            check_moves(parts, ref_name(row.name), [row.operation])
+
+
+CHECKS = {"history": history_is_right, "references": references_are_right}
+
+
+def scenario(name: str, servers: dict[str, list[Any]], **more: Any) -> Scenario:
+    more.setdefault("faults", LOSSY)
+    more.setdefault("checks", CHECKS)
+    return Scenario(name=name, servers=servers, setup=set_up, open=App, **more)
+
+
+SCENARIOS = [
+    scenario(
+        "single commits on three servers",
+        {f"s{n}": [commits(f"c{n}_", 2)] for n in range(3)},
+    ),
+    scenario(
+        "single commits on one key",
+        {f"s{n}": [commits(f"c{n}_", 2, same_key=True)] for n in range(3)},
+    ),
+    scenario(
+        "chained commits on two servers",
+        {
+            "s1": [commits_by_lane("a", 2), commits_by_lane("b", 2)],
+            "s2": [commits_by_lane("c", 2), commits_by_lane("d", 2)],
+        },
+    ),
+    scenario(
+        "held rows on two servers",
+        {"s1": [commits("a", 3)], "s2": [commits("b", 3)], "s3": [commits("c", 2)]},
+        row_locks=True,
+    ),
+    scenario(
+        "merge beside commits",
+        {
+            "s1": [in_turn(merges, commits("a", 1))],
+            "s2": [commits("b", 2)],
+            "s3": [commits("c", 2)],
+        },
+    ),
+    scenario(
+        "assign during unknown",
+        {
+            "s1": [commits("a", 2)],
+            "s2": [assigns(MAIN), commits("b", 1)],
+            "s3": [assigns(MAIN)],
+        },
+        faults=Faults(lost_reply=0.25, late=0.15, most=3),
+    ),
+    scenario(
+        "delete and create again",
+        {
+            "s1": [in_turn(creates(NAMES[2]), deletes(NAMES[2]))],
+            "s2": [in_turn(creates(NAMES[2]), deletes(NAMES[2]))],
+            "s3": [reads(NAMES[2])],
+        },
+    ),
+    scenario(
+        "bulk create",
+        {
+            "s1": [in_turn(creates(NAMES[2], NAMES[3]), reads(NAMES[3]))],
+            "s2": [in_turn(creates(NAMES[3]), deletes(NAMES[3]))],
+            "s3": [in_turn(creates(NAMES[3], NAMES[2]), reads(NAMES[2]))],
+        },
+    ),
+    scenario(
+        "idempotent retries on two servers",
+        {"s1": [claims("k", 2)], "s2": [claims("k", 2)], "s3": [commits("c", 2)]},
+        checks={**CHECKS, "claims": claims_are_done_once},
+        faults=Faults(lost_reply=0.2, late=0.1, not_applied=0.05, most=3),
+    ),
+]
