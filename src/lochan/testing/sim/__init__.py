@@ -62,7 +62,7 @@ from lochan.testing.sim.plans import NO_FAULTS, FaultAt, Faults
 from lochan.testing.sim.scenario import Check, Scenario
 from lochan.testing.sim.server import Server
 from lochan.testing.sim.signature import signatures
-from lochan.testing.sim.sweep import SweepReport, crash_sweep
+from lochan.testing.sim.sweep import SweepReport, after_crash, crash_sweep
 from lochan.testing.sim.trace import Trace
 from lochan.testing.sim.verdict import Report, Violation
 from lochan.testing.sim.world import Chooser, World
@@ -92,6 +92,7 @@ __all__ = [
     "Trace",
     "Violation",
     "World",
+    "after_crash",
     "canary",
     "crash_sweep",
     "exhaust",

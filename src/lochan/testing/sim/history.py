@@ -8,6 +8,7 @@ tightest bounds, and "A ended before B began" is as strong as it can be.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from lochan.base.errors import LochanError
 
@@ -36,7 +37,7 @@ class Event:
         self.server = server
         self.operation = operation
         self.arguments = arguments
-        self.result: object = None
+        self.result: Any = None
         self.error: LochanError | None = None
         self.crashed = False
         self.start = NOT_YET
@@ -66,8 +67,14 @@ class Event:
         return NOT_YET not in (self.end, other.start) and self.end < other.start
 
     def __repr__(self) -> str:
-        asked = ", ".join(repr(one)[:40] for one in self.arguments)
+        asked = ", ".join(_short(one) for one in self.arguments)
         return f"{self.actor}[{self.start}..{self.end}] {self.operation}({asked}) {self.outcome}"
+
+
+def _short(value: object) -> str:
+    """Returns a value for people, the same in every run: never an address."""
+    text = repr(value)
+    return type(value).__name__ if " at 0x" in text else text[:40]
 
 
 class History:

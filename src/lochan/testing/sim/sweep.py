@@ -9,7 +9,7 @@ really reached are counted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -21,7 +21,6 @@ from lochan.testing.sim.plans import NO_FAULTS, FaultAt, torn_counts
 from lochan.testing.sim.scenario import Scenario
 from lochan.testing.sim.server import Server
 from lochan.testing.sim.world import Chooser
-
 
 BEFORE: Final = Fault(FaultKind.CRASH_BEFORE)
 AFTER: Final = Fault(FaultKind.CRASH_AFTER)
@@ -67,18 +66,22 @@ def crash_sweep(
             for fault in crashes_of(call):
                 for name, follow_up in follow_ups.items():
                     plan = FaultAt(number, fault)
-                    crashing = replace(
-                        scenario,
-                        name=f"{scenario.name}, then {name}",
-                        faults=plan,
-                        restart=_only(follow_up),
-                    )
-                    run(calm.twin(crashing), _chooser(seed))
+                    crashing = after_crash(scenario, name, follow_up)
+                    run(calm.twin(replace(crashing, faults=plan)), _chooser(seed))
                     report.cases += 1
                     report.reached += plan.reached
                     report.by_fault[fault.kind.value] += plan.reached
                     report.by_follow_up[name] += plan.reached
     return report
+
+
+def after_crash(scenario: Scenario, name: str, follow_up: Act) -> Scenario:
+    """Returns the scenario in which that comes after a crash; for the repetition of a trace."""
+
+    def restart(_: Server) -> list[Act]:
+        return [follow_up]
+
+    return replace(scenario, name=f"{scenario.name}, then {name}", restart=restart)
 
 
 def crashes_of(call: PlannedCall) -> Iterator[Fault]:
@@ -88,10 +91,6 @@ def crashes_of(call: PlannedCall) -> Iterator[Fault]:
     if FaultKind.TORN in call.possible:
         # None of the items is as good as a crash before the call.
         yield from (Fault(FaultKind.TORN, count) for count in torn_counts(call) if count)
-
-
-def _only(follow_up: Act) -> Callable[[Server], list[Act]]:
-    return lambda _: [follow_up]
 
 
 def _chooser(seed: int | None) -> Chooser:
