@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from random import Random
 
 import pytest
@@ -114,10 +115,8 @@ def test_no_bytes_do_anything_but_decode_or_say_corrupt(decode):
         raw = bytearray(raws[number % 3])
         for _ in range(random.randrange(1, 4)):
             raw[random.randrange(len(raw))] = random.randrange(256)
-        try:
+        with suppress(Corrupt):
             decode(bytes(raw))
-        except Corrupt as error:
-            assert error.message.startswith("not a stored")
 
 
 def test_a_later_format_is_not_read():

@@ -1,4 +1,4 @@
-"""A repository on the memory store with time and chance in hand, and members that want simple things.
+"""A repository on the memory store with time and chance in hand, and simple members.
 
 Shared by the tests of the kernel; holds no test of its own.
 """
@@ -26,7 +26,7 @@ from lochan.kernel.repository import Ports, create_repository, open_repository
 from lochan.kernel.views import CommitView
 from lochan.kv.faults import Fault, FaultKind, FaultyStore, PlannedCall
 from lochan.kv.observe import CallCounts, ObservedStore
-from lochan.kv.store import Capabilities, Kind, Store
+from lochan.kv.store import Capabilities, Store
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
 
@@ -201,6 +201,3 @@ def listed(parts: Parts) -> dict[str, int]:
     items = read_page(parts.nodes, names._head().files, b"f", b"g", 10_000)
     found = names._listed([RefName(key[1:].decode()) for key, _ in items])
     return {name: one.incarnation for name, one in found.items()}
-
-
-REFERENCES = Kind.REFERENCES
