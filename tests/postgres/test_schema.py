@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 import psycopg
@@ -9,7 +10,7 @@ import pytest
 
 from lochan.assembly import open_store
 from lochan.base.errors import Unavailable
-from lochan.kv.store import ABSENT, Adds, Kind, Partition, SetIf, Store, partition
+from lochan.kv.store import ABSENT, PRESENT, Adds, Kind, Partition, SetIf, Stamp, Store, partition
 from lochan.stores.postgres.tables import KEY_HEAD_BYTES, Table, table_of
 from lochan.testing.contracts.concurrency import together
 from lochan.testing.contracts.rows import (
@@ -24,6 +25,7 @@ from lochan.testing.contracts.rows import (
 )
 from lochan.testing.postgres import PostgresServer, find_binaries
 from tests.postgres.conftest import Open
+from tests.postgres.witness import Witness
 
 
 def test_many_may_open_a_fresh_schema_together(server: PostgresServer) -> None:
@@ -81,6 +83,42 @@ def test_the_kind_chooses_the_table(
     must_win(store.apply(adds, _row(b"main")))
     store.add_many(Adds([(where, b"added", b"") for where in (REFERENCES, spread)], 4))
     assert fetch(store, b"added", spread).half_day == fetch(store, b"added").half_day == 4
+
+
+def test_an_object_of_a_publish_that_won_outlives_a_collector(
+    opened: Open, server: PostgresServer, schema: str, database: psycopg.Connection
+) -> None:
+    store = opened(application_name="victim")
+    create(store, b"main")
+    witness = Witness(database, schema, "victim")
+    for half_day in range(2, 7):
+        store.add_many(Adds([(OBJECTS, b"o", b"body")], half_day - 1))
+        with ThreadPoolExecutor(1) as thread, psycopg.connect(server.url()) as collector:
+            collector.execute(f"DELETE FROM \"{schema}\".objects WHERE key = 'o'".encode())
+            row = SetIf(REFERENCES, b"main", b"head", PRESENT)
+            waits = thread.submit(store.apply, Adds([(OBJECTS, b"o", b"body")], half_day), row)
+            witness.wait_until_one_waits()
+            collector.commit()
+            must_win(waits.result())
+        assert fetch(store, b"o", OBJECTS).half_day == half_day
+
+
+def test_a_collector_beside_publishes_takes_nothing_that_they_need(opened: Open) -> None:
+    store = opened()
+    create(store, b"main")
+    for half_day in range(2, 60):
+        store.add_many(Adds([(OBJECTS, b"o", b"body")], half_day - 1))
+        candidate = fetch(store, b"o", OBJECTS).stamp
+
+        def work(number: int, half_day: int = half_day, candidate: Stamp = candidate) -> None:
+            if number:
+                store.delete_if(OBJECTS, b"o", candidate)
+            else:
+                row = SetIf(REFERENCES, b"main", b"head", PRESENT)
+                must_win(store.apply(Adds([(OBJECTS, b"o", b"body")], half_day), row))
+
+        together(2, work)
+        assert fetch(store, b"o", OBJECTS).half_day == half_day
 
 
 def test_values_stay_as_they_are_and_rows_are_updated_in_place(

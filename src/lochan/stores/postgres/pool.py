@@ -3,12 +3,15 @@
 Connecting happens outside the lock. The session used last is lent first, so that those that are not
 needed grow old together. A session that cannot be lent again is closed when it comes back, and its
 place is free.
+
+At most half of the sessions are lent to holds: who holds a row still reads, and if every session
+were a hold's, all would wait for each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Condition
+from threading import Condition, Lock
 from typing import Final
 
 from lochan.base.errors import StoreClosed, Unavailable
@@ -24,58 +27,63 @@ class Pool:
     def __init__(self, connect: Callable[[], Session], size: int, wait_s: float = WAIT_S) -> None:
         self._connect = connect
         self._size = size
+        self._held_max = max(1, size // 2)
         self._wait_s = wait_s
-        self._changed = Condition()
+        self._lock = Lock()
+        # One waiter is woken for each place, so those who wait for different things wait apart.
+        self._session_free = Condition(self._lock)
+        self._hold_free = Condition(self._lock)
         self._idle: list[Session] = []
         self._lent = 0
+        self._held = 0
         self._closed = False
-
-    def take(self) -> Session:
-        """Lends a session; the caller gives it back, in whatever state.
-
-        Raises Unavailable if all were busy for too long or the database cannot be reached.
-        """
-        with self._changed:
-            self._wait_for_a_place()
-            self._lent += 1
-            kept = self._idle.pop() if self._idle else None
-        try:
-            while kept is not None and not kept.usable():
-                kept.close()
-                with self._changed:
-                    kept = self._idle.pop() if self._idle else None
-            return self._connect() if kept is None else kept
-        except BaseException:
-            with self._changed:
-                self._lent -= 1
-                self._changed.notify()
-            raise
-
-    def give(self, session: Session) -> None:
-        """Takes a session back; one that is broken or in the middle of something is closed."""
-        usable = session.usable()
-        with self._changed:
-            self._lent -= 1
-            keep = usable and not self._closed
-            if keep:
-                self._idle.append(session)
-            if self._closed:
-                self._changed.notify_all()
-            else:
-                self._changed.notify()
-        if not keep:
-            session.close()
 
     @property
     def closed(self) -> bool:
         """Nothing is lent any more."""
         return self._closed
 
+    def check_open(self) -> None:
+        """Raises StoreClosed after `shut`."""
+        if self._closed:
+            raise StoreClosed("the store was closed")
+
+    def take(self, *, to_hold: bool = False) -> Session:
+        """Lends a session; the caller gives it back, in whatever state.
+
+        Raises Unavailable if all were busy for too long or the database cannot be reached.
+        """
+        self._take_place(to_hold=to_hold)
+        try:
+            with self._lock:
+                kept = self._idle.pop() if self._idle else None
+            while kept is not None and not kept.usable():
+                kept.close()
+                with self._lock:
+                    kept = self._idle.pop() if self._idle else None
+            return self._connect() if kept is None else kept
+        except BaseException:
+            with self._lock:
+                self._free_place(held=to_hold)
+            raise
+
+    def give(self, session: Session, *, held: bool = False) -> None:
+        """Takes a session back; one that is broken or in the middle of something is closed."""
+        usable = session.usable()
+        with self._lock:
+            keep = usable and not self._closed
+            if keep:
+                self._idle.append(session)
+            self._free_place(held=held)
+        if not keep:
+            session.close()
+
     def shut(self) -> None:
         """Sends newcomers and those who wait away."""
-        with self._changed:
+        with self._lock:
             self._closed = True
-            self._changed.notify_all()
+            self._session_free.notify_all()
+            self._hold_free.notify_all()
 
     def close(self) -> None:
         """Closes the idle sessions, and waits for those that are lent.
@@ -83,25 +91,44 @@ class Pool:
         Every statement ends by its time-out or by the watchdog, so the wait ends too.
         """
         self.shut()
-        with self._changed:
+        with self._lock:
             idle, self._idle = self._idle, []
         for session in idle:
             session.close()
-        with self._changed:
-            self._changed.wait_for(lambda: not self._lent)
+        with self._lock:
+            self._session_free.wait_for(lambda: not self._lent)
 
-    def check_open(self) -> None:
-        """Raises StoreClosed after `close`."""
+    def _take_place(self, *, to_hold: bool) -> None:
+        """Counts one more session as lent, as soon as that may be."""
+        with self._lock:
+            if to_hold:
+                self._wait(self._hold_free, lambda: self._held < self._held_max)
+                self._held += 1
+            try:
+                self._wait(self._session_free, lambda: self._lent < self._size)
+            except BaseException:
+                if to_hold:
+                    self._held -= 1
+                    self._hold_free.notify()
+                raise
+            self._lent += 1
+
+    def _free_place(self, *, held: bool) -> None:
+        """Counts one less; the caller has the lock."""
+        self._lent -= 1
+        if held:
+            self._held -= 1
+            self._hold_free.notify()
         if self._closed:
-            raise StoreClosed("the store was closed")
+            self._session_free.notify_all()
+        else:
+            self._session_free.notify()
 
-    def _wait_for_a_place(self) -> None:
-        """Returns when a session may be lent; the caller has the lock."""
-        free = self._changed.wait_for(
-            lambda: self._closed or self._lent < self._size, timeout=self._wait_s
-        )
+    def _wait(self, changed: Condition, free: Callable[[], bool]) -> None:
+        """Returns when there is a place; the caller has the lock."""
+        found = changed.wait_for(lambda: self._closed or free(), timeout=self._wait_s)
         self.check_open()
-        if not free:
-            raise Unavailable(
-                f"all {self._size} connections to the database were busy for {self._wait_s:g} s"
-            )
+        if not found:
+            what = "connections to the database" if changed is self._session_free else "holds"
+            most = self._size if changed is self._session_free else self._held_max
+            raise Unavailable(f"all {most} {what} were busy for {self._wait_s:g} s")

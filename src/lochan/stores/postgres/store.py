@@ -213,7 +213,7 @@ class PostgresStore:
         """Locks a row for the next `apply`; an absent row is not locked."""
         self._pool.check_open()
         check_name(partition, key)
-        session = self._pool.take()
+        session = self._pool.take(to_hold=True)
         try:
             query = self._statements.hold(table_of(partition))
             rows = session.begin_with(query, row_name(partition, key))
@@ -332,11 +332,11 @@ class PostgresStore:
         self._watchdog.disarm(held)
         with self._lock:
             self._holds.discard(held)
-        self._pool.give(session)
+        self._pool.give(session, held=True)
 
     def _give_up(self, session: Session) -> None:
         session.close()
-        self._pool.give(session)
+        self._pool.give(session, held=True)
 
     def _outcome(self, rows: list[Row]) -> Outcome:
         if not rows:
