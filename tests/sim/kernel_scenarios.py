@@ -22,6 +22,7 @@ from lochan.kernel.references import Names, NewReference
 from lochan.kernel.repository import Ports, create_repository
 from lochan.kernel.views import CommitView
 from lochan.testing.invariants import (
+    all_moves,
     all_rows,
     check_chain,
     check_content,
@@ -29,6 +30,7 @@ from lochan.testing.invariants import (
     check_operations,
     check_order,
     check_references,
+    line_of,
 )
 from lochan.testing.sim import Faults, History, Scenario, Server, World
 
@@ -48,9 +50,8 @@ class Write:
         self, operation: str, keys: Sequence[str], expected: bytes | Anything | None = ANY
     ) -> None:
         self.operation = operation
-        self._operations = [
-            Operation(table_key([key]), element_of(operation), expected) for key in keys
-        ]
+        element = None if operation.startswith("rm") else element_of(operation)
+        self._operations = [Operation(table_key([key]), element, expected) for key in keys]
 
     def plan(self, head: Head) -> Sequence[CommitPlan]:
         hidden = (("operation", (self.operation,)),)
@@ -66,7 +67,10 @@ def apply_commit(content: dict[bytes, bytes], view: CommitView) -> None:
     assert view.body is not None
     assert view.body.own is not None
     for key in view.body.own:
-        content[key] = element_of(view.body.message)
+        if view.body.message.startswith("rm"):
+            del content[key]
+        else:
+            content[key] = element_of(view.body.message)
 
 
 class App:
@@ -123,6 +127,53 @@ def commits(name: str, count: int, *, same_key: bool = False) -> Callable[[Serve
             server.attempt("commit", publish, publisher, [Write(operation, keys)])
 
     return act
+
+
+def insists(name: str) -> Callable[[Server], None]:
+    """Puts a key, and later puts it again believing that somebody has removed it."""
+
+    def act(server: Server) -> None:
+        publisher = Publisher(server.app.parts, MAIN)
+
+        def begin(_: Publisher, members: Sequence[Member]) -> list[object]:
+            # A refusal may need no store call at all; so the operation begins here.
+            server.pause("begin")
+            return publish(publisher, members)
+
+        server.attempt("commit", begin, publisher, [Write(f"{name}0", ["k"])])
+        server.attempt("commit", begin, publisher, [Write(f"{name}1", ["k"], None)])
+        server.attempt("commit", begin, publisher, [Write(f"{name}2", ["other", "k"], None)])
+
+    return act
+
+
+def removes(name: str) -> Callable[[Server], None]:
+    def act(server: Server) -> None:
+        publisher = Publisher(server.app.parts, MAIN)
+        server.attempt("commit", publish, publisher, [Write(f"rm{name}", ["k"])])
+
+    return act
+
+
+def both_at_once(server: Server) -> None:
+    """Two members in one chain, the first of which may be refused after it was half planned."""
+    publisher = Publisher(server.app.parts, MAIN)
+    for number in range(2):
+        pair = [Twice(f"p{number}", "k"), Write(f"q{number}", [f"q{number}"])]
+        server.attempt("pair", publish, publisher, pair)
+
+
+class Twice:
+    """Two commits, of which the second is refused if the key exists: all or none."""
+
+    incarnation = None
+
+    def __init__(self, operation: str, key: str) -> None:
+        self._first = Write(f"{operation}a", [f"{operation}a"])
+        self._second = Write(f"{operation}b", [key], None)
+
+    def plan(self, head: Head) -> Sequence[CommitPlan]:
+        return [*self._first.plan(head), *self._second.plan(head)]
 
 
 def commits_by_lane(name: str, count: int) -> Callable[[Server], None]:
@@ -284,6 +335,46 @@ def history_is_right(world: World, history: History) -> None:
             check_content(parts, ObjId(row.pointer), apply_commit)
 
 
+def refusals_are_true(world: World, history: History) -> None:
+    """K6: who was refused because a key exists met a moment at which it did."""
+    parts = fresh(world)
+    line = line_of(parts, ObjId(all_rows(parts)[MAIN].pointer))
+    order = [view.body.message for view in line if view.body is not None]
+    present = [False]
+    for view in line:
+        assert view.body is not None
+        touched = table_key(["k"]) in (view.body.own or ())
+        present.append(not view.body.message.startswith("rm") if touched else present[-1])
+    events = {operation_of(event): event for event in history.of("commit")}
+    for event in history.of("commit"):
+        if event.outcome != "keys_conflict" or operation_of(event).startswith("rm"):
+            continue
+        first = max(
+            (at + 1 for at, one in enumerate(order) if _ended(events, one, event)), default=0
+        )
+        last = max(
+            (at + 1 for at, one in enumerate(order) if _began(events, one, event)), default=0
+        )
+        assert any(present[first : last + 1]), f"K6: {operation_of(event)} was refused for nothing"
+
+
+def _ended(events: dict[str, Any], operation: str, than: Any) -> bool:
+    return operation not in events or events[operation].before(than)
+
+
+def _began(events: dict[str, Any], operation: str, than: Any) -> bool:
+    return operation not in events or not than.before(events[operation])
+
+
+def pairs_are_whole(world: World, history: History) -> None:
+    """A member of two commits is in history with both or with none."""
+    parts = fresh(world)
+    line = line_of(parts, ObjId(all_rows(parts)[MAIN].pointer))
+    messages = {view.body.message for view in line if view.body is not None}
+    for number in range(2):
+        assert (f"p{number}a" in messages) == (f"p{number}b" in messages), "half a member is there"
+
+
 def claims_are_done_once(world: World, history: History) -> None:
     """K3 for clients: however often and wherever sent, there is one commit."""
     parts = fresh(world)
@@ -299,6 +390,10 @@ def references_are_right(world: World, history: History) -> None:
     for event in history.acknowledged("create"):
         for new in event.arguments[0]:
             assert new.name in rows, "R4: a created reference has a row for ever"
+    for event in history.of("assign"):
+        if not event.acknowledged and not event.uncertain:
+            done = [move for move in all_moves(parts, rows[MAIN]) if move.who == event.server]
+            assert not done, "K5: a refused move took effect"
     for event in history.acknowledged("create", "delete", "assign"):
         results = event.result if isinstance(event.result, list) else [event.result]
         for row in results:
@@ -322,6 +417,17 @@ SCENARIOS = [
     scenario(
         "single commits on one key",
         {f"s{n}": [commits(f"c{n}_", 2, same_key=True)] for n in range(3)},
+    ),
+    scenario(
+        "expectations on one key",
+        {"s1": [insists("a")], "s2": [in_turn(removes("b"), removes("c"))], "s3": [removes("d")]},
+        checks={**CHECKS, "refusals": refusals_are_true},
+        faults=Faults(lost_reply=0.08, late=0.05, not_applied=0.05, most=2),
+    ),
+    scenario(
+        "members of several commits",
+        {"s1": [both_at_once], "s2": [in_turn(removes("b"), removes("c"))], "s3": [insists("a")]},
+        checks={**CHECKS, "pairs": pairs_are_whole},
     ),
     scenario(
         "chained commits on two servers",

@@ -1,0 +1,256 @@
+"""Planted faults in the kernel's protocols, each of which the explorer must find.
+
+A mutant is patched into the real code; the scenarios named beside it must notice it within 2,000
+schedules. What nobody notices would prove nothing when it is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from lochan.base.errors import Unavailable, Unknown
+from lochan.base.ids import ObjId
+from lochan.base.names import REFS_NAME
+from lochan.kernel import moves, publish, references
+from lochan.kernel.claims import ClaimedMember
+from lochan.kernel.history import contains
+from lochan.kernel.publish import Published, Publisher
+from lochan.kernel.references import Names
+from lochan.kv.store import PRESENT, Lost, Won
+from lochan.persist.references import References
+from lochan.testing.sim import Violation, explore
+from tests.sim.kernel_scenarios import SCENARIOS
+
+SCHEDULES_MAX = 2_000
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def unknown_counts_as_lost(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Publisher, "_resolve", lambda *_: Lost(None))
+
+
+def unknown_counts_as_won(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Publisher, "_resolve", lambda *_: None)
+
+
+def head_only_after_unknown(patch: pytest.MonkeyPatch) -> None:
+    def look(self, chain):
+        found = self._parts.references.fetch(self._name)
+        return found is not None and found.row.pointer == chain.built[-1].view.obj_id
+
+    patch.setattr(Publisher, "_was_published", look)
+
+
+def walk_without_resend(patch: pytest.MonkeyPatch) -> None:
+    def walk(self, chain, objects, condition):
+        return None if self._was_published(chain) else Lost(None)
+
+    patch.setattr(Publisher, "_resolve", walk)
+
+
+def walk_that_ignores_moves(patch: pytest.MonkeyPatch) -> None:
+    def walk(self, chain):
+        parts, wanted = self._parts, chain.built[-1].view
+        found = parts.references.fetch(self._name)
+        if found is None:
+            return False
+        head = parts.views.load(ObjId(found.row.pointer))
+        return contains(parts.views, head, wanted.obj_id, wanted.generation)
+
+    patch.setattr(Publisher, "_was_published", walk)
+
+
+def refusal_on_a_remembered_head(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Publisher, "_is_current", lambda *_: True)
+
+
+def chain_goes_on_from_a_refused_member(patch: pytest.MonkeyPatch) -> None:
+    def plan(self, row, members):
+        parts = self._parts
+        head = parts.views.load(ObjId(row.row.pointer))
+        builder = publish.Builder(parts.views, parts.nodes, parts.rule, parts.clock, head)
+        chain = publish._Chain(row, [], [])
+        for member in members:
+            made = []
+            try:
+                for one in member.plan(publish.Head(head, builder, row.row)):
+                    made.append(builder.build(head, one))
+                    chain.built.append(made[-1])
+                    head = made[-1].view
+            except publish._REFUSALS as refusal:
+                chain.settled.append(refusal)
+                continue
+            chain.settled.append(Published(head, tuple(built.view for built in made)))
+        return chain
+
+    patch.setattr(Publisher, "_plan", plan)
+
+
+def blind_set_of_the_head(patch: pytest.MonkeyPatch) -> None:
+    right = References.condition
+
+    def blind(self, row, expected):
+        condition = right(self, row, expected)
+        if expected is None or row.name == REFS_NAME:
+            return condition
+        return msgspec.structs.replace(condition, expected=PRESENT)
+
+    patch.setattr(References, "condition", blind)
+
+
+def blind_set_of_the_index(patch: pytest.MonkeyPatch) -> None:
+    right = References.condition
+
+    def blind(self, row, expected):
+        condition = right(self, row, expected)
+        if row.name != REFS_NAME or expected is None:
+            return condition
+        return msgspec.structs.replace(condition, expected=PRESENT)
+
+    patch.setattr(References, "condition", blind)
+
+
+def claim_is_checked_once(patch: pytest.MonkeyPatch) -> None:
+    right = ClaimedMember._find
+
+    def once(self, head):
+        if getattr(self, "looked", False):
+            return None
+        self.looked = True
+        return right(self, head)
+
+    patch.setattr(ClaimedMember, "_find", once)
+
+
+def claim_is_never_checked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ClaimedMember, "_find", lambda *_: None)
+
+
+def moves_are_logged_after_the_swap_only(patch: pytest.MonkeyPatch) -> None:
+    right = moves.moved
+
+    def without(row, move, **changes):
+        return msgspec.structs.replace(right(row, move, **changes), moves=row.moves)
+
+    def forget(self, row, copied):
+        """Stands for the crash between the swap and the copy."""
+
+    patch.setattr(references, "moved", without)
+    patch.setattr(moves.MoveLog, "copy", forget)
+
+
+def recovery_without_incarnation(patch: pytest.MonkeyPatch) -> None:
+    right = Names._finish_create
+
+    def add_again(self, name, element):
+        found = self._parts.references.fetch(name)
+        if found is not None and found.row.deleted:
+            row = msgspec.structs.replace(
+                found.row, deleted=False, incarnation=element.incarnation, pointer=element.pointer
+            )
+            self._write(row, found)
+            return row
+        return right(self, name, element)
+
+    def find(self, name):
+        found = self._parts.references.fetch(name)
+        if found is not None and not found.row.deleted:
+            return found
+        element = self._element(name)
+        if element is None:
+            return None
+        self._finish_create(name, element)
+        return self._parts.references.fetch(name)
+
+    patch.setattr(Names, "_finish_create", add_again)
+    patch.setattr(Names, "find", find)
+
+
+def removal_without_incarnation(patch: pytest.MonkeyPatch) -> None:
+    def plan(self, head):
+        key = references.file_key(self._name)
+        found = head.find([key])[key]
+        if found is None:
+            return []
+        return [references.CommitPlan([references.Operation(key, None)], "delete reference")]
+
+    patch.setattr(references._RemoveName, "plan", plan)
+
+
+def tombstone_is_purged_at_once(patch: pytest.MonkeyPatch) -> None:
+    right = Names.delete
+
+    def purge(self, name, expected, who):
+        row = right(self, name, expected, who)
+        found = self._parts.references.fetch(name)
+        if found is not None and found.row.deleted:
+            self._parts.references.purge(found)
+        return row
+
+    patch.setattr(Names, "delete", purge)
+
+
+def delete_leaves_the_index(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Names, "_finish_delete", lambda *_: None)
+
+
+def row_swap_unknown_counts_as_lost(patch: pytest.MonkeyPatch) -> None:
+    def write(self, row, expected):
+        try:
+            return isinstance(self._parts.references.update(row, expected), Won)
+        except Unknown:
+            return False
+
+    patch.setattr(Names, "_write", write)
+
+
+def unavailable_counts_as_won(patch: pytest.MonkeyPatch) -> None:
+    right = Publisher._apply
+
+    def careless(self, objects, condition, apply):
+        try:
+            return right(self, objects, condition, apply)
+        except Unavailable:
+            return Won(b"")
+
+    patch.setattr(Publisher, "_apply", careless)
+
+
+MUTANTS: dict[Patch, list[str]] = {
+    unknown_counts_as_lost: ["single commits on three servers"],
+    unknown_counts_as_won: ["single commits on three servers"],
+    head_only_after_unknown: ["single commits on three servers"],
+    walk_without_resend: ["single commits on three servers"],
+    walk_that_ignores_moves: ["assign during unknown"],
+    refusal_on_a_remembered_head: ["expectations on one key"],
+    chain_goes_on_from_a_refused_member: ["members of several commits"],
+    blind_set_of_the_head: ["single commits on three servers"],
+    blind_set_of_the_index: ["bulk create"],
+    claim_is_checked_once: ["idempotent retries on two servers"],
+    claim_is_never_checked: ["idempotent retries on two servers"],
+    moves_are_logged_after_the_swap_only: ["assign during unknown"],
+    recovery_without_incarnation: ["delete and create again", "bulk create"],
+    removal_without_incarnation: ["delete and create again"],
+    tombstone_is_purged_at_once: ["delete and create again"],
+    delete_leaves_the_index: ["delete and create again"],
+    row_swap_unknown_counts_as_lost: ["delete and create again", "assign during unknown"],
+    unavailable_counts_as_won: ["single commits on three servers"],
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_the_explorer_finds(mutant: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant(monkeypatch)
+
+    def look_everywhere() -> None:
+        for name in MUTANTS[mutant]:
+            explore(BY_NAME[name], schedules=SCHEDULES_MAX)
+
+    with pytest.raises(Violation) as caught:
+        look_everywhere()
+    print(f"{mutant.__name__}: found in schedule {caught.value.seed} of {caught.value.scenario}")
