@@ -9,7 +9,18 @@ import psycopg
 import pytest
 
 from lochan.base.errors import LochanError, Unavailable, Unknown
-from lochan.kv.store import ABSENT, Adds, Hold, Kind, Outcome, SetIf, Store, Won, partition
+from lochan.kv.store import (
+    ABSENT,
+    Adds,
+    Hold,
+    Kind,
+    Outcome,
+    Partition,
+    SetIf,
+    Store,
+    Won,
+    partition,
+)
 from lochan.testing.contracts.rows import INSTANCE, OBJECTS, REFERENCES, must_win
 from lochan.testing.tcp_faults import FaultyWire, Mishap, Way
 from tests.postgres.conftest import Open
@@ -94,10 +105,8 @@ class Experiment:
         assert last.value == values[-1]
         return losses, duplicates
 
-    def _hold(self, where: bytes, key: bytes) -> Hold | None:
-        if self._write is not held_apply:
-            return None
-        return self._victim.hold(type(REFERENCES)(where), key)
+    def _hold(self, where: Partition, key: bytes) -> Hold | None:
+        return self._victim.hold(where, key) if self._write is held_apply else None
 
 
 @pytest.fixture
