@@ -163,6 +163,7 @@ def node_may_hold(raw: bytes, key: bytes) -> bool:
         head = _decode_head(raw)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise Corrupt(f"not a stored NodeObject: {error}") from None
+    check_stored(head.level == 0, "only leaves hold keys of their own")
     if not key.startswith(head.prefix):
         return False
     return _encode(key[len(head.prefix) :]) in bytes(head.suffixes)

@@ -9,7 +9,7 @@ both stretches.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -77,15 +77,17 @@ def diff_trees(
 def _begin(
     source: NodeSource, left: ObjId | None, right: ObjId | None, start: bytes, end: bytes | None
 ) -> _Stretch:
-    left_level, lefts = _root(source, left)
-    right_level, rights = _root(source, right)
+    roots = [root for root in (left, right) if root is not None]
+    loaded = dict(zip(roots, source.load_nodes(roots), strict=True))
+    left_level, lefts = _root(loaded, left)
+    right_level, rights = _root(loaded, right)
     return _Stretch(left_level, right_level, lefts, rights, start, end)
 
 
-def _root(source: NodeSource, root: ObjId | None) -> tuple[int, list[_Ref]]:
+def _root(loaded: Mapping[ObjId, Node], root: ObjId | None) -> tuple[int, list[_Ref]]:
     if root is None:
         return 0, []
-    node = source.load_node(root)
+    node = loaded[root]
     return node.level, [(last_key(node), root)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
+from lochan.base.checks import check_stored
 from lochan.base.ids import ObjId
 from lochan.codec.objects import NodeObject, decode_object, node_may_hold
 from lochan.index.node import NewNode, Node, check_shape, find_value
@@ -115,7 +116,7 @@ class CachedNodes:
             self.hits += 1
         if not node_may_hold(raw, key):
             return None
-        return find_value(decode_object(NodeObject, raw), key)
+        return find_value(_decode_leaf(raw), key)
 
     def remember(self, nodes: Iterable[NewNode]) -> None:
         """Keeps nodes that were just made: the next edit of the same branch reads them first."""
@@ -131,7 +132,7 @@ class CachedNodes:
         if node is not None:
             return node
         raw = self._leaves.find(obj_id)
-        return None if raw is None else decode_object(NodeObject, raw)
+        return None if raw is None else _decode_leaf(raw)
 
     def _fetch(self, ids: Sequence[ObjId]) -> list[Node]:
         self.misses += len(ids)
@@ -149,3 +150,10 @@ class CachedNodes:
             self._inner.keep(obj_id, node, weight + _ENTRY_OVERHEAD_BYTES)
         else:
             self._leaves.keep(obj_id, raw, len(raw) + _ENTRY_OVERHEAD_BYTES)
+
+
+def _decode_leaf(raw: bytes) -> Node:
+    node = decode_object(NodeObject, raw)
+    check_stored(node.level == 0, "a leaf stands where a leaf is expected")
+    check_shape(node)
+    return node

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from lochan.base.errors import Corrupt
@@ -10,7 +11,7 @@ from lochan.codec.objects import StringObject, encode_object, object_id
 from lochan.index.boundary import BoundaryRule
 from lochan.index.build import build_tree
 from lochan.index.edit import edit_tree
-from lochan.index.node import NewNode
+from lochan.index.node import NewNode, build_node, seal
 from lochan.index.read import find_one
 from lochan.index.source import CachedNodes
 from lochan.testing.memory_nodes import MemoryNodes
@@ -161,3 +162,21 @@ def test_a_failed_fetch_leaves_nothing_wrong_behind(tree):
         source.load_node(ObjId(bytes(32)))
     stored.keep(new)
     assert source.load_node(new.obj_id) == new.node
+
+
+@pytest.mark.parametrize("fault", ["short values", "inner node"])
+@pytest.mark.parametrize("twice", [False, True])
+def test_a_leaf_of_the_wrong_shape_is_corrupt_when_a_key_is_looked_up(fault, twice):
+    """Its bytes hash to its id, so only the shape can tell; a lookup must not slice it short."""
+    good = build_node(0, [b"ta", b"tb"], [bytes(50), bytes(50)], 50)
+    if fault == "short values":
+        bad = msgspec.structs.replace(good, values=good.values[:60])
+    else:
+        bad = msgspec.structs.replace(good, level=1, widths=40, values=bytes(80))
+    stored = MemoryNodes()
+    made = seal(bad)
+    stored.keep(made)
+    nodes = CachedNodes(stored, 1_000_000)
+    for _ in range(1 + twice):
+        with pytest.raises(Corrupt):
+            nodes.find_in_leaf(made.obj_id, b"tb")
