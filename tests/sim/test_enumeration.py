@@ -146,8 +146,11 @@ def step(server: Server, operation: str, key: bytes) -> object:
     return type(store.set_if(PLACE, key, value, ABSENT))
 
 
-def ends(programs, kind: str, *, real_time: bool, **options) -> set:
-    """Returns everything that can come of the programs: rows, answers, and who came before whom."""
+def ends(programs, kind: str, *, real_time: bool, reduce: bool = True, blind: bool = False) -> set:
+    """Returns everything that can come of the programs: rows, answers, and who came before whom.
+
+    A blind one enumerates as if nobody looked at the order in time.
+    """
     seen = set()
 
     def act_of(program):
@@ -176,7 +179,13 @@ def ends(programs, kind: str, *, real_time: bool, **options) -> set:
         {"look": look},
         faults=Faults(**kinds, most=1),
     )
-    report = exhaust(scenario, recheck_every=0, schedules_max=20_000, **options)
+    report = exhaust(
+        scenario,
+        reduce=reduce,
+        real_time=real_time and not blind,
+        recheck_every=0,
+        schedules_max=20_000,
+    )
     assert report.complete
     return seen
 
@@ -193,6 +202,17 @@ def test_reduction_misses_no_result(programs, kind):
 def test_reduction_misses_no_order_in_time(programs, kind):
     whole = ends(programs, kind, real_time=True, reduce=False)
     assert ends(programs, kind, real_time=True) == whole
+
+
+def test_a_reduction_that_believes_too_much_is_noticed(monkeypatch):
+    clash = [[("put", b"a")], [("get", b"a")]]
+    whole = ends(clash, "none", real_time=False, reduce=False)
+    in_time = ends([[("put", b"a")], [("get", b"b")]], "none", real_time=True, reduce=False)
+    assert (len(whole), len(in_time)) == (2, 2)
+    only_results = ends([[("put", b"a")], [("get", b"b")]], "none", real_time=True, blind=True)
+    assert len(only_results) == 1
+    monkeypatch.setattr("lochan.testing.sim.exhaustive.commute", lambda *_: True)
+    assert ends(clash, "none", real_time=False, blind=True) != whole
 
 
 def test_unknown_is_what_a_late_write_says():

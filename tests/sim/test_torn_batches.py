@@ -70,6 +70,24 @@ def test_a_head_that_goes_first_is_found_by_sweep_and_by_enumeration():
         exhaust(publishing(objects_before_head, careless=True, faults=Faults(partial=1)))
 
 
+def test_a_write_may_land_when_its_server_is_dead_and_the_follow_up_has_ended():
+    def act(server: Server) -> None:
+        server.attempt("put", server.store.put_many, [(HEADS, b"main", b"old")])
+        server.store.get(HEADS, b"main")
+
+    def replace(server: Server) -> None:
+        server.store.put_many([(HEADS, b"main", b"new")])
+
+    def newest_stays(world, history) -> None:
+        row = world.store.get(HEADS, b"main")
+        assert row is None or row.value == b"new" or not world.crashes, "an old write came last"
+
+    scenario = Scenario("blind", {"s": [act]}, {"newest stays": newest_stays})
+    crash_sweep(scenario, {"replace": replace})
+    with pytest.raises(Violation, match="an old write came last"):
+        crash_sweep(scenario, {"replace": replace}, late=True)
+
+
 def test_others_see_what_lies_between():
     seen = set()
 

@@ -135,6 +135,25 @@ def test_a_lock_taken_twice_by_one_actor_is_a_deadlock():
         explore(locking("xx"), 1)
 
 
+def test_an_actor_waits_until_another_has_done_it():
+    def wait(server: Server) -> None:
+        server.wait_until(lambda: server.app, "news")
+        assert server.store.get(PLACE, b"news") is not None
+
+    def tell(server: Server) -> None:
+        put(server, b"news")
+        server.app.append("news")
+
+    def told(server: Server) -> None:
+        server.wait_until(lambda: True)
+
+    scenario = Scenario("news", {"s": [wait, tell, told]}, {}, open=lambda server: [])
+    assert exhaust(scenario).complete
+    in_vain = Scenario("no news", {"s": [wait, told]}, {}, open=lambda server: [])
+    with pytest.raises(Violation, match="A for news"):
+        exhaust(in_vain)
+
+
 def caching(*, lock_points: bool, return_points: bool, guarded: bool) -> Scenario:
     """Reads a row and remembers it, beside a writer who remembers what it wrote."""
 

@@ -13,7 +13,6 @@ from lochan.testing.sim.strands import new_strand
 from lochan.testing.sim.trace import CLOCK_MARK, LATE_MARK, STOP
 
 if TYPE_CHECKING:
-    from lochan.testing.sim.doors import SimLock
     from lochan.testing.sim.server import Server
     from lochan.testing.sim.world import World
 
@@ -33,7 +32,7 @@ class Actor:
         self.name = name
         self.alive = True
         self.pending = START
-        self.lock: SimLock | None = None
+        self.until: Callable[[], bool] | None = None
         self.beginning: list[Event] = []
         self.late_count = 0
         self._act = act

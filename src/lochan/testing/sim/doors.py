@@ -62,6 +62,10 @@ class SimLock:
         self._server.acquire(self)
         return True
 
+    def is_free(self) -> bool:
+        """Nobody has it."""
+        return self.owner is None
+
     def __exit__(
         self,
         kind: type[BaseException] | None,

@@ -164,6 +164,8 @@ def _recheck(stage: Stage, chooser: Chooser, before: World) -> None:
     try:
         after = run(stage, chooser)
         difference = after.trace.difference(before.trace)
+        if after.history.text() != before.history.text():
+            difference += f"\n{after.history.text()}\nagainst\n{before.history.text()}"
     except Violation as violation:
         difference = str(violation)
     if difference:

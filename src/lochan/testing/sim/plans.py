@@ -6,7 +6,7 @@ that is possible. What a fault does is the business of `kv/faults.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from lochan.kv.faults import OK, Fault, FaultKind, PlannedCall
@@ -104,28 +104,34 @@ class Plan(Protocol):
 
 
 class FaultAt:
-    """One fault at the n-th call that can meet it; all other calls go well."""
+    """Given faults at given store calls, counted from 0 over all servers; others go well."""
 
-    most = 1
     clock_jump = 0.0
 
-    def __init__(self, number: int, fault: Fault) -> None:
-        self._left = number
-        self._fault = fault
-        self.reached = False
+    def __init__(self, faults: Mapping[int, Fault]) -> None:
+        self._faults = faults
+        self._calls = 0
+        self._reached = 0
+        self.most = len(faults)
+
+    @property
+    def reached(self) -> bool:
+        """Every fault has happened."""
+        return self._reached == self.most
 
     def draw(self, random: Draw, actor: str, call: PlannedCall) -> Fault:  # noqa: ARG002
-        """Counts calls down to the one."""
+        """Looks the number of this call up."""
         found = self.options(actor, call)
         return found[0] if found else OK
 
     def options(self, actor: str, call: PlannedCall) -> list[Fault]:  # noqa: ARG002
-        """Counts calls down to the one."""
-        self._left -= 1
-        if self._left != -1 or self._fault.kind not in call.possible:
+        """Looks the number of this call up; each call must be shown once."""
+        fault = self._faults.get(self._calls)
+        self._calls += 1
+        if fault is None or fault.kind not in call.possible:
             return []
-        self.reached = True
-        return [self._fault]
+        self._reached += 1
+        return [fault]
 
 
 def torn_counts(call: PlannedCall) -> range:

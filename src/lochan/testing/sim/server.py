@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from lochan.base.checks import check
 from lochan.base.errors import Bug, Corrupt, LochanError
 from lochan.kv.faults import Fault, FaultKind, PlannedCall, SimulatedCrash
 from lochan.kv.store import Name
@@ -89,6 +90,19 @@ class Server:
         """Lets others go first, as every store call does."""
         self.world.park(self, PlannedCall(0, operation, None, None, 0, UNHURT, arguments))
 
+    def wait_until(self, condition: Callable[[], bool], what: str = "wait") -> None:
+        """Blocks the actor until the condition holds, as for a lane or an event.
+
+        The condition looks at memory of this server only. If it never holds that is a deadlock.
+        """
+        actor = self.world.current
+        if actor is None:
+            check(condition(), f"nobody is there who could end this {what}")
+            return
+        actor.until = condition
+        self.pause(what)
+        actor.until = None
+
     def decide(self, call: PlannedCall) -> Fault:
         """Waits for the scheduler before a store call; returns what happens to it."""
         fault = self.world.park(self, call)
@@ -102,9 +116,7 @@ class Server:
         if actor is not None and (
             lock.owner is not None or (world.scenario.lock_points and len(self.actors) > 1)
         ):
-            actor.lock = lock
-            self.pause("lock")
-            actor.lock = None
+            self.wait_until(lock.is_free, "lock")
         lock.owner = actor
 
     def pass_time(self, duration_us: int, everybody: bool) -> None:

@@ -77,7 +77,12 @@ class SimStore(FaultyStore):
     def close(self) -> None:
         """Has nothing to close: the store belongs to the world."""
 
-    def _postpone(self, call: PlannedCall, fault: Fault, carry_out: Callable[[], object]) -> None:  # noqa: ARG002
+    def _postpone(
+        self,
+        call: PlannedCall,
+        fault: Fault,  # noqa: ARG002
+        carry_out: Callable[[], object],
+    ) -> None:
         self._server.send_late(call, carry_out)
 
     def _read(self, call: PlannedCall, carry_out: Callable[[], _Result]) -> _Result:

@@ -3,7 +3,8 @@
 The scenario is run once to count its calls. Then, for each call, the server dies before it, after
 it, and in the middle of it where it is a batch that may be torn; a new server is started on what is
 left; it does one of the follow-ups; the invariants are checked. Only cases in which the crash was
-really reached are counted.
+really reached are counted. On demand a write is also still under way when its server dies, and
+lands when the follow-up has ended.
 """
 
 from __future__ import annotations
@@ -51,11 +52,13 @@ def crash_sweep(
     follow_ups: Mapping[str, Act],
     *,
     seeds: Iterable[int] = (),
+    late: bool = False,
 ) -> SweepReport:
     """Crashes at every call in every way, with every follow-up; raises Violation if one is wrong.
 
     Without seeds the actors run one after the other; with seeds the sweep is made for each of
-    these random schedules as well. Faults of the scenario itself are left out.
+    these random schedules as well. With `late` each write is also left under way, and the
+    server of the next call dies before it. Faults of the scenario itself are left out.
     """
     report = SweepReport(scenario.name)
     calm = Stage(replace(scenario, faults=NO_FAULTS, restart=None))
@@ -63,9 +66,9 @@ def crash_sweep(
         calls = run(calm, _chooser(seed)).trace.store_calls()
         report.calls += len(calls)
         for number, call in enumerate(calls):
-            for fault in crashes_of(call):
+            for fault in (*crashes_of(call), *(late_ones_of(call) if late else ())):
                 for name, follow_up in follow_ups.items():
-                    plan = FaultAt(number, fault)
+                    plan = _plan(number, fault)
                     crashing = after_crash(scenario, name, follow_up)
                     run(calm.twin(replace(crashing, faults=plan)), _chooser(seed))
                     report.cases += 1
@@ -91,6 +94,18 @@ def crashes_of(call: PlannedCall) -> Iterator[Fault]:
     if FaultKind.TORN in call.possible:
         # None of the items is as good as a crash before the call.
         yield from (Fault(FaultKind.TORN, count) for count in torn_counts(call) if count)
+
+
+def late_ones_of(call: PlannedCall) -> Iterator[Fault]:
+    """Returns the way in which a call is still under way when its server dies."""
+    if FaultKind.LATE in call.possible:
+        yield Fault(FaultKind.LATE)
+
+
+def _plan(number: int, fault: Fault) -> FaultAt:
+    if fault.kind is FaultKind.LATE:
+        return FaultAt({number: fault, number + 1: BEFORE})
+    return FaultAt({number: fault})
 
 
 def _chooser(seed: int | None) -> Chooser:

@@ -74,9 +74,7 @@ class World:
     def ready(self) -> list[Actor]:
         """Returns the actors that can go on."""
         ready = [
-            actor
-            for actor in self.actors
-            if actor.alive and (actor.lock is None or actor.lock.owner is None)
+            actor for actor in self.actors if actor.alive and (actor.until is None or actor.until())
         ]
         return [actor for actor in ready if not self._row_is_held(actor)] if self.held else ready
 
