@@ -184,7 +184,7 @@ class Names:
                 row.version + 1, row.pointer, pointer, kind, who, parts.clock.now_us(), operation
             )
             if len(row.moves) == MOVES_MAX:
-                parts.moves.copy(row, row.moves[:1])
+                self._copy(row, row.moves[:1])
             target = moved(row, move, deleted=deleted)
             if self._write(target, found):
                 self._copy_early(target)
@@ -209,6 +209,15 @@ class Names:
                 if not unsure:
                     raise
             _again_or_unknown(retry)
+
+    def _copy(self, row: ReferenceRow, moves: Sequence[Move]) -> None:
+        """Copies moves that are about to leave a row; a lost reply is answered by sending again."""
+        retry = self._retry()
+        while True:
+            try:
+                return self._parts.moves.copy(row, moves)
+            except Unknown:
+                retry.again()
 
     def _copy_early(self, row: ReferenceRow) -> None:
         """Copies the latest move to the log; if that fails, whoever makes it leave the row will."""
@@ -259,7 +268,7 @@ class Names:
                 if not found.row.deleted:
                     raise Corrupt(f"{name!r} is live in two incarnations")
                 # The tombstone gives way; what it remembers must be in the log before.
-                parts.moves.copy(found.row, found.row.moves)
+                self._copy(found.row, found.row.moves)
             if self._write(row, found):
                 self._copy_early(row)
                 return row
