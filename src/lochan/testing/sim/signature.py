@@ -1,8 +1,8 @@
 """Counts interleavings as different only if conflicting calls came in a different order.
 
 For each row that two actors touched and one of them wrote, the calls on it are listed in order,
-except that reads without a write between them are sorted: their order is seen by nobody. A scan
-meets the writes of its whole partition in the same way. All lists together say which interleaving
+except that reads without a write between them are sorted: their order is seen by nobody. A scanned
+range meets the writes of its rows in the same way. All lists together say which interleaving
 it was; two runs that differ by swapping calls that commute have the same lists.
 
 Ids are random, so a row is named by who knows it: the smallest (actor, how many rows that actor
@@ -17,17 +17,16 @@ from hashlib import blake2b
 
 from lochan.kv.faults import OK, FaultKind
 from lochan.kv.store import Name, Partition
-from lochan.testing.sim.footprint import Footprint, footprint
+from lochan.testing.sim.footprint import Footprint, Range, footprint
 from lochan.testing.sim.trace import Step, kind_of
 
-Row = Name | Partition
-"""A row, or a partition as far as it is scanned or dropped as a whole."""
+Row = Name | Range
+"""A row, or a range that was scanned, or dropped with its whole partition."""
 
 Access = tuple[str, str]
 """Who, operation."""
 
 READ, WRITE, SCAN, PART = range(4)
-WHOLE = ("scan", "drop_partition")
 
 WITHOUT_EFFECT = (FaultKind.NOT_APPLIED, FaultKind.LATE, FaultKind.CRASH_BEFORE)
 """A call with such a fault touched nothing when it was made."""
@@ -38,7 +37,7 @@ def signatures(steps: list[Step]) -> tuple[bytes, bytes]:
     rows: dict[Row, list[tuple[int, Access]]] = {}
     labels: dict[Row, tuple[str, int]] = {}
     known: dict[str, int] = {}
-    whole = {call.partition for _, call, _ in steps if call.operation in WHOLE and call.partition}
+    ranges = _ranges(steps)
     faults = []
     for who, call, fault in steps:
         count = known.get(who, 0)
@@ -47,7 +46,7 @@ def signatures(steps: list[Step]) -> tuple[bytes, bytes]:
             if fault.kind in WITHOUT_EFFECT:
                 continue
         access = (who, call.operation)
-        for row, how in _touched(footprint(call), whole):
+        for row, how in _touched(footprint(call), ranges):
             rows.setdefault(row, []).append((how, access))
             label = (who, count)
             if row not in labels or label < labels[row]:
@@ -57,22 +56,40 @@ def signatures(steps: list[Step]) -> tuple[bytes, bytes]:
     lists = []
     for row, accesses in rows.items():
         if _in_conflict(accesses):
-            kind = kind_of(row if isinstance(row, bytes) else row[0])
-            lists.append((labels[row], kind, _canonical(accesses)))
+            lists.append((labels[row], kind_of(row[0]), _canonical(accesses)))
     lists.sort()
     faults.sort()
     return _mark(lists), _mark((lists, faults))
 
 
-def _touched(print_: Footprint, whole: set[Partition]) -> list[tuple[Row, int]]:
-    found: list[tuple[Row, int]] = [(name, READ) for name in print_.reads]
-    for name in print_.writes:
-        found.append((name, WRITE))
-        if name[0] in whole:
-            found.append((name[0], PART))
-    found += [(scan[0], SCAN) for scan in print_.scans]
-    found += [(partition, WRITE) for partition in print_.drops]
+def _ranges(steps: list[Step]) -> dict[Partition, set[Range]]:
+    """Returns every range that was touched as a whole, by partition."""
+    found: dict[Partition, set[Range]] = {}
+    for _, call, _ in steps:
+        if call.operation in ("scan", "drop_partition"):
+            touched = footprint(call)
+            for one in (*touched.scans, *[_all_of(partition) for partition in touched.drops]):
+                found.setdefault(one[0], set()).add(one)
     return found
+
+
+def _all_of(partition: Partition) -> Range:
+    return partition, b"", None
+
+
+def _touched(touched: Footprint, ranges: dict[Partition, set[Range]]) -> list[tuple[Row, int]]:
+    found: list[tuple[Row, int]] = [(name, READ) for name in touched.reads]
+    for name in touched.writes:
+        found.append((name, WRITE))
+        if name[0] in ranges:
+            found += [(one, PART) for one in sorted(ranges[name[0]], key=repr) if _in(name, one)]
+    found += [(scan, SCAN) for scan in touched.scans]
+    found += [(_all_of(partition), WRITE) for partition in touched.drops]
+    return found
+
+
+def _in(name: Name, one: Range) -> bool:
+    return one[1] <= name[1] and (one[2] is None or name[1] < one[2])
 
 
 def _in_conflict(accesses: list[tuple[int, Access]]) -> bool:
