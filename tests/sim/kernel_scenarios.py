@@ -195,7 +195,7 @@ def wait_in_lane(server: Server, member: Member) -> object:
     while waiter[1] is None:
         batch = lane.take()
         if not batch:
-            server.pause()
+            server.wait_until(lambda: waiter[1] is not None or lane.may_take)
             continue
         answers: list[Any]
         try:
@@ -250,6 +250,13 @@ def deletes(name: RefName) -> Callable[[Server], None]:
         found = server.attempt("find", server.app.names.find, name)
         if found is not None:
             server.attempt("delete", server.app.names.delete, name, found.row.pointer, "d")
+
+    return act
+
+
+def looks(name: RefName) -> Callable[[Server], None]:
+    def act(server: Server) -> None:
+        server.attempt("find", server.app.names.find, name)
 
     return act
 
@@ -415,8 +422,10 @@ SCENARIOS = [
         {f"s{n}": [commits(f"c{n}_", 2)] for n in range(3)},
     ),
     scenario(
-        "single commits on one key",
+        "single commits on one key, servers that die",
         {f"s{n}": [commits(f"c{n}_", 2, same_key=True)] for n in range(3)},
+        faults=Faults(lost_reply=0.05, late=0.05, crash_before=0.05, crash_after=0.05, most=3),
+        restart=lambda server: [commits(f"again_{server.name}_", 1)],
     ),
     scenario(
         "expectations on one key",
@@ -456,7 +465,7 @@ SCENARIOS = [
             "s2": [assigns(MAIN), commits("b", 1)],
             "s3": [assigns(MAIN)],
         },
-        faults=Faults(lost_reply=0.25, late=0.15, most=3),
+        faults=Faults(lost_reply=0.25, late=0.15, not_applied=0.1, most=3),
     ),
     scenario(
         "delete and create again",

@@ -13,13 +13,15 @@ import pytest
 
 from lochan.base.errors import Unavailable, Unknown
 from lochan.base.ids import ObjId
+from lochan.base.keys import file_key
 from lochan.base.names import REFS_NAME
 from lochan.kernel import moves, publish, references
 from lochan.kernel.claims import ClaimedMember
 from lochan.kernel.history import contains
+from lochan.kernel.plan import CommitPlan, Operation
 from lochan.kernel.publish import Published, Publisher
 from lochan.kernel.references import Names
-from lochan.kv.store import PRESENT, Lost, Won
+from lochan.kv.store import PRESENT, Lost, Stamp, Won
 from lochan.persist.references import References
 from lochan.testing.sim import Violation, explore
 from tests.sim.kernel_scenarios import SCENARIOS
@@ -173,11 +175,11 @@ def recovery_without_incarnation(patch: pytest.MonkeyPatch) -> None:
 
 def removal_without_incarnation(patch: pytest.MonkeyPatch) -> None:
     def plan(self, head):
-        key = references.file_key(self._name)
+        key = file_key(self._name)
         found = head.find([key])[key]
         if found is None:
             return []
-        return [references.CommitPlan([references.Operation(key, None)], "delete reference")]
+        return [CommitPlan([Operation(key, None)], "delete reference")]
 
     patch.setattr(references._RemoveName, "plan", plan)
 
@@ -216,7 +218,7 @@ def unavailable_counts_as_won(patch: pytest.MonkeyPatch) -> None:
         try:
             return right(self, objects, condition, apply)
         except Unavailable:
-            return Won(b"")
+            return Won(Stamp(b""))
 
     patch.setattr(Publisher, "_apply", careless)
 

@@ -36,6 +36,11 @@ class Lane(Generic[_Waiter]):
         return not self._waiting and not self._under_way
 
     @property
+    def may_take(self) -> bool:
+        """Whether somebody waits and nothing is under way."""
+        return bool(self._waiting) and not self._under_way
+
+    @property
     def first_waiting(self) -> _Waiter | None:
         """Who would be the first of the next batch."""
         return self._waiting[0] if self._waiting else None
