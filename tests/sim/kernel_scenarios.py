@@ -395,7 +395,8 @@ def references_are_right(world: World, history: History) -> None:
     check_references(parts)
     rows = all_rows(parts)
     for event in history.acknowledged("create"):
-        for new in event.arguments[0]:
+        wanted: Any = event.arguments[0]
+        for new in wanted:
             assert new.name in rows, "R4: a created reference has a row for ever"
     for event in history.of("assign"):
         if not event.acknowledged and not event.uncertain:

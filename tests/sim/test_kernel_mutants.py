@@ -16,6 +16,7 @@ from lochan.base.ids import ObjId
 from lochan.base.keys import file_key
 from lochan.base.names import REFS_NAME
 from lochan.kernel import moves, publish, references
+from lochan.kernel.build import Builder, Head
 from lochan.kernel.claims import ClaimedMember
 from lochan.kernel.history import contains
 from lochan.kernel.plan import CommitPlan, Operation
@@ -75,12 +76,12 @@ def chain_goes_on_from_a_refused_member(patch: pytest.MonkeyPatch) -> None:
     def plan(self, row, members):
         parts = self._parts
         head = parts.views.load(ObjId(row.row.pointer))
-        builder = publish.Builder(parts.views, parts.nodes, parts.rule, parts.clock, head)
+        builder = Builder(parts.views, parts.nodes, parts.rule, parts.clock, head)
         chain = publish._Chain(row, [], [])
         for member in members:
             made = []
             try:
-                for one in member.plan(publish.Head(head, builder, row.row)):
+                for one in member.plan(Head(head, builder, row.row)):
                     made.append(builder.build(head, one))
                     chain.built.append(made[-1])
                     head = made[-1].view
