@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise, product
 
 import pytest
@@ -10,13 +11,15 @@ from lochan.base.errors import Exhausted, KeysConflict, LochanError, Unavailable
 from lochan.base.ids import EMPTY_ID
 from lochan.base.limits import COMMIT_TIMEOUT_MS, RETRY_SLEEP_MAX_MS
 from lochan.kernel.publish import Published
-from lochan.kv.faults import Fault, FaultKind, FaultyStore, PlannedCall
+from lochan.kv.faults import Fault, FaultKind, FaultyStore, PlannedCall, SimulatedCrash
 from tests.unit.kernel.workbench import (
     MAIN,
     Bench,
+    LockingStore,
     OnCalls,
     Wants,
     branch,
+    dies_after_the_swap,
     element,
     nth,
     operations,
@@ -63,6 +66,19 @@ def test_two_faults_in_a_row_make_one_commit(bench, faults):
     # The publisher knows where it stands, or reads it: the next one goes on.
     slow.commit(wants(2))
     check_log(bench, ["put 0", "put 1", "put 2"])
+
+
+@pytest.mark.parametrize("faults", list(product(FAULTS, FAULTS)), ids=repr)
+def test_two_faults_in_a_row_on_a_held_row_make_one_commit(bench, faults):
+    store = LockingStore(bench.store, nth("apply", 1, *faults))
+    slow = bench.again(store)
+    slow.publisher._known = bench.publisher._known
+    bench.commit(wants(1))
+    # The first apply is lost, so the next one has the row held.
+    (made,) = slow.commit(wants(2))
+    store.settle()
+    check_log(bench, ["put 0", "put 1", "put 2"])
+    assert bench.log()[-1].obj_id == made.head.obj_id
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=repr)
@@ -141,25 +157,47 @@ def test_a_branch_that_was_moved_after_the_lost_reply(bench, move, applied):
         assert settled.kind == "not_found"
 
 
-def test_moves_that_left_the_row_are_found_in_the_log(bench):
-    other = bench.again(seed=5)
+def commit_with_moves_between(bench: Bench, move: Callable[[], None]) -> Published:
+    """Commits; the reply is lost, and before the repetition the branch is moved."""
     faults, seen = [LOST], []
 
-    def many_moves(call: PlannedCall) -> Fault | None:
+    def choose(call: PlannedCall) -> Fault | None:
         if call.operation != "apply":
             return None
         if faults:
             return faults.pop()
         if not seen:
             seen.append(call)
-            for _ in range(20):
-                other.names.assign(MAIN, other.head().obj_id, EMPTY_ID, "me")
+            move()
         return None
 
-    slow = bench.again(FaultyStore(bench.store, OnCalls(many_moves)))
-    (made,) = slow.commit(wants(1))
-    assert all(move.old != made.head.obj_id for move in bench.row().moves)
+    (made,) = bench.again(FaultyStore(bench.store, OnCalls(choose))).commit(wants(1))
     assert operations(bench.log()) == []
+    return made
+
+
+def test_moves_that_left_the_row_are_found_in_the_log(bench):
+    other = bench.again(seed=5)
+
+    def move() -> None:
+        for _ in range(20):
+            other.names.assign(MAIN, other.head().obj_id, EMPTY_ID, "me")
+
+    made = commit_with_moves_between(bench, move)
+    assert all(one.old != made.head.obj_id for one in bench.row().moves)
+
+
+def test_moves_that_are_not_yet_in_the_log_are_found_in_the_row(bench):
+    def move() -> None:
+        dying = bench.again(dies_after_the_swap(bench.store), seed=5)
+        with pytest.raises(SimulatedCrash):
+            dying.names.assign(MAIN, dying.head().obj_id, EMPTY_ID, "me")
+
+    made = commit_with_moves_between(bench, move)
+    row = bench.row()
+    assert row.moves[-1].old == made.head.obj_id
+    log = bench.parts.moves.fetch_after(MAIN, row.incarnation, 1)
+    assert made.head.obj_id not in [one.old for one in log]
 
 
 def test_a_refusal_beside_a_lost_reply_counts(bench):
@@ -255,8 +293,6 @@ def test_objects_too_large_for_one_statement_are_sent_again_too(bench, fault, or
 
 
 def test_crashes_around_the_swap_leave_nothing_or_everything(bench):
-    from lochan.kv.faults import SimulatedCrash
-
     expected = ["put 0"]
     for number, kind in enumerate([FaultKind.CRASH_BEFORE, FaultKind.CRASH_AFTER] * 3):
         slow, _ = on_apply(bench, Fault(kind))

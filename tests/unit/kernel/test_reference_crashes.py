@@ -29,7 +29,15 @@ from lochan.kv.faults import (
 )
 from lochan.kv.store import Kind, partition
 from lochan.stores.memory.store import MemoryStore
-from tests.unit.kernel.workbench import MAIN, Bench, OnCalls, branch, listed, wants
+from tests.unit.kernel.workbench import (
+    MAIN,
+    Bench,
+    OnCalls,
+    branch,
+    dies_after_the_swap,
+    listed,
+    wants,
+)
 
 NAME, OTHER = RefName("topic"), RefName("other")
 X, Y = ObjId(bytes(31) + b"x"), ObjId(bytes(31) + b"y")
@@ -230,6 +238,27 @@ def test_two_crashes_in_a_row_are_finished_too():
                     check_world(world)
     print(f"{cases} double crashes")
     assert cases > 300
+
+
+def test_moves_that_nobody_copied_early_are_copied_before_they_leave_the_row():
+    """Every server dies right after its swap, so that only the row knows the move."""
+    world = World("there")
+    bench = world.bench
+    incarnation = bench.row(NAME).incarnation
+    for number in range(40):
+        dying = bench.again(dies_after_the_swap(bench.store), seed=number)
+        with pytest.raises(SimulatedCrash):
+            dying.names.assign(NAME, X, X, "me")
+        world.acknowledged.add((NAME, incarnation, number + 2))
+    check_world(world)
+    with pytest.raises(SimulatedCrash):
+        bench.again(dies_after_the_swap(bench.store)).names.delete(NAME, X, "me")
+    world.acknowledged.add((NAME, incarnation, 42))
+    world.create(bench.again(seed=5).names, NAME)
+    check_world(world)
+    log = bench.parts.moves.fetch_after(NAME, incarnation, 0)
+    assert [move.version for move in log] == list(range(1, 43))
+    assert log[-1].kind == "delete"
 
 
 def test_a_repository_whose_creation_crashed_is_not_there_or_whole():

@@ -144,6 +144,18 @@ def nth(operation: str, ordinal: int, *faults: Fault | FaultKind) -> OnCalls:
     return OnCalls(choose)
 
 
+def dies_after_the_swap(store: Store) -> FaultyStore:
+    """A store on which a server dies before it can copy a move that it has just made."""
+    swapped = []
+
+    def choose(call: PlannedCall) -> FaultKind | None:
+        if call.operation == "set_if":
+            swapped.append(call)
+        return FaultKind.CRASH_BEFORE if swapped and call.operation == "put_many" else None
+
+    return FaultyStore(store, OnCalls(choose))
+
+
 def counted(store: Store) -> tuple[ObservedStore, CallCounts]:
     counts = CallCounts()
     return ObservedStore(store, counts, ManualClock()), counts
