@@ -5,7 +5,10 @@ Nothing is written here. The result carries every object that must be stored wit
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from typing import Final
 
 import msgspec
 
@@ -37,6 +40,9 @@ from lochan.index.spill import advance, spill_limit
 from lochan.kernel.history import ancestor_at, iterate_log
 from lochan.kernel.plan import CommitPlan, check_plan, find_conflicts, keys_conflict
 from lochan.kernel.views import CommitView, Views
+
+_KEY: Final = itemgetter(0)
+_TABLES_BEGIN: Final = bytes((Universe.TABLES,))
 
 
 class Built(msgspec.Struct, frozen=True):
@@ -98,30 +104,28 @@ class Builder:
         conflicts = find_conflicts(plan, self.find(head, keys))
         if conflicts:
             raise keys_conflict(conflicts)
-        changes = sorted((op.key, op.element) for op in plan.operations)
+        changes: list[Change] = [(op.key, op.element) for op in plan.operations]
+        changes.sort(key=_KEY)
         nodes: list[NewNode] = []
-        indexes = []
-        for universe in Universe:
-            mine = [change for change in changes if change[0][0] == universe]
-            indexes.append(self._advance(head, universe, mine, nodes))
-        body = self._body(head, plan, changes, tuple(stored for _, stored in indexes))
-        obj_id = commit_id(body)
-        by_universe = {
-            universe: index for universe, (index, _) in zip(Universe, indexes, strict=True)
-        }
-        view = CommitView(obj_id, body, by_universe[Universe.TABLES], by_universe[Universe.FILES])
+        # Keys of files sort before keys of tables.
+        split = bisect_left(changes, _TABLES_BEGIN, key=_KEY)
+        files, stored_files = self._advance(head, Universe.FILES, changes[:split], nodes)
+        tables, stored_tables = self._advance(head, Universe.TABLES, changes[split:], nodes)
+        body = self._body(head, plan, changes, (stored_tables, stored_files))
+        view = CommitView(commit_id(body), body, tables, files)
         self._made[body.sequence] = view
         return Built(view, encode_commit(body), tuple(nodes), tuple(plan.objects))
 
     def find(self, head: CommitView, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
         """Looks keys of both universes up, in bulk."""
-        found: dict[bytes, bytes | None] = {}
-        for universe in Universe:
-            mine = sorted({key for key in keys if key[0] == universe})
-            if mine:
-                index = head.index(universe)
-                found.update(zip(mine, find_many(self._nodes, index, mine), strict=True))
-        return found
+        ordered = sorted(set(keys)) if len(keys) > 1 else list(keys)
+        split = bisect_left(ordered, _TABLES_BEGIN)
+        found = []
+        if split:
+            found += find_many(self._nodes, head.files, ordered[:split])
+        if split < len(ordered):
+            found += find_many(self._nodes, head.tables, ordered[split:])
+        return dict(zip(ordered, found, strict=True))
 
     def line(self, head: CommitView) -> Iterator[CommitView]:
         """Yields a commit of the chain, those before it, and then the published ones."""
@@ -146,7 +150,7 @@ class Builder:
         done = advance(self._nodes, self._rule, SHAPES[universe], index, changes, limit)
         nodes += done.nodes
         self._nodes.add(done.nodes)
-        return done.index, UniverseIndex(universe, done.embedded_raw, done.index.root)
+        return done.index, UniverseIndex(universe.value, done.embedded_raw, done.index.root)
 
     def _body(
         self,
@@ -158,9 +162,10 @@ class Builder:
         parent = head.body
         sequence = head.sequence + 1
         generation = head.generation
-        for merged in self._views.load_many(plan.merged):
-            generation = max(generation, merged.generation)
-        own = tuple(key for key, _ in changes)
+        if plan.merged:
+            parents = self._views.load_many(plan.merged)
+            generation = max(generation, *(merged.generation for merged in parents))
+        own = tuple([key for key, _ in changes])
         listed = len(own) <= COMMIT_OWN_KEYS_MAX and sum(map(len, own)) <= COMMIT_OWN_BYTES_MAX
         tail = () if parent is None else (head.obj_id, *parent.tail[: COMMIT_TAIL_MAX - 1])
         return CommitObject(
@@ -198,13 +203,15 @@ def _stored(head: CommitView, universe: Universe) -> UniverseIndex:
     """Carries an untouched universe over as it is."""
     if head.body is not None:
         for stored in head.body.indexes:
-            if stored.universe == universe:
+            if stored.universe == universe.value:
                 return stored
-    return UniverseIndex(universe, b"", None)
+    return UniverseIndex(universe.value, b"", None)
 
 
 def _check_texts(plan: CommitPlan) -> None:
     headers = (*plan.headers, *plan.hidden)
+    if len(plan.message) > MESSAGE_BYTES_MAX:
+        raise TooLarge(f"a message has at most {MESSAGE_BYTES_MAX} bytes")
     try:
         message_bytes = len(plan.message.encode())
         for name, values in headers:

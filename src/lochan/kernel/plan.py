@@ -26,6 +26,8 @@ class Anything(Enum):
 
 ANY: Final = Anything.ANY
 
+_UNIVERSES: Final = {bytes((universe,)) for universe in Universe}
+
 
 class Operation(msgspec.Struct, frozen=True, gc=False):
     """A put, or a removal if `element` is None.
@@ -91,9 +93,9 @@ def check_plan(plan: CommitPlan) -> None:
     keys = [operation.key for operation in plan.operations]
     if len(set(keys)) != len(keys):
         raise Invalid("a commit names each key once")
-    for key in [*keys, *(relied.key for relied in plan.unchanged)]:
-        if not key or key[0] not in (Universe.TABLES, Universe.FILES):
-            raise Invalid("a key starts with the byte of its universe")
+    keys += [relied.key for relied in plan.unchanged]
+    if not {key[:1] for key in keys} <= _UNIVERSES:
+        raise Invalid("a key starts with the byte of its universe")
 
 
 def find_conflicts(plan: CommitPlan, current: dict[bytes, bytes | None]) -> list[KeyConflict]:

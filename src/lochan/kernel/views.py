@@ -76,7 +76,7 @@ class Views:
 
     def load(self, obj_id: ObjId) -> CommitView:
         """Returns a commit that something refers to."""
-        return self.load_many([obj_id])[0]
+        return self._find(obj_id) or self.load_many([obj_id])[0]
 
     def load_many(self, ids: Sequence[ObjId]) -> list[CommitView]:
         """Returns commits in the order of their ids; one fetch covers all that are not at hand."""
