@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from benchmarks import build, change, kernel, node, parallel, read, servers
+from benchmarks import build, change, history, kernel, node, parallel, read, servers
 from benchmarks.change import emit_growth
 from benchmarks.measure import Effort, Line, emit_machine
 
@@ -18,6 +18,7 @@ GROUPS = {
     "parallel": (parallel.run, "build_parallel: the same tree from parts in two processes"),
     "read": (read.run, "lookup, page, scan, difference, edit of a tree on RocksDB"),
     "change": (change.run, "change, change_stages, change_growth: one commit on RocksDB"),
+    "history": (history.run, "history_growth, ancestor, merge_base_*: what depth costs"),
     "kernel": (kernel.run, "kernel_commit, references, kernel_postgres: commits by the kernel"),
     "servers": (servers.run, "servers, servers_relative: several processes on one branch"),
 }

@@ -1,0 +1,128 @@
+"""What depth of history costs: commits by decile, ancestors, merge bases.
+
+`--keys N` is the number of commits here. A million of them need about 8 GB of disk and two minutes.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from random import Random
+
+from benchmarks.data import Tables
+from benchmarks.kernel import MAIN, PORTS, Puts
+from benchmarks.measure import Effort, OtherCores, emit, per_call_us
+from lochan.assembly import open_store
+from lochan.base.errors import Bug
+from lochan.base.ids import ObjId
+from lochan.base.names import RefName, ref_name
+from lochan.kernel.history import ancestor_at, is_ancestor, merge_base
+from lochan.kernel.merge import Choices, MergeMember
+from lochan.kernel.parts import Parts
+from lochan.kernel.publish import Published, Publisher
+from lochan.kernel.references import Names, NewReference
+from lochan.kernel.repository import create_repository, open_repository
+from lochan.kernel.views import CommitView
+
+SIDE = ref_name("side")
+
+
+def run(commits: int, effort: Effort) -> None:
+    """Measures a history of so many commits over 5,000 tables."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = open_store(f"rocksdb:{folder}/db")
+        parts = create_repository(store, PORTS, "default")
+        _deciles(parts, commits)
+        cold = open_repository(store, PORTS, "default")
+        _ancestors(cold, commits)
+        store.close()
+    with tempfile.TemporaryDirectory() as folder:
+        store = open_store(f"rocksdb:{folder}/db")
+        _merges(create_repository(store, PORTS, "default"), 1_000 if effort.repeats > 1 else 20)
+        store.close()
+
+
+def _deciles(parts: Parts, commits: int) -> None:
+    tables, pick = Tables(1), Random(1)
+    keys = tables.sorted_keys(5_000)
+    publisher = Publisher(parts, MAIN)
+    for start in range(0, len(keys), 500):
+        publisher.publish([Puts(keys[start : start + 500], pick)])
+    deciles = []
+    others = OtherCores()
+    for _ in range(10):
+        spent_ns = 0
+        for _ in range(commits // 10):
+            member = Puts([pick.choice(keys)], pick)
+            begin = time.thread_time_ns()
+            publisher.publish([member])
+            spent_ns += time.thread_time_ns() - begin
+        deciles.append(round(spent_ns / (commits // 10) / 1e3, 1))
+    emit(
+        "history_growth",
+        commits=commits,
+        decile_us=deciles,
+        last_over_first=deciles[-1] / deciles[0],
+        other_cores=others.used(),
+    )
+
+
+def _ancestors(parts: Parts, commits: int) -> None:
+    head = _head(parts, MAIN)
+    parts.views.reads = 0
+    first = ancestor_at(parts.views, head, head.sequence - commits)
+    emit("ancestor", distance=commits, reads=parts.views.reads)
+    if not is_ancestor(parts.views, parts.views.load(first), head):
+        raise Bug("an ancestor is one")
+    Names(parts).create_many([NewReference(SIDE, "BRANCH", first)], "")
+    tables, pick = Tables(2), Random(2)
+    Publisher(parts, SIDE).publish([Puts([tables.key()], pick)])
+    cold = open_repository(parts.store, PORTS, "default")
+    left, right = _head(cold, MAIN), _head(cold, SIDE)
+    cold.views.reads = 0
+    begin = time.thread_time()
+    base = merge_base(cold.views, left, right)
+    spent = time.thread_time() - begin
+    if base is None or base.obj_id != first:
+        raise Bug("the base is where the branches parted")
+    emit("merge_base_straight", distance=commits, reads=cold.views.reads, ms=spent * 1e3)
+
+
+def _merges(parts: Parts, count: int) -> None:
+    tables, pick = Tables(3), Random(3)
+    main, side = Publisher(parts, MAIN), Publisher(parts, SIDE)
+    main.publish([Puts([tables.key()], pick)])
+    Names(parts).create_many([NewReference(SIDE, "BRANCH", _head(parts, MAIN).obj_id)], "")
+    parted = _head(parts, SIDE)
+    begin = time.perf_counter()
+    for _ in range(count):
+        side.publish([Puts([tables.key()], pick)])
+        (merged,) = main.publish([MergeMember(parts, _head(parts, SIDE), "merge", Choices())])
+        if not isinstance(merged, Published) or not merged.commits:
+            raise Bug(f"a merge of the benchmark did nothing: {merged}")
+    merges_s = time.perf_counter() - begin
+    side.publish([Puts([tables.key()], pick)])
+    left, right = _head(parts, MAIN), _head(parts, SIDE)
+    latest_us = per_call_us(lambda: merge_base(parts.views, left, right), 20)
+    worst_us = per_call_us(lambda: merge_base(parts.views, left, parted), 3)
+    cold = open_repository(parts.store, PORTS, "default")
+    source = _head(cold, SIDE)
+    publisher = Publisher(cold, MAIN)
+    publisher.publish([MergeMember(cold, source, "merge", Choices())])
+    cold.views.reads = 0
+    publisher.publish([MergeMember(cold, source, "again", Choices())])
+    emit(
+        "merge_base_merges",
+        merges=count,
+        merge_us=merges_s / count * 1e6,
+        latest_us=latest_us,
+        across_all_ms=worst_us / 1e3,
+        nothing_to_do_reads=cold.views.reads,
+    )
+
+
+def _head(parts: Parts, name: RefName) -> CommitView:
+    found = parts.references.fetch(name)
+    if found is None:
+        raise Bug(f"there is no branch {name}")
+    return parts.views.load(ObjId(found.row.pointer))
