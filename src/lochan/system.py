@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from random import SystemRandom
 
-from lochan.base.errors import Bug, LochanError
+from lochan.base.errors import Bug, LochanError, Unknown
 from lochan.base.ports import Lock
 from lochan.kernel.lane import Lane
 from lochan.kernel.publish import Member, Published, Publisher, Settled
@@ -112,7 +112,8 @@ class ThreadLane:
         raise waiter.answer or Bug("a waiter left without an answer")
 
     def _publish(self, batch: Sequence[_Waiter]) -> None:
-        answers: Sequence[Settled] = [Bug("publishing ended without an answer")] * len(batch)
+        lost = Unknown("publishing ended without an answer; read the branch before trying again")
+        answers: Sequence[Settled] = [lost] * len(batch)
         try:
             answers = self._publisher.publish([waiter.member for waiter in batch])
         except LochanError as error:
