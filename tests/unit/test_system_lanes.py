@@ -11,7 +11,7 @@ from threading import Barrier, Event, Lock, Thread
 
 import pytest
 
-from lochan.base.errors import Bug, KeysConflict, LochanError, Unavailable
+from lochan.base.errors import KeysConflict, LochanError, Unavailable, Unknown
 from lochan.base.keys import Universe
 from lochan.kernel.publish import Published, Publisher
 from lochan.kernel.references import Names
@@ -175,7 +175,7 @@ def test_an_error_of_the_publisher_answers_all_who_were_in_the_batch(broken):
     if isinstance(broken, LochanError):
         assert kinds == {Published: 36, Unavailable: 64}
     else:
-        assert kinds == {Published: 36, ZeroDivisionError: 1, Bug: 63}
+        assert kinds == {Published: 36, ZeroDivisionError: 1, Unknown: 63}
     assert len(bench.log()) == 36
     check_published(lane, 1_000)
     assert lane._lane.is_idle
