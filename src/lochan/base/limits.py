@@ -147,3 +147,19 @@ MULTI_STEP_TIMEOUT_MS: Final = 60_000
 
 # Decoded commits kept in memory: some tens of thousands.
 COMMIT_CACHE_BYTES_MAX: Final = 64 * 1_024 * 1_024
+
+# Commits that one page of a filtered log looks at: 2,000 are 100 fetches, well under a second on a
+# networked database; a page that found less says where to go on.
+LOG_SCANNED_MAX: Final = 2_000
+
+# A tag may point at a tag; longer rows of tags than this serve nobody and each costs a read.
+TAG_DEPTH_MAX: Final = 8
+
+# What a check of a repository tells one by one; beyond it only counts, so memory stays bounded.
+CHECK_FINDINGS_MAX: Final = 1_000
+
+# Commits that a check remembers to have seen, about 100 MB; beyond it shared history is read again.
+CHECK_SEEN_MAX: Final = 1_000_000
+
+# Commits that one rebase replays: they are planned and stored before the branch moves, in memory.
+REBASE_COMMITS_MAX: Final = 10_000

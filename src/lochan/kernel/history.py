@@ -91,9 +91,9 @@ def merge_base(views: Views, left: CommitView, right: CommitView) -> CommitView 
     """
     if EMPTY_ID in (left.obj_id, right.obj_id):
         return None
-    meeting = _meeting(views, left, right)
-    if left.merges == right.merges == meeting.merges:
-        return None if meeting.body is None else meeting
+    shared = meeting(views, left, right)
+    if left.merges == right.merges == shared.merges:
+        return None if shared.body is None else shared
     marks: dict[ObjId, int] = {left.obj_id: _LEFT}
     marks[right.obj_id] = marks.get(right.obj_id, 0) | _RIGHT
     queue: list[tuple[int, ObjId]] = []
@@ -123,7 +123,7 @@ def _take_generation(queue: list[tuple[int, ObjId]]) -> list[ObjId]:
     return list(batch)
 
 
-def _meeting(views: Views, left: CommitView, right: CommitView) -> CommitView:
+def meeting(views: Views, left: CommitView, right: CommitView) -> CommitView:
     """Returns the last commit that both first-parent lines share, in O(log n) reads.
 
     At one sequence both sides have jumps of one length: where these differ the lines are still
@@ -141,3 +141,33 @@ def _meeting(views: Views, left: CommitView, right: CommitView) -> CommitView:
             pair = (one.body.parents[0], other.body.parents[0])
         one, other = views.load_many([ObjId(pair[0]), ObjId(pair[1])])
     return one
+
+
+def shared_sequence(views: Views, line: CommitView, other: CommitView) -> int:
+    """Returns the sequence on a first-parent line up to which the other head has everything.
+
+    That is where the two lines meet, or later, if the other has merged commits of this line. (The
+    merge base alone does not tell: after merges in both directions it may lie off this line.)
+    Who has a commit has all before it, so the place is found by halves.
+    """
+    shared = meeting(views, line, other)
+    low, high = shared.sequence, line.sequence
+    if other.merges == shared.merges:
+        return low
+    while low < high:
+        middle = (low + high + 1) // 2
+        if has_merged(views, other, views.load(ancestor_at(views, line, middle))):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def has_merged(views: Views, head: CommitView, wanted: CommitView) -> bool:
+    """Tells whether a commit is an ancestor of a head by any parents, or is it."""
+    if wanted.obj_id in (head.obj_id, EMPTY_ID):
+        return True
+    if wanted.generation >= head.generation:
+        return False
+    base = merge_base(views, wanted, head)
+    return base is not None and base.obj_id == wanted.obj_id
