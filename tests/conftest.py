@@ -17,3 +17,17 @@ settings.register_profile("quick", parent=_SHARED, max_examples=20)
 settings.register_profile("default", parent=_SHARED, max_examples=100)
 settings.register_profile("deep", parent=_SHARED, max_examples=5_000)
 settings.load_profile(os.environ.get("LOCHAN_TEST_PROFILE", "default"))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Tells what tests have counted, such as schedules and crashes; works with several workers."""
+    told = sorted(
+        str(value)
+        for report in terminalreporter.getreports("passed")
+        for name, value in report.user_properties
+        if name == "told"
+    )
+    if told:
+        terminalreporter.section("counted")
+        for line in told:
+            terminalreporter.line(line)

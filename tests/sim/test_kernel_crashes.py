@@ -127,19 +127,19 @@ def sweep(**more: Any) -> int:
     return reached
 
 
-def test_a_crash_at_any_call_leaves_a_repository_that_anyone_can_go_on_with():
+def test_a_crash_at_any_call_leaves_a_repository_that_anyone_can_go_on_with(record_property):
     reached = sweep() + sweep(atomic_apply=False)
-    print(f"memory: {reached} crashes reached")
+    record_property("told", f"crash sweep on memory: {reached} crashes reached")
     assert reached >= 2_000
 
 
 @pytest.mark.slow
-def test_the_same_on_rocksdb():
+def test_the_same_on_rocksdb(record_property):
     directories = Directories()
     try:
         where = {"store": directories.new, "reopen": directories.again}
         reached = sweep(**where) + sweep(**where, atomic_apply=False)
     finally:
         directories.close()
-    print(f"rocksdb: {reached} crashes reached")
+    record_property("told", f"crash sweep on RocksDB: {reached} crashes reached")
     assert reached >= 2_000

@@ -247,7 +247,11 @@ MUTANTS: dict[Patch, list[str]] = {
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
-def test_the_explorer_finds(mutant: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_explorer_finds(
+    mutant: Patch,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
+) -> None:
     mutant(monkeypatch)
 
     def look_everywhere() -> None:
@@ -256,4 +260,5 @@ def test_the_explorer_finds(mutant: Patch, monkeypatch: pytest.MonkeyPatch) -> N
 
     with pytest.raises(Violation) as caught:
         look_everywhere()
-    print(f"{mutant.__name__}: found in schedule {caught.value.seed} of {caught.value.scenario}")
+    found = caught.value
+    record_property("told", f"mutant {mutant.__name__}: schedule {found.seed} of {found.scenario}")
