@@ -10,6 +10,7 @@ from lochan.base.keys import Universe
 from lochan.index.difference import Difference
 from lochan.index.layers import diff, find_many
 from lochan.index.source import NodeSource
+from lochan.kernel.history import ancestor_at
 from lochan.kernel.views import CommitView, Views
 
 
@@ -54,3 +55,8 @@ def line_between(views: Views, base: ObjId, head: CommitView) -> list[CommitView
         body = line[-1].body
         ids = [] if body is None else [ObjId(raw) for raw in body.tail]
     return line[::-1]
+
+
+def line_above(views: Views, sequence: int, head: CommitView) -> list[CommitView]:
+    """Returns the first-parent commits after a sequence up to the head, oldest first."""
+    return line_between(views, ancestor_at(views, head, sequence), head)

@@ -98,11 +98,16 @@ class ClaimedMember:
 
     def _find(self, head: Head) -> CommitView | None:
         """Looks in the head's line, and in those that the branch was moved away from since."""
+        views = self._parts.views
+        moves = self._moves(head.row)
         lines = [head.line()]
-        for move in self._moves(head.row):
-            lines.append(iterate_log(self._parts.views, ObjId(move.old)))
+        lines += [iterate_log(views, ObjId(move.old)) for move in moves]
+        # What was committed since stands on the head of then, or on where a move led, which may
+        # be older than the claim.
+        starts = [views.load(ObjId(move.new)).generation for move in moves]
+        floor = min(self._claimed.generation, *starts) if starts else self._claimed.generation
         for line in lines:
-            found = self._find_in(line)
+            found = self._find_in(line, floor)
             if found is not None:
                 return found
         return None
@@ -114,10 +119,10 @@ class ClaimedMember:
             since += log.fetch_after(row.name, row.incarnation, self._claimed.version)
         return since
 
-    def _find_in(self, line: Iterator[CommitView]) -> CommitView | None:
+    def _find_in(self, line: Iterator[CommitView], floor: int) -> CommitView | None:
         mark = (OPERATION_HEADER, (self._claimed.operation,))
         for view in line:
-            if view.body is None or view.generation <= self._claimed.generation:
+            if view.body is None or view.generation <= floor:
                 return None
             if mark in view.body.hidden:
                 return view

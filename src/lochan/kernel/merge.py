@@ -20,8 +20,8 @@ from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.codec.commits import Headers
 from lochan.index.difference import Difference
 from lochan.kernel.build import Head
-from lochan.kernel.changes import diff_commits, line_between, own_changes
-from lochan.kernel.history import merge_base
+from lochan.kernel.changes import diff_commits, line_above, own_changes
+from lochan.kernel.history import merge_base, shared_sequence
 from lochan.kernel.parts import Parts
 from lochan.kernel.plan import ANY, CommitPlan, Operation
 from lochan.kernel.views import CommitView
@@ -131,7 +131,7 @@ class MergeMember:
         if base.obj_id == self._source.obj_id:
             return []
         if self._replay:
-            carried = self._replayed(base)
+            carried = self._replayed(head.builder.base)
         else:
             changes = list(diff_commits(parts.nodes, base, self._source))
             merged = (self._source.obj_id,)
@@ -142,12 +142,12 @@ class MergeMember:
             raise Invalid(f"{len(unknown)} keys have a merge behaviour but were not changed")
         return carry(head, carried, self._choices)
 
-    def _replayed(self, base: CommitView) -> list[Carried]:
+    def _replayed(self, target: CommitView) -> list[Carried]:
         parts = self._parts
-        carried = [
-            replayed(parts, commit, self._hidden)
-            for commit in line_between(parts.views, base.obj_id, self._source)
-        ]
+        # Not the line after the merge base: after a merge of the target that is not on the line.
+        shared = shared_sequence(parts.views, self._source, target)
+        line = line_above(parts.views, shared, self._source)
+        carried = [replayed(parts, commit, self._hidden) for commit in line]
         # The last one made says that the source is merged; so it is found to be next time.
         merged = (self._source.obj_id,)
         return [*carried[:-1], msgspec.structs.replace(carried[-1], merged=merged)]

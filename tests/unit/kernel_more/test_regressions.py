@@ -1,0 +1,42 @@
+"""What went wrong once, each by its shortest reproduction."""
+
+from __future__ import annotations
+
+from lochan.base.ids import EMPTY_ID
+from lochan.base.keys import table_key
+from lochan.base.names import RefName
+from lochan.kernel.claims import ClaimedMember, claim
+from lochan.kernel.merge import Choices, MergeMember
+from lochan.kernel.publish import Publisher
+from tests.property.merge_world import MergeWorld
+from tests.unit.kernel.workbench import MAIN, Bench, wants
+
+
+def test_a_branch_that_merged_the_target_before_is_replayed_from_where_it_parted():
+    world = MergeWorld(1)
+    ours, theirs = (bytes(table_key([name])) for name in ("ours", "theirs"))
+    world.put("main", ours, 1)
+    world.branch("side", "main")
+    world.put("side", theirs, 2)
+    world.put("main", ours, 3)
+    world.publish("side", MergeMember(world.parts, world.head("main"), "merge main", Choices()))
+    main = Publisher(world.parts, RefName("main"))
+    (replayed,) = main.publish(
+        [MergeMember(world.parts, world.head("side"), "", Choices(), replay=True)]
+    )
+    assert [view.body.message for view in replayed.commits] == ["put 2"]
+    world.content["main"][theirs] = world.element(theirs, 2)
+    world.check("main")
+
+
+def test_a_claimed_commit_is_found_on_a_branch_that_was_moved_back_behind_the_claim():
+    bench = Bench()
+    bench.commit(*[wants(number) for number in range(5)])
+    claimed = claim(bench.parts, "somebody", "key", b"digest", MAIN)
+    bench.names.assign(MAIN, bench.head().obj_id, EMPTY_ID, "")
+    for _ in range(2):
+        # The same request twice, because the reply to the first was lost.
+        member = ClaimedMember(bench.parts, wants(9), claimed)
+        Publisher(bench.parts, MAIN).publish([member])
+    assert len(bench.log()) == 1
+    assert member.done is not None
