@@ -41,12 +41,36 @@ class MoveLog:
         found: list[Move] = []
         while start is not None:
             page = self._store.scan(self._place, start, end, SCAN_ENTRIES_MAX)
-            try:
-                found += [_decode(entry.value) for entry in page.entries]
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise Corrupt(f"not a stored move: {error}") from None
+            found += [_read(entry.value) for entry in page.entries]
             start = page.next_start
         return found
+
+    def fetch_before(
+        self, name: str, incarnation: int, version: int, limit: int
+    ) -> list[tuple[int, Move]]:
+        """Returns moves of all lives of a name that are older than one, newest first.
+
+        Each comes with its incarnation. At least one comes if there is any, at most `limit`. Stores
+        scan upwards only; so windows below the place are tried, moved down where they are empty
+        and halved where they hold more than a page.
+        """
+        prefix = name.encode() + b"\0"
+        high = (incarnation << 64) + version
+        window = high
+        while high > 0:
+            low = max(0, high - window)
+            page = self._store.scan(self._place, _place(prefix, low), _place(prefix, high), limit)
+            if page.next_start is not None and window > 1:
+                window //= 2
+            elif page.entries:
+                found = [
+                    (int.from_bytes(entry.key[len(prefix) :][:8], "big"), _read(entry.value))
+                    for entry in page.entries
+                ]
+                return found[::-1]
+            else:
+                high, window = low, window * 4
+        return []
 
     def _item(self, row: ReferenceRow, move: Move) -> Item:
         key = _prefix(row.name, row.incarnation) + move.version.to_bytes(8, "big")
@@ -83,3 +107,14 @@ def _previous(row: ReferenceRow, now_us: int) -> tuple[tuple[bytes, int], ...]:
 
 def _prefix(name: str, incarnation: int) -> bytes:
     return name.encode() + b"\0" + incarnation.to_bytes(8, "big")
+
+
+def _place(prefix: bytes, number: int) -> bytes:
+    return prefix + number.to_bytes(16, "big")
+
+
+def _read(raw: bytes) -> Move:
+    try:
+        return _decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Corrupt(f"not a stored move: {error}") from None

@@ -16,7 +16,7 @@ finds them and can never bring a deleted reference back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -66,6 +66,25 @@ class NewReference(msgspec.Struct, frozen=True):
     kind: str
     pointer: ObjId
     expires_us: int | None = None
+
+
+class Destination(msgspec.Struct, frozen=True):
+    """Where a move leads, and what the ref-log is to say of it."""
+
+    pointer: ObjId
+    kind: str
+    source: str = ""
+    base: bytes = b""
+
+
+class MovedReference(msgspec.Struct, frozen=True):
+    """A row after a move; no move if there was nothing to do."""
+
+    row: ReferenceRow
+    move: Move | None
+
+
+Decide = Callable[[ReferenceRow], Destination | None]
 
 
 class Names:
@@ -150,45 +169,52 @@ class Names:
 
     def assign(self, name: RefName, expected: ObjId, pointer: ObjId, who: str) -> ReferenceRow:
         """Points a reference elsewhere; the old head stays in the ref-log."""
-        return self._move(name, expected, pointer, "assign", who, deleted=False)
+        return self.move(name, lambda row: _elsewhere(row, expected, pointer, "assign"), who).row
 
     def delete(self, name: RefName, expected: ObjId, who: str) -> ReferenceRow:
         """Deletes a reference that points where the caller believes."""
-        row = self._move(name, expected, expected, "delete", who, deleted=True)
+        row = self.move(name, lambda row: _elsewhere(row, expected, expected, "delete"), who).row
         with _decided("delete"):
             self._finish_delete(name, row.incarnation)
         return row
 
-    def _move(
-        self,
-        name: RefName,
-        expected: ObjId,
-        pointer: ObjId,
-        kind: str,
-        who: str,
-        *,
-        deleted: bool,
-    ) -> ReferenceRow:
-        """Makes a move that is no commit, by compare-and-swap; resolves a lost reply."""
+    def move(
+        self, name: RefName, decide: Decide, who: str, *, dry_run: bool = False
+    ) -> MovedReference:
+        """Makes a move that is no commit, by compare-and-swap; resolves a lost reply.
+
+        `decide` looks at the live row and says where to, or None if nothing is left to do; it is
+        asked again when somebody else was first. What it points at must be stored by then. A dry
+        run decides and writes nothing.
+        """
         parts = self._parts
         operation = parts.chance.random_bytes(16)
         retry = self._retry()
         while True:
             found = self.get(name)
-            if found.row.pointer != expected:
-                raise HeadConflict(
-                    f"{name!r} points at {found.row.pointer.hex()}, not at {expected.hex()}"
-                )
             row = found.row
+            wanted = decide(row)
+            if wanted is None:
+                return MovedReference(row, None)
             move = Move(
-                row.version + 1, row.pointer, pointer, kind, who, parts.clock.now_us(), operation
+                row.version + 1,
+                row.pointer,
+                wanted.pointer,
+                wanted.kind,
+                who,
+                parts.clock.now_us(),
+                operation,
+                wanted.source,
+                wanted.base,
             )
+            target = moved(row, move, deleted=wanted.kind == "delete")
+            if dry_run:
+                return MovedReference(target, move)
             if len(row.moves) == MOVES_MAX:
                 self._copy(row, row.moves[:1])
-            target = moved(row, move, deleted=deleted)
             if self._write(target, found):
                 self._copy_early(target)
-                return target
+                return MovedReference(target, move)
             retry.again(at_once=retry.attempts == 1)
 
     def _write(self, row: ReferenceRow, expected: StampedRow | None) -> bool:
@@ -362,6 +388,12 @@ class _RemoveName:
             return []
         hidden = (("operation", (self._operation.hex(),)),)
         return [CommitPlan([Operation(key, None, found)], "delete reference", hidden=hidden)]
+
+
+def _elsewhere(row: ReferenceRow, expected: ObjId, pointer: ObjId, kind: str) -> Destination:
+    if row.pointer != expected:
+        raise HeadConflict(f"{row.name!r} points at {row.pointer.hex()}, not at {expected.hex()}")
+    return Destination(pointer, kind)
 
 
 @contextmanager
