@@ -9,8 +9,10 @@ import pytest
 from lochan.base import limits
 from lochan.stores.rocksdb.options import CACHE_MB_DEFAULT
 from tests.house.tree import ROOT, rooms_from
+from tests.sim.test_kernel_mutants import SCHEDULES_MAX
 
 NODE_MIN, NODE_MAX = limits.NODE_ELEMENTS_MIN, limits.NODE_ELEMENTS_MAX
+RETRY_LOW, RETRY_HIGH = limits.RETRY_SLEEP_FIRST_MS
 NODE_KB = limits.NODE_RAW_BYTES_CAP // 1_024
 
 CLAIMS = [
@@ -53,6 +55,30 @@ CLAIMS = [
     (
         "docs/architecture.md",
         f"decoding {limits.NODE_ELEMENTS_TARGET} elements is cheaper",
+    ),
+    (
+        "docs/adr/0009-lanes-and-chains.md",
+        f"with room for {limits.LANE_QUEUE_MAX:,}.",
+    ),
+    (
+        "docs/adr/0009-lanes-and-chains.md",
+        f"up to {limits.CHAIN_MEMBERS_MAX} members,",
+    ),
+    (
+        "docs/adr/0009-lanes-and-chains.md",
+        f"tried for {limits.COMMIT_TIMEOUT_MS // 1_000} s.",
+    ),
+    (
+        "docs/adr/0009-lanes-and-chains.md",
+        f"sleeps of {RETRY_LOW} to {RETRY_HIGH} ms double up to {limits.RETRY_SLEEP_MAX_MS} ms",
+    ),
+    (
+        "docs/adr/0010-references.md",
+        f"has room for {limits.MOVES_MAX};",
+    ),
+    (
+        "docs/adr/0011-explorer.md",
+        f"found within {SCHEDULES_MAX:,} schedules",
     ),
 ]
 
