@@ -1,0 +1,189 @@
+"""The ref-log: everything that ever happened to a name, newest first, in pages.
+
+Moves that are no commits come from the row and from the log partition, all lives of the name;
+commits come from history. Between two moves lie the commits from where the later one started (its
+`old`) down to where the earlier one led (its `new`); after the last move those from the present
+head. A move is in the row from the swap that made it until it is in the log, so reading the row
+first and the log afterwards misses none, whoever crashed where.
+
+A token says which move comes next and from which commit to walk down to it. Both lie in the past
+and never change, so pages fit together while the reference moves on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from lochan.base.checks import check_stored
+from lochan.base.errors import Invalid, NotFound
+from lochan.base.ids import EMPTY_ID, ObjId
+from lochan.base.limits import PAGE_ENTRIES_MAX
+from lochan.base.names import RefName
+from lochan.codec.rows import Move
+from lochan.kernel.history import iterate_log
+from lochan.kernel.parts import Parts
+from lochan.kernel.provenance import read_provenance
+from lochan.kernel.tokens import PageToken, Tokens
+from lochan.kernel.views import CommitView
+
+_KIND: Final = "ref-log"
+_PLACE_BYTES: Final = 8
+_END: Final = (1 << 63) - 1
+"""Above every incarnation and every version."""
+
+
+class RefLogEntry(msgspec.Struct, frozen=True):
+    """One thing that happened; `old` is empty where the reference came to be.
+
+    `version` is that of the row, 0 for commits: several may have been published as one version.
+    """
+
+    kind: str
+    old: bytes
+    new: bytes
+    who: str
+    when_us: int
+    operation: str
+    source: str
+    base: str
+    incarnation: int
+    version: int = 0
+
+
+class RefLogPage(msgspec.Struct, frozen=True):
+    """Some entries, newest first; `token` asks for the next page, None at the end."""
+
+    entries: tuple[RefLogEntry, ...]
+    token: PageToken | None
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """Where reading goes on: at a commit of one life, with all moves below a version to come."""
+
+    incarnation: int
+    below: int
+    commit: ObjId
+
+
+class RefLog:
+    """Reads the ref-logs of one repository."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._tokens = Tokens(parts.description.token_key)
+
+    def page(self, name: RefName, limit: int, token: PageToken | None = None) -> RefLogPage:
+        """Returns what happened to a name, live or deleted; NotFound if nothing ever did."""
+        if not 0 < limit <= PAGE_ENTRIES_MAX:
+            raise Invalid(f"a page has 1 to {PAGE_ENTRIES_MAX} entries, not {limit}")
+        # The row before the log: what leaves the one is in the other by then.
+        found = self._parts.references.fetch(name)
+        row = None if found is None else found.row
+        recent = () if row is None else tuple((row.incarnation, move) for move in row.moves)
+        if token is not None:
+            place = self._read(name, token)
+        elif row is not None:
+            place = _Place(row.incarnation, _END, ObjId(row.pointer))
+        else:
+            place = _Place(_END, _END, EMPTY_ID)
+        entries, further = self._collect(name, recent, place, limit)
+        if not entries and token is None:
+            raise NotFound(f"nothing is known of a reference {name!r}")
+        return RefLogPage(tuple(entries), self._token(name, further))
+
+    def _collect(
+        self, name: RefName, recent: tuple[tuple[int, Move], ...], start: _Place, limit: int
+    ) -> tuple[list[RefLogEntry], _Place | None]:
+        """Gathers entries from a place on; returns with them where to go on."""
+        place = start
+        entries: list[RefLogEntry] = []
+        moves: list[tuple[int, Move]] = []
+        while True:
+            if not moves:
+                moves = self._moves_before(name, recent, place, limit)[::-1]
+            incarnation, move = moves[-1] if moves else (0, None)
+            # What lies above the last move of another life is nothing: it ended by a delete.
+            floor = ObjId(move.new) if move and incarnation == place.incarnation else None
+            for view in self._above(place, floor):
+                if len(entries) == limit:
+                    return entries, _Place(place.incarnation, place.below, view.obj_id)
+                entries.append(_of_commit(view, place.incarnation))
+            if move is None:
+                return entries, None
+            if len(entries) == limit:
+                at = place.commit if floor is None else floor
+                return entries, _Place(place.incarnation, place.below, at)
+            entries.append(_of_move(incarnation, move))
+            place = _Place(incarnation, move.version, ObjId(move.old or EMPTY_ID))
+            moves.pop()
+
+    def _above(self, place: _Place, floor: ObjId | None) -> Iterator[CommitView]:
+        """Yields the commits from a place down to where the move below it led."""
+        if floor is None or place.commit == floor:
+            return
+        for view in iterate_log(self._parts.views, place.commit):
+            if view.obj_id == floor:
+                return
+            yield view
+        check_stored(floor == EMPTY_ID, "a reference stands on where its last move led")
+
+    def _moves_before(
+        self, name: RefName, recent: tuple[tuple[int, Move], ...], place: _Place, limit: int
+    ) -> list[tuple[int, Move]]:
+        """Returns moves older than a place, newest first, of the row and of the log, each once."""
+        log = self._parts.moves.fetch_before(name, place.incarnation, place.below, limit)
+        # Of the row only what is not older than the log's page: older ones come with the next.
+        oldest = (log[-1][0], log[-1][1].version) if log else (0, 0)
+        merged = {(incarnation, move.version): move for incarnation, move in log}
+        for incarnation, move in recent:
+            at = (incarnation, move.version)
+            if oldest <= at < (place.incarnation, place.below):
+                merged[at] = move
+        return [(at[0], merged[at]) for at in sorted(merged, reverse=True)]
+
+    def _token(self, name: RefName, place: _Place | None) -> PageToken | None:
+        if place is None:
+            return None
+        numbers = (place.incarnation, place.below)
+        key = b"".join(number.to_bytes(_PLACE_BYTES, "big") for number in numbers)
+        return self._tokens.make(_KIND, place.commit, key, name)
+
+    def _read(self, name: RefName, token: PageToken) -> _Place:
+        commit, key = self._tokens.read(token, _KIND, name)
+        incarnation = int.from_bytes(key[:_PLACE_BYTES], "big")
+        return _Place(incarnation, int.from_bytes(key[_PLACE_BYTES:], "big"), commit)
+
+
+def _of_commit(view: CommitView, incarnation: int) -> RefLogEntry:
+    body = view.body
+    check_stored(body is not None, "the empty commit is in no log")
+    said = read_provenance(() if body is None else body.hidden)
+    return RefLogEntry(
+        said.kind,
+        view.parent,
+        view.obj_id,
+        said.who,
+        0 if body is None else body.created_us,
+        said.operation,
+        said.source,
+        said.base,
+        incarnation,
+    )
+
+
+def _of_move(incarnation: int, move: Move) -> RefLogEntry:
+    return RefLogEntry(
+        move.kind,
+        move.old,
+        move.new,
+        move.who,
+        move.when_us,
+        move.operation.hex(),
+        move.source,
+        move.base.hex(),
+        incarnation,
+        move.version,
+    )
