@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from random import SystemRandom
 
-from lochan.base.errors import Bug, LochanError, Unknown
+from lochan.base.errors import LochanError, Unknown
 from lochan.base.ports import Lock
 from lochan.kernel.lane import Lane
 from lochan.kernel.publish import Member, Published, Publisher, Settled
@@ -78,13 +78,15 @@ class _Waiter:
 class ThreadLane:
     """Lets threads commit to one branch: whoever finds the lane free publishes for all who wait.
 
-    No thread is kept for it. The one that publishes works off what came meanwhile only until its
-    own member is answered, and then hands over to one who waits.
+    No thread is kept for it. The one that has published hands the lane to the first who waits, and
+    nobody else may take it until that one has woken up: a thread that is awake anyway would publish
+    its next commit before those who waited for it, and make twice their progress.
     """
 
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
         self._lane: Lane[_Waiter] = Lane()
+        self._heir: _Waiter | None = None
         self._lock = threading.Lock()
 
     def commit(self, member: Member) -> Published:
@@ -92,39 +94,60 @@ class ThreadLane:
         waiter = _Waiter(member)
         with self._lock:
             self._lane.offer(waiter)
-            batch = self._lane.take()
-        while batch:
-            self._publish(batch)
-            with self._lock:
-                batch = () if waiter.done.is_set() else self._lane.take()
-        waiter.done.wait()
-        while not waiter.is_answered():
-            # Woken to take over, not to leave; unless the answer came in this very moment.
-            waiter.done.clear()
+            batch = self._lane.take() if self._heir is None else ()
+        while waiter.answer is None:
+            if batch:
+                self._publish(batch)
+            self._wait(waiter)
             if not waiter.is_answered():
+                # Woken to take over, not to leave.
+                waiter.done.clear()
                 with self._lock:
+                    self._heir = None
                     batch = self._lane.take()
-                if batch:
-                    self._publish(batch)
-                waiter.done.wait()
         if isinstance(waiter.answer, Published):
             return waiter.answer
-        raise waiter.answer or Bug("a waiter left without an answer")
+        raise waiter.answer
+
+    def _wait(self, waiter: _Waiter) -> None:
+        """Waits to be answered or to take over; who is interrupted leaves the lane to the next."""
+        woken = False
+        try:
+            woken = waiter.done.wait()
+        finally:
+            if not woken:
+                with self._lock:
+                    self._lane.cancel(waiter)
+                    if self._heir is waiter:
+                        self._heir = self._lane.first_waiting
+                        if self._heir is not None:
+                            self._heir.done.set()
 
     def _publish(self, batch: Sequence[_Waiter]) -> None:
-        lost = Unknown("publishing ended without an answer; read the branch before trying again")
-        answers: Sequence[Settled] = [lost] * len(batch)
+        answers: Sequence[Settled] | LochanError = Unknown(
+            "publishing ended without an answer; read the branch before trying again"
+        )
         try:
-            answers = self._publisher.publish([waiter.member for waiter in batch])
+            members = [waiter.member for waiter in batch]
+            answers = self._publisher.publish(members, self._join)
         except LochanError as error:
-            answers = [error] * len(batch)
+            answers = error
         finally:
             # Whatever happened, nobody is left waiting.
             with self._lock:
-                self._lane.settle()
-                heir = self._lane.first_waiting
+                batch = self._lane.settle()
+                self._heir = self._lane.first_waiting
+            if isinstance(answers, LochanError):
+                answers = [answers] * len(batch)
             for waiter, answer in zip(batch, answers, strict=True):
                 waiter.answer = answer
                 waiter.done.set()
-            if heir is not None:
-                heir.done.set()
+            # Last: those who were answered may be back by then, and join the next batch.
+            with self._lock:
+                if self._heir is not None:
+                    self._heir.done.set()
+
+    def _join(self) -> Sequence[Member]:
+        """Lets those who came meanwhile into the batch that is under way."""
+        with self._lock:
+            return [waiter.member for waiter in self._lane.take_more()]

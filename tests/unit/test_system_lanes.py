@@ -50,7 +50,7 @@ class Watched:
         self.sizes: list[int] = []
         self._busy = Lock()
 
-    def publish(self, members):
+    def publish(self, members, join=None):
         assert self._busy.acquire(blocking=False), "one batch at a time"
         try:
             self.sizes.append(len(members))
@@ -263,3 +263,111 @@ def test_a_member_may_look_at_the_head_it_is_planned_on():
     together(8, work)
     assert operations(bench.log()) == [f"{number}" for number in range(80)]
     assert published(bench.publisher.publish([Wants()])[0]).head.sequence == 80
+
+
+def test_the_lane_is_handed_to_the_first_who_waits_and_not_to_who_is_awake():
+    """Two threads, one of them always quicker to come back: neither gets two turns for one."""
+    bench = Bench()
+    lane, watched = hold_first_batch(bench, 1)
+    heir_awake = Event()
+    lane._wait = hold_up(lane, heir_awake)
+
+    def quick() -> None:
+        lane.commit(wants(0, "quick 0"))
+        again.start()
+        while len(lane._lane._waiting) < 2:
+            Event().wait(0.001)
+        assert lane._heir is not None, "the lane is kept for who waited"
+        assert not lane._lane._under_way
+        heir_awake.set()
+
+    again = Thread(target=lambda: lane.commit(wants(1, "quick 1")), daemon=True)
+    slow = Thread(target=lambda: lane.commit(wants(2, "slow")), daemon=True)
+    first = Thread(target=quick, daemon=True)
+    first.start()
+    while not watched.sizes:
+        Event().wait(0.001)
+    slow.start()
+    for thread in (first, slow, again):
+        thread.join()
+    assert operations(bench.log()) == ["quick 0", "slow", "quick 1"]
+    assert lane._lane.is_idle
+
+
+def hold_up(lane: ThreadLane, until: Event) -> Callable[[object], None]:
+    """Makes who is to take over wake up late."""
+    wait = lane._wait
+
+    def late(waiter) -> None:
+        wait(waiter)
+        if not waiter.is_answered():
+            until.wait()
+
+    return late
+
+
+def test_an_heir_that_is_interrupted_leaves_the_lane_to_the_next():
+    bench = Bench()
+    lane, _ = hold_first_batch(bench, 2)
+    interrupted: list[str] = []
+
+    class Interrupted:
+        """An event whose first waiter is told to stop when it is woken."""
+
+        def __init__(self, event: Event) -> None:
+            self._event = event
+            self.set, self.clear = event.set, event.clear
+
+        def wait(self) -> bool:
+            self._event.wait()
+            interrupted.append("once")
+            raise KeyboardInterrupt
+
+    offer = lane._lane.offer
+
+    def offer_first(waiter) -> None:
+        offer(waiter)
+        if len(lane._lane._waiting) == 1 and lane._lane._under_way:
+            waiter.done = Interrupted(waiter.done)
+
+    lane._lane.offer = offer_first
+    answers: list[object] = []
+
+    def work(number: int) -> None:
+        try:
+            answers.append(lane.commit(wants(number)))
+        except KeyboardInterrupt as stop:
+            answers.append(stop)
+
+    together(3, work)
+    assert interrupted == ["once"]
+    assert sorted(type(answer).__name__ for answer in answers) == [
+        "KeyboardInterrupt",
+        "Published",
+        "Published",
+    ]
+    assert len(bench.log()) == 2
+    assert lane._lane.is_idle
+
+
+def test_who_comes_while_the_row_is_waited_for_joins_the_chain():
+    bench = Bench()
+    publisher = bench.publisher
+    lane = ThreadLane(publisher)
+    hold = publisher._parts.references.hold
+    sizes: list[int] = []
+
+    def slow_hold(name):
+        """The row is waited for until nineteen others have come."""
+        if not sizes:
+            while len(lane._lane._waiting) < 19:
+                Event().wait(0.001)
+        sizes.append(len(lane._lane._waiting))
+        return hold(name)
+
+    publisher._parts.references.hold = slow_hold  # type: ignore[method-assign]
+    publisher._cautious_rounds = 8
+    together(20, lambda number: check_published(lane, number))
+    assert sizes == [19]
+    assert len(bench.log()) == 20
+    assert bench.row().version == 1 + 1

@@ -61,6 +61,14 @@ class Lane(Generic[_Waiter]):
         self._under_way = tuple(self._waiting.popleft() for _ in range(count))
         return self._under_way
 
+    def take_more(self) -> Sequence[_Waiter]:
+        """Lets those who came meanwhile into the batch that is under way, and returns them."""
+        check(bool(self._under_way), "a batch is under way before others join it")
+        count = min(len(self._waiting), self._batch_max - len(self._under_way))
+        joined = tuple(self._waiting.popleft() for _ in range(count))
+        self._under_way += joined
+        return joined
+
     def settle(self) -> Sequence[_Waiter]:
         """Ends what is under way and returns who was in it."""
         check(bool(self._under_way), "a lane is settled after it was taken")

@@ -40,6 +40,7 @@ from lochan.base.limits import CHAIN_BYTES_MAX
 from lochan.base.names import RefName
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.build import Builder, Built, Head
+from lochan.kernel.foresight import read_ahead
 from lochan.kernel.history import contains
 from lochan.kernel.moves import advanced
 from lochan.kernel.parts import Parts
@@ -74,7 +75,15 @@ Settled = Published | LochanError
 
 Apply = Callable[[Adds, SetIf], Outcome]
 
+Join = Callable[[], Sequence[Member]]
+"""Returns those who came since a batch was taken; they belong to it from then on."""
+
 _CAUTIOUS_ROUNDS = 8
+
+
+def _nobody() -> Sequence[Member]:
+    return ()
+
 
 # What a member may be refused for; anything else is the trouble of the whole chain.
 _REFUSALS = (Conflict, Invalid, NotFound)
@@ -107,12 +116,17 @@ class Publisher:
         self._known: StampedRow | None = None
         self._cautious_rounds = 0
 
-    def publish(self, members: Sequence[Member]) -> list[Settled]:
-        """Publishes what can be published of the members; answers each."""
+    def publish(self, members: Sequence[Member], join: Join = _nobody) -> list[Settled]:
+        """Publishes what can be published of the members; answers each.
+
+        A row that is held may have been waited for. Those who came meanwhile are asked to `join`
+        then, and are answered after the others.
+        """
+        members = list(members)
         retry = Retry(self._parts.clock, self._parts.chance, self._parts.waiting)
         while True:
             if self._cautious_rounds:
-                settled = self._publish_held(members)
+                settled = self._publish_held(members, join)
             else:
                 settled = self._publish_hoping(members)
             if settled is not None:
@@ -138,9 +152,10 @@ class Publisher:
             self._cautious_rounds = _CAUTIOUS_ROUNDS
         return None
 
-    def _publish_held(self, members: Sequence[Member]) -> list[Settled] | None:
+    def _publish_held(self, members: list[Member], join: Join) -> list[Settled] | None:
         """One attempt on a row that is held meanwhile."""
         with closing(_Held(self._parts.references.hold(self._name))) as held:
+            members += join()
             row = self._check_live(held.row)
             undisturbed = self._known is not None and self._known.stamp == row.stamp
             self._cautious_rounds = self._cautious_rounds - 1 if undisturbed else _CAUTIOUS_ROUNDS
@@ -172,6 +187,8 @@ class Publisher:
         parts = self._parts
         head = parts.views.load(ObjId(row.row.pointer))
         builder = Builder(parts.views, parts.nodes, parts.rule, parts.clock, head)
+        if len(members) > 1 and row is not self._known:
+            read_ahead(parts.nodes, head, members)
         chain = _Chain(row, [], [])
         for member in members:
             try:

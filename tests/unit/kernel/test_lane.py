@@ -21,7 +21,7 @@ class Model:
 
 
 def step(random: Random, lane: Lane[int], model: Model, number: int) -> str:
-    chosen = random.choice(["offer", "offer", "offer", "take", "settle", "cancel"])
+    chosen = random.choice(["offer", "offer", "offer", "take", "join", "settle", "cancel"])
     if chosen == "offer":
         if len(model.waiting) == model.queue_max:
             with pytest.raises(Exhausted, match=str(model.queue_max)):
@@ -37,6 +37,15 @@ def step(random: Random, lane: Lane[int], model: Model, number: int) -> str:
         count = model.batch_max
         model.under_way, model.waiting = model.waiting[:count], model.waiting[count:]
         assert taken == model.under_way
+    elif chosen == "join":
+        if not model.under_way:
+            with pytest.raises(Bug):
+                lane.take_more()
+            return "nothing to join"
+        count = model.batch_max - len(model.under_way)
+        joined, model.waiting = model.waiting[:count], model.waiting[count:]
+        model.under_way += joined
+        assert list(lane.take_more()) == joined
     elif chosen == "settle":
         if not model.under_way:
             with pytest.raises(Bug):
@@ -63,7 +72,7 @@ def test_a_lane_agrees_with_lists(seed):
         seen.add(step(random, lane, model, number))
         assert lane.first_waiting == (model.waiting[0] if model.waiting else None)
         assert lane.is_idle == (not model.waiting and not model.under_way)
-    assert seen >= {"offer", "take", "settle", "cancelled", "busy", "nothing to settle"}
+    assert seen >= {"offer", "take", "join", "settle", "cancelled", "busy", "nothing to settle"}
 
 
 def test_first_in_first_out_in_batches_of_at_most_sixty_four():
