@@ -57,6 +57,14 @@ CLAIMS = [
         f"decoding {limits.NODE_ELEMENTS_TARGET} elements is cheaper",
     ),
     (
+        "docs/architecture.md",
+        f"its last {limits.COMMIT_TAIL_MAX} ancestors",
+    ),
+    (
+        "docs/architecture.md",
+        f"logs read {limits.COMMIT_TAIL_MAX} commits at a time",
+    ),
+    (
         "docs/adr/0009-lanes-and-chains.md",
         f"with room for {limits.LANE_QUEUE_MAX:,}.",
     ),
