@@ -17,11 +17,13 @@ import msgspec
 
 from lochan.base.errors import Invalid, KeysConflict
 from lochan.base.ids import EMPTY_ID, ObjId
+from lochan.base.keys import Universe
 from lochan.codec.commits import Headers
 from lochan.index.difference import Difference
+from lochan.index.layers import find_many
 from lochan.kernel.build import Head
 from lochan.kernel.changes import diff_commits, line_above, own_changes
-from lochan.kernel.history import merge_base, shared_sequence
+from lochan.kernel.history import has_merged, merge_base, shared_sequence
 from lochan.kernel.parts import Parts
 from lochan.kernel.plan import ANY, CommitPlan, Operation
 from lochan.kernel.views import CommitView
@@ -147,19 +149,38 @@ class MergeMember:
         # Not the line after the merge base: after a merge of the target that is not on the line.
         shared = shared_sequence(parts.views, self._source, target)
         line = line_above(parts.views, shared, self._source)
-        carried = [replayed(parts, commit, self._hidden) for commit in line]
+        carried = [replayed(parts, commit, self._hidden, target) for commit in line]
         # The last one made says that the source is merged; so it is found to be next time.
         merged = (self._source.obj_id,)
         return [*carried[:-1], msgspec.structs.replace(carried[-1], merged=merged)]
 
 
-def replayed(parts: Parts, commit: CommitView, hidden: Headers = ()) -> Carried:
-    """Prepares one commit to be made again elsewhere, with its own message and headers."""
+def replayed(
+    parts: Parts, commit: CommitView, hidden: Headers = (), target: CommitView | None = None
+) -> Carried:
+    """Prepares one commit to be made again elsewhere, with its own message and headers.
+
+    What a merge took from commits that the target has is the target's own and is not carried
+    back: the target may have changed it since.
+    """
     body = commit.body
     if body is None:
         raise Invalid("the empty commit cannot be carried anywhere")
     changes = own_changes(parts.views, parts.nodes, commit)
+    for merged in parts.views.load_many([ObjId(raw) for raw in body.parents[1:]]):
+        if target is not None and has_merged(parts.views, target, merged):
+            changes = _not_taken_from(parts, merged, changes)
     return Carried(changes, body.message, body.headers, hidden)
+
+
+def _not_taken_from(
+    parts: Parts, merged: CommitView, changes: Sequence[Difference]
+) -> list[Difference]:
+    taken: dict[bytes, bytes | None] = {}
+    for universe in Universe:
+        keys = sorted(change.key for change in changes if change.key[0] == universe)
+        taken.update(zip(keys, find_many(parts.nodes, merged.index(universe), keys), strict=True))
+    return [change for change in changes if taken[change.key] != change.right]
 
 
 def squashed(

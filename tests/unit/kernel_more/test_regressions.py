@@ -40,3 +40,20 @@ def test_a_claimed_commit_is_found_on_a_branch_that_was_moved_back_behind_the_cl
         Publisher(bench.parts, MAIN).publish([member])
     assert len(bench.log()) == 1
     assert member.done is not None
+
+
+def test_what_a_merge_took_from_the_target_is_not_replayed_onto_it():
+    world = MergeWorld(1)
+    ours, theirs = (bytes(table_key([name])) for name in ("ours", "theirs"))
+    world.put("main", ours, 1)
+    world.branch("side", "main")
+    world.put("side", theirs, 2)
+    world.put("main", ours, 3)
+    world.publish("side", MergeMember(world.parts, world.head("main"), "merge main", Choices()))
+    world.put("main", ours, 4)
+    (replayed,) = Publisher(world.parts, RefName("main")).publish(
+        [MergeMember(world.parts, world.head("side"), "", Choices(), replay=True)]
+    )
+    assert [view.body.message for view in replayed.commits] == ["put 2"]
+    world.content["main"][theirs] = world.element(theirs, 2)
+    world.check("main")

@@ -1,0 +1,213 @@
+"""Moving a branch to other commits: fast-forward, force and rebase.
+
+None of them commits on the branch; each moves its row by compare-and-swap and is told in the
+ref-log, with the old head. The steps, and what a crash after each leaves:
+
+1. read the row and decide on its head; refusals are raised here, conflicts all together;
+2. rebase only: store the replayed commits and their nodes (a crash leaves objects that nobody
+   refers to, and the collector takes them);
+3. swap the row, on condition that it is the one of step 1. Lost: start over, so a commit that came
+   between is looked at like the others. A lost reply is resolved as for every other move.
+
+A dry run ends before step 2 and says what would have been done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+
+import msgspec
+
+from lochan.base.errors import HeadConflict, Invalid, TooLarge, Unknown
+from lochan.base.ids import ObjId
+from lochan.base.limits import MULTI_STEP_TIMEOUT_MS, REBASE_COMMITS_MAX
+from lochan.base.names import RefName
+from lochan.codec.rows import ReferenceRow
+from lochan.kernel.build import Builder, Built, Head
+from lochan.kernel.changes import line_above
+from lochan.kernel.history import has_merged, is_ancestor, merge_base, shared_sequence
+from lochan.kernel.merge import Carried, Choices, carry, check_choices, replayed
+from lochan.kernel.parts import Parts
+from lochan.kernel.provenance import Provenance
+from lochan.kernel.references import Destination, Names
+from lochan.kernel.retry import Retry
+from lochan.kernel.views import CommitView
+
+_Choose = Callable[[CommitView, ReferenceRow], Destination | None]
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where a branch is to go: a commit, and what the user called it."""
+
+    view: CommitView
+    name: str = ""
+
+    @property
+    def text(self) -> str:
+        """What the ref-log says."""
+        return self.name or self.view.obj_id.hex()
+
+
+class HeadMoved(msgspec.Struct, frozen=True):
+    """The branch afterwards; `moved` is False if there was nothing to do."""
+
+    row: ReferenceRow
+    moved: bool
+    commits: tuple[CommitView, ...] = ()
+    """What a rebase made anew."""
+
+
+class HeadMoves:
+    """Moves branches of one repository."""
+
+    def __init__(self, parts: Parts, names: Names) -> None:
+        self._parts = parts
+        self._names = names
+
+    def fast_forward(
+        self,
+        name: RefName,
+        source: Source,
+        who: str,
+        *,
+        expected: ObjId | None = None,
+        dry_run: bool = False,
+    ) -> HeadMoved:
+        """Moves a branch to a commit that has everything of it; HeadConflict if it has not."""
+        views = self._parts.views
+
+        def choose(head: CommitView, row: ReferenceRow) -> Destination | None:
+            if has_merged(views, head, source.view):
+                return None
+            if not has_merged(views, source.view, head):
+                raise HeadConflict(
+                    f"{row.name!r} has commits that {source.text!r} has not; merge or rebase"
+                )
+            return Destination(source.view.obj_id, "fast-forward", source.text, head.obj_id)
+
+        return self._move(name, choose, who, expected, dry_run=dry_run)
+
+    def force(
+        self,
+        name: RefName,
+        source: Source,
+        who: str,
+        *,
+        expected: ObjId | None = None,
+        dry_run: bool = False,
+    ) -> HeadMoved:
+        """Sets a branch to a commit whatever it has; the old head stays in the ref-log."""
+        views = self._parts.views
+
+        def choose(head: CommitView, row: ReferenceRow) -> Destination | None:
+            if row.pointer == source.view.obj_id:
+                return None
+            base = merge_base(views, head, source.view)
+            shown = b"" if base is None else base.obj_id
+            return Destination(source.view.obj_id, "force", source.text, shown)
+
+        return self._move(name, choose, who, expected, dry_run=dry_run)
+
+    def rebase(
+        self,
+        name: RefName,
+        onto: Source,
+        who: str,
+        *,
+        choices: Choices | None = None,
+        expected: ObjId | None = None,
+        dry_run: bool = False,
+    ) -> HeadMoved:
+        """Makes the commits that only the branch has anew on another head, and moves it there.
+
+        Those that leave nothing to do are skipped, and so is what merges took from the other head.
+        Conflicts of all commits are told together.
+        """
+        rebase = _Rebase(self._parts, onto, choices or Choices(), who)
+
+        def choose(head: CommitView, row: ReferenceRow) -> Destination | None:
+            wanted = rebase.plan(head, row)
+            if wanted is not None and not dry_run:
+                rebase.store()
+            return wanted
+
+        told = self._move(name, choose, who, expected, dry_run=dry_run)
+        if not told.moved:
+            return told
+        if not dry_run:
+            rebase.remember()
+        return msgspec.structs.replace(told, commits=tuple(one.view for one in rebase.built))
+
+    def _move(
+        self, name: RefName, choose: _Choose, who: str, expected: ObjId | None, *, dry_run: bool
+    ) -> HeadMoved:
+        def decide(row: ReferenceRow) -> Destination | None:
+            if row.kind != "BRANCH":
+                raise Invalid(f"{row.name!r} is not a branch; only branches are moved so")
+            if expected is not None and row.pointer != expected:
+                raise HeadConflict(
+                    f"{row.name!r} points at {row.pointer.hex()}, not at {expected.hex()}"
+                )
+            return choose(self._parts.views.load(ObjId(row.pointer)), row)
+
+        told = self._names.move(name, decide, who, dry_run=dry_run)
+        return HeadMoved(told.row, told.move is not None)
+
+
+class _Rebase:
+    """Commits replayed on another head; planned anew whenever the branch has moved.
+
+    Each replayed commit gets an operation id of its own, made from that of the rebase and the
+    commit it comes from: it is another commit, and planning again makes the same one.
+    """
+
+    def __init__(self, parts: Parts, onto: Source, choices: Choices, who: str) -> None:
+        check_choices(choices)
+        self._parts = parts
+        self._onto = onto
+        self._choices = choices
+        self._who = who
+        self._operation = parts.chance.random_bytes(16)
+        self.built: list[Built] = []
+
+    def plan(self, head: CommitView, row: ReferenceRow) -> Destination | None:
+        """Replays what only the branch has; None if it stands on the other head already."""
+        parts, onto = self._parts, self._onto.view
+        self.built = []
+        if is_ancestor(parts.views, onto, head):
+            return None
+        shared = shared_sequence(parts.views, head, onto)
+        if head.sequence - shared > REBASE_COMMITS_MAX:
+            raise TooLarge(f"a rebase replays at most {REBASE_COMMITS_MAX} commits; merge instead")
+        base = merge_base(parts.views, head, onto)
+        shown = b"" if base is None else base.obj_id
+        carried = [self._carried(commit, shown) for commit in line_above(parts.views, shared, head)]
+        builder = Builder(parts.views, parts.nodes, parts.rule, parts.clock, onto)
+        top = onto
+        for plan in carry(Head(onto, builder, row), carried, self._choices):
+            self.built.append(builder.build(top, plan))
+            top = self.built[-1].view
+        return Destination(top.obj_id, "rebase", self._onto.text, shown)
+
+    def store(self) -> None:
+        """Step 2; storing is idempotent, so a lost reply is answered by storing again."""
+        parts = self._parts
+        objects = [item for one in self.built for item in one.objects()]
+        retry = Retry(parts.clock, parts.chance, parts.waiting, MULTI_STEP_TIMEOUT_MS)
+        while True:
+            try:
+                return parts.objects.store_many(objects)
+            except Unknown:
+                retry.again()
+
+    def remember(self) -> None:
+        """Keeps what was published in memory: whoever reads the branch next wants it."""
+        for one in self.built:
+            self._parts.views.remember(one.view)
+            self._parts.nodes.remember(one.nodes)
+
+    def _carried(self, commit: CommitView, base: bytes) -> Carried:
+        operation = sha256(self._operation + commit.obj_id).digest()[:16].hex()
+        said = Provenance("rebase", commit.obj_id.hex(), base.hex(), self._who, operation)
+        return replayed(self._parts, commit, said.headers(), self._onto.view)
