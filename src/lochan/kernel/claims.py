@@ -28,7 +28,7 @@ from lochan.kernel.build import Head
 from lochan.kernel.history import iterate_log
 from lochan.kernel.parts import Parts
 from lochan.kernel.plan import CommitPlan
-from lochan.kernel.publish import Member
+from lochan.kernel.publish import Member, check_takes_commits
 from lochan.kernel.views import CommitView
 from lochan.kv.store import ABSENT, Entry, Kind, Won, partition
 
@@ -57,6 +57,7 @@ def claim(parts: Parts, principal: str, key: str, digest: bytes, name: RefName) 
     found = parts.references.fetch(name)
     if found is None or found.row.deleted:
         raise NotFound(f"there is no branch {name!r}")
+    check_takes_commits(found.row)
     head = parts.views.load(ObjId(found.row.pointer))
     row_key = sha256(_encode((principal, key))).digest()
     wanted = Claim(

@@ -108,6 +108,10 @@ class Views:
             self.remember(view)
         return view
 
+    def find_cached(self, obj_id: ObjId) -> CommitView | None:
+        """Returns a commit if it is in memory."""
+        return self._find(obj_id)
+
     def remember(self, view: CommitView) -> None:
         """Keeps a commit in memory."""
         body = view.body

@@ -47,11 +47,15 @@ class Objects:
 
     def find_commit(self, obj_id: ObjId) -> CommitObject | None:
         """Returns a commit that a user named; None if there is none of that id."""
-        name = (Partition(self._base + obj_id[:_SPREAD_BYTES]), obj_id)
-        entry = self._store.get(*name)
-        if entry is None or not is_commit(entry.value):
+        raw = self.find(obj_id)
+        if raw is None or not is_commit(raw):
             return None
-        return decode_commit(obj_id, entry.value)
+        return decode_commit(obj_id, raw)
+
+    def find(self, obj_id: ObjId) -> bytes | None:
+        """Returns the bytes of any object that a user named, unchecked; None if there is none."""
+        entry = self._store.get(Partition(self._base + obj_id[:_SPREAD_BYTES]), obj_id)
+        return None if entry is None else entry.value
 
     def _fetch(self, ids: Sequence[ObjId]) -> list[bytes]:
         base = self._base

@@ -1,0 +1,43 @@
+"""Annotated tags as stored bytes; the id is the hash of the bytes, as of every plain object."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+
+from lochan.base.errors import Corrupt, TooLarge
+from lochan.base.ids import ID_BYTES, ObjId
+from lochan.base.limits import OBJECT_BYTES_MAX
+from lochan.codec.commits import TYPE_TAG, TagObject
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(TagObject).decode
+
+# A tag is an array of 6, which MessagePack writes in one byte; then its type.
+_TAG_MARK: Final = b"\x96" + bytes((TYPE_TAG,))
+
+
+def encode_tag(tag: TagObject) -> tuple[ObjId, bytes]:
+    """Returns id and canonical bytes."""
+    raw = _encode(tag)
+    if len(raw) > OBJECT_BYTES_MAX:
+        raise TooLarge(f"a tag of {len(raw)} bytes is over the limit of {OBJECT_BYTES_MAX}")
+    return ObjId(sha256(raw).digest()), raw
+
+
+def decode_tag(raw: bytes) -> TagObject:
+    """Reads a stored tag whose bytes were checked against its id."""
+    try:
+        tag = _decode(raw)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        raise Corrupt(f"not a stored tag: {error}") from None
+    if len(tag.target) != ID_BYTES or _encode(tag) != raw:
+        raise Corrupt("not a stored tag: its bytes are not canonical")
+    return tag
+
+
+def is_tag(raw: bytes) -> bool:
+    """Tells by its first bytes whether a stored object is a tag."""
+    return raw.startswith(_TAG_MARK)

@@ -1,0 +1,137 @@
+"""Tags: names that stay; light ones point at a commit, annotated ones at a tag object.
+
+A tag object holds where it points, what its maker wrote and perhaps a signature; it is stored by
+its hash before a name points at it. Whoever reads a reference *peels* what it points at until a
+commit is found. Tags take no commits; the publisher refuses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from lochan.base.errors import Corrupt, Invalid, NotFound, TooLarge, Unknown
+from lochan.base.ids import EMPTY_ID, ObjId
+from lochan.base.limits import (
+    HEADERS_BYTES_MAX,
+    MESSAGE_BYTES_MAX,
+    MULTI_STEP_TIMEOUT_MS,
+    TAG_DEPTH_MAX,
+)
+from lochan.base.names import RefName
+from lochan.codec.commits import Headers, TagObject, decode_commit, is_commit
+from lochan.codec.objects import check_object_id
+from lochan.codec.rows import ReferenceRow
+from lochan.codec.tags import decode_tag, encode_tag, is_tag
+from lochan.kernel.parts import Parts
+from lochan.kernel.references import Names, NewReference
+from lochan.kernel.retry import Retry
+from lochan.kernel.views import EMPTY_VIEW, CommitView, view_of
+
+TAG: Final = "TAG"
+BRANCH: Final = "BRANCH"
+
+
+class Annotation(msgspec.Struct, frozen=True):
+    """What the maker of a tag writes on it."""
+
+    message: str
+    headers: Headers = ()
+    signature: bytes = b""
+
+
+class Peeled(msgspec.Struct, frozen=True):
+    """What a pointer leads to: a commit, and the tags on the way, outermost first."""
+
+    commit: CommitView
+    tags: tuple[TagObject, ...] = ()
+
+
+class Tags:
+    """Makes and reads the tags of one repository; makes bare branches, too."""
+
+    def __init__(self, parts: Parts, names: Names) -> None:
+        self._parts = parts
+        self._names = names
+
+    def create(
+        self, name: RefName, target: ObjId, who: str, annotation: Annotation | None = None
+    ) -> ReferenceRow:
+        """Makes a tag of a commit, or of a tag; with an annotation it gets an object of its own."""
+        peeled = self.peel_named(target)
+        pointer = target
+        if annotation is not None:
+            if len(peeled.tags) >= TAG_DEPTH_MAX:
+                raise Invalid(f"a tag is at most {TAG_DEPTH_MAX} tags away from its commit")
+            _check(annotation)
+            tag = TagObject(1, target, annotation.message, annotation.headers, annotation.signature)
+            pointer, raw = encode_tag(tag)
+            self._store([(pointer, raw)])
+        return self._names.create_many([NewReference(name, TAG, pointer)], who)[0]
+
+    def create_bare(self, name: RefName, who: str) -> ReferenceRow:
+        """Makes a branch that holds nothing, whatever the others hold."""
+        return self._names.create_many([NewReference(name, BRANCH, EMPTY_ID)], who)[0]
+
+    def peel(self, pointer: ObjId) -> Peeled:
+        """Follows what a reference points at; Corrupt if it leads nowhere."""
+        try:
+            return self.peel_named(pointer)
+        except NotFound as error:
+            raise Corrupt(f"a reference leads nowhere: {error.message}") from None
+
+    def peel_named(self, pointer: ObjId) -> Peeled:
+        """Follows an id that a user named; NotFound if there is no such commit or tag."""
+        tags: list[TagObject] = []
+        at = pointer
+        while len(tags) <= TAG_DEPTH_MAX:
+            view = self._find_view(at)
+            if isinstance(view, CommitView):
+                return Peeled(view, tuple(tags))
+            tags.append(view)
+            at = ObjId(view.target)
+        raise Corrupt(f"more than {TAG_DEPTH_MAX} tags point at each other")
+
+    def _find_view(self, obj_id: ObjId) -> CommitView | TagObject:
+        parts = self._parts
+        if obj_id == EMPTY_ID:
+            return EMPTY_VIEW
+        known = parts.views.find_cached(obj_id)
+        if known is not None:
+            return known
+        raw = parts.objects.find(obj_id)
+        if raw is not None and is_commit(raw):
+            view = view_of(obj_id, decode_commit(obj_id, raw))
+            parts.views.remember(view)
+            return view
+        if raw is not None and is_tag(raw):
+            check_object_id(obj_id, raw)
+            return decode_tag(raw)
+        raise NotFound(f"there is no commit and no tag {obj_id.hex()}")
+
+    def _store(self, objects: Sequence[tuple[ObjId, bytes]]) -> None:
+        """Stores what is about to be pointed at; a lost reply is answered by storing again."""
+        parts = self._parts
+        retry = Retry(parts.clock, parts.chance, parts.waiting, MULTI_STEP_TIMEOUT_MS)
+        while True:
+            try:
+                return parts.objects.store_many(objects)
+            except Unknown:
+                retry.again()
+
+
+def _check(annotation: Annotation) -> None:
+    """Refuses what no tag may carry, before anything is written."""
+    try:
+        message_bytes = len(annotation.message.encode())
+        headers_bytes = sum(
+            len("".join((name, *values)).encode()) for name, values in annotation.headers
+        )
+    except UnicodeEncodeError as error:
+        raise Invalid(f"not valid Unicode text at character {error.start}") from None
+    if message_bytes > MESSAGE_BYTES_MAX:
+        raise TooLarge(f"a message has at most {MESSAGE_BYTES_MAX} bytes")
+    if headers_bytes + len(annotation.signature) > HEADERS_BYTES_MAX:
+        raise TooLarge(f"headers and signature have at most {HEADERS_BYTES_MAX} bytes")
