@@ -95,6 +95,10 @@ NODE_CACHE_BYTES_MAX: Final = 128 * 1_024 * 1_024
 # Half of the 24 hours for which unreachable objects are kept; storing again refreshes at this age.
 HALF_GRACE_S: Final = 12 * 3_600
 
+# How long what nobody refers to any more is kept, objects, tombstones and claims alike: longer than
+# any operation may take and than clocks of servers may differ.
+GRACE_S: Final = 2 * HALF_GRACE_S
+
 # A commit is a row too; with 1,000 own keys and both embedded indexes it stays far below the
 # smallest value limit of the databases.
 COMMIT_BYTES_MAX: Final = OBJECT_BYTES_MAX

@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from lochan.base.errors import Corrupt, Invalid, NotFound, Unknown
+from lochan.base.errors import Corrupt, Exhausted, Invalid, NotFound, Unknown
 from lochan.base.ids import ObjId
 from lochan.base.limits import MOVES_MAX
 from lochan.base.names import RefName
@@ -33,6 +33,9 @@ from lochan.kernel.views import CommitView
 from lochan.kv.store import ABSENT, Entry, Kind, Won, partition
 
 OPERATION_HEADER: Final = "operation"
+
+# A claim is swept after a day only; to lose it between two calls more than once cannot be chance.
+_CLAIM_ATTEMPTS_MAX: Final = 3
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -136,19 +139,29 @@ def marked(hidden: Headers, operation: str) -> Headers:
     return tuple(sorted([*kept, (OPERATION_HEADER, (operation,))]))
 
 
+def read_claim(raw: bytes) -> Claim:
+    """Reads a stored claim."""
+    try:
+        return _decode(raw)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        raise Corrupt(f"not a stored claim: {error}") from None
+
+
 def _put_if_absent(parts: Parts, key: bytes, wanted: Claim) -> Claim:
     """A lost reply needs no care of its own: sent again, the same row is won or found."""
     place = partition(parts.instance, Kind.CLAIMS)
     raw = _encode(wanted)
-    try:
-        outcome = parts.store.set_if(place, key, raw, ABSENT)
-    except Unknown:
-        outcome = parts.store.set_if(place, key, raw, ABSENT)
-    if isinstance(outcome, Won):
-        return wanted
-    current = outcome.current
-    if not isinstance(current, Entry):
-        current = parts.store.get(place, key)
-    if current is None:
-        raise Corrupt("a claim is neither there nor absent")
-    return _decode(current.value)
+    for _ in range(_CLAIM_ATTEMPTS_MAX):
+        try:
+            outcome = parts.store.set_if(place, key, raw, ABSENT)
+        except Unknown:
+            outcome = parts.store.set_if(place, key, raw, ABSENT)
+        if isinstance(outcome, Won):
+            return wanted
+        current = outcome.current
+        if not isinstance(current, Entry):
+            current = parts.store.get(place, key)
+        if current is not None:
+            return read_claim(current.value)
+        # It was there and was swept before it could be read: claim it anew.
+    raise Exhausted("a claim came and went; try again later")

@@ -156,6 +156,10 @@ class Names:
             first = items[-1][0] + b"\0"
         return rows
 
+    def incarnations(self, names: Sequence[RefName]) -> dict[RefName, int]:
+        """Returns which of the names the index lists, and in which life."""
+        return {name: element.incarnation for name, element in self._listed(names).items()}
+
     def _live(self, names: Sequence[RefName]) -> list[ReferenceRow]:
         """Returns the rows of those listed names that are live; finishes what is half done."""
         rows: list[ReferenceRow] = []
