@@ -162,8 +162,8 @@ TAG_DEPTH_MAX: Final = 8
 # What a check of a repository tells one by one; beyond it only counts, so memory stays bounded.
 CHECK_FINDINGS_MAX: Final = 1_000
 
-# Commits that a check remembers to have seen, about 100 MB; beyond it shared history is read again.
-CHECK_SEEN_MAX: Final = 1_000_000
+# Heads from which a check walks at once, some tens of MB; with more it walks again from the next.
+CHECK_HEADS_MAX: Final = 100_000
 
 # Commits that one rebase replays: they are planned and stored before the branch moves, in memory.
 REBASE_COMMITS_MAX: Final = 10_000

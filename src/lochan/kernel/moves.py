@@ -41,7 +41,7 @@ class MoveLog:
         found: list[Move] = []
         while start is not None:
             page = self._store.scan(self._place, start, end, SCAN_ENTRIES_MAX)
-            found += [_read(entry.value) for entry in page.entries]
+            found += [read_move(entry.value) for entry in page.entries]
             start = page.next_start
         return found
 
@@ -64,7 +64,7 @@ class MoveLog:
                 window //= 2
             elif page.entries:
                 found = [
-                    (int.from_bytes(entry.key[len(prefix) :][:8], "big"), _read(entry.value))
+                    (int.from_bytes(entry.key[len(prefix) :][:8], "big"), read_move(entry.value))
                     for entry in page.entries
                 ]
                 return found[::-1]
@@ -113,8 +113,9 @@ def _place(prefix: bytes, number: int) -> bytes:
     return prefix + number.to_bytes(16, "big")
 
 
-def _read(raw: bytes) -> Move:
+def read_move(raw: bytes) -> Move:
+    """Reads a copied move."""
     try:
         return _decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
         raise Corrupt(f"not a stored move: {error}") from None

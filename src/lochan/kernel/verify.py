@@ -1,0 +1,131 @@
+"""What must hold of one commit, of one row and of a name, as sentences of complaint.
+
+These are judgements without a walk: `check.py` goes through a whole repository with them, and the
+invariants of `lochan.testing` hold worlds against them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lochan.base.ids import EMPTY_ID, ID_BYTES, ObjId
+from lochan.base.keys import Universe
+from lochan.base.limits import COMMIT_TAIL_MAX, MOVES_MAX, PREVIOUS_POINTERS_MAX
+from lochan.codec.commits import CommitObject, digest_operations, jump_sequence
+from lochan.codec.rows import ReferenceElement, ReferenceRow
+from lochan.index.layers import find_many
+from lochan.index.source import NodeSource
+from lochan.kernel.changes import diff_commits
+from lochan.kernel.history import ancestor_at
+from lochan.kernel.views import CommitView, Views
+
+_KINDS = ("BRANCH", "TAG", "INTERNAL")
+
+
+def misplaced(views: Views, view: CommitView) -> Iterator[str]:
+    """Yields what is wrong with the place of a commit in history, given that its parent's is right.
+
+    K1: sequence and generation, tail and jump are those of its true ancestors.
+    """
+    body = view.body
+    if body is None:
+        return
+    parent, *merged = views.load_many([ObjId(raw) for raw in body.parents])
+    before = parent.body
+    if body.sequence != parent.sequence + 1:
+        yield f"its sequence is {body.sequence}, its parent's {parent.sequence}"
+        return
+    highest = max(one.generation for one in (parent, *merged))
+    if body.generation != highest + 1:
+        yield f"its generation is {body.generation}, that of its parents at most {highest}"
+    if body.merges != parent.merges + bool(merged):
+        yield "it counts the merges before it wrongly"
+    if before is not None and body.created_us < before.created_us:
+        yield "it is older than its parent"
+    if body.root != (b"" if before is None else before.root or parent.obj_id):
+        yield "its root is not that of its parent"
+    if body.tail != _tail(parent):
+        yield "its tail is not the line of its ancestors"
+    elif body.jump != _jump(views, body, parent):
+        yield "its jump leads elsewhere than its sequence says"
+
+
+def misindexed(nodes: NodeSource, parent: CommitView, view: CommitView) -> Iterator[str]:
+    """Yields what is wrong with the index of a commit, given that its parent's is right.
+
+    K7: it is the parent's with the commit's own operations, whose digest the id covers.
+    """
+    body = view.body
+    if body is None or body.own is None:
+        return
+    if list(body.own) != sorted(set(body.own)):
+        yield "its own keys are not in order"
+        return
+    own = set(body.own)
+    if any(change.key not in own for change in diff_commits(nodes, parent, view)):
+        yield "its index changed a key that is not its own"
+    found: dict[bytes, bytes | None] = {}
+    for universe in Universe:
+        keys = [key for key in body.own if key[0] == universe]
+        found.update(zip(keys, find_many(nodes, view.index(universe), keys), strict=True))
+    if digest_operations((key, found.get(key)) for key in body.own) != body.operations:
+        yield "its index does not hold what its operations put there"
+
+
+def malformed(row: ReferenceRow, key: bytes) -> Iterator[str]:
+    """Yields what is wrong with a row by itself."""
+    if row.name.encode() != key:
+        yield "its row names another reference"
+    if row.kind not in _KINDS:
+        yield f"its row is of an unknown kind {row.kind!r}"
+    if len(row.pointer) != ID_BYTES:
+        yield "its row does not point at an object"
+    versions = [move.version for move in row.moves]
+    if versions != sorted(set(versions)) or not all(0 < one <= row.version for one in versions):
+        yield "the moves in its row are out of order"
+    if len(row.moves) > MOVES_MAX or len(row.previous) > PREVIOUS_POINTERS_MAX:
+        yield "its row remembers more than a row may"
+    if not row.moves:
+        if row.kind != "INTERNAL":
+            yield "its row has no moves, not even the one that made it"
+        return
+    last = row.moves[-1]
+    if row.deleted != (last.kind == "delete"):
+        yield "its row and its last move do not agree on whether it is deleted"
+    if last.version == row.version and (last.new, last.operation) != (row.pointer, row.operation):
+        yield "its row is not what its last move made"
+
+
+def mislisted(row: ReferenceRow | None, element: ReferenceElement | None) -> tuple[bool, str]:
+    """Compares row and index of one name; returns what is wrong, and whether it is damage.
+
+    What is no damage is a step that somebody left half done: whoever comes next finishes it.
+    """
+    if element is None:
+        if row is None or row.deleted:
+            return False, ""
+        return True, "it has a live row that the index of names does not list"
+    if row is None:
+        return False, "it is listed and has no row yet: a creation that is half done"
+    if row.incarnation > element.incarnation:
+        return True, "its row is of a later life than the index of names says"
+    if row.incarnation < element.incarnation:
+        if row.deleted:
+            return False, "its row is of an earlier life: a creation that is half done"
+        return True, "its row is live in an earlier life than the index of names says"
+    if (row.kind, row.created_us) != (element.kind, element.created_us):
+        return True, "its row and the index of names do not agree"
+    if row.deleted:
+        return False, "it is listed and deleted: a deletion that is half done"
+    return False, ""
+
+
+def _tail(parent: CommitView) -> tuple[bytes, ...]:
+    if parent.body is None:
+        return ()
+    return (parent.obj_id, *parent.body.tail[: COMMIT_TAIL_MAX - 1])
+
+
+def _jump(views: Views, body: CommitObject, parent: CommitView) -> bytes:
+    target = jump_sequence(body.sequence)
+    return EMPTY_ID if target == 0 else ancestor_at(views, parent, target)
