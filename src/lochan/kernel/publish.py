@@ -221,17 +221,22 @@ class Publisher:
         except Unknown:
             resolved = self._resolve(chain, objects, condition)
             if resolved is None:
-                # Published, but somebody else wrote the row after that.
+                # Published, but by which stamp nobody said, and others may have written since.
                 self._known = None
+                self._remember(chain)
                 return True
             outcome = resolved
         if not isinstance(outcome, Won):
             return False
         self._known = StampedRow(row, outcome.stamp)
-        for built in chain.built:
-            parts.views.remember(built.view)
-            parts.nodes.remember(built.nodes)
+        self._remember(chain)
         return True
+
+    def _remember(self, chain: _Chain) -> None:
+        """Keeps what was published at hand for the next chain."""
+        for built in chain.built:
+            self._parts.views.remember(built.view)
+            self._parts.nodes.remember(built.nodes)
 
     def _apply(self, objects: list[tuple[ObjId, bytes]], condition: SetIf, apply: Apply) -> Outcome:
         parts = self._parts

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
 from lochan.kernel.publish import Published
-from tests.unit.kernel.workbench import Bench, Wants, counted, element, plan, put, table
+from lochan.kv.faults import FaultKind, FaultyStore, PlannedCall
+from tests.unit.kernel.workbench import Bench, OnCalls, Wants, counted, element, plan, put, table
 
 
 class Knows(Wants):
@@ -42,3 +45,21 @@ def test_reads_of_a_chain_on_a_foreign_head(kind):
     counts.reset()
     rival.publisher.publish(chain(kind, range(2, 3_000, 96)))
     assert counts.calls["get_many"] <= 2
+
+
+def test_a_chain_whose_reply_was_lost_is_remembered_like_any_other():
+    bench = Bench()
+    store, counts = counted(bench.store)
+    calls = count()
+
+    def choose(call: PlannedCall) -> FaultKind | None:
+        """Every reply is lost; what is sent again is answered."""
+        return FaultKind.LOST_REPLY if call.operation == "apply" and not next(calls) % 2 else None
+
+    server = bench.again(FaultyStore(store, OnCalls(choose)))
+    for first in range(0, 600, 60):
+        server.publisher.publish(chain(Wants, range(first, first + 60)))
+    assert len(bench.again().log()) == 600
+    assert counts.calls["apply"] == 2 * 10
+    # The head that the walk begins at; everything else is at hand.
+    assert counts.calls["get_many"] == 10
