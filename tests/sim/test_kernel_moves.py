@@ -12,11 +12,13 @@ from lochan.base.ids import ObjId
 from lochan.base.keys import table_key
 from lochan.base.names import RefName
 from lochan.kernel import head_moves
+from lochan.kernel.claims import ClaimedMember
 from lochan.kernel.head_moves import HeadMoves, Source
 from lochan.kernel.merge import Behaviour, Choices
 from lochan.kernel.publish import Publisher
 from lochan.kernel.references import Names
 from lochan.kernel.reflog import RefLog
+from lochan.kernel.views import EMPTY_VIEW
 from lochan.testing.invariants import all_rows, check_operations, content_of
 from lochan.testing.sim import (
     NO_FAULTS,
@@ -33,6 +35,8 @@ from tests.sim.kernel_scenarios import (
     MAIN,
     SIDE,
     Write,
+    claims,
+    claims_are_done_once,
     commits,
     element_of,
     fresh,
@@ -73,6 +77,16 @@ def commits_aside(name: str, count: int) -> Callable[[Server], None]:
             server.attempt("aside", publish, publisher, [Write(operation, [operation])])
 
     return act
+
+
+def forces_back(server: Server) -> None:
+    """Sets main back to where it began, behind every claim."""
+
+    def act() -> Any:
+        heads = HeadMoves(server.app.parts, server.app.names)
+        return heads.force(MAIN, Source(EMPTY_VIEW), f"{server.name} force")
+
+    server.attempt("force", act)
 
 
 def told(history: History, kind: str) -> list[str]:
@@ -154,6 +168,16 @@ SCENARIOS = {
                 "s3": [in_turn(commits_aside("c", 1), moves("force", MAIN, SIDE))],
             },
             checks=ALL,
+            faults=LOSSY,
+        ),
+        scenario(
+            "claims beside force",
+            {
+                "s1": [claims("k", 2)],
+                "s2": [claims("k", 2)],
+                "s3": [in_turn(forces_back, commits("c", 1))],
+            },
+            checks={**ALL, "claims": claims_are_done_once},
             faults=LOSSY,
         ),
         scenario(
@@ -246,7 +270,17 @@ def objects_after_the_swap(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(head_moves._Rebase, "store", lambda _: None)
 
 
+def claims_stop_at_their_generation(patch: pytest.MonkeyPatch) -> None:
+    right = ClaimedMember._find_in
+
+    def find_in(self, line, floor):
+        return right(self, line, self._claimed.generation)
+
+    patch.setattr(ClaimedMember, "_find_in", find_in)
+
+
 MUTANTS = {
+    claims_stop_at_their_generation: "claims beside force",
     decided_once: "rebase beside commits",
     copies_keep_their_operation: "rebase beside commits",
     any_head_may_be_left_behind: "fast-forward beside commits",
