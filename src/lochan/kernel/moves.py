@@ -51,8 +51,8 @@ class MoveLog:
         """Returns moves of all lives of a name that are older than one, newest first.
 
         Each comes with its incarnation. At least one comes if there is any, at most `limit`. Stores
-        scan upwards only; so windows below the place are tried, moved down where they are empty
-        and halved where they hold more than a page.
+        scan upwards only; so unless all fit into one page, windows below the place are tried: a
+        small one first, further down and larger where it is empty, halved where it holds too many.
         """
         prefix = name.encode() + b"\0"
         high = (incarnation << 64) + version
@@ -61,7 +61,7 @@ class MoveLog:
             low = max(0, high - window)
             page = self._store.scan(self._place, _place(prefix, low), _place(prefix, high), limit)
             if page.next_start is not None and window > 1:
-                window //= 2
+                window = limit if low == 0 and window > limit else window // 2
             elif page.entries:
                 found = [
                     (int.from_bytes(entry.key[len(prefix) :][:8], "big"), read_move(entry.value))

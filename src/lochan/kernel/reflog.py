@@ -86,7 +86,7 @@ class RefLog:
         if token is not None:
             place = self._read(name, token)
         elif row is not None:
-            place = _Place(row.incarnation, _END, ObjId(row.pointer))
+            place = _Place(row.incarnation, row.version + 1, ObjId(row.pointer))
         else:
             place = _Place(_END, _END, EMPTY_ID)
         entries, further = self._collect(name, recent, place, limit)
