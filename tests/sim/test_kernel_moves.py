@@ -41,6 +41,7 @@ from tests.sim.kernel_scenarios import (
     element_of,
     fresh,
     in_turn,
+    operation_of,
     publish,
     scenario,
 )
@@ -90,7 +91,7 @@ def forces_back(server: Server) -> None:
 
 
 def told(history: History, kind: str) -> list[str]:
-    return [event.arguments[1][0].operation for event in history.acknowledged(kind)]
+    return [operation_of(event) for event in history.acknowledged(kind)]
 
 
 def log_of(world: World, name: RefName) -> list[Any]:
@@ -101,7 +102,7 @@ def side_is_right(world: World, history: History) -> None:
     """K2, K3 and K5 on side, as the house's own checks say them of main."""
     parts = fresh(world)
     refused = [
-        event.arguments[1][0].operation
+        operation_of(event)
         for event in history.of("aside")
         if not event.acknowledged and not event.uncertain
     ]

@@ -8,7 +8,7 @@ import pytest
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.keys import Universe
 from lochan.base.names import REFS_NAME, RefName
-from lochan.codec.commits import CommitObject, encode_commit, is_commit
+from lochan.codec.commits import encode_commit, is_commit
 from lochan.codec.rows import encode_row
 from lochan.index.boundary import BoundaryRule
 from lochan.index.build import build_tree
@@ -49,6 +49,7 @@ from tests.unit.kernel.workbench import (
     table,
     wants,
 )
+from tests.unit.kernel_more.reading import any_of, body_of
 
 SIDE, GONE, V1 = RefName("side"), RefName("gone"), RefName("v1")
 
@@ -88,7 +89,7 @@ def objects(bench: Bench) -> dict[ObjId, tuple[bytes, bytes]]:
     """All stored objects: where and what."""
     found = {}
     base = partition(bench.parts.instance, Kind.OBJECTS)
-    for place in list(bench.store._tables):
+    for place in list(any_of(bench.store)._tables):
         if place.startswith(base):
             for entry in bench.store.scan(place, b"", None, 10_000).entries:
                 found[ObjId(entry.key)] = (place, entry.value)
@@ -101,7 +102,7 @@ def whats(report: Report, severity: Severity = Severity.DAMAGE) -> list[str]:
 
 def plant(bench: Bench, obj_id: ObjId, **changes: object) -> None:
     """Stores a commit with another body under its id; the checksum fits."""
-    body: CommitObject = bench.parts.views.load(obj_id).body
+    body = body_of(bench.parts.views.load(obj_id))
     raw = encode_commit(msgspec.structs.replace(body, **changes))
     place = partition(bench.parts.instance, Kind.OBJECTS, obj_id[:2])
     bench.store.put_many([(place, obj_id, raw)])

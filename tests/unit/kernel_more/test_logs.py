@@ -17,6 +17,7 @@ from lochan.kernel.publish import Publisher
 from lochan.kernel.repository import open_repository
 from tests.property.merge_world import MergeWorld
 from tests.unit.kernel.workbench import Bench, Wants, element, plan, put, table, wants
+from tests.unit.kernel_more.reading import body_of, message_of
 
 
 def grown(count: int) -> Bench:
@@ -98,12 +99,12 @@ def test_the_log_of_a_key_finds_commits_that_list_their_keys_and_those_that_do_n
     large = range(1_000, 2_200)
     bench.commit(many(large, "large"))
     bench.commit(wants(7), wants(1_100, "small"))
-    assert bench.log()[3].body.own is None
+    assert body_of(bench.log()[3]).own is None
     head = ObjId(bench.row().pointer)
     logs = Logs(bench.parts)
 
     def messages(keys):
-        return [view.body.message for view in logs.touching(head, keys, 100).commits]
+        return [message_of(view) for view in logs.touching(head, keys, 100).commits]
 
     assert messages(only_key(table(1_100))) == ["small", "large"]
     assert messages(only_key(table(2))) == ["put 2"]
@@ -133,7 +134,7 @@ def ancestors(parts: Parts, head: ObjId) -> set[ObjId]:
         one = work.pop()
         if one not in seen and one != EMPTY_ID:
             seen.add(one)
-            body = parts.views.load(one).body
+            body = body_of(parts.views.load(one))
             work += [ObjId(raw) for raw in body.parents]
     return seen
 

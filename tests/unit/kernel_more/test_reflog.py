@@ -28,6 +28,7 @@ from tests.sim.kernel_scenarios import (
     scenario,
 )
 from tests.unit.kernel.workbench import Bench, Wants, branch, element, plan, put, table, wants
+from tests.unit.kernel_more.reading import published
 
 NAME = RefName("work")
 
@@ -86,8 +87,8 @@ class Life:
             self.count += 1
             members.append(wants(100 + self.count, f"c{self.count}"))
         for settled in Publisher(self.bench.parts, NAME).publish(members):
-            self.told.append(("commit", before, settled.head.obj_id))
-            before = settled.head.obj_id
+            self.told.append(("commit", before, published(settled).head.obj_id))
+            before = published(settled).head.obj_id
 
 
 @pytest.mark.parametrize("seed", range(12))

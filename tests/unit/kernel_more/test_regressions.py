@@ -10,6 +10,7 @@ from lochan.kernel.merge import Choices, MergeMember
 from lochan.kernel.publish import Publisher
 from tests.property.merge_world import MergeWorld
 from tests.unit.kernel.workbench import MAIN, Bench, wants
+from tests.unit.kernel_more.reading import message_of, published
 
 
 def test_a_branch_that_merged_the_target_before_is_replayed_from_where_it_parted():
@@ -24,7 +25,7 @@ def test_a_branch_that_merged_the_target_before_is_replayed_from_where_it_parted
     (replayed,) = main.publish(
         [MergeMember(world.parts, world.head("side"), "", Choices(), replay=True)]
     )
-    assert [view.body.message for view in replayed.commits] == ["put 2"]
+    assert [message_of(view) for view in published(replayed).commits] == ["put 2"]
     world.content["main"][theirs] = world.element(theirs, 2)
     world.check("main")
 
@@ -54,6 +55,6 @@ def test_what_a_merge_took_from_the_target_is_not_replayed_onto_it():
     (replayed,) = Publisher(world.parts, RefName("main")).publish(
         [MergeMember(world.parts, world.head("side"), "", Choices(), replay=True)]
     )
-    assert [view.body.message for view in replayed.commits] == ["put 2"]
+    assert [message_of(view) for view in published(replayed).commits] == ["put 2"]
     world.content["main"][theirs] = world.element(theirs, 2)
     world.check("main")
