@@ -217,7 +217,7 @@ def _reopen(address: str, instance: InstanceId, seed: bytes, root: ObjId, out: C
         store.put_many([(name, root, raw)])
     finally:
         store.close()
-    out.print("\nThat is the ground. Commits, branches and merges come next.")
+    out.print("\nThat is the ground. The commit kernel stands on it; its server comes next.")
 
 
 def _tables() -> list[tuple[bytes, bytes]]:
