@@ -12,9 +12,10 @@ from typing import Final
 
 import msgspec
 
-from lochan.base.errors import Invalid, KeysConflict
+from lochan.base.errors import Invalid, InvalidKey, KeysConflict
 from lochan.base.ids import ObjId
 from lochan.base.keys import Universe
+from lochan.base.limits import KEY_BYTES_MAX, PATH_BYTES_MAX
 from lochan.codec.commits import Headers
 
 
@@ -26,7 +27,11 @@ class Anything(Enum):
 
 ANY: Final = Anything.ANY
 
-_UNIVERSES: Final = {bytes((universe,)) for universe in Universe}
+# With the universe byte, which counts for tables and comes on top for files.
+_KEY_BYTES_MAX: Final = {
+    bytes((Universe.TABLES,)): KEY_BYTES_MAX,
+    bytes((Universe.FILES,)): PATH_BYTES_MAX + 1,
+}
 
 
 class Operation(msgspec.Struct, frozen=True, gc=False):
@@ -94,8 +99,12 @@ def check_plan(plan: CommitPlan) -> None:
     if len(set(keys)) != len(keys):
         raise Invalid("a commit names each key once")
     keys += [relied.key for relied in plan.unchanged]
-    if not {key[:1] for key in keys} <= _UNIVERSES:
-        raise Invalid("a key starts with the byte of its universe")
+    for key in keys:
+        bytes_max = _KEY_BYTES_MAX.get(key[:1])
+        if bytes_max is None:
+            raise Invalid("a key starts with the byte of its universe")
+        if not 1 < len(key) <= bytes_max:
+            raise InvalidKey(f"a key of this universe has 2 to {bytes_max} bytes, not {len(key)}")
 
 
 def find_conflicts(plan: CommitPlan, current: dict[bytes, bytes | None]) -> list[KeyConflict]:
