@@ -1,0 +1,1 @@
+"""Contents on keys: types, validations, namespaces; the commits and merges that obey them."""

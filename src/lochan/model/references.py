@@ -1,0 +1,55 @@
+"""References as a user sees them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lochan.model.commits import CommitMeta, Properties
+
+
+class ReferenceMetadata(msgspec.Struct, frozen=True):
+    """What is computed of a reference when all of it is asked for; a tag has no distances."""
+
+    head: CommitMeta | None
+    total: int
+    ahead: int | None = None
+    behind: int | None = None
+    common_ancestor: str | None = None
+
+
+class Annotation(msgspec.Struct, frozen=True, kw_only=True):
+    """What the maker of a tag wrote on it; the signature is opaque."""
+
+    message: str
+    properties: Properties = ()
+    signature: bytes = b""
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """A branch, a tag, or a commit named by its hash alone (DETACHED: no name).
+
+    `hash` is that of a commit, in hex, also where a tag has an object of its own.
+    """
+
+    kind: str
+    name: str | None
+    hash: str
+    metadata: ReferenceMetadata | None = None
+    created_us: int | None = None
+    expires_us: int | None = None
+    annotation: Annotation | None = None
+
+
+class ReferenceMove(msgspec.Struct, frozen=True):
+    """One entry of a ref-log; `old` is None where the reference came to be."""
+
+    kind: str
+    old: str | None
+    new: str
+    who: str
+    when_us: int
+    operation: str
+    source: str
+    base: str
+    incarnation: int
+    version: int
