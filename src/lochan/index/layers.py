@@ -61,6 +61,36 @@ def find_many(source: NodeSource, index: Index, keys: Sequence[bytes]) -> list[b
     ]
 
 
+def find_in_both(
+    source: NodeSource, one: Index, other: Index, keys: Sequence[bytes]
+) -> tuple[list[bytes | None], list[bytes | None]]:
+    """Returns the elements of ascending keys in two indexes, as two calls of `find_many` would.
+
+    Between two commits of one branch there are many splices and few spills: mostly both stand on
+    the same tree, which is then read once.
+    """
+    if one.root != other.root:
+        return find_many(source, one, keys), find_many(source, other, keys)
+    recent = [_find_embedded(one.embedded, keys), _find_embedded(other.embedded, keys)]
+    if recent[0] == recent[1]:
+        found = find_many(source, other, keys)
+        return found, found.copy()
+    below = [key for key, *elements in zip(keys, *recent, strict=True) if None in elements]
+    tree = dict(zip(below, find_many_in_tree(source, one.root, below), strict=True))
+    first, second = (
+        [
+            tree[key] if element is None else (None if is_remove(element) else element)
+            for key, element in zip(keys, elements, strict=True)
+        ]
+        for elements in recent
+    )
+    return first, second
+
+
+def _find_embedded(embedded: Node | None, keys: Sequence[bytes]) -> list[bytes | None]:
+    return [None if embedded is None else find_value(embedded, key) for key in keys]
+
+
 def read_page(
     source: NodeSource, index: Index, start: bytes, end: bytes | None, limit: int
 ) -> list[tuple[bytes, bytes]]:

@@ -33,11 +33,11 @@ from lochan.codec.commits import (
 )
 from lochan.codec.rows import ReferenceRow
 from lochan.index.boundary import BoundaryRule
-from lochan.index.layers import SHAPES, Index, find_many
+from lochan.index.layers import SHAPES, Index, find_in_both, find_many
 from lochan.index.node import Change, NewNode
 from lochan.index.source import NodeSource, Overlay
 from lochan.index.spill import advance, spill_limit
-from lochan.kernel.history import ancestor_at, iterate_log
+from lochan.kernel.history import ancestor_at, is_ancestor, iterate_log
 from lochan.kernel.plan import CommitPlan, check_plan, find_conflicts, keys_conflict
 from lochan.kernel.views import CommitView, Views
 
@@ -73,6 +73,22 @@ class Head(msgspec.Struct, frozen=True):
         """Returns the elements of keys of both universes, None where there is none."""
         return self.builder.find(self.view, keys)
 
+    def find_both(
+        self, other: CommitView, keys: Sequence[bytes]
+    ) -> tuple[dict[bytes, bytes | None], dict[bytes, bytes | None]]:
+        """Returns the elements of keys in another commit, and in this one, as `find` would.
+
+        For members that were prepared on an older head: what is the same for both is read once.
+        """
+        return self.builder.find_both(other, self.view, keys)
+
+    def stands_on(self, other: CommitView) -> bool:
+        """Tells whether a commit is a first-parent ancestor of this one, or is it.
+
+        Unlike `is_ancestor` it also knows the commits of the chain that are not published yet.
+        """
+        return self.builder.stands_on(self.view, other)
+
     def line(self) -> Iterator[CommitView]:
         """Yields the commit and its first-parent ancestors, newest first, published or not."""
         return self.builder.line(self.view)
@@ -99,9 +115,12 @@ class Builder:
         """Builds a commit on a head; raises KeysConflict with all conflicts."""
         check_plan(plan)
         _check_texts(plan)
-        keys = [operation.key for operation in plan.operations]
-        keys += [relied.key for relied in plan.unchanged]
-        conflicts = find_conflicts(plan, self.find(head, keys))
+        current = plan.current
+        if current is None:
+            keys = [operation.key for operation in plan.operations]
+            keys += [relied.key for relied in plan.unchanged]
+            current = self.find(head, keys)
+        conflicts = find_conflicts(plan, current)
         if conflicts:
             raise keys_conflict(conflicts)
         changes: list[Change] = [(op.key, op.element) for op in plan.operations]
@@ -126,6 +145,30 @@ class Builder:
         if split < len(ordered):
             found += find_many(self._nodes, head.tables, ordered[split:])
         return dict(zip(ordered, found, strict=True))
+
+    def find_both(
+        self, one: CommitView, other: CommitView, keys: Sequence[bytes]
+    ) -> tuple[dict[bytes, bytes | None], dict[bytes, bytes | None]]:
+        """Looks keys of both universes up in two commits."""
+        if one is other:
+            found = self.find(one, keys)
+            return found, found.copy()
+        ordered = sorted(set(keys)) if len(keys) > 1 else list(keys)
+        split = bisect_left(ordered, _TABLES_BEGIN)
+        files = find_in_both(self._nodes, one.files, other.files, ordered[:split])
+        tables = find_in_both(self._nodes, one.tables, other.tables, ordered[split:])
+        return (
+            dict(zip(ordered, files[0] + tables[0], strict=True)),
+            dict(zip(ordered, files[1] + tables[1], strict=True)),
+        )
+
+    def stands_on(self, head: CommitView, other: CommitView) -> bool:
+        """Tells whether a commit is a first-parent ancestor of one of the chain, or is it."""
+        if other.sequence <= self.base.sequence:
+            return is_ancestor(self._views, other, self.base)
+        made = self._made.get(other.sequence)
+        known = made is not None and made.obj_id == other.obj_id
+        return known and other.sequence <= head.sequence
 
     def line(self, head: CommitView) -> Iterator[CommitView]:
         """Yields a commit of the chain, those before it, and then the published ones."""
