@@ -1,0 +1,150 @@
+"""One request and its response, as handlers see them: no sockets, no event loop.
+
+A request is whole when a handler gets it: its body is read, unpacked and within its limit. Texts of
+path and query are percent-decoded strictly, so that two different names on the wire never become
+one name inside.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+
+from lochan.base.errors import Invalid
+
+if TYPE_CHECKING:
+    from lochan.service.repository import Repository
+
+JSON: Final = b"application/json"
+
+RawHeaders = Sequence[tuple[bytes, bytes]]
+"""Names in lower case, and values, in the order in which they came."""
+
+_BAD_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+
+
+def decode_percent(raw: bytes) -> str:
+    """Decodes one segment of a path, or anything else that is percent-encoded UTF-8."""
+    if b"%" in raw:
+        if _BAD_ESCAPE.search(raw):
+            raise Invalid("a percent sign in the address is followed by two hex digits")
+        raw = unquote_to_bytes(raw)
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Invalid("the address holds escapes that are not UTF-8") from None
+    if "\0" in text:
+        raise Invalid("the address holds a NUL character")
+    return text
+
+
+class Query:
+    """The parameters after the question mark; decoded when somebody asks for them."""
+
+    __slots__ = ("_pairs", "_raw")
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self._pairs: list[tuple[str, str]] | None = None if raw else []
+
+    @property
+    def raw(self) -> bytes:
+        """The bytes as they came, without the question mark."""
+        return self._raw
+
+    def get(self, name: str) -> str | None:
+        """Returns the only value, None if there is none; a name that is repeated is Invalid."""
+        found = None
+        for each, value in self._pairs if self._pairs is not None else self._decoded():
+            if each == name:
+                if found is not None:
+                    raise Invalid(f"the parameter {name!r} is given more than once")
+                found = value
+        return found
+
+    def all(self, name: str) -> list[str]:
+        """Returns the values in the order in which they came."""
+        return [value for each, value in self._decoded() if each == name]
+
+    def names(self) -> list[str]:
+        """Returns every name once, in the order in which they came."""
+        return list(dict.fromkeys(name for name, _ in self._decoded()))
+
+    def _decoded(self) -> list[tuple[str, str]]:
+        if self._pairs is None:
+            # A plus sign is a blank here, as in every form that a browser or a client sends.
+            parts = [part for part in self._raw.replace(b"+", b" ").split(b"&") if part]
+            pairs = [part.partition(b"=") for part in parts]
+            self._pairs = [(decode_percent(name), decode_percent(text)) for name, _, text in pairs]
+        return self._pairs
+
+
+class RequestHeaders:
+    """The headers of a request; names are asked for in lower case."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: RawHeaders) -> None:
+        self.raw = raw
+
+    def get(self, name: str) -> str | None:
+        """Returns the first value, None if there is none."""
+        wanted = name.encode("latin-1")
+        for each, value in self.raw:
+            if each == wanted:
+                return value.decode("latin-1")
+        return None
+
+    def all(self, name: str) -> list[str]:
+        """Returns every value, in the order in which they came."""
+        wanted = name.encode("latin-1")
+        return [value.decode("latin-1") for each, value in self.raw if each == wanted]
+
+    def items(self) -> Iterator[tuple[str, str]]:
+        """Yields every header, in the order in which they came."""
+        for name, value in self.raw:
+            yield name.decode("latin-1"), value.decode("latin-1")
+
+
+class Request:
+    """What a client asked, whole."""
+
+    __slots__ = ("body", "headers", "id", "method", "path", "query")
+
+    def __init__(
+        self,
+        method: str,
+        path: bytes,
+        query: bytes = b"",
+        headers: RawHeaders = (),
+        body: bytes = b"",
+        request_id: str = "",
+    ) -> None:
+        self.method = method
+        self.path = path
+        """Raw and undecoded, without the query."""
+        self.query = Query(query)
+        self.headers = RequestHeaders(headers)
+        self.body = body
+        self.id = request_id
+
+
+class Response(msgspec.Struct, frozen=True):
+    """What is answered; the length, the date and the request's id are added on the way out."""
+
+    status: int
+    body: bytes = b""
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    content_type: bytes = JSON
+
+
+class Exchange(msgspec.Struct, frozen=True):
+    """What a handler gets: the request, the repository it means, and the decoded path values."""
+
+    request: Request
+    repository: Repository
+    params: dict[str, str]
