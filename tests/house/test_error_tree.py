@@ -28,6 +28,11 @@ KINDS = [
     ("Bug", "bug"),
     ("KeysConflict", "keys_conflict"),
     ("HeadConflict", "head_conflict"),
+    ("ReferenceNotFound", "reference_not_found"),
+    ("ContentNotFound", "content_not_found"),
+    ("NamespaceNotFound", "namespace_not_found"),
+    ("NamespaceExists", "namespace_exists"),
+    ("NamespaceNotEmpty", "namespace_not_empty"),
 ]
 
 

@@ -6,10 +6,15 @@ logs and on the wire, and is only ever appended to.
 
     LochanError
         NotFound
+            ReferenceNotFound
+            ContentNotFound
+            NamespaceNotFound
         AlreadyExists
+            NamespaceExists
         Conflict
             KeysConflict
             HeadConflict
+            NamespaceNotEmpty
         Invalid
             InvalidKey
             InvalidUrl
@@ -46,10 +51,38 @@ class NotFound(LochanError):
     kind = "not_found"
 
 
+class ReferenceNotFound(NotFound):
+    """There is no such branch, tag or commit."""
+
+    kind = "reference_not_found"
+
+
+class ContentNotFound(NotFound):
+    """The key holds nothing there."""
+
+    kind = "content_not_found"
+
+    def __init__(self, message: str, key: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+class NamespaceNotFound(NotFound):
+    """There is no such namespace."""
+
+    kind = "namespace_not_found"
+
+
 class AlreadyExists(LochanError):
     """The name is taken."""
 
     kind = "already_exists"
+
+
+class NamespaceExists(AlreadyExists):
+    """There is such a namespace already."""
+
+    kind = "namespace_exists"
 
 
 class Conflict(LochanError):
@@ -72,6 +105,12 @@ class HeadConflict(Conflict):
     """A reference does not point where the caller expected."""
 
     kind = "head_conflict"
+
+
+class NamespaceNotEmpty(Conflict):
+    """A namespace that still holds something cannot go."""
+
+    kind = "namespace_not_empty"
 
 
 class Invalid(LochanError):

@@ -167,3 +167,9 @@ CHECK_HEADS_MAX: Final = 100_000
 
 # Commits that one rebase replays: they are planned and stored before the branch moves, in memory.
 REBASE_COMMITS_MAX: Final = 10_000
+
+# A content is nested as deep as people write; deeper would overrun the stack of whoever reads it.
+CONTENT_DEPTH_MAX: Final = 100
+
+# A commit is checked and planned in one go; more operations are several commits.
+COMMIT_OPERATIONS_MAX: Final = 10_000

@@ -33,7 +33,7 @@ from lochan.codec.commits import (
 )
 from lochan.codec.rows import ReferenceRow
 from lochan.index.boundary import BoundaryRule
-from lochan.index.layers import SHAPES, Index, find_in_both, find_many
+from lochan.index.layers import SHAPES, Index, find_in_both, find_many, read_page
 from lochan.index.node import Change, NewNode
 from lochan.index.source import NodeSource, Overlay
 from lochan.index.spill import advance, spill_limit
@@ -88,6 +88,12 @@ class Head(msgspec.Struct, frozen=True):
         Unlike `is_ancestor` it also knows the commits of the chain that are not published yet.
         """
         return self.builder.stands_on(self.view, other)
+
+    def page(
+        self, universe: Universe, start: bytes, end: bytes | None, limit: int
+    ) -> list[tuple[bytes, bytes]]:
+        """Returns the first elements of [start, end), in order."""
+        return self.builder.page(self.view, universe, start, end, limit)
 
     def line(self) -> Iterator[CommitView]:
         """Yields the commit and its first-parent ancestors, newest first, published or not."""
@@ -169,6 +175,12 @@ class Builder:
         made = self._made.get(other.sequence)
         known = made is not None and made.obj_id == other.obj_id
         return known and other.sequence <= head.sequence
+
+    def page(
+        self, head: CommitView, universe: Universe, start: bytes, end: bytes | None, limit: int
+    ) -> list[tuple[bytes, bytes]]:
+        """Reads a page of a commit, of the chain or published."""
+        return read_page(self._nodes, head.index(universe), start, end, limit)
 
     def line(self, head: CommitView) -> Iterator[CommitView]:
         """Yields a commit of the chain, those before it, and then the published ones."""

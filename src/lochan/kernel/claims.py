@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from lochan.base.errors import Corrupt, Exhausted, Invalid, NotFound, Unknown
+from lochan.base.errors import Corrupt, Exhausted, Invalid, ReferenceNotFound, Unknown
 from lochan.base.ids import ObjId
 from lochan.base.limits import MOVES_MAX
 from lochan.base.names import RefName
@@ -59,7 +59,7 @@ def claim(parts: Parts, principal: str, key: str, digest: bytes, name: RefName) 
     """Claims a key for a request, or returns the claim that the same request has made before."""
     found = parts.references.fetch(name)
     if found is None or found.row.deleted:
-        raise NotFound(f"there is no branch {name!r}")
+        raise ReferenceNotFound(f"Named reference '{name}' not found")
     check_takes_commits(found.row)
     head = parts.views.load(ObjId(found.row.pointer))
     row_key = sha256(_encode((principal, key))).digest()

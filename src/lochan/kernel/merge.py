@@ -92,6 +92,8 @@ class CarryMember:
         self._carried = carried
         self._choices = choices
         self.incarnation = incarnation
+        self.base: CommitView | None = None
+        self.touched = tuple(sorted({change.key for one in carried for change in one.changes}))
 
     def plan(self, head: Head) -> Sequence[CommitPlan]:
         """Plans one commit for each that leaves something to do; tells all conflicts at once."""
@@ -122,14 +124,21 @@ class MergeMember:
         self._headers = headers
         self._hidden = hidden
         self.incarnation = incarnation
+        self.base: CommitView | None = None
+        self.touched: tuple[bytes, ...] = ()
 
     def plan(self, head: Head) -> Sequence[CommitPlan]:
-        """Plans the merge; nothing if the head has everything of the source already."""
+        """Plans the merge; nothing if the head has everything of the source already.
+
+        Leaves in `base` and `touched` from where the sides parted and which keys the source has
+        changed since.
+        """
         parts = self._parts
         # The base of an unpublished head is that of the published one below it.
         base = merge_base(parts.views, head.builder.base, self._source) or parts.views.load(
             EMPTY_ID
         )
+        self.base, self.touched = base, ()
         if base.obj_id == self._source.obj_id:
             return []
         if self._replay:
@@ -139,8 +148,9 @@ class MergeMember:
             merged = (self._source.obj_id,)
             carried = [Carried(changes, self._message, self._headers, self._hidden, merged)]
         touched = {change.key for one in carried for change in one.changes}
-        unknown = [key for key in self._choices.keys if key not in touched]
-        if unknown:
+        self.touched = tuple(sorted(touched))
+        if not touched.issuperset(self._choices.keys):
+            unknown = self._choices.keys - touched
             raise Invalid(f"{len(unknown)} keys have a merge behaviour but were not changed")
         return carry(head, carried, self._choices)
 

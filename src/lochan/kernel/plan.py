@@ -6,7 +6,7 @@ and told together; nothing is written unless there are none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final
 
@@ -66,6 +66,9 @@ class CommitPlan(msgspec.Struct, frozen=True):
     objects: Sequence[tuple[ObjId, bytes]] = ()
     """Values to be stored with it."""
 
+    current: Mapping[bytes, bytes | None] | None = None
+    """What the planner has found on this very head under all the plan's keys, if it has looked."""
+
 
 class ConflictKind(Enum):
     """In which way a key is not as expected."""
@@ -107,7 +110,9 @@ def check_plan(plan: CommitPlan) -> None:
             raise InvalidKey(f"a key of this universe has 2 to {bytes_max} bytes, not {len(key)}")
 
 
-def find_conflicts(plan: CommitPlan, current: dict[bytes, bytes | None]) -> list[KeyConflict]:
+def find_conflicts(
+    plan: CommitPlan, current: Mapping[bytes, bytes | None]
+) -> list[KeyConflict]:
     """Compares every expectation with what is there."""
     conflicts = []
     for operation in plan.operations:

@@ -32,6 +32,7 @@ from lochan.base.errors import (
     Invalid,
     LochanError,
     NotFound,
+    ReferenceNotFound,
     Unavailable,
     Unknown,
 )
@@ -78,6 +79,9 @@ Apply = Callable[[Adds, SetIf], Outcome]
 Join = Callable[[], Sequence[Member]]
 """Returns those who came since a batch was taken; they belong to it from then on."""
 
+Find = Callable[[RefName], StampedRow | None]
+"""How a row is read: as it is, or by `Names.find`, which finishes what was left half done."""
+
 _CAUTIOUS_ROUNDS = 8
 
 
@@ -110,9 +114,10 @@ class Publisher:
     write: a hold is for fairness, never for correctness.
     """
 
-    def __init__(self, parts: Parts, name: RefName) -> None:
+    def __init__(self, parts: Parts, name: RefName, find: Find | None = None) -> None:
         self._parts = parts
         self._name = name
+        self._find = find or parts.references.fetch
         self._known: StampedRow | None = None
         self._cautious_rounds = 0
 
@@ -156,7 +161,12 @@ class Publisher:
         """One attempt on a row that is held meanwhile."""
         with closing(_Held(self._parts.references.hold(self._name))) as held:
             members += join()
-            row = self._check_live(held.row)
+            row = held.row
+            if row is None or row.row.deleted:
+                # Half created or half deleted, perhaps: finish it, then hold what is there.
+                self._check_live(self._find(self._name))
+                return None
+            check_takes_commits(row.row)
             undisturbed = self._known is not None and self._known.stamp == row.stamp
             self._cautious_rounds = self._cautious_rounds - 1 if undisturbed else _CAUTIOUS_ROUNDS
             chain = self._plan(row, members)
@@ -167,11 +177,11 @@ class Publisher:
             return None
 
     def _fetch(self) -> StampedRow:
-        return self._check_live(self._parts.references.fetch(self._name))
+        return self._check_live(self._find(self._name))
 
     def _check_live(self, found: StampedRow | None) -> StampedRow:
         if found is None or found.row.deleted:
-            raise NotFound(f"there is no branch {self._name!r}")
+            raise ReferenceNotFound(f"Named reference '{self._name}' not found")
         check_takes_commits(found.row)
         return found
 
@@ -310,6 +320,6 @@ def check_incarnation(member: Member, row: ReferenceRow) -> None:
     """Refuses a member that means an earlier life of the branch."""
     check_takes_commits(row)
     if member.incarnation is not None and member.incarnation != row.incarnation:
-        raise NotFound(f"the branch {row.name!r} was deleted and created again")
+        raise ReferenceNotFound(f"the branch {row.name!r} was deleted and created again")
     if row.deleted:
         raise Corrupt("a deleted row was planned on")

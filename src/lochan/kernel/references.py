@@ -30,7 +30,7 @@ from lochan.base.errors import (
     Invalid,
     KeysConflict,
     LochanError,
-    NotFound,
+    ReferenceNotFound,
     Unavailable,
     Unknown,
 )
@@ -132,10 +132,10 @@ class Names:
             retry.again(at_once=True)
 
     def get(self, name: RefName) -> StampedRow:
-        """Returns a live reference; NotFound if there is none."""
+        """Returns a live reference; ReferenceNotFound if there is none."""
         found = self.find(name)
         if found is None:
-            raise NotFound(f"there is no reference {name!r}")
+            raise ReferenceNotFound(f"Named reference '{name}' not found")
         return found
 
     def page(self, start: str, end: str | None, limit: int) -> list[ReferenceRow]:

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from lochan.base.checks import check_stored
-from lochan.base.errors import Invalid, NotFound
+from lochan.base.errors import Invalid, ReferenceNotFound
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.limits import PAGE_ENTRIES_MAX
 from lochan.base.names import RefName
@@ -76,7 +76,7 @@ class RefLog:
         self._tokens = Tokens(parts.description.token_key)
 
     def page(self, name: RefName, limit: int, token: PageToken | None = None) -> RefLogPage:
-        """Returns what happened to a name, live or deleted; NotFound if nothing ever did."""
+        """Returns what happened to a name, live or deleted; ReferenceNotFound if nothing ever did."""
         if not 0 < limit <= PAGE_ENTRIES_MAX:
             raise Invalid(f"a page has 1 to {PAGE_ENTRIES_MAX} entries, not {limit}")
         # The row before the log: what leaves the one is in the other by then.
@@ -91,7 +91,7 @@ class RefLog:
             place = _Place(_END, _END, EMPTY_ID)
         entries, further = self._collect(name, recent, place, limit)
         if not entries and token is None:
-            raise NotFound(f"nothing is known of a reference {name!r}")
+            raise ReferenceNotFound(f"Named reference '{name}' not found")
         return RefLogPage(tuple(entries), self._token(name, further))
 
     def _collect(

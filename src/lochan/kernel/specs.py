@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from lochan.base.errors import Invalid, NotFound
+from lochan.base.errors import Invalid, ReferenceNotFound
 from lochan.base.ids import EMPTY_ID, ObjId, obj_id_from_hex
 from lochan.kernel.history import ancestor_at
 from lochan.kernel.views import CommitView, Views
@@ -67,12 +67,12 @@ def parse_steps(text: str) -> tuple[Step, ...]:
 
 
 def resolve_steps(views: Views, start: CommitView, steps: tuple[Step, ...]) -> CommitView:
-    """Follows the steps; NotFound where there is no such commit."""
+    """Follows the steps; ReferenceNotFound where there is no such commit."""
     view = start
     for step in steps:
         if step.mark == "~":
             if step.number > view.sequence:
-                raise NotFound(f"{view.obj_id.hex()} has only {view.sequence} ancestors")
+                raise ReferenceNotFound(f"{view.obj_id.hex()} has only {view.sequence} ancestors")
             view = views.load(ancestor_at(views, view, view.sequence - step.number))
         elif step.mark == "^":
             view = views.load(_parent(view, step.number))
@@ -84,7 +84,7 @@ def resolve_steps(views: Views, start: CommitView, steps: tuple[Step, ...]) -> C
 def _parent(view: CommitView, number: int) -> ObjId:
     parents = () if view.body is None else view.body.parents
     if not 1 <= number <= len(parents):
-        raise NotFound(f"{view.obj_id.hex()} has {len(parents)} parents, not {number}")
+        raise ReferenceNotFound(f"{view.obj_id.hex()} has {len(parents)} parents, not {number}")
     return ObjId(parents[number - 1])
 
 
@@ -99,7 +99,7 @@ def _not_younger(views: Views, start: CommitView, time_us: int) -> CommitView:
         else:
             high = middle - 1
     if low == 0:
-        raise NotFound("there is no commit as old as that")
+        raise ReferenceNotFound("there is no commit as old as that")
     found = ancestor_at(views, start, low)
     return views.load(found) if found != EMPTY_ID else start
 

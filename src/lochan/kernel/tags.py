@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from lochan.base.errors import Corrupt, Invalid, NotFound, TooLarge, Unknown
+from lochan.base.errors import Corrupt, Invalid, NotFound, ReferenceNotFound, TooLarge, Unknown
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.limits import (
     HEADERS_BYTES_MAX,
@@ -109,7 +109,7 @@ class Tags:
         if raw is not None and is_tag(raw):
             check_object_id(obj_id, raw)
             return decode_tag(raw)
-        raise NotFound(f"there is no commit and no tag {obj_id.hex()}")
+        raise ReferenceNotFound(f"Commit '{obj_id.hex()}' not found")
 
     def _store(self, objects: Sequence[tuple[ObjId, bytes]]) -> None:
         """Stores what is about to be pointed at; a lost reply is answered by storing again."""

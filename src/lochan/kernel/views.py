@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from lochan.base.errors import NotFound
+from lochan.base.errors import ReferenceNotFound
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.keys import Universe
 from lochan.base.limits import COMMIT_CACHE_BYTES_MAX
@@ -97,13 +97,13 @@ class Views:
         ]
 
     def get_named(self, obj_id: ObjId) -> CommitView:
-        """Returns a commit that a user named by its hash; NotFound if there is none."""
+        """Returns a commit that a user named by its hash; ReferenceNotFound if there is none."""
         view = self._find(obj_id)
         if view is None:
             self.reads += 1
             body = self._objects.find_commit(obj_id)
             if body is None:
-                raise NotFound(f"there is no commit {obj_id.hex()}")
+                raise ReferenceNotFound(f"Commit '{obj_id.hex()}' not found")
             view = view_of(obj_id, body)
             self.remember(view)
         return view
