@@ -1,0 +1,252 @@
+"""Commits on the wire: what is asked and what is answered.
+
+The request is read typed in one go. Only when that fails are contents looked at one by one, which
+finds types that nobody registered and says precisely what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from lochan.base.errors import Invalid
+from lochan.model.commits import (
+    AddedContent,
+    CommitMeta,
+    Committed,
+    Delete,
+    LogEntry,
+    Operation,
+    Put,
+    Unchanged,
+)
+from lochan.model.contents import KnownContent
+from lochan.wire.codec import not_readable
+from lochan.wire.contents import ContentJson, content_in, content_out, optional_in
+from lochan.wire.keys import KeyJson
+from lochan.wire.metas import (
+    CommitMetaIn,
+    CommitMetaV1,
+    CommitMetaV2,
+    meta_from_client,
+    meta_from_server,
+    meta_to_send,
+    meta_v1,
+    meta_v2,
+)
+from lochan.wire.references import ReferenceV1, ReferenceV2
+
+
+class _PutFast(msgspec.Struct, frozen=True, tag="PUT", tag_field="type", rename="camel"):
+    key: KeyJson
+    content: KnownContent
+    expected_content: KnownContent | None = None
+
+
+class PutJson(msgspec.Struct, frozen=True, tag="PUT", tag_field="type", rename="camel"):
+    """Writes a content; `expectedContent` is what the writer believes to be there."""
+
+    key: KeyJson
+    content: ContentJson
+    expected_content: ContentJson | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class DeleteJson(msgspec.Struct, frozen=True, tag="DELETE", tag_field="type"):
+    """Takes a key away."""
+
+    key: KeyJson
+
+
+class UnchangedJson(msgspec.Struct, frozen=True, tag="UNCHANGED", tag_field="type"):
+    """Relies on a key being as it was at the expected hash."""
+
+    key: KeyJson
+
+
+class _CommitFast(msgspec.Struct, frozen=True, rename="camel"):
+    commit_meta: CommitMetaIn
+    operations: list[_PutFast | DeleteJson | UnchangedJson]
+
+
+class CommitRequest(msgspec.Struct, frozen=True, rename="camel"):
+    """A commit: what is said of it, and its operations."""
+
+    commit_meta: CommitMetaIn
+    operations: list[PutJson | DeleteJson | UnchangedJson]
+
+
+class AddedContentJson(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """A key that was new, and the id that its content got."""
+
+    key: KeyJson
+    content_id: str
+
+
+class CommitResponse(msgspec.Struct, frozen=True, rename="camel"):
+    """The branch after the commit, and the ids of what was new."""
+
+    target_branch: ReferenceV2
+    added_contents: list[AddedContentJson]
+
+
+class LogEntryV2(msgspec.Struct, frozen=True, rename="camel"):
+    """A commit in a log; operations only with `fetch=ALL`."""
+
+    commit_meta: CommitMetaV2
+    parent_commit_hash: str | None
+    operations: list[PutJson | DeleteJson] | None = None
+
+
+class LogEntryV1(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A commit in a log, version 1."""
+
+    commit_meta: CommitMetaV1
+    parent_commit_hash: str | None
+    operations: list[PutJson | DeleteJson] | None
+    additional_parents: tuple[str, ...] = ()
+
+
+class LogV2(msgspec.Struct, frozen=True, rename="camel"):
+    """A page of a log, the newest commit first."""
+
+    has_more: bool
+    token: str | None
+    log_entries: list[LogEntryV2]
+
+
+class LogV1(msgspec.Struct, frozen=True, rename="camel"):
+    """A page of a log, version 1."""
+
+    has_more: bool
+    token: str | None
+    log_entries: list[LogEntryV1]
+
+
+class LogEntryIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A commit in a log as a client reads it, of either version."""
+
+    commit_meta: CommitMetaIn
+    parent_commit_hash: str | None = None
+    operations: list[PutJson | DeleteJson] | None = None
+
+
+_read_fast: Final = msgspec.json.Decoder(_CommitFast).decode
+_read_slow: Final = msgspec.json.Decoder(CommitRequest).decode
+
+
+def read_commit(body: bytes) -> tuple[CommitMeta, list[Operation]]:
+    """Reads the request for a commit; Invalid says what is wrong with it."""
+    try:
+        request = _read_fast(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _read_carefully(body)
+    operations: list[Operation] = []
+    for each in request.operations:
+        if isinstance(each, _PutFast):
+            operations.append(
+                Put(
+                    key=each.key.elements,
+                    content=each.content,
+                    expected=each.expected_content,
+                )
+            )
+        else:
+            operations.append(_other(each))
+    return meta_from_client(request.commit_meta), operations
+
+
+def _read_carefully(body: bytes) -> tuple[CommitMeta, list[Operation]]:
+    try:
+        request = _read_slow(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Invalid(not_readable(error)) from None
+    operations: list[Operation] = []
+    for position, each in enumerate(request.operations):
+        if isinstance(each, PutJson):
+            operations.append(_put_in(each, f"operations[{position}]."))
+        else:
+            operations.append(_other(each))
+    return meta_from_client(request.commit_meta), operations
+
+
+def _other(operation: DeleteJson | UnchangedJson) -> Operation:
+    if isinstance(operation, DeleteJson):
+        return Delete(key=operation.key.elements)
+    return Unchanged(key=operation.key.elements)
+
+
+def _put_in(put: PutJson, where: str = "") -> Put:
+    expected = None if put.expected_content is msgspec.UNSET else put.expected_content
+    return Put(
+        key=put.key.elements,
+        content=content_in(put.content, f"{where}content"),
+        expected=optional_in(expected, f"{where}expectedContent"),
+    )
+
+
+def commit_request(meta: CommitMeta, operations: Sequence[Operation]) -> CommitRequest:
+    """Returns the request for a commit as a client writes it."""
+    return CommitRequest(meta_to_send(meta), [_operation_out(each) for each in operations])
+
+
+def _operation_out(operation: Operation) -> PutJson | DeleteJson | UnchangedJson:
+    key = KeyJson(operation.key)
+    if isinstance(operation, Put):
+        if operation.expected is None:
+            return PutJson(key, content_out(operation.content))
+        return PutJson(key, content_out(operation.content), content_out(operation.expected))
+    return DeleteJson(key) if isinstance(operation, Delete) else UnchangedJson(key)
+
+
+def commit_response(committed: Committed) -> CommitResponse:
+    """Returns the answer to a commit, version 2."""
+    return CommitResponse(
+        ReferenceV2("BRANCH", committed.branch, committed.hash),
+        [AddedContentJson(KeyJson(each.key), each.content_id) for each in committed.added],
+    )
+
+
+def committed_branch_v1(committed: Committed) -> ReferenceV1:
+    """Returns the answer to a commit, version 1."""
+    return ReferenceV1("BRANCH", committed.branch, committed.hash)
+
+
+def committed_in(response: CommitResponse) -> Committed:
+    """Reads the answer to a commit."""
+    added = [AddedContent(each.key.elements, each.content_id) for each in response.added_contents]
+    name = response.target_branch.name
+    return Committed(
+        "" if name is msgspec.UNSET else name, response.target_branch.hash, tuple(added)
+    )
+
+
+def log_entry_v2(entry: LogEntry) -> LogEntryV2:
+    """Returns a commit in a log as version 2 writes it."""
+    return LogEntryV2(meta_v2(entry.meta), entry.parent or None, _operations_out(entry))
+
+
+def log_entry_v1(entry: LogEntry) -> LogEntryV1:
+    """Returns a commit in a log as version 1 writes it."""
+    return LogEntryV1(
+        meta_v1(entry.meta), entry.parent or None, _operations_out(entry), entry.meta.parents[1:]
+    )
+
+
+def _operations_out(entry: LogEntry) -> list[PutJson | DeleteJson] | None:
+    if entry.operations is None:
+        return None
+    operations: list[Any] = [_operation_out(each) for each in entry.operations]
+    return operations
+
+
+def log_entry_in(entry: LogEntryIn) -> LogEntry:
+    """Reads a commit of a log."""
+    operations: tuple[Put | Delete, ...] | None = None
+    if entry.operations is not None:
+        operations = tuple(
+            _put_in(each) if isinstance(each, PutJson) else Delete(key=each.key.elements)
+            for each in entry.operations
+        )
+    return LogEntry(meta_from_server(entry.commit_meta), entry.parent_commit_hash or "", operations)

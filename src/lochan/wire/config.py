@@ -1,0 +1,95 @@
+"""What a server says of itself and of its repositories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from lochan.wire.instants import Instant
+
+
+class ConfigV2(msgspec.Struct, frozen=True, rename="camel"):
+    """What a client must know of the server."""
+
+    default_branch: str
+    min_supported_api_version: int
+    max_supported_api_version: int
+    actual_api_version: int
+    spec_version: str
+    no_ancestor_hash: str
+    repository_creation_timestamp: Instant
+    oldest_possible_commit_timestamp: Instant
+
+
+class ConfigV1(msgspec.Struct, frozen=True, rename="camel"):
+    """What a client must know of the server, version 1."""
+
+    default_branch: str
+    max_supported_api_version: int
+
+
+class RepositoryConfigs(msgspec.Struct, frozen=True):
+    """Settings kept in the repository, each with its `type`."""
+
+    configs: list[dict[str, Any]]
+
+
+class RepositoryConfigUpdate(msgspec.Struct, frozen=True):
+    """A setting to keep in the repository."""
+
+    config: dict[str, Any]
+
+
+class RepositoryConfigPrevious(msgspec.Struct, frozen=True):
+    """What the setting was before."""
+
+    previous: dict[str, Any] | None
+
+
+class RepositoryJson(msgspec.Struct, frozen=True, rename="camel"):
+    """A repository."""
+
+    name: str
+    default_branch: str
+    created: Instant
+
+
+class NewRepository(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A repository to create."""
+
+    name: str
+    default_branch: str = "main"
+
+
+class RepositoryList(msgspec.Struct, frozen=True, rename="camel"):
+    """A page of repositories' names."""
+
+    has_more: bool
+    token: str | None
+    repositories: list[str]
+
+
+class ObjectIds(msgspec.Struct, frozen=True):
+    """Objects that are wanted, by their ids in hex."""
+
+    ids: tuple[str, ...]
+
+
+class ObjectJson(msgspec.Struct, frozen=True, gc=False):
+    """An object: its id in hex, and its stored form in Base64."""
+
+    id: str
+    data: bytes
+
+
+class ObjectsJson(msgspec.Struct, frozen=True):
+    """Objects, those that were found or those to store."""
+
+    objects: tuple[ObjectJson, ...]
+
+
+class ObjectsStored(msgspec.Struct, frozen=True):
+    """How many objects were taken."""
+
+    stored: int

@@ -1,0 +1,204 @@
+"""Merges, transplants and their family on the wire."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lochan.model.results import KeyOutcome, Merged
+from lochan.wire.conflicts import ConflictJson, conflict_in, conflict_out
+from lochan.wire.contents import ContentJson
+from lochan.wire.keys import KeyJson
+from lochan.wire.metas import CommitMetaIn
+
+
+class KeyBehaviourIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """How one key is merged; with `expectedTargetContent` (null: absent) also a resolution."""
+
+    key: KeyJson
+    merge_behavior: str = "NORMAL"
+    expected_target_content: ContentJson | msgspec.UnsetType | None = msgspec.UNSET
+    resolved_content: ContentJson | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class _Family(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What all of the family may be told; both spellings of the two flags are read."""
+
+    message: str | None = None
+    commit_meta: CommitMetaIn | None = None
+    key_merge_modes: tuple[KeyBehaviourIn, ...] | None = None
+    default_key_merge_mode: str | None = None
+    is_dry_run: bool | None = None
+    dry_run: bool | None = None
+    is_fetch_additional_info: bool | None = None
+    is_return_conflict_as_result: bool | None = None
+    return_conflict_as_result: bool | None = None
+
+    def only_try(self) -> bool:
+        """Tells whether nothing may be written: either spelling is enough."""
+        return bool(self.is_dry_run) or bool(self.dry_run)
+
+    def conflicts_as_result(self) -> bool:
+        """Tells whether conflicts are answered as a result and not as an error."""
+        return bool(self.is_return_conflict_as_result) or bool(self.return_conflict_as_result)
+
+
+class MergeRequest(_Family, frozen=True, rename="camel", kw_only=True):
+    """A merge; `squash: false` replays the commits of the source one by one."""
+
+    from_ref_name: str
+    from_hash: str | None = None
+    squash: bool | None = None
+    keep_individual_commits: bool | None = None
+
+
+class TransplantRequest(_Family, frozen=True, rename="camel", kw_only=True):
+    """A transplant of commits, the oldest first; `squash: true` makes one commit of them."""
+
+    from_ref_name: str
+    hashes_to_transplant: tuple[str, ...]
+    squash: bool | None = None
+    keep_individual_commits: bool | None = None
+
+
+class CherryPickRequest(_Family, frozen=True, rename="camel", kw_only=True):
+    """A cherry-pick of commits in the order given, or of a range `a..b`: after a, up to b."""
+
+    hashes: tuple[str, ...] | None = None
+    range: str | None = None
+    from_ref_name: str | None = None
+    squash: bool | None = None
+
+
+class RevertRequest(_Family, frozen=True, rename="camel", kw_only=True):
+    """A revert of commits in the order given."""
+
+    hashes: tuple[str, ...]
+
+
+class RebaseRequest(_Family, frozen=True, rename="camel", kw_only=True):
+    """A rebase of the branch onto another reference or commit."""
+
+    onto: str
+
+
+class MoveRequest(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Moves the branch to another reference or commit: forward only, or by force."""
+
+    source: str
+    is_dry_run: bool | None = None
+    dry_run: bool | None = None
+
+    def only_try(self) -> bool:
+        """Tells whether nothing may be written: either spelling is enough."""
+        return bool(self.is_dry_run) or bool(self.dry_run)
+
+
+class KeyDetailsV2(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What became of one key."""
+
+    key: KeyJson
+    merge_behavior: str
+    conflict: ConflictJson | msgspec.UnsetType = msgspec.UNSET
+
+
+class KeyDetailsV1(msgspec.Struct, frozen=True, rename="camel"):
+    """What became of one key, version 1."""
+
+    key: KeyJson
+    merge_behavior: str
+    conflict_type: str
+    source_commits: tuple[str, ...] = ()
+    target_commits: tuple[str, ...] = ()
+
+
+class MergeV2(msgspec.Struct, frozen=True, rename="camel"):
+    """The outcome; `commits` only where Nessie has no such operation."""
+
+    was_applied: bool
+    was_successful: bool
+    resultant_target_hash: str | None
+    common_ancestor: str | None
+    target_branch: str
+    effective_target_hash: str
+    expected_hash: str | None
+    details: list[KeyDetailsV2]
+    commits: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+
+
+class MergeV1(msgspec.Struct, frozen=True, rename="camel"):
+    """The outcome, version 1."""
+
+    was_applied: bool
+    was_successful: bool
+    resultant_target_hash: str | None
+    common_ancestor: str | None
+    target_branch: str
+    effective_target_hash: str
+    expected_hash: str | None
+    details: list[KeyDetailsV1]
+    source_commits: tuple[str, ...] = ()
+    target_commits: tuple[str, ...] | None = None
+
+
+def merge_v2(merged: Merged, *, with_commits: bool = False) -> MergeV2:
+    """Returns the outcome of a merge as version 2 writes it."""
+    return MergeV2(
+        merged.applied,
+        merged.successful,
+        merged.hash,
+        merged.common_ancestor,
+        merged.branch,
+        merged.effective_target,
+        merged.expected,
+        [_details_v2(each) for each in merged.keys],
+        merged.commits if with_commits else msgspec.UNSET,
+    )
+
+
+def _details_v2(outcome: KeyOutcome) -> KeyDetailsV2:
+    if outcome.conflict is None:
+        return KeyDetailsV2(KeyJson(outcome.key), outcome.behaviour)
+    return KeyDetailsV2(KeyJson(outcome.key), outcome.behaviour, conflict_out(outcome.conflict))
+
+
+def merge_v1(merged: Merged) -> MergeV1:
+    """Returns the outcome of a merge as version 1 writes it."""
+    return MergeV1(
+        merged.applied,
+        merged.successful,
+        merged.hash,
+        merged.common_ancestor,
+        merged.branch,
+        merged.effective_target,
+        merged.expected,
+        [
+            KeyDetailsV1(
+                KeyJson(each.key),
+                each.behaviour,
+                "NONE" if each.conflict is None else "UNRESOLVABLE",
+            )
+            for each in merged.keys
+        ],
+    )
+
+
+def merged_in(merge: MergeV2) -> Merged:
+    """Reads the outcome of a merge."""
+    return Merged(
+        branch=merge.target_branch,
+        applied=merge.was_applied,
+        successful=merge.was_successful,
+        hash=merge.resultant_target_hash,
+        effective_target=merge.effective_target_hash,
+        expected=merge.expected_hash,
+        common_ancestor=merge.common_ancestor,
+        keys=tuple(
+            KeyOutcome(
+                each.key.elements,
+                each.merge_behavior,
+                None if each.conflict is msgspec.UNSET else conflict_in(each.conflict),
+            )
+            for each in merge.details
+        ),
+        commits=() if merge.commits is msgspec.UNSET else merge.commits,
+    )

@@ -1,0 +1,141 @@
+"""What is said of a commit: version 2 with lists, version 1 with single values; both are read."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lochan.base.errors import Invalid
+from lochan.model.commits import CommitMeta, Properties
+from lochan.wire.instants import Instant, instant, micros
+
+
+class CommitMetaIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What a client says of a commit, in either spelling; the last four are the server's to say."""
+
+    message: str
+    author: str | None = None
+    authors: tuple[str, ...] | None = None
+    signed_off_by: str | None = None
+    all_signed_off_by: tuple[str, ...] | None = None
+    author_time: Instant | None = None
+    properties: dict[str, str] | None = None
+    all_properties: dict[str, tuple[str, ...]] | None = None
+    committer: str | None = None
+    commit_time: Instant | None = None
+    hash: str | None = None
+    parent_commit_hashes: tuple[str, ...] | None = None
+
+
+class CommitMetaV2(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """What is said of a commit, version 2."""
+
+    hash: str | None
+    committer: str | None
+    authors: tuple[str, ...]
+    all_signed_off_by: tuple[str, ...]
+    message: str
+    commit_time: Instant | None
+    author_time: Instant | None
+    all_properties: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    parent_commit_hashes: tuple[str, ...] = ()
+
+
+class CommitMetaV1(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What is said of a commit, version 1."""
+
+    hash: str | None
+    committer: str | None
+    author: str | None
+    signed_off_by: str | None
+    message: str
+    commit_time: Instant | None
+    author_time: Instant | None
+    properties: dict[str, str]
+
+
+def meta_v2(meta: CommitMeta) -> CommitMetaV2:
+    """Returns what is said of a commit as version 2 writes it."""
+    return CommitMetaV2(
+        hash=meta.hash,
+        committer=meta.committer,
+        authors=meta.authors,
+        all_signed_off_by=meta.signed_off_by,
+        message=meta.message,
+        commit_time=None if meta.commit_time_us is None else instant(meta.commit_time_us),
+        author_time=None if meta.author_time_us is None else instant(meta.author_time_us),
+        all_properties=dict(meta.properties),
+        parent_commit_hashes=meta.parents,
+    )
+
+
+def meta_v1(meta: CommitMeta) -> CommitMetaV1:
+    """Returns what is said of a commit as version 1 writes it: the first of each list."""
+    return CommitMetaV1(
+        hash=meta.hash,
+        committer=meta.committer,
+        author=meta.authors[0] if meta.authors else None,
+        signed_off_by=meta.signed_off_by[0] if meta.signed_off_by else None,
+        message=meta.message,
+        commit_time=None if meta.commit_time_us is None else instant(meta.commit_time_us),
+        author_time=None if meta.author_time_us is None else instant(meta.author_time_us),
+        properties={name: values[0] for name, values in meta.properties if values},
+    )
+
+
+def meta_from_client(meta: CommitMetaIn) -> CommitMeta:
+    """Reads what a client says of its commit; Invalid if it says what only the server may."""
+    for name, value in (
+        ("committer", meta.committer),
+        ("commit time", meta.commit_time),
+        ("commit hash", meta.hash),
+        ("parent commit hashes", meta.parent_commit_hashes or None),
+    ):
+        if value is not None:
+            raise Invalid(f"Cannot set the {name} on the client side. It is set by the server.")
+    return _read(meta)
+
+
+def meta_from_server(meta: CommitMetaIn) -> CommitMeta:
+    """Reads what a server says of a commit."""
+    return msgspec.structs.replace(
+        _read(meta),
+        committer=meta.committer or "",
+        commit_time_us=None if meta.commit_time is None else micros(meta.commit_time),
+        hash=meta.hash,
+        parents=meta.parent_commit_hashes or (),
+    )
+
+
+def meta_to_send(meta: CommitMeta) -> CommitMetaIn:
+    """Returns what a client says of its commit as version 2 reads it."""
+    return CommitMetaIn(
+        message=meta.message,
+        authors=meta.authors,
+        all_signed_off_by=meta.signed_off_by,
+        author_time=None if meta.author_time_us is None else instant(meta.author_time_us),
+        all_properties=dict(meta.properties),
+    )
+
+
+def _read(meta: CommitMetaIn) -> CommitMeta:
+    authors = meta.authors
+    if authors is None:
+        authors = () if meta.author is None else (meta.author,)
+    signed = meta.all_signed_off_by
+    if signed is None:
+        signed = () if meta.signed_off_by is None else (meta.signed_off_by,)
+    return CommitMeta(
+        message=meta.message,
+        authors=authors,
+        signed_off_by=signed,
+        author_time_us=None if meta.author_time is None else micros(meta.author_time),
+        properties=_properties(meta),
+    )
+
+
+def _properties(meta: CommitMetaIn) -> Properties:
+    if meta.all_properties is not None:
+        return tuple(sorted(meta.all_properties.items())) if meta.all_properties else ()
+    if not meta.properties:
+        return ()
+    return tuple(sorted((name, (value,)) for name, value in meta.properties.items()))

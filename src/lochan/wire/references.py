@@ -1,0 +1,320 @@
+"""References on the wire, and what listing, creating and moving them says."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+import msgspec
+
+from lochan.base.errors import Invalid
+from lochan.model.commits import CommitMeta
+from lochan.model.references import Annotation, Reference, ReferenceMetadata, ReferenceMove
+from lochan.wire.instants import Instant, instant, micros
+from lochan.wire.metas import (
+    CommitMetaIn,
+    CommitMetaV1,
+    CommitMetaV2,
+    meta_from_server,
+    meta_v1,
+    meta_v2,
+)
+
+
+class ReferenceMetadataV2(msgspec.Struct, frozen=True, rename="camel"):
+    """What is computed of a reference."""
+
+    num_commits_ahead: int | None
+    num_commits_behind: int | None
+    commit_meta_of_head: CommitMetaV2 | None = msgspec.field(name="commitMetaOfHEAD")
+    common_ancestor_hash: str | None
+    num_total_commits: int | None
+
+
+class ReferenceMetadataV1(msgspec.Struct, frozen=True, rename="camel"):
+    """What is computed of a reference, with version 1's meta."""
+
+    num_commits_ahead: int | None
+    num_commits_behind: int | None
+    commit_meta_of_head: CommitMetaV1 | None = msgspec.field(name="commitMetaOfHEAD")
+    common_ancestor_hash: str | None
+    num_total_commits: int | None
+
+
+class AnnotationJson(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the maker of a tag wrote on it; the signature is opaque, in Base64."""
+
+    message: str
+    properties: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    signature: str = ""
+
+
+class ReferenceV2(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A branch, a tag, or (DETACHED) a commit without a name."""
+
+    type: str
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    hash: str = ""
+    metadata: ReferenceMetadataV2 | msgspec.UnsetType = msgspec.UNSET
+    expires_at: Instant | msgspec.UnsetType = msgspec.UNSET
+    annotation: AnnotationJson | msgspec.UnsetType = msgspec.UNSET
+
+
+class ReferenceV1(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A branch or a tag, version 1."""
+
+    type: str
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    hash: str = ""
+    metadata: ReferenceMetadataV1 | msgspec.UnsetType = msgspec.UNSET
+
+
+class SingleReference(msgspec.Struct, frozen=True):
+    """One reference."""
+
+    reference: ReferenceV2
+
+
+class ReferencesV2(msgspec.Struct, frozen=True, rename="camel"):
+    """A page of references."""
+
+    has_more: bool
+    token: str | None
+    references: list[ReferenceV2]
+
+
+class ReferencesV1(msgspec.Struct, frozen=True, rename="camel"):
+    """A page of references, version 1."""
+
+    has_more: bool
+    token: str | None
+    references: list[ReferenceV1]
+
+
+class ReferenceIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A reference that a client names: what to create from or to move to.
+
+    What follows the hash is for creating only: `expiresAt` or `ttl` for a branch, an annotation
+    for a tag. The hash may be followed by relative steps.
+    """
+
+    type: str | None = None
+    name: str | None = None
+    hash: str | None = None
+    expires_at: Instant | None = None
+    ttl: str | None = None
+    annotation: AnnotationJson | None = None
+
+
+class NewReferenceIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """One of many references to create; without `source` it is bare."""
+
+    name: str
+    type: str = "BRANCH"
+    source: str | None = None
+    expires_at: Instant | None = None
+    ttl: str | None = None
+    annotation: AnnotationJson | None = None
+
+
+class NewReferencesIn(msgspec.Struct, frozen=True):
+    """References to create together: all or none."""
+
+    references: tuple[NewReferenceIn, ...]
+
+
+class ReferenceList(msgspec.Struct, frozen=True):
+    """References that were created together, in the order of the request."""
+
+    references: list[ReferenceV2]
+
+
+class ReferenceStateJson(msgspec.Struct, frozen=True, rename="camel"):
+    """A commit that a reference points or pointed to, and whether it is whole."""
+
+    commit_hash: str
+    commit_consistency: str
+    meta: CommitMetaV2 | None
+
+
+class ReferenceHistoryJson(msgspec.Struct, frozen=True, rename="camel"):
+    """Where a reference points and where it pointed before, the newest first."""
+
+    reference: ReferenceV2
+    current: ReferenceStateJson
+    previous: list[ReferenceStateJson]
+    commit_log_consistency: str
+
+
+class ReferenceMoveJson(msgspec.Struct, frozen=True, rename="camel"):
+    """One move in a ref-log; `oldHash` is null where the reference came to be."""
+
+    kind: str
+    old_hash: str | None
+    new_hash: str
+    who: str
+    when: Instant
+    operation: str
+    source: str
+    base: str
+    incarnation: int
+    version: int
+
+
+class ReferenceLog(msgspec.Struct, frozen=True, rename="camel"):
+    """A page of a ref-log, the newest move first."""
+
+    has_more: bool
+    token: str | None
+    moves: list[ReferenceMoveJson]
+
+
+def reference_v2(reference: Reference) -> ReferenceV2:
+    """Returns a reference as version 2 writes it."""
+    name = msgspec.UNSET if reference.name is None else reference.name
+    if reference.metadata is None and reference.expires_us is None and reference.annotation is None:
+        return ReferenceV2(reference.kind, name, reference.hash)
+    return ReferenceV2(
+        reference.kind,
+        name,
+        reference.hash,
+        msgspec.UNSET if reference.metadata is None else _metadata_v2(reference.metadata),
+        msgspec.UNSET if reference.expires_us is None else instant(reference.expires_us),
+        msgspec.UNSET if reference.annotation is None else annotation_out(reference.annotation),
+    )
+
+
+def reference_v1(reference: Reference) -> ReferenceV1:
+    """Returns a reference as version 1 writes it."""
+    name = msgspec.UNSET if reference.name is None else reference.name
+    metadata = reference.metadata
+    if metadata is None:
+        return ReferenceV1(reference.kind, name, reference.hash)
+    return ReferenceV1(
+        reference.kind,
+        name,
+        reference.hash,
+        ReferenceMetadataV1(
+            metadata.ahead,
+            metadata.behind,
+            None if metadata.head is None else meta_v1(metadata.head),
+            metadata.common_ancestor,
+            metadata.total,
+        ),
+    )
+
+
+def _metadata_v2(metadata: ReferenceMetadata) -> ReferenceMetadataV2:
+    return ReferenceMetadataV2(
+        metadata.ahead,
+        metadata.behind,
+        None if metadata.head is None else meta_v2(metadata.head),
+        metadata.common_ancestor,
+        metadata.total,
+    )
+
+
+def annotation_out(annotation: Annotation) -> AnnotationJson:
+    """Returns an annotation as it is written."""
+    return AnnotationJson(
+        message=annotation.message,
+        properties=dict(annotation.properties),
+        signature=base64.b64encode(annotation.signature).decode("ascii"),
+    )
+
+
+def annotation_in(annotation: AnnotationJson) -> Annotation:
+    """Reads an annotation; Invalid if its signature is not Base64."""
+    try:
+        signature = base64.b64decode(annotation.signature, validate=True)
+    except (binascii.Error, ValueError):
+        raise Invalid("the signature of an annotation is Base64") from None
+    return Annotation(
+        message=annotation.message,
+        properties=tuple(sorted(annotation.properties.items())),
+        signature=signature,
+    )
+
+
+def move_out(move: ReferenceMove) -> ReferenceMoveJson:
+    """Returns a move as it is written."""
+    return ReferenceMoveJson(
+        move.kind,
+        move.old,
+        move.new,
+        move.who,
+        instant(move.when_us),
+        move.operation,
+        move.source,
+        move.base,
+        move.incarnation,
+        move.version,
+    )
+
+
+def move_in(move: ReferenceMoveJson) -> ReferenceMove:
+    """Reads a move from a ref-log."""
+    return ReferenceMove(
+        move.kind,
+        move.old_hash,
+        move.new_hash,
+        move.who,
+        micros(move.when),
+        move.operation,
+        move.source,
+        move.base,
+        move.incarnation,
+        move.version,
+    )
+
+
+class ReferenceMetadataIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What a server computed of a reference, as a client reads it."""
+
+    num_commits_ahead: int | None = None
+    num_commits_behind: int | None = None
+    commit_meta_of_head: CommitMetaIn | None = msgspec.field(name="commitMetaOfHEAD", default=None)
+    common_ancestor_hash: str | None = None
+    num_total_commits: int | None = None
+
+
+class ReferenceOfServer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A reference as a client reads it from a server, of either version."""
+
+    type: str
+    hash: str
+    name: str | None = None
+    metadata: ReferenceMetadataIn | None = None
+    expires_at: Instant | None = None
+    annotation: AnnotationJson | None = None
+
+
+def effective_in(reference: ReferenceV2) -> Reference:
+    """Reads the reference that an answer says it was read from."""
+    name = None if reference.name is msgspec.UNSET else reference.name
+    return Reference(reference.type, name, reference.hash)
+
+
+def reference_in(reference: ReferenceOfServer) -> Reference:
+    """Reads a reference that a server wrote."""
+    metadata = None
+    if reference.metadata is not None:
+        head: CommitMeta | None = None
+        if reference.metadata.commit_meta_of_head is not None:
+            head = meta_from_server(reference.metadata.commit_meta_of_head)
+        metadata = ReferenceMetadata(
+            head,
+            reference.metadata.num_total_commits or 0,
+            reference.metadata.num_commits_ahead,
+            reference.metadata.num_commits_behind,
+            reference.metadata.common_ancestor_hash,
+        )
+    return Reference(
+        reference.type,
+        None if reference.type == "DETACHED" else reference.name,
+        reference.hash,
+        metadata,
+        None,
+        None if reference.expires_at is None else micros(reference.expires_at),
+        None if reference.annotation is None else annotation_in(reference.annotation),
+    )
