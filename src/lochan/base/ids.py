@@ -51,6 +51,14 @@ def find_uuid_bytes(content_id: ContentId) -> bytes | None:
     return raw if len(raw) == 16 and content_id_from_uuid_bytes(raw) == content_id else None
 
 
+def uuid_of(random: bytes) -> bytes:
+    """Makes a UUID (version 4) of 16 random bytes; with 122 of its bits random it is unique."""
+    raw = bytearray(random)
+    raw[6] = raw[6] & 0x0F | 0x40
+    raw[8] = raw[8] & 0x3F | 0x80
+    return bytes(raw)
+
+
 def content_id_from_uuid_bytes(raw: bytes) -> ContentId:
     """The inverse of `find_uuid_bytes`."""
     digits = raw.hex()

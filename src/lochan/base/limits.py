@@ -173,3 +173,97 @@ CONTENT_DEPTH_MAX: Final = 100
 
 # A commit is checked and planned in one go; more operations are several commits.
 COMMIT_OPERATIONS_MAX: Final = 10_000
+
+# A lost reply or a restarting server is over within these; more would hide that a server is down.
+CLIENT_ATTEMPTS_MAX: Final = 5
+
+# The first pause of the client; it doubles, so five attempts span less than two seconds.
+CLIENT_PAUSE_FIRST_MS: Final = 100
+
+# Pauses of the client double up to here, so that a server that is back is found soon.
+CLIENT_PAUSE_MAX_MS: Final = 1_000
+
+# A server may ask for more patience than that, but a caller should hear of it rather than hang.
+CLIENT_RETRY_AFTER_MAX_S: Final = 30
+
+# Longer than the server's own bound on a commit, so that its answer is heard; merges of 100,000
+# keys fit as well.
+CLIENT_TIMEOUT_S: Final = 60
+
+# Functions in one key pattern of the generator: a key has 20 elements at most.
+PATTERN_FUNCTIONS_MAX: Final = 40
+
+# The body of a request, unpacked: 10,000 operations of 800 bytes; more is several commits.
+HTTP_BODY_BYTES_MAX: Final = 8 * 1_024 * 1_024
+
+# The line that names the resource: keys of 500 characters, percent-encoded, and a long filter.
+HTTP_TARGET_BYTES_MAX: Final = 16_384
+
+# Browsers and proxies send a few kilobytes; whoever sends more wants to fill our memory.
+HTTP_HEADER_BYTES_MAX: Final = 32_768
+
+# A client sends about ten, a chain of proxies thirty.
+HTTP_HEADERS_MAX: Final = 100
+
+# From its first byte to the end of its headers a request fits one packet; slower is an attack.
+HTTP_HEADER_TIMEOUT_S: Final = 10.0
+
+# 8 MiB over a line of 1.2 Mbit/s.
+HTTP_BODY_TIMEOUT_S: Final = 60.0
+
+# A client that does not read its answer must not keep it in our memory for ever.
+HTTP_WRITE_TIMEOUT_S: Final = 60.0
+
+# Longer than the pools of common clients keep an unused connection, so that they close first.
+HTTP_IDLE_TIMEOUT_S: Final = 75.0
+
+# A refused client gets this long to read why before the connection is cut.
+HTTP_LINGER_S: Final = 2.0
+
+# Each connection costs a file descriptor and some kilobytes.
+HTTP_CONNECTIONS_MAX: Final = 10_000
+
+# JSON packs at most some tens to one; a thousand to one is a bomb.
+GZIP_RATIO_MAX: Final = 200
+
+# Small bodies may pack well by chance: up to here no ratio is looked at.
+GZIP_FREE_BYTES: Final = 65_536
+
+# Unpacking more than this much packed data would hold up the event loop for milliseconds.
+GZIP_INLINE_BYTES_MAX: Final = 16_384
+
+# Below this an answer fits one packet anyway, and packing costs more than it saves.
+GZIP_ANSWER_BYTES_MIN: Final = 1_024
+
+# Packing more than this takes over two milliseconds and happens in a thread.
+GZIP_ANSWER_INLINE_BYTES_MAX: Final = 131_072
+
+# Reading a larger body holds up the event loop for a millisecond and more: never on the loop.
+BRIEF_BODY_BYTES_MAX: Final = 131_072
+
+# A member with more operations is planned and built in a thread, not on the event loop.
+BRIEF_OPERATIONS_MAX: Final = 100
+
+# Calls that wait for a thread; beyond, callers are told to come back.
+POOL_QUEUE_MAX: Final = 1_000
+
+# Lanes with their remembered rows, a few kilobytes each; idle ones beyond this are forgotten.
+LANES_MAX: Final = 4_096
+
+# How long a stopping server waits for requests that are under way.
+DRAIN_TIMEOUT_S: Final = 20.0
+
+# The loop gets the interpreter back from a busy thread this soon, each time it has something to do.
+SWITCH_INTERVAL_S: Final = 0.000_2
+
+# Names of hosts that are remembered as good; one client uses one or two.
+GOOD_HOSTS_MAX: Final = 64
+
+# One call may create a branch for each of a large team's jobs; more are several calls.
+REFERENCES_PER_CALL_MAX: Final = 10_000
+
+# A branch is eligible for the sweeper this long after its time: clocks of servers differ a little.
+EXPIRY_GRACE_S: Final = 60
+
+# A client's key for one write: a UUID, or whatever it calls its requests.
+IDEMPOTENCY_KEY_CHARACTERS_MAX: Final = 255

@@ -150,7 +150,7 @@ class MergeMember:
         touched = {change.key for one in carried for change in one.changes}
         self.touched = tuple(sorted(touched))
         if not touched.issuperset(self._choices.keys):
-            unknown = self._choices.keys - touched
+            unknown = set(self._choices.keys) - touched
             raise Invalid(f"{len(unknown)} keys have a merge behaviour but were not changed")
         return carry(head, carried, self._choices)
 

@@ -110,9 +110,7 @@ def check_plan(plan: CommitPlan) -> None:
             raise InvalidKey(f"a key of this universe has 2 to {bytes_max} bytes, not {len(key)}")
 
 
-def find_conflicts(
-    plan: CommitPlan, current: Mapping[bytes, bytes | None]
-) -> list[KeyConflict]:
+def find_conflicts(plan: CommitPlan, current: Mapping[bytes, bytes | None]) -> list[KeyConflict]:
     """Compares every expectation with what is there."""
     conflicts = []
     for operation in plan.operations:
@@ -123,17 +121,20 @@ def find_conflicts(
             kind = ConflictKind.KEY_DOES_NOT_EXIST if missing else None
             expected = None
         else:
-            kind = _compare(operation.key, expected, found)
+            kind = compare_elements(operation.key, expected, found)
         if kind is not None:
             conflicts.append(KeyConflict(operation.key, kind, expected, found))
     for relied in plan.unchanged:
-        kind = _compare(relied.key, relied.expected, current[relied.key])
+        kind = compare_elements(relied.key, relied.expected, current[relied.key])
         if kind is not None:
             conflicts.append(KeyConflict(relied.key, kind, relied.expected, current[relied.key]))
     return conflicts
 
 
-def _compare(key: bytes, expected: bytes | None, current: bytes | None) -> ConflictKind | None:
+def compare_elements(
+    key: bytes, expected: bytes | None, current: bytes | None
+) -> ConflictKind | None:
+    """Says in which way what is there is not what was expected; None if it is."""
     if expected == current:
         return None
     if expected is None:

@@ -76,7 +76,7 @@ class RefLog:
         self._tokens = Tokens(parts.description.token_key)
 
     def page(self, name: RefName, limit: int, token: PageToken | None = None) -> RefLogPage:
-        """Returns what happened to a name, live or deleted; ReferenceNotFound if nothing ever did."""
+        """Returns what happened to a name, live or deleted; raises if nothing ever did."""
         if not 0 < limit <= PAGE_ENTRIES_MAX:
             raise Invalid(f"a page has 1 to {PAGE_ENTRIES_MAX} entries, not {limit}")
         # The row before the log: what leaves the one is in the other by then.

@@ -60,16 +60,23 @@ class Tags:
         self, name: RefName, target: ObjId, who: str, annotation: Annotation | None = None
     ) -> ReferenceRow:
         """Makes a tag of a commit, or of a tag; with an annotation it gets an object of its own."""
-        peeled = self.peel_named(target)
         pointer = target
         if annotation is not None:
-            if len(peeled.tags) >= TAG_DEPTH_MAX:
-                raise Invalid(f"a tag is at most {TAG_DEPTH_MAX} tags away from its commit")
-            _check(annotation)
-            tag = TagObject(1, target, annotation.message, annotation.headers, annotation.signature)
-            pointer, raw = encode_tag(tag)
-            self._store([(pointer, raw)])
+            pointer = self.annotate(target, annotation)
+        else:
+            self.peel_named(target)
         return self._names.create_many([NewReference(name, TAG, pointer)], who)[0]
+
+    def annotate(self, target: ObjId, annotation: Annotation) -> ObjId:
+        """Stores a tag object, which a name may point at from then on; returns its id."""
+        peeled = self.peel_named(target)
+        if len(peeled.tags) >= TAG_DEPTH_MAX:
+            raise Invalid(f"a tag is at most {TAG_DEPTH_MAX} tags away from its commit")
+        _check(annotation)
+        tag = TagObject(1, target, annotation.message, annotation.headers, annotation.signature)
+        pointer, raw = encode_tag(tag)
+        self._store([(pointer, raw)])
+        return pointer
 
     def create_bare(self, name: RefName, who: str) -> ReferenceRow:
         """Makes a branch that holds nothing, whatever the others hold."""

@@ -154,7 +154,7 @@ def test_a_branch_that_was_moved_after_the_lost_reply(bench, move, applied):
         assert operations(bench.log()) == ["mine"]
     else:
         assert isinstance(settled, LochanError)
-        assert settled.kind == "not_found"
+        assert settled.kind == "reference_not_found"
 
 
 def commit_with_moves_between(bench: Bench, move: Callable[[], None]) -> Published:

@@ -1,0 +1,284 @@
+"""A user's commit on keys and contents: validated on whatever the head is, then planned.
+
+What a put expects is the content that was sent as expected, else what the key held at the expected
+hash. The rules, each with its refusal:
+
+* new content brings no id (Invalid), unless the same commit takes it away from another key;
+* a put without an id needs a free key (Invalid; KEY_EXISTS if the key was taken since);
+* a put on an existing key needs an expected content or hash (KEY_EXISTS);
+* ids of the put, of what it expects and of what is there agree (Invalid);
+* what is there is what was expected (VALUE_DIFFERS, KEY_DOES_NOT_EXIST, CONTENT_ID_DIFFERS);
+* the type of a content never changes (PAYLOAD_DIFFERS);
+* parents are namespaces, and namespaces that go are empty (`namespaces.py`).
+
+Refusals by conflict are collected and told together. Ids for new content and stored values are
+made once, so that an attempt on another head keeps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from lochan.base.errors import Invalid, ReferenceNotFound
+from lochan.base.ids import ContentId, ObjId, content_id_from_uuid_bytes, find_uuid_bytes, uuid_of
+from lochan.base.keys import table_key
+from lochan.catalog.conflicts import Sides, in_words, refuse, sides_of, text_of
+from lochan.catalog.contents import load_content_ids, load_contents, payload_at
+from lochan.catalog.namespaces import check_left_empty, check_parents, parents_of
+from lochan.catalog.types import NAMESPACE_PAYLOAD, OTHER_PAYLOAD, ContentTypes
+from lochan.codec.commits import Headers
+from lochan.codec.elements import pack_table
+from lochan.kernel.build import Head
+from lochan.kernel.parts import Parts
+from lochan.kernel.plan import (
+    CommitPlan,
+    ConflictKind,
+    KeyConflict,
+    Operation,
+    Unchanged,
+    find_conflicts,
+)
+from lochan.kernel.views import CommitView
+from lochan.model.commits import AddedContent, ContentKey, Delete, Put
+from lochan.model.commits import Operation as Wish
+from lochan.model.contents import Content, type_of
+
+
+class _Put(msgspec.Struct, frozen=True):
+    """A put, ready to be written: its element, and the object that stores the content."""
+
+    wish: Put
+    element: bytes
+    content_id: str
+    value: tuple[ObjId, bytes]
+    expected: bytes | None
+
+
+class CommitText(msgspec.Struct, frozen=True):
+    """What a commit says besides what it does."""
+
+    message: str
+    headers: Headers
+    hidden: Headers
+
+
+class CatalogCommit:
+    """A member that commits operations on keys and contents."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        types: ContentTypes,
+        expected: CommitView | None,
+        operations: Sequence[Wish],
+        text: CommitText,
+    ) -> None:
+        self._parts = parts
+        self._types = types
+        self._expected = expected
+        self._text = text
+        self.incarnation: int | None = None
+        self._puts: dict[bytes, _Put] = {}
+        self._deletes: dict[bytes, Delete] = {}
+        self._relied: dict[bytes, ContentKey] = {}
+        for wish in operations:
+            self._take(wish)
+        keys = {*self._puts, *self._deletes, *self._relied}
+        # What has an id is there already and has its parents, unless it is being renamed.
+        self._may_be_new = [
+            key for key, put in self._puts.items() if put.wish.content.id is None or self._deletes
+        ]
+        for key in self._may_be_new:
+            keys.update(parents_of(key))
+        self.keys = sorted(keys)
+        self.added: tuple[AddedContent, ...] = ()
+
+    def plan(self, head: Head) -> Sequence[CommitPlan]:
+        """Validates everything on this head and plans one commit."""
+        before, current = self._look(head)
+        conflicts: list[Sides] = []
+        staged: dict[bytes, bytes | None] = dict.fromkeys(self._deletes)
+        operations: list[Operation] = []
+        added: list[AddedContent] = []
+        for key, put in self._puts.items():
+            staged[key] = put.element
+            wanted = self._expectation(key, put, before, conflicts)
+            operations.append(Operation(key, put.element, wanted))
+            if before[key] is None or key in self._deletes:
+                if put.wish.content.id is None:
+                    added.append(AddedContent(put.wish.key, put.content_id))
+        for key in self._deletes:
+            if key not in self._puts:
+                operations.append(Operation(key, None, before[key]))
+        # A key that is gone on both sides has nothing to be deleted or relied on either.
+        nothing = [
+            KeyConflict(key, ConflictKind.KEY_DOES_NOT_EXIST, None, current[key])
+            for key in (*self._deletes, *self._relied)
+            if before[key] is None and key not in self._puts
+        ]
+        relied = [Unchanged(key, before[key]) for key in self._relied if before[key] is not None]
+        plan = CommitPlan(
+            operations,
+            self._text.message,
+            self._text.headers,
+            self._text.hidden,
+            relied,
+            objects=[put.value for put in self._puts.values()],
+            current=current,
+        )
+        self._check(head, plan, current, staged, conflicts, nothing)
+        self.added = tuple(added)
+        return [plan]
+
+    def _take(self, wish: Wish) -> None:
+        key = bytes(table_key(wish.key))
+        known = key in self._puts or key in self._relied
+        if isinstance(wish, Put):
+            if known:
+                raise Invalid(f"Duplicate keys are not allowed in a commit: {text_of(wish.key)}")
+            self._puts[key] = self._prepared(wish)
+        elif (
+            key in self._deletes or key in self._relied or (known and not isinstance(wish, Delete))
+        ):
+            raise Invalid(f"Duplicate keys are not allowed in a commit: {text_of(wish.key)}")
+        elif isinstance(wish, Delete):
+            self._deletes[key] = wish
+        else:
+            self._relied[key] = wish.key
+
+    def _prepared(self, wish: Put) -> _Put:
+        content_id = wish.content.id
+        raw_id = None if content_id is None else find_uuid_bytes(ContentId(content_id))
+        if content_id is None:
+            raw_id = uuid_of(self._parts.chance.random_bytes(16))
+            content_id = content_id_from_uuid_bytes(raw_id)
+        value = self._types.encode(wish.content, content_id)
+        payload = self._types.payload_of(wish.content)
+        expected = None
+        if wish.expected is not None:
+            if wish.expected.id is None or wish.expected.id != wish.content.id:
+                raise Invalid(
+                    f"Content ids for new and expected content for key '{text_of(wish.key)}' "
+                    "must be the same"
+                )
+            value_id, _ = self._types.encode(wish.expected, content_id)
+            expected = pack_table(self._types.payload_of(wish.expected), value_id, raw_id)
+        return _Put(wish, pack_table(payload, value[0], raw_id), content_id, value, expected)
+
+    def _look(
+        self, head: Head
+    ) -> tuple[Mapping[bytes, bytes | None], Mapping[bytes, bytes | None]]:
+        """Returns what the keys hold at the expected hash, and what they hold now."""
+        expected = self._expected
+        if expected is None or expected.obj_id == head.view.obj_id:
+            current = head.find(self.keys)
+            return current, current
+        check_stands_on(head, expected)
+        return head.find_both(expected, self.keys)
+
+    def _expectation(
+        self,
+        key: bytes,
+        put: _Put,
+        before: Mapping[bytes, bytes | None],
+        conflicts: list[Sides],
+    ) -> bytes | None:
+        """Applies the rules of one put; returns the element that it expects to find."""
+        found = before[key]
+        name = text_of(put.wish.key)
+        given = put.wish.content.id
+        if found is None:
+            if put.expected is not None:
+                return put.expected
+            if given is not None:
+                self._check_renamed(put, before, conflicts)
+            return None
+        if given is None:
+            if key in self._deletes:
+                return found
+            if self._expected is None:
+                conflicts.append(Sides(key, ConflictKind.KEY_EXISTS, None, put.element, found))
+                return found
+            raise Invalid(
+                f"New value to update existing key '{name}' has no content ID and the key is not "
+                "deleted in the same commit"
+            )
+        if self._id_of(found) != given:
+            raise Invalid(
+                f"Key '{name}' already exists and belongs to another content: its content ID is "
+                f"'{self._id_of(found)}', not '{given}'"
+            )
+        if self._type_changes(found, put.wish.content):
+            conflicts.append(Sides(key, ConflictKind.PAYLOAD_DIFFERS, found, put.element, found))
+        if put.expected is not None:
+            return put.expected
+        if self._expected is None:
+            conflicts.append(Sides(key, ConflictKind.KEY_EXISTS, None, put.element, found))
+        return found
+
+    def _check_renamed(
+        self, put: _Put, before: Mapping[bytes, bytes | None], conflicts: list[Sides]
+    ) -> None:
+        """Refuses an id for new content unless the commit takes that content from another key."""
+        name, given = text_of(put.wish.key), put.wish.content.id
+        for other in self._deletes:
+            element = before[other]
+            if element is not None and self._id_of(element) == given:
+                if self._type_changes(element, put.wish.content):
+                    key = bytes(table_key(put.wish.key))
+                    conflicts.append(
+                        Sides(key, ConflictKind.PAYLOAD_DIFFERS, element, put.element, element)
+                    )
+                return
+        raise Invalid(f"New value for key '{name}' must not have a content ID: '{given}'")
+
+    def _id_of(self, element: bytes) -> str:
+        return load_content_ids(self._parts, self._types, [element])[element]
+
+    def _type_changes(self, element: bytes, content: Content) -> bool:
+        payload = payload_at(element)
+        if payload != self._types.payload_of(content):
+            return True
+        if payload != OTHER_PAYLOAD:
+            return False
+        stored = load_contents(self._parts, self._types, [element])[element]
+        return type_of(stored) != type_of(content)
+
+    def _check(
+        self,
+        head: Head,
+        plan: CommitPlan,
+        current: Mapping[bytes, bytes | None],
+        staged: Mapping[bytes, bytes | None],
+        conflicts: list[Sides],
+        nothing: list[KeyConflict],
+    ) -> None:
+        """Raises everything that stands against the plan, together."""
+        told = {one.key for one in conflicts} | {one.key for one in nothing}
+        seen = [*nothing]
+        seen += [one for one in find_conflicts(plan, current) if one.key not in told]
+        new = [key for key in self._may_be_new if current[key] is None]
+        missing = check_parents(new, staged, current)
+        removed = [
+            key for key in self._deletes if key not in self._puts and _is_namespace(current[key])
+        ]
+        full = check_left_empty(head, removed, staged) if removed else []
+        if conflicts or seen or missing or full:
+            made = {put.element: put.wish.content for put in self._puts.values()}
+            sides = [*conflicts, *sides_of(seen, dict(staged))]
+            words = in_words(self._parts, self._types, sides, made)
+            raise refuse([*words, *missing, *full])
+
+
+def check_stands_on(head: Head, expected: CommitView) -> None:
+    """Refuses an expected hash that is not in the branch's history."""
+    if not head.stands_on(expected):
+        raise ReferenceNotFound(
+            f"Could not find commit '{expected.obj_id.hex()}' in reference '{head.row.name}'."
+        )
+
+
+def _is_namespace(element: bytes | None) -> bool:
+    return element is not None and payload_at(element) == NAMESPACE_PAYLOAD

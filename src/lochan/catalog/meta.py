@@ -1,0 +1,68 @@
+"""What is said of a commit, as headers of the stored commit and back."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lochan.base.errors import Invalid
+from lochan.codec.commits import Headers
+from lochan.kernel.views import CommitView
+from lochan.model.commits import CommitMeta
+
+_AUTHOR: Final = "author"
+_SIGNED: Final = "signed-off-by"
+_COMMITTER: Final = "committer"
+_AUTHOR_TIME: Final = "author-time-us"
+_COMMIT_TIME: Final = "commit-time-us"
+# Users choose the names of properties; ours must stay apart.
+_PROPERTY: Final = "property."
+
+
+def headers_of(meta: CommitMeta, who: str) -> Headers:
+    """Returns the headers that say so, sorted by name."""
+    said: list[tuple[str, tuple[str, ...]]] = []
+    if any(meta.authors):
+        said.append((_AUTHOR, meta.authors))
+    if meta.author_time_us is not None:
+        said.append((_AUTHOR_TIME, (str(meta.author_time_us),)))
+    if meta.commit_time_us is not None:
+        said.append((_COMMIT_TIME, (str(meta.commit_time_us),)))
+    committer = who or meta.committer
+    if committer:
+        said.append((_COMMITTER, (committer,)))
+    for name, values in meta.properties:
+        said.append((_PROPERTY + name, values))
+    if any(meta.signed_off_by):
+        said.append((_SIGNED, meta.signed_off_by))
+    if len(said) > 1:
+        said.sort()
+        if len({name for name, _ in said}) != len(said):
+            raise Invalid("a property of a commit is named once")
+    return tuple(said)
+
+
+def meta_of(view: CommitView) -> CommitMeta:
+    """Reads what is said of a stored commit."""
+    body = view.body
+    if body is None:
+        return CommitMeta(message="", hash=view.obj_id.hex())
+    said = dict(body.headers)
+    committer = said.get(_COMMITTER, ("",))[0]
+    commit_time_us = body.created_us
+    if _COMMIT_TIME in said:
+        commit_time_us = int(said[_COMMIT_TIME][0])
+    author_time_us = int(said[_AUTHOR_TIME][0]) if _AUTHOR_TIME in said else commit_time_us
+    cut = len(_PROPERTY)
+    return CommitMeta(
+        message=body.message,
+        authors=said.get(_AUTHOR, (committer,)),
+        signed_off_by=said.get(_SIGNED, ()),
+        author_time_us=author_time_us,
+        properties=tuple(
+            [(name[cut:], values) for name, values in body.headers if name.startswith(_PROPERTY)]
+        ),
+        committer=committer,
+        commit_time_us=commit_time_us,
+        hash=view.obj_id.hex(),
+        parents=tuple([parent.hex() for parent in body.parents]),
+    )

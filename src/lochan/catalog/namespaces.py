@@ -1,0 +1,81 @@
+"""The rules of namespaces, checked on a head plus what a commit does to it.
+
+Every parent of a new key must exist and be a namespace; a namespace goes only when nothing is left
+below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from lochan.base.keys import Key, Universe, prefix_end, table_elements
+from lochan.catalog.conflicts import (
+    NAMESPACE_ABSENT,
+    NAMESPACE_NOT_EMPTY,
+    NOT_A_NAMESPACE,
+    text_of,
+)
+from lochan.catalog.contents import payload_at
+from lochan.catalog.types import NAMESPACE_PAYLOAD
+from lochan.kernel.build import Head
+from lochan.model.results import ContentConflict
+
+_BELOW = b"\x01"
+
+
+def parents_of(key: bytes) -> Iterator[bytes]:
+    """Yields the keys of all namespaces that a table's key lies in, outermost first."""
+    at = key.find(_BELOW)
+    while at >= 0:
+        yield key[:at]
+        at = key.find(_BELOW, at + 1)
+
+
+def check_parents(
+    keys: Iterable[bytes],
+    staged: Mapping[bytes, bytes | None],
+    current: Mapping[bytes, bytes | None],
+) -> list[ContentConflict]:
+    """Tells what new keys miss; `staged` is what the commit puts (None: removes)."""
+    missing: dict[bytes, ContentConflict] = {}
+    for key in keys:
+        for parent in parents_of(key):
+            if parent in missing:
+                continue
+            element = staged[parent] if parent in staged else current[parent]
+            if element is not None and payload_at(element) == NAMESPACE_PAYLOAD:
+                continue
+            elements = table_elements(Key(parent))
+            if element is None:
+                kind, words = NAMESPACE_ABSENT, f"namespace '{text_of(elements)}' must exist"
+            else:
+                kind = NOT_A_NAMESPACE
+                words = f"expecting the key '{text_of(elements)}' to be a namespace, but is not"
+            missing[parent] = ContentConflict(kind, elements, words)
+    return list(missing.values())
+
+
+def check_left_empty(
+    head: Head,
+    removed: Iterable[bytes],
+    staged: Mapping[bytes, bytes | None],
+) -> list[ContentConflict]:
+    """Tells which of the removed namespaces still hold something after the commit."""
+    found = []
+    puts = sorted(key for key, element in staged.items() if element is not None)
+    gone = {key for key, element in staged.items() if element is None}
+    for namespace in removed:
+        start = namespace + _BELOW
+        inside = any(key.startswith(start) for key in puts)
+        if inside or _holds_more(head, start, gone):
+            elements = table_elements(Key(namespace))
+            words = f"namespace '{text_of(elements)}' is not empty"
+            found.append(ContentConflict(NAMESPACE_NOT_EMPTY, elements, words))
+    return found
+
+
+def _holds_more(head: Head, start: bytes, gone: set[bytes]) -> bool:
+    """Tells whether a key of the range stays; at most one more than go must be looked at."""
+    limit = 1 + sum(1 for key in gone if key.startswith(start))
+    page = head.page(Universe.TABLES, start, prefix_end(start), limit)
+    return any(key not in gone for key, _ in page)

@@ -1,0 +1,117 @@
+"""The registry of content types, and contents as stored values.
+
+Each type has a payload number, which the index keeps beside the key, so that a listing tells types
+without reading values. Types that nobody registered share one number; their values know the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from lochan.base.checks import check_stored
+from lochan.base.errors import Corrupt, Invalid
+from lochan.base.ids import ContentId, ObjId
+from lochan.base.limits import CONTENT_DEPTH_MAX, PAYLOAD_MAX
+from lochan.codec.objects import ValueObject, build_value, decode_object, encode_object, object_id
+from lochan.model.contents import (
+    KNOWN_TYPES,
+    Content,
+    KnownContent,
+    OtherContent,
+    type_of,
+    with_id,
+)
+
+OTHER_PAYLOAD: Final = PAYLOAD_MAX
+NAMESPACE_PAYLOAD: Final = 4
+
+_PAYLOADS: Final = {
+    "ICEBERG_TABLE": 1,
+    "DELTA_LAKE_TABLE": 2,
+    "ICEBERG_VIEW": 3,
+    "NAMESPACE": NAMESPACE_PAYLOAD,
+    "UDF": 5,
+}
+
+_encode: Final = msgspec.msgpack.Encoder(order="sorted").encode
+_encode_known: Final = msgspec.msgpack.Encoder().encode
+_decode_known: Final = msgspec.msgpack.Decoder(KnownContent).decode
+_decode_other: Final = msgspec.msgpack.Decoder(dict[str, Any]).decode
+
+
+class ContentTypes:
+    """Which types there are; further ones may be registered, each with a number of its own."""
+
+    def __init__(self, further: Mapping[str, int] | None = None) -> None:
+        self._payloads: dict[str, int] = dict(_PAYLOADS)
+        for name, payload in (further or {}).items():
+            self._register(name, payload)
+        self._names = {payload: name for name, payload in self._payloads.items()}
+
+    def payload_of(self, content: Content) -> int:
+        """Returns the number of a content's type."""
+        return self._payloads.get(type_of(content), OTHER_PAYLOAD)
+
+    def find_name(self, payload: int) -> str | None:
+        """Returns the type of a number; None if only the value knows."""
+        return self._names.get(payload)
+
+    def encode(self, content: Content, content_id: str) -> tuple[ObjId, bytes]:
+        """Returns a content as the object that stores it, and its id."""
+        if isinstance(content, OtherContent):
+            _check_depth(content.fields)
+            try:
+                data = _encode({**content.fields, "type": content.type})
+            except (OverflowError, TypeError, UnicodeEncodeError) as error:
+                raise Invalid(f"a content of type {content.type!r}: {error}") from None
+        else:
+            plain = content if content.id is None else msgspec.structs.replace(content, id=None)
+            try:
+                data = _encode_known(plain)
+            except (OverflowError, UnicodeEncodeError) as error:
+                raise Invalid(f"a content of type {type_of(content)!r}: {error}") from None
+        value = build_value(ContentId(content_id), self.payload_of(content), data)
+        raw = encode_object(value)
+        return object_id(raw), raw
+
+    def decode(self, raw: bytes) -> Content:
+        """Reads a stored content, with its id."""
+        value = decode_object(ValueObject, raw)
+        try:
+            if self._names.get(value.payload) in KNOWN_TYPES:
+                known: KnownContent = _decode_known(value.data)
+                return with_id(known, value.content_id)
+            fields = _decode_other(value.data)
+        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+            raise Corrupt(f"not a stored content: {error}") from None
+        name = fields.pop("type", None)
+        check_stored(isinstance(name, str), "a stored content says its type")
+        return OtherContent(str(name), value.content_id, fields)
+
+    def _register(self, name: str, payload: int) -> None:
+        taken = payload in self._payloads.values() or name in self._payloads
+        if taken or not 0 < payload < OTHER_PAYLOAD:
+            raise Invalid(
+                f"the content type {name!r} needs a free number from 1 to {OTHER_PAYLOAD - 1}, "
+                f"not {payload}"
+            )
+        self._payloads[name] = payload
+
+
+def _check_depth(fields: dict[str, Any]) -> None:
+    """Refuses what is nested so deep that whoever reads it could run out of stack."""
+    level: list[Any] = [fields]
+    for _ in range(CONTENT_DEPTH_MAX):
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                below += value.values()
+            elif isinstance(value, list | tuple):
+                below += value
+        if not below:
+            return
+        level = below
+    raise Invalid(f"a content is nested at most {CONTENT_DEPTH_MAX} levels deep")

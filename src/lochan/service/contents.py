@@ -1,0 +1,178 @@
+"""Use cases that read contents: entries in pages, contents by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from lochan.base.errors import ContentNotFound
+from lochan.base.keys import Key, table_elements, table_key
+from lochan.base.limits import PAGE_ENTRIES_MAX, SCAN_ENTRIES_MAX
+from lochan.catalog.conflicts import text_of
+from lochan.catalog.contents import load_content_ids, load_contents, payload_at
+from lochan.catalog.types import ContentTypes
+from lochan.index.layers import find_many, read_page
+from lochan.kernel.parts import Parts
+from lochan.kernel.tokens import PageToken, Tokens
+from lochan.kernel.views import CommitView
+from lochan.model.commits import ContentKey
+from lochan.model.contents import Content, type_of
+from lochan.model.references import Reference
+from lochan.model.results import Entry, Page
+from lochan.service.calls import ANYONE, Call, Gate, Right
+from lochan.service.filters import FilterKind, compile_filter
+from lochan.service.pages import Selection, check_limit
+from lochan.service.resolve import Resolved, Resolver
+
+_KIND: Final = "entries"
+
+
+class Contents:
+    """Reads the contents of one repository."""
+
+    def __init__(self, parts: Parts, types: ContentTypes, resolver: Resolver, gate: Gate) -> None:
+        self._parts = parts
+        self._types = types
+        self._resolver = resolver
+        self._gate = gate
+        self._tokens = Tokens(parts.description.token_key)
+
+    def entries(
+        self,
+        spec: str,
+        limit: int | None = None,
+        token: str | None = None,
+        *,
+        keys: Sequence[ContentKey] = (),
+        start: ContentKey | None = None,
+        end: ContentKey | None = None,
+        prefix: ContentKey | None = None,
+        filter: str = "",  # noqa: A002 - the name that users know
+        with_content: bool = False,
+        call: Call = ANYONE,
+    ) -> Page[Entry]:
+        """Returns the entries of a commit in the order of their keys.
+
+        A page goes on in the commit that the first one was read from, whatever the branch does.
+        Without a limit all are returned. A filter looks at a bounded number of entries a page, so
+        a page may be short, or empty, and still have a token.
+        """
+        check_limit(limit)
+        self._gate.check(call, Right.READ_ENTRIES, spec)
+        wanted = Selection(keys=keys, start=start, end=end, prefix=prefix, filter=filter)
+        resolved = self._resolver.resolve(spec)
+        at = wanted.range().start
+        if token is not None:
+            commit, at = self._tokens.read(PageToken(token), _KIND, wanted.text())
+            resolved = Resolved(self._parts.views.load(commit), resolved.row)
+        accepts = compile_filter(filter, FilterKind.ENTRIES)
+        found: list[Entry] = []
+        scanned = 0
+        further: bytes | None = None
+        for items in self._batches(resolved.view, wanted, at, limit):
+            entries = self._entries(items, with_content=with_content and accepts is None)
+            scanned += len(items)
+            for (key, element), entry in zip(items, entries, strict=True):
+                if accepts is not None and not accepts.accepts_entry(entry):
+                    continue
+                if limit is not None and len(found) == limit:
+                    further = key
+                    break
+                if with_content and accepts is not None:
+                    (entry,) = self._entries([(key, element)], with_content=True)
+                found.append(entry)
+            if further is None and accepts is not None and scanned >= SCAN_ENTRIES_MAX:
+                further = items[-1][0] + b"\0"
+            if further is not None:
+                break
+        made = None
+        if further is not None:
+            made = self._tokens.make(_KIND, resolved.view.obj_id, further, wanted.text())
+        return Page(tuple(found), made, resolved.reference)
+
+    def get(self, spec: str, key: ContentKey, *, call: Call = ANYONE) -> tuple[Content, Reference]:
+        """Returns one content; ContentNotFound if the key holds none."""
+        self._gate.check(call, Right.READ_CONTENT, spec)
+        resolved = self._resolver.resolve(spec)
+        raw = bytes(table_key(key))
+        (element,) = find_many(self._parts.nodes, resolved.view.tables, [raw])
+        if element is None:
+            raise ContentNotFound(
+                f"Could not find content for key '{text_of(key)}' in reference '{spec}'.", key
+            )
+        content = load_contents(self._parts, self._types, [element])[element]
+        return content, resolved.reference
+
+    def get_many(
+        self, spec: str, keys: Sequence[ContentKey], *, call: Call = ANYONE
+    ) -> tuple[list[tuple[ContentKey, Content]], Reference]:
+        """Returns the contents of those keys that hold one."""
+        self._gate.check(call, Right.READ_CONTENT, spec)
+        resolved = self._resolver.resolve(spec)
+        raws = sorted({bytes(table_key(key)) for key in keys})
+        elements = find_many(self._parts.nodes, resolved.view.tables, raws)
+        present = sorted({element for element in elements if element is not None})
+        loaded = load_contents(self._parts, self._types, present)
+        found = [
+            (table_elements(Key(raw)), loaded[element])
+            for raw, element in zip(raws, elements, strict=True)
+            if element is not None
+        ]
+        return found, resolved.reference
+
+    def _batches(
+        self, view: CommitView, wanted: Selection, at: bytes, limit: int | None
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
+        """Yields elements in batches, from a key on."""
+        nodes, index = self._parts.nodes, view.tables
+        if wanted.keys:
+            named = [key for key in wanted.wanted_keys() if key >= at]
+            elements = find_many(nodes, index, named)
+            within = wanted.range()
+            items = [
+                (key, element)
+                for key, element in zip(named, elements, strict=True)
+                if element is not None
+                and key >= within.start
+                and (within.end is None or key < within.end)
+            ]
+            if items:
+                yield items
+            return
+        end = wanted.range().end
+        step = (
+            PAGE_ENTRIES_MAX if limit is None or wanted.filter else min(limit + 1, PAGE_ENTRIES_MAX)
+        )
+        while True:
+            page = read_page(nodes, index, at, end, step)
+            if page:
+                yield page
+            if len(page) < step:
+                return
+            at = page[-1][0] + b"\0"
+
+    def _entries(self, items: Sequence[tuple[bytes, bytes]], *, with_content: bool) -> list[Entry]:
+        types = self._types
+        loaded: dict[bytes, Content] = {}
+        if with_content:
+            loaded = load_contents(self._parts, types, sorted({element for _, element in items}))
+        else:
+            unnamed = {one for _, one in items if types.find_name(payload_at(one)) is None}
+            if unnamed:
+                loaded = load_contents(self._parts, types, sorted(unnamed))
+        ids = load_content_ids(self._parts, types, [element for _, element in items])
+        entries = []
+        for key, element in items:
+            content = loaded.get(element)
+            name = types.find_name(payload_at(element))
+            if name is None and content is not None:
+                name = type_of(content)
+            entries.append(
+                Entry(
+                    table_elements(Key(key)),
+                    name or "",
+                    ids[element],
+                    content if with_content else None,
+                )
+            )
+        return entries

@@ -1,0 +1,197 @@
+"""Use cases that read history: logs and differences, in pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+from typing import Final
+
+from lochan.base.ids import ObjId
+from lochan.base.keys import Key, Universe, table_elements
+from lochan.base.limits import LOG_SCANNED_MAX, PAGE_ENTRIES_MAX, SCAN_ENTRIES_MAX
+from lochan.catalog.contents import load_contents
+from lochan.catalog.meta import meta_of
+from lochan.catalog.types import ContentTypes
+from lochan.index.difference import Difference
+from lochan.index.layers import diff, find_many
+from lochan.kernel.changes import own_changes
+from lochan.kernel.history import iterate_log
+from lochan.kernel.parts import Parts
+from lochan.kernel.tokens import PageToken, Tokens
+from lochan.kernel.views import CommitView
+from lochan.model.commits import ContentKey, Delete, LogEntry, Put
+from lochan.model.contents import Content
+from lochan.model.results import DiffEntry, Page
+from lochan.service.calls import ANYONE, Call, Gate, Right
+from lochan.service.filters import FilterKind, compile_filter
+from lochan.service.pages import Selection, check_limit
+from lochan.service.resolve import Resolved, Resolver
+
+_LOG: Final = "log"
+_DIFF: Final = "diff"
+
+
+class History:
+    """Reads the history of one repository."""
+
+    def __init__(self, parts: Parts, types: ContentTypes, resolver: Resolver, gate: Gate) -> None:
+        self._parts = parts
+        self._types = types
+        self._resolver = resolver
+        self._gate = gate
+        self._tokens = Tokens(parts.description.token_key)
+
+    def log(
+        self,
+        spec: str,
+        limit: int | None = None,
+        token: str | None = None,
+        *,
+        limit_hash: str | None = None,
+        filter: str = "",  # noqa: A002 - the name that users know
+        fetch_all: bool = False,
+        call: Call = ANYONE,
+    ) -> Page[LogEntry]:
+        """Returns commits from newest to oldest, down to `limit_hash` where one is given.
+
+        A page holds at most as many commits as are allowed for one; a filter looks at a bounded
+        number, so a page may be short, or empty, and still have a token.
+        """
+        check_limit(limit)
+        self._gate.check(call, Right.READ_LOG, spec)
+        room = PAGE_ENTRIES_MAX if limit is None else min(limit, PAGE_ENTRIES_MAX)
+        resolved = self._resolver.resolve(spec)
+        last = self._last(spec, limit_hash)
+        wanted = f"{'' if last is None else last.hex()} {filter}"
+        start = resolved.view.obj_id
+        if token is not None:
+            start, _ = self._tokens.read(PageToken(token), _LOG, wanted)
+        accepts = compile_filter(filter, FilterKind.LOG)
+        with_operations = fetch_all or (accepts is not None and accepts.reads_operations)
+        found: list[LogEntry] = []
+        further: ObjId | None = None
+        for scanned, view in enumerate(iterate_log(self._parts.views, start)):
+            if len(found) == room or scanned == LOG_SCANNED_MAX:
+                further = view.obj_id
+                break
+            entry = self._entry(view, with_operations=with_operations)
+            if accepts is None or accepts.accepts_log(entry):
+                if with_operations and not fetch_all:
+                    entry = LogEntry(entry.meta, entry.parent)
+                found.append(entry)
+            if view.obj_id == last:
+                break
+        made = None if further is None else self._tokens.make(_LOG, further, b"", wanted)
+        return Page(tuple(found), made, resolved.reference)
+
+    def diff(
+        self,
+        left: str,
+        right: str,
+        limit: int | None = None,
+        token: str | None = None,
+        *,
+        keys: Sequence[ContentKey] = (),
+        start: ContentKey | None = None,
+        end: ContentKey | None = None,
+        prefix: ContentKey | None = None,
+        filter: str = "",  # noqa: A002 - the name that users know
+        call: Call = ANYONE,
+    ) -> Page[DiffEntry]:
+        """Returns the keys whose contents differ between two commits; pages stay on both."""
+        check_limit(limit)
+        self._gate.check(call, Right.READ_ENTRIES, left)
+        self._gate.check(call, Right.READ_ENTRIES, right)
+        wanted = Selection(keys=keys, start=start, end=end, prefix=prefix, filter=filter)
+        one, other = self._resolver.resolve(left), self._resolver.resolve(right)
+        at = wanted.range().start
+        if token is not None:
+            # The position names the second commit before the key.
+            commit, place = self._tokens.read(PageToken(token), _DIFF, wanted.text())
+            one = Resolved(self._parts.views.load(commit), one.row)
+            other = Resolved(self._parts.views.load(ObjId(place[:32])), other.row)
+            at = place[32:]
+        accepts = compile_filter(filter, FilterKind.DIFF)
+        found: list[DiffEntry] = []
+        further: bytes | None = None
+        scanned = 0
+        changes = self._differences(one.view, other.view, wanted, at)
+        while further is None:
+            room = PAGE_ENTRIES_MAX if limit is None else limit - len(found) + 1
+            batch = list(islice(changes, min(room, PAGE_ENTRIES_MAX)))
+            if not batch:
+                break
+            scanned += len(batch)
+            for change, entry in zip(batch, self._diff_entries(batch), strict=True):
+                if accepts is not None and not accepts.accepts_diff(entry):
+                    continue
+                if limit is not None and len(found) == limit:
+                    further = change.key
+                    break
+                found.append(entry)
+            if further is None and accepts is not None and scanned >= SCAN_ENTRIES_MAX:
+                further = batch[-1].key + b"\0"
+        made = None
+        if further is not None:
+            place = other.view.obj_id + further
+            made = self._tokens.make(_DIFF, one.view.obj_id, place, wanted.text())
+        return Page(tuple(found), made, one.reference, other.reference)
+
+    def _last(self, spec: str, limit_hash: str | None) -> ObjId | None:
+        """Returns the commit where a log ends, that one included."""
+        if limit_hash is None:
+            return None
+        if limit_hash[:1] in ("~", "^", "*"):
+            return self._resolver.view(f"{spec}{limit_hash}").obj_id
+        return self._resolver.view(limit_hash).obj_id
+
+    def _entry(self, view: CommitView, *, with_operations: bool) -> LogEntry:
+        meta = meta_of(view)
+        operations = self._operations(view) if with_operations else None
+        return LogEntry(meta, view.parent.hex(), operations)
+
+    def _operations(self, view: CommitView) -> tuple[Put | Delete, ...]:
+        changes = [
+            change
+            for change in own_changes(self._parts.views, self._parts.nodes, view)
+            if change.key[0] == Universe.TABLES
+        ]
+        elements = sorted({change.right for change in changes if change.right is not None})
+        loaded = load_contents(self._parts, self._types, elements)
+        operations: list[Put | Delete] = []
+        for change in changes:
+            key = table_elements(Key(change.key))
+            if change.right is None:
+                operations.append(Delete(key=key))
+            else:
+                operations.append(Put(key=key, content=loaded[change.right]))
+        return tuple(operations)
+
+    def _differences(
+        self, left: CommitView, right: CommitView, wanted: Selection, at: bytes
+    ) -> Iterator[Difference]:
+        nodes = self._parts.nodes
+        within = wanted.range()
+        if not wanted.keys:
+            return diff(nodes, left.tables, right.tables, at, within.end)
+        keys = [key for key in wanted.wanted_keys() if key >= at]
+        keys = [key for key in keys if within.end is None or key < within.end]
+        pairs = zip(
+            keys,
+            find_many(nodes, left.tables, keys),
+            find_many(nodes, right.tables, keys),
+            strict=True,
+        )
+        return (Difference(key, old, new) for key, old, new in pairs if old != new)
+
+    def _diff_entries(self, changes: Sequence[Difference]) -> list[DiffEntry]:
+        sides = chain.from_iterable((change.left, change.right) for change in changes)
+        loaded: dict[bytes | None, Content] = {
+            **load_contents(self._parts, self._types, sorted({one for one in sides if one}))
+        }
+        return [
+            DiffEntry(
+                table_elements(Key(change.key)), loaded.get(change.left), loaded.get(change.right)
+            )
+            for change in changes
+        ]

@@ -1,0 +1,361 @@
+"""Use cases of the merge family, and those that move a branch whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from lochan.base.errors import Invalid, KeysConflict, LochanError, ReferenceNotFound
+from lochan.base.ids import EMPTY_ID
+from lochan.base.limits import REBASE_COMMITS_MAX
+from lochan.catalog.conflicts import merge_conflict
+from lochan.catalog.merge import CatalogMerge, KeyWish, Wishes, read_wishes
+from lochan.catalog.meta import headers_of
+from lochan.catalog.types import ContentTypes
+from lochan.kernel.head_moves import HeadMoved, HeadMoves, Source
+from lochan.kernel.history import is_ancestor
+from lochan.kernel.merge import (
+    Carried,
+    CarryMember,
+    Choices,
+    MergeConflict,
+    MergeMember,
+    replayed,
+    reverted,
+    squashed,
+)
+from lochan.kernel.parts import Parts
+from lochan.kernel.provenance import Provenance
+from lochan.kernel.publish import Published, Settled
+from lochan.kernel.references import Names
+from lochan.kernel.views import CommitView
+from lochan.model.commits import CommitMeta, ContentKey
+from lochan.model.results import ContentConflict, Merged
+from lochan.service.calls import Call, Gate, Right
+from lochan.service.claims import Once, once
+from lochan.service.lanes import OnLane
+from lochan.service.resolve import Resolver
+
+_NO_KEYS: Mapping[ContentKey, KeyWish] = {}
+
+
+class MergeAsk(msgspec.Struct, frozen=True, kw_only=True):
+    """A merge of a commit, named by a spec, into a branch; squashed unless it is to be replayed."""
+
+    branch: str
+    expected: str | None
+    source: str
+    meta: CommitMeta | None = None
+    default: str = "NORMAL"
+    keys: Mapping[ContentKey, KeyWish] = msgspec.field(default_factory=dict)
+    dry_run: bool = False
+    conflicts_as_result: bool = False
+    squash: bool = True
+
+
+class TransplantAsk(msgspec.Struct, frozen=True, kw_only=True):
+    """Commits of a reference, oldest first, to be made again on a branch; or as one, squashed."""
+
+    branch: str
+    expected: str | None
+    source: str
+    hashes: tuple[str, ...]
+    meta: CommitMeta | None = None
+    default: str = "NORMAL"
+    keys: Mapping[ContentKey, KeyWish] = msgspec.field(default_factory=dict)
+    dry_run: bool = False
+    conflicts_as_result: bool = False
+    squash: bool = False
+
+
+class RevertAsk(msgspec.Struct, frozen=True, kw_only=True):
+    """Commits of a branch to be undone by new ones, in the order given."""
+
+    branch: str
+    expected: str | None
+    hashes: tuple[str, ...]
+    meta: CommitMeta | None = None
+    dry_run: bool = False
+    conflicts_as_result: bool = False
+
+
+class RebaseAsk(msgspec.Struct, frozen=True, kw_only=True):
+    """A branch whose own commits are to be made again on another head."""
+
+    branch: str
+    onto: str
+    expected: str | None = None
+    default: str = "NORMAL"
+    keys: Mapping[ContentKey, KeyWish] = msgspec.field(default_factory=dict)
+    dry_run: bool = False
+
+
+class MoveAsk(msgspec.Struct, frozen=True, kw_only=True):
+    """A branch that is to be moved to a commit."""
+
+    branch: str
+    source: str
+    expected: str | None = None
+    dry_run: bool = False
+
+
+class _Wanted(msgspec.Struct, frozen=True):
+    """What all members of the family are told alike."""
+
+    branch: str
+    expected: str | None
+    dry_run: bool
+    conflicts_as_result: bool
+
+
+class Merges:
+    """Merges into the branches of one repository."""
+
+    def __init__(
+        self, parts: Parts, types: ContentTypes, names: Names, resolver: Resolver, gate: Gate
+    ) -> None:
+        self._parts = parts
+        self._types = types
+        self._resolver = resolver
+        self._gate = gate
+        self._moves = HeadMoves(parts, names)
+
+    def merge(self, call: Call, ask: MergeAsk) -> OnLane[Merged]:
+        """Prepares a merge; everything the source has since the merge base, or nothing."""
+        source = self._source(ask.source)
+        shown = ask.source.partition("@")[0] or source.obj_id.hex()
+        meta = ask.meta or CommitMeta(message="")
+        message = meta.message or f"Merged {shown} at {source.obj_id.hex()} into {ask.branch}"
+        wishes = read_wishes(self._parts, self._types, ask.default, ask.keys)
+
+        def make(choices: Choices) -> MergeMember:
+            return MergeMember(
+                self._parts,
+                source,
+                message,
+                choices,
+                replay=not ask.squash,
+                headers=headers_of(meta, call.who),
+            )
+
+        wanted = _Wanted(ask.branch, ask.expected, ask.dry_run, ask.conflicts_as_result)
+        return self._on_lane(call, wanted, make, wishes, self._said(call, "merge", shown))
+
+    def transplant(self, call: Call, ask: TransplantAsk) -> OnLane[Merged]:
+        """Prepares commits that follow each other to be made again, oldest first."""
+        line = self._line(ask.hashes)
+        for earlier, later in pairwise(line):
+            if later.parent != earlier.obj_id:
+                raise Invalid("Sequence of hashes is not contiguous.")
+        if ask.source:
+            self._check_reachable(ask.source, line)
+        return self._carry(call, ask, line, "transplant")
+
+    def cherry_pick(self, call: Call, ask: TransplantAsk) -> OnLane[Merged]:
+        """Prepares any commits to be made again, in the order given."""
+        return self._carry(call, ask, self._line(ask.hashes), "cherry-pick")
+
+    def revert(self, call: Call, ask: RevertAsk) -> OnLane[Merged]:
+        """Prepares commits that undo others of the branch."""
+        line = self._line(ask.hashes)
+        self._check_reachable(ask.branch, line)
+        carried = []
+        for view in line:
+            first = "" if view.body is None else view.body.message.partition("\n")[0]
+            text = f"Revert {view.obj_id.hex()}: {first}"
+            if ask.meta is not None and ask.meta.message:
+                text = ask.meta.message
+            one = reverted(self._parts, view, text)
+            headers = headers_of(ask.meta or CommitMeta(message=""), call.who)
+            carried.append(msgspec.structs.replace(one, headers=headers))
+        wanted = _Wanted(ask.branch, ask.expected, ask.dry_run, ask.conflicts_as_result)
+        wishes = read_wishes(self._parts, self._types, "NORMAL", _NO_KEYS)
+        said = self._said(call, "revert", ",".join(ask.hashes)[:200])
+        return self._on_lane(call, wanted, _carrying(carried), wishes, said)
+
+    def rebase(self, call: Call, ask: RebaseAsk) -> Merged:
+        """Makes a branch's own commits again on another head and moves the branch there."""
+        wishes = read_wishes(self._parts, self._types, ask.default, ask.keys)
+        if wishes.values:
+            raise Invalid("a rebase takes no resolved contents; merge instead")
+
+        def move(expected: CommitView | None) -> HeadMoved:
+            return self._moves.rebase(
+                self._resolver.name(ask.branch),
+                Source(self._source(ask.onto), ask.onto.partition("@")[0]),
+                call.who,
+                choices=wishes.choices,
+                expected=None if expected is None else expected.obj_id,
+                dry_run=ask.dry_run,
+            )
+
+        return self._moved(call, ask.branch, ask.expected, move, dry_run=ask.dry_run)
+
+    def fast_forward(self, call: Call, ask: MoveAsk) -> Merged:
+        """Moves a branch to a commit that has everything of it."""
+
+        def move(expected: CommitView | None) -> HeadMoved:
+            return self._moves.fast_forward(
+                self._resolver.name(ask.branch),
+                Source(self._source(ask.source), ask.source.partition("@")[0]),
+                call.who,
+                expected=None if expected is None else expected.obj_id,
+                dry_run=ask.dry_run,
+            )
+
+        return self._moved(call, ask.branch, ask.expected, move, dry_run=ask.dry_run)
+
+    def force(self, call: Call, ask: MoveAsk) -> Merged:
+        """Moves a branch to a commit whatever it has; the old head stays in the ref-log."""
+
+        def move(expected: CommitView | None) -> HeadMoved:
+            return self._moves.force(
+                self._resolver.name(ask.branch),
+                Source(self._source(ask.source), ask.source.partition("@")[0]),
+                call.who,
+                expected=None if expected is None else expected.obj_id,
+                dry_run=ask.dry_run,
+            )
+
+        return self._moved(call, ask.branch, ask.expected, move, dry_run=ask.dry_run)
+
+    def _source(self, spec: str) -> CommitView:
+        """Returns what is to be merged; a hash that was named with a reference is one of its own.
+
+        (The empty commit has nothing that could be merged; to empty a branch, assign it.)
+        """
+        view = self._resolver.view(spec)
+        if view.obj_id == EMPTY_ID:
+            raise Invalid("The source of a merge is a commit, not the empty hash.")
+        if "@" in spec and not spec.startswith("@"):
+            self._check_reachable(spec.partition("@")[0], [view])
+        return view
+
+    def _line(self, hashes: Sequence[str]) -> list[CommitView]:
+        if not 0 < len(hashes) <= REBASE_COMMITS_MAX:
+            raise Invalid("No hashes given to transplant.")
+        return [self._resolver.view(one) for one in hashes]
+
+    def _check_reachable(self, name: str, line: Sequence[CommitView]) -> None:
+        head = self._resolver.view(name)
+        for view in line:
+            if not is_ancestor(self._parts.views, view, head):
+                raise ReferenceNotFound(
+                    f"Could not find commit '{view.obj_id.hex()}' in reference '{name}'."
+                )
+
+    def _carry(
+        self, call: Call, ask: TransplantAsk, line: Sequence[CommitView], kind: str
+    ) -> OnLane[Merged]:
+        meta = ask.meta or CommitMeta(message="")
+        if ask.squash:
+            message = meta.message or f"Transplanted {len(line)} commits"
+            headers = headers_of(meta, call.who)
+            carried = [squashed(self._parts, line, message, headers, ())]
+        else:
+            carried = [replayed(self._parts, view) for view in line]
+            if meta.message and len(carried) == 1:
+                carried = [msgspec.structs.replace(carried[0], message=meta.message)]
+        wanted = _Wanted(ask.branch, ask.expected, ask.dry_run, ask.conflicts_as_result)
+        wishes = read_wishes(self._parts, self._types, ask.default, ask.keys)
+        said = self._said(call, kind, ask.source)
+        return self._on_lane(call, wanted, _carrying(carried), wishes, said)
+
+    def _said(self, call: Call, kind: str, source: str) -> Provenance:
+        operation = self._parts.chance.random_bytes(16).hex()
+        return Provenance(kind, source, "", call.who, operation)
+
+    def _on_lane(
+        self,
+        call: Call,
+        wanted: _Wanted,
+        make: Callable[[Choices], MergeMember | CarryMember],
+        wishes: Wishes,
+        said: Provenance,
+    ) -> OnLane[Merged]:
+        name = self._resolver.name(wanted.branch)
+        self._gate.check(call, Right.COMMIT, name)
+        expected = self._resolver.expected(name, wanted.expected)
+        member = CatalogMerge(self._parts, self._types, expected, make, wishes, said)
+        tried = once(self._parts, call, name, member, dry_run=wanted.dry_run)
+
+        def finish(settled: Settled) -> Merged:
+            if isinstance(settled, KeysConflict) and wanted.conflicts_as_result:
+                return _outcome(name, wanted, member, settled)
+            if isinstance(settled, LochanError):
+                raise settled
+            return _success(name, wanted, member, settled, tried)
+
+        # How much there is to do is known when it is done; never on the event loop.
+        operations = 1_000_000
+        return OnLane(name, tried.member, finish, wanted.dry_run, operations)
+
+    def _moved(
+        self,
+        call: Call,
+        branch: str,
+        expected_text: str | None,
+        move: Callable[[CommitView | None], HeadMoved],
+        *,
+        dry_run: bool,
+    ) -> Merged:
+        name = self._resolver.name(branch)
+        self._gate.check(call, Right.ASSIGN_REFERENCE, name)
+        expected = self._resolver.expected(name, expected_text)
+        before = self._resolver.head(self._resolver.row(name))
+        try:
+            done = move(expected)
+        except KeysConflict as refusal:
+            raise self._told(refusal) from None
+        return Merged(
+            branch=name,
+            applied=done.moved and not dry_run,
+            successful=True,
+            hash=done.row.pointer.hex() if not dry_run else None,
+            effective_target=before.obj_id.hex(),
+            expected=None if expected is None else expected.obj_id.hex(),
+            commits=tuple(view.obj_id.hex() for view in done.commits),
+        )
+
+    def _told(self, refusal: KeysConflict) -> KeysConflict:
+        conflicts = [one for one in refusal.details if isinstance(one, MergeConflict)]
+        return merge_conflict(self._parts, self._types, conflicts, {})
+
+
+def _carrying(carried: Sequence[Carried]) -> Callable[[Choices], CarryMember]:
+    return lambda choices: CarryMember(carried, choices, None)
+
+
+def _outcome(name: str, wanted: _Wanted, member: CatalogMerge, refusal: KeysConflict) -> Merged:
+    conflicts = [one for one in refusal.details if isinstance(one, ContentConflict)]
+    return Merged(
+        branch=name,
+        applied=False,
+        successful=False,
+        hash=None,
+        effective_target="" if member.target is None else member.target.obj_id.hex(),
+        expected=wanted.expected,
+        common_ancestor=None if member.base is None else member.base.obj_id.hex(),
+        keys=member.outcomes(conflicts),
+    )
+
+
+def _success(
+    name: str, wanted: _Wanted, member: CatalogMerge, published: Published, tried: Once
+) -> Merged:
+    commits = tuple(view.obj_id.hex() for view in published.commits)
+    head = published.head if tried.done is None else tried.done
+    target = member.target or published.head
+    return Merged(
+        branch=name,
+        applied=(bool(commits) or tried.done is not None) and not wanted.dry_run,
+        successful=True,
+        hash=None if wanted.dry_run else head.obj_id.hex(),
+        effective_target=target.obj_id.hex(),
+        expected=wanted.expected,
+        common_ancestor=None if member.base is None else member.base.obj_id.hex(),
+        keys=member.outcomes(()),
+        commits=() if wanted.dry_run else commits,
+    )

@@ -1,0 +1,54 @@
+"""Listing in pages: how many, from where, and which keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from lochan.base.errors import Invalid
+from lochan.base.keys import Universe, prefix_end, table_key
+from lochan.kernel.logs import KeyRange
+from lochan.model.commits import ContentKey
+
+_ALL_TABLES = bytes((Universe.TABLES,))
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """Which keys are wanted: some by name, or a range; both ends belong to it."""
+
+    keys: Sequence[ContentKey] = ()
+    start: ContentKey | None = None
+    end: ContentKey | None = None
+    prefix: ContentKey | None = None
+    filter: str = ""
+
+    def range(self) -> KeyRange:
+        """Returns the range in bytes."""
+        low, high = _ALL_TABLES, prefix_end(_ALL_TABLES)
+        if self.prefix is not None:
+            if self.start is not None or self.end is not None:
+                raise Invalid("a prefix cannot be combined with a first or a last key")
+            # The key itself and all below it: the separator is the smallest byte that may follow.
+            low = bytes(table_key(self.prefix))
+            return KeyRange(low, low + b"\x02")
+        if self.start is not None:
+            low = bytes(table_key(self.start))
+        if self.end is not None:
+            high = bytes(table_key(self.end)) + b"\0"
+        return KeyRange(low, high)
+
+    def wanted_keys(self) -> list[bytes]:
+        """Returns the named keys in order, each once."""
+        return sorted({bytes(table_key(key)) for key in self.keys})
+
+    def text(self) -> str:
+        """Returns all of it as text, for a page token."""
+        named = " ".join(key.hex() for key in self.wanted_keys())
+        return f"{self.range().filter()} {named} {self.filter}"
+
+
+def check_limit(limit: int | None) -> None:
+    """Refuses a page without room."""
+    if limit is not None and limit < 1:
+        raise Invalid(f"a page has at least one entry, not {limit}")

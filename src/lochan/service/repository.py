@@ -1,0 +1,57 @@
+"""One opened repository: its use cases, put together."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lochan.base.names import RefName
+from lochan.catalog.types import ContentTypes
+from lochan.kernel.parts import Parts
+from lochan.kernel.publish import Publisher
+from lochan.kernel.references import Names
+from lochan.service.calls import Gate, OpenGate
+from lochan.service.commits import Commits
+from lochan.service.contents import Contents
+from lochan.service.history import History
+from lochan.service.merges import Merges
+from lochan.service.namespaces import Namespaces
+from lochan.service.objects import ObjectExchange
+from lochan.service.references import References
+from lochan.service.resolve import Resolver
+from lochan.service.settings import RepositorySettings
+
+
+class RepositoryInfo(msgspec.Struct, frozen=True):
+    """What a repository is."""
+
+    name: str
+    default_branch: str
+    created_us: int
+
+
+class Repository:
+    """The use cases of one repository; synchronous, for any number of threads."""
+
+    def __init__(
+        self, parts: Parts, types: ContentTypes | None = None, gate: Gate | None = None
+    ) -> None:
+        types = types or ContentTypes()
+        gate = gate or OpenGate()
+        described = parts.description
+        self.parts = parts
+        self.name = described.name
+        self.info = RepositoryInfo(described.name, described.default_branch, described.created_us)
+        self._names = Names(parts)
+        resolver = Resolver(parts, self._names)
+        self.references = References(parts, self._names, resolver, gate)
+        self.contents = Contents(parts, types, resolver, gate)
+        self.history = History(parts, types, resolver, gate)
+        self.commits = Commits(parts, types, resolver, gate)
+        self.merges = Merges(parts, types, self._names, resolver, gate)
+        self.namespaces = Namespaces(self.contents, self.commits)
+        self.settings = RepositorySettings(parts, gate)
+        self.objects = ObjectExchange(parts, gate)
+
+    def publisher(self, branch: RefName) -> Publisher:
+        """Returns a publisher for a branch; whoever drives the lane keeps it while it is busy."""
+        return Publisher(self.parts, branch, self._names.find)

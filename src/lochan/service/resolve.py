@@ -1,0 +1,114 @@
+"""From what a user writes (`main@hash~2`) to a commit and the reference it was reached by."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lochan.base.errors import Invalid, ReferenceNotFound
+from lochan.base.ids import EMPTY_ID, ObjId
+from lochan.base.names import INTERNAL_PREFIX, RefName
+from lochan.codec.rows import ReferenceRow
+from lochan.kernel.parts import Parts
+from lochan.kernel.references import Names
+from lochan.kernel.specs import Spec, parse_spec, resolve_steps
+from lochan.kernel.tags import Tags
+from lochan.kernel.views import CommitView
+from lochan.model.references import Annotation, Reference
+
+DEFAULT_ALIAS = "-"
+
+
+class Resolved(msgspec.Struct, frozen=True):
+    """A commit, and by which reference it was reached; without a row it was named by hash alone."""
+
+    view: CommitView
+    row: ReferenceRow | None
+
+    @property
+    def reference(self) -> Reference:
+        """What was read, pinned to the commit."""
+        digits = self.view.obj_id.hex()
+        if self.row is None:
+            return Reference("DETACHED", None, digits)
+        return Reference(self.row.kind, self.row.name, digits)
+
+
+class Resolver:
+    """Resolves the specs of one repository."""
+
+    def __init__(self, parts: Parts, names: Names) -> None:
+        self._parts = parts
+        self._names = names
+        self._tags = Tags(parts, names)
+
+    def resolve(self, text: str) -> Resolved:
+        """Returns the commit that a spec names; the name alone is the head."""
+        spec = parse_spec(text)
+        row = None if spec.name is None else self.row(spec.name)
+        return Resolved(self._view(spec, row), row)
+
+    def view(self, text: str) -> CommitView:
+        """Returns the commit of a spec."""
+        return self.resolve(text).view
+
+    def name(self, text: str) -> RefName:
+        """Returns the name that is meant; internal ones are nobody's."""
+        if text == DEFAULT_ALIAS:
+            return RefName(self._parts.description.default_branch)
+        if text.startswith(INTERNAL_PREFIX):
+            raise ReferenceNotFound(f"Named reference '{text}' not found")
+        return RefName(text)
+
+    def row(self, text: str) -> ReferenceRow:
+        """Returns the row of a live reference."""
+        return self._names.get(self.name(text)).row
+
+    def head(self, row: ReferenceRow) -> CommitView:
+        """Returns the commit that a reference leads to."""
+        return self._tags.peel(ObjId(row.pointer)).commit
+
+    def reference(self, row: ReferenceRow) -> Reference:
+        """Returns a reference as users see it."""
+        pointer = ObjId(row.pointer)
+        annotation = None
+        if row.kind == "TAG":
+            peeled = self._tags.peel(pointer)
+            pointer = peeled.commit.obj_id
+            if peeled.tags:
+                tag = peeled.tags[0]
+                annotation = Annotation(
+                    message=tag.message, properties=tag.headers, signature=tag.signature
+                )
+        return Reference(
+            row.kind,
+            row.name,
+            pointer.hex(),
+            created_us=row.created_us,
+            expires_us=row.expires_us,
+            annotation=annotation,
+        )
+
+    def expected(self, branch: str, text: str | None) -> CommitView | None:
+        """Returns the commit that a writer expects in a branch's history."""
+        if text is None:
+            return None
+        if not text or text[0] in "~^*":
+            raise Invalid("an expected hash starts with a commit, not with a relative part")
+        spec = parse_spec(text)
+        if spec.name is not None:
+            raise Invalid(f"not a commit hash: {text[:80]!r}")
+        try:
+            return self._view(spec, None)
+        except ReferenceNotFound:
+            raise ReferenceNotFound(
+                f"Could not find commit '{text}' in reference '{branch}'."
+            ) from None
+
+    def _view(self, spec: Spec, row: ReferenceRow | None) -> CommitView:
+        if spec.hash is not None:
+            start = self._tags.peel_named(spec.hash).commit
+        elif row is not None:
+            start = self.head(row)
+        else:
+            start = self._parts.views.load(EMPTY_ID)
+        return resolve_steps(self._parts.views, start, spec.steps) if spec.steps else start
