@@ -20,7 +20,6 @@ from lochan.kernel.parts import Parts
 from lochan.kernel.tokens import PageToken, Tokens
 from lochan.kernel.views import CommitView
 from lochan.model.commits import ContentKey, Delete, LogEntry, Put
-from lochan.model.contents import Content
 from lochan.model.results import DiffEntry, Page
 from lochan.service.calls import ANYONE, Call, Gate, Right
 from lochan.service.filters import FilterKind, compile_filter
@@ -186,12 +185,13 @@ class History:
 
     def _diff_entries(self, changes: Sequence[Difference]) -> list[DiffEntry]:
         sides = chain.from_iterable((change.left, change.right) for change in changes)
-        loaded: dict[bytes | None, Content] = {
-            **load_contents(self._parts, self._types, sorted({one for one in sides if one}))
-        }
+        elements = sorted({one for one in sides if one is not None})
+        loaded = load_contents(self._parts, self._types, elements)
         return [
             DiffEntry(
-                table_elements(Key(change.key)), loaded.get(change.left), loaded.get(change.right)
+                table_elements(Key(change.key)),
+                loaded.get(change.left or b""),
+                loaded.get(change.right or b""),
             )
             for change in changes
         ]
