@@ -1,0 +1,77 @@
+"""Which catalog a command means, and how to open it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+import msgspec
+
+if TYPE_CHECKING:
+    from lochan.client import Client
+    from lochan.embedded import Embedded
+
+DATA_DIRECTORY: Final = Path(".lochan")
+SERVER_FILE: Final = DATA_DIRECTORY / "server.json"
+DEFAULT_STORE: Final = DATA_DIRECTORY / "store"
+
+
+class RunningServer(msgspec.Struct, frozen=True):
+    """What a server writes down about itself while it runs."""
+
+    url: str
+    pid: int
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """A repository: on a server, or in a store that is opened here."""
+
+    url: str | None = None
+    store: str | None = None
+    repository: str = "default"
+
+    def open(self) -> Client | Embedded:
+        """Opens it; use as a context manager."""
+        if self.url is not None:
+            from lochan.client import Client
+
+            return Client(self.url, self.repository)
+        from lochan.embedded import open_repository
+
+        return open_repository(self.store or "", self.repository)
+
+
+def find_target(url: str | None, store: str | None, repository: str) -> Target:
+    """Returns what is meant; see the order in `errand`."""
+    if url is not None or store is not None:
+        return Target(url=url, store=store, repository=repository)
+    running = find_server()
+    if running is not None:
+        return Target(url=running.url, repository=repository)
+    if not DEFAULT_STORE.exists():
+        DATA_DIRECTORY.mkdir(exist_ok=True)
+        click.echo(f"a new store is made in {DEFAULT_STORE}", err=True)
+    return Target(store=f"rocksdb:{DEFAULT_STORE}", repository=repository)
+
+
+def find_server(file: Path = SERVER_FILE) -> RunningServer | None:
+    """Returns the server that runs in this directory; what a dead one left is not one."""
+    try:
+        running = msgspec.json.decode(file.read_bytes(), type=RunningServer)
+    except (OSError, msgspec.DecodeError):
+        return None
+    return running if _is_alive(running.pid) else None
+
+
+def _is_alive(pid: int) -> bool:
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

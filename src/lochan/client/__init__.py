@@ -1,0 +1,11 @@
+"""The Python client: the same groups of methods as the embedded repository, over HTTP.
+
+`Client` blocks, `AsyncClient` is awaited; both take and return the values of `model/` and raise the
+errors of `base/errors.py`. Knows `wire/` and `model/` only.
+"""
+
+from lochan.client.asynchronous import AsyncClient
+from lochan.client.blocking import Client
+from lochan.client.values import DEFAULT_BRANCH, Config, KeyWish, NewReference
+
+__all__ = ["DEFAULT_BRANCH", "AsyncClient", "Client", "Config", "KeyWish", "NewReference"]

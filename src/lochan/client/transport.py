@@ -1,0 +1,66 @@
+"""From asks to HTTP requests and from HTTP responses to replies, for both clients."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import quote, urlencode, urlsplit
+
+import httpx
+
+from lochan.base.errors import InvalidUrl
+from lochan.client.asking import Ask, Reply
+
+_API: Final = re.compile(r"/api/v[12]/?\Z")
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+
+# What tells a server that error details and the newer form of keys are understood.
+_HEADERS: Final = {"accept": "application/json", "nessie-client-spec": "2.2.0"}
+
+# Nothing was sent yet when these are raised.
+_NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+
+
+def base_url(url: str, repository: str) -> str:
+    """Returns where a repository lives on a server, without a slash at its end."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InvalidUrl(f"not the address of a server: {url!r}; write http://host:port")
+    if parts.query or parts.fragment:
+        raise InvalidUrl("the address of a server has no query and no fragment")
+    root = _API.sub("", url).rstrip("/")
+    return root if repository == "default" else f"{root}/r/{quote(repository, safe='')}"
+
+
+def is_loopback(url: str) -> bool:
+    """Tells whether an address is on this machine, where no proxy may stand between."""
+    return urlsplit(url).hostname in _LOOPBACK
+
+
+def http_request(base: str, ask: Ask) -> httpx.Request:
+    """Returns the request that carries an ask."""
+    url = base + ask.path
+    if ask.query:
+        url += "?" + urlencode(ask.query, quote_via=quote)
+    headers = dict(_HEADERS)
+    if ask.body is not None:
+        headers["content-type"] = "application/json"
+    if ask.key is not None:
+        headers["idempotency-key"] = ask.key
+    return httpx.Request(ask.method, url, headers=headers, content=ask.body)
+
+
+def read_reply(response: httpx.Response) -> Reply:
+    """Returns what came back."""
+    return Reply(response.status_code, response.content, response.headers)
+
+
+def failure(error: httpx.RequestError) -> tuple[str, bool]:
+    """Returns what happened in words, and whether the server may have heard the request."""
+    reached = not isinstance(error, _NOT_SENT)
+    place = f"{error.request.url.scheme}://{error.request.url.netloc.decode('ascii')}"
+    if isinstance(error, httpx.TimeoutException):
+        return f"{place} did not answer in time", reached
+    if not reached:
+        return f"no connection to {place}: {error}", reached
+    return f"the connection to {place} broke: {str(error) or type(error).__name__}", reached

@@ -1,0 +1,65 @@
+"""When the client sends again, how long it waits, and what it says when it gives up."""
+
+from __future__ import annotations
+
+import pytest
+
+from lochan.base.errors import Unavailable, Unknown
+from lochan.base.limits import CLIENT_ATTEMPTS_MAX, CLIENT_RETRY_AFTER_MAX_S
+from lochan.client.asking import Ask, Reply
+from lochan.client.retrying import Attempts
+
+READ = Ask("GET", "/config")
+WRITE = Ask("POST", "/trees", body=b"{}", key="k")
+
+
+def reply(status: int, **headers: str) -> Reply:
+    return Reply(status, b"", {name.replace("_", "-"): text for name, text in headers.items()})
+
+
+@pytest.mark.parametrize("status", [200, 204, 400, 404, 409, 429, 500])
+def test_an_answer_is_never_asked_for_again(status):
+    assert Attempts(WRITE).after_reply(reply(status)) is None
+
+
+def test_pauses_double_and_attempts_are_bounded():
+    attempts = Attempts(READ)
+    pauses = [attempts.after_failure("no", reached=False) for _ in range(CLIENT_ATTEMPTS_MAX - 1)]
+    assert pauses == [0.1, 0.2, 0.4, 0.8]
+    with pytest.raises(Unavailable, match="no"):
+        attempts.after_failure("no", reached=False)
+
+
+def test_a_server_that_asks_for_patience_gets_it_within_bounds():
+    attempts = Attempts(READ)
+    assert attempts.after_reply(reply(503, retry_after="2")) == 2.0
+    assert attempts.after_reply(reply(503, retry_after="9" * 400)) == CLIENT_RETRY_AFTER_MAX_S
+    assert attempts.after_reply(reply(503, retry_after="Fri, 01 Jan 2100 00:00:00 GMT")) == 0.4
+    assert attempts.after_reply(reply(503)) == 0.8
+
+
+def test_a_write_that_never_reached_the_server_is_unavailable():
+    with pytest.raises(Unavailable):
+        Attempts(WRITE, 1).after_failure("refused", reached=False)
+    with pytest.raises(Unavailable):
+        Attempts(WRITE, 1).after_reply(reply(503))
+
+
+@pytest.mark.parametrize("status", [502, 504])
+def test_a_write_whose_reply_is_lost_for_good_is_unknown(status):
+    with pytest.raises(Unknown):
+        Attempts(WRITE, 1).after_failure("broken", reached=True)
+    with pytest.raises(Unknown):
+        Attempts(WRITE, 1).after_reply(reply(status))
+
+
+def test_one_lost_reply_makes_all_later_refusals_unknown():
+    attempts = Attempts(WRITE, 2)
+    attempts.after_failure("broken", reached=True)
+    with pytest.raises(Unknown):
+        attempts.after_reply(reply(503))
+
+
+def test_a_read_is_never_unknown():
+    with pytest.raises(Unavailable):
+        Attempts(READ, 1).after_failure("broken", reached=True)
