@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from benchmarks import build, change, history, kernel, node, parallel, read, servers
 from benchmarks.change import emit_growth
@@ -23,8 +24,16 @@ GROUPS = {
     "servers": (servers.run, "servers, servers_relative: several processes on one branch"),
 }
 
+_DOORS = {"http": "benchmarks.http_load.door", "peers": "benchmarks.peers"}
+"""What is measured in another way, with arguments of its own."""
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words and words[0] in _DOORS:
+        # Loaded only when asked for: the event loop and the databases take a while.
+        import_module(_DOORS[words[0]]).main(words[1:])
+        return
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measures Lochan and prints one JSON line for each number. Times are CPU time "
@@ -35,6 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "  python -m benchmarks                          everything, about two minutes\n"
         "  python -m benchmarks change --keys 1000000    one commit in a large repository\n"
         "  python -m benchmarks --quick --keys 1000      a look in a few seconds\n"
+        "\nover HTTP, each with a --help of its own:\n"
+        "  python -m benchmarks http rows                one server alone\n"
+        "  python -m benchmarks peers                    side by side with the real Nessie\n"
         "\ndocs/performance.md says what the numbers mean.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -48,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="sizes of the trees; default: 1000 100000 1000000",
     )
     parser.add_argument("--quick", action="store_true", help="few repeats; times mean little")
-    chosen = parser.parse_args(arguments)
+    chosen = parser.parse_args(words)
     unknown = [name for name in chosen.groups if name not in GROUPS]
     if unknown:
         parser.error(f"no group is called {unknown[0]}; there are {', '.join(GROUPS)}")

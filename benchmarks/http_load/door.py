@@ -1,0 +1,115 @@
+"""`python -m benchmarks http …`: one server alone, measured over HTTP.
+
+`rows` measures single operations, `asymmetric` small against large committers, `generate` the two
+workloads of the storage document, `simulate` Nessie's load simulations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Awaitable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from benchmarks.http_load import generators, rows, simulations
+from benchmarks.http_load.asymmetric import asymmetric
+from benchmarks.http_load.connection import Requests
+from benchmarks.http_load.drive import run
+from benchmarks.http_load.processes import Missing
+from benchmarks.http_load.stage import SERVERS, STORES, Stage
+from benchmarks.http_load.world import World
+from benchmarks.measure import emit
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--server", choices=SERVERS, default="lochan", help="which one is started")
+    shared.add_argument("--store", choices=STORES, default="rocksdb", help="default: rocksdb")
+    shared.add_argument("--address", help="http://HOST:PORT of a running server instead")
+    shared.add_argument("--pid", type=int, action="append", default=[], help="its process, with it")
+    shared.add_argument("--seconds", type=float, default=4, help="length of a window; default: 4")
+    shared.add_argument("--warm", type=float, default=1, help="seconds before each window")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks http", description=__doc__)
+    doors = parser.add_subparsers(dest="door", required=True, metavar="what")
+    door = doors.add_parser("rows", parents=[shared], help="single operations")
+    door.add_argument("rows", nargs="*", metavar="NAME:CLIENTS", help=f"of {', '.join(rows.ROWS)}")
+    door = doors.add_parser("asymmetric", parents=[shared], help="1 put against 10 puts")
+    door.add_argument("--pairs", type=int, nargs="+", default=[1, 8], metavar="N")
+    door = doors.add_parser("generate", parents=[shared], help="does it stay as fast?")
+    door.add_argument("workloads", nargs="*", metavar="workload", help="tables, long-keys")
+    door.add_argument("--scale", type=float, default=1.0, help="0.01 makes it a hundredth")
+    door.add_argument("--clients", type=int, default=16)
+    door = doors.add_parser("simulate", parents=[shared], help="load simulations")
+    door.add_argument("simulations", nargs="*", metavar="simulation")
+    door.add_argument("--users", type=int, help="instead of each simulation's own number")
+    chosen = parser.parse_args(arguments)
+    try:
+        _complete(chosen)
+    except ValueError as error:
+        parser.error(str(error))
+    return chosen
+
+
+def _complete(chosen: argparse.Namespace) -> None:
+    """Fills in what was left out, and refuses names that nobody has."""
+    if chosen.door == "rows":
+        chosen.rows = chosen.rows or rows.TABLE
+        for row in chosen.rows:
+            rows.split(row)
+    known: dict[str, list[str]] = {
+        "generate": list(generators.WORKLOADS),
+        "simulate": list(simulations.SIMULATIONS),
+    }
+    if chosen.door in known:
+        where = "workloads" if chosen.door == "generate" else "simulations"
+        names = getattr(chosen, where) or known[chosen.door]
+        for name in names:
+            if name not in known[chosen.door]:
+                raise ValueError(
+                    f"no {where[:-1]} {name!r}; there are {', '.join(known[chosen.door])}"
+                )
+        setattr(chosen, where, names)
+
+
+def main(arguments: Sequence[str]) -> None:
+    chosen = parse(arguments)
+    with ExitStack() as stack:
+        pids, address = list(chosen.pid), chosen.address
+        about = {"server": chosen.server, "store": chosen.store}
+        if address is None:
+            stage = stack.enter_context(Stage(chosen.store))
+            try:
+                served = stage.start(chosen.server)
+            except Missing as missing:
+                emit("http", skipped=str(missing))
+                sys.exit(1)
+            pids, address = stage.pids(served), served.address
+        run(lambda: _all(chosen, address, pids, about))
+
+
+async def _all(chosen: argparse.Namespace, address: str, pids: list[int], about: Any) -> None:
+    world = World(Requests(address), f"b{int(time.time()) % 10_000_000:x}")
+    window = {"seconds": chosen.seconds, "warm_s": chosen.warm, "pids": pids}
+    if chosen.door == "rows":
+        for row in chosen.rows:
+            measured = await rows.measure(world, row, **window)
+            name, clients = rows.split(row)
+            told = measured.figures() | measured.costs()
+            emit("http", **about, workload=name, clients=clients, **told)
+    elif chosen.door == "asymmetric":
+        for pairs in chosen.pairs:
+            emit("asymmetric", **about, **await asymmetric(world, pairs, **window))
+    elif chosen.door == "generate":
+        for name in chosen.workloads:
+            made: Awaitable[dict[str, Any]] = generators.generate(
+                world, name, scale=chosen.scale, clients=chosen.clients, pids=pids
+            )
+            emit("generated", **about, **await made)
+    else:
+        for name in chosen.simulations:
+            users, simulate = simulations.SIMULATIONS[name]
+            told = await simulate(world, chosen.users or users, pids)
+            emit("simulated", **about, simulation=name, **told)
+    world.caller.close()
