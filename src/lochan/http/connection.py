@@ -1,0 +1,381 @@
+"""One connection: bytes to requests, and responses to bytes, in the order of the requests.
+
+The parser is llhttp through httptools; what it lets pass and we do not is refused by `hygiene`. One
+request of a connection is served at a time. What was sent ahead waits, and nothing more is read
+until its turn has come, so that a connection holds no more memory than one read and one body.
+
+Time is watched by the server's own clock, which ticks for all connections at once: `deadline` is
+when this one has to have got further.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, cast
+
+import httptools
+import msgspec
+
+from lochan.base.errors import LochanError
+from lochan.base.limits import (
+    HTTP_BODY_BYTES_MAX,
+    HTTP_CONNECTIONS_MAX,
+    HTTP_HEADER_BYTES_MAX,
+    HTTP_HEADERS_MAX,
+    HTTP_TARGET_BYTES_MAX,
+)
+from lochan.http.exchange import Request, Response
+from lochan.http.guarding import attempt
+from lochan.http.hygiene import METHODS, Framing, Refused, check_headers, check_target
+from lochan.http.problems import build_problem, reason_of
+
+if TYPE_CHECKING:
+    from lochan.http.driver import Running
+    from lochan.http.listening import Listening
+
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_NEVER: Final = float("inf")
+_EMPTY: Final = Framing()
+
+
+class _Asked(msgspec.Struct):
+    """A request that is whole and waits for its turn; a refusal ends the connection."""
+
+    request: Request | None
+    framing: Framing
+    keep_alive: bool
+    head_only: bool
+    refusal: Response | None = None
+
+
+class Connection(asyncio.Protocol):
+    """Speaks HTTP/1.1 with one client."""
+
+    def __init__(self, listening: Listening) -> None:
+        self._listening = listening
+        self._transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self._parser = httptools.HttpRequestParser(self)
+        self._asked: deque[_Asked] = deque()
+        self._current: _Asked | None = None
+        self._running: Running | None = None
+        self._pumping = False
+        self._may_write = True
+        self._reading = True
+        # What is being read. `_began` is true from the first byte of a request to its last.
+        self._began = False
+        self._in_head = True
+        self._raw_bytes = 0
+        self._target = b""
+        self._query = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._request_headers: list[tuple[bytes, bytes]] = []
+        self._framing = _EMPTY
+        self._body: bytes | bytearray = b""
+        self._owes_continue = False
+        # Nothing that comes after the last request is looked at.
+        self._last = False
+        self._half_closed = False
+        self._ended = False
+        self.deadline = _NEVER
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being read, served or written."""
+        return not self._began and self._current is None and not self._asked and self._may_write
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Is called by the loop once."""
+        self._transport = cast("asyncio.Transport", transport)
+        listening = self._listening
+        self.deadline = listening.now + listening.timeouts.header_s
+        if len(listening.connections) >= HTTP_CONNECTIONS_MAX:
+            self._refuse(503, "too many connections; try again later")
+        listening.connections.add(self)
+
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
+        """Is called by the loop once; what nobody waits for any more is given up if it can be."""
+        self._ended = self._last = True
+        self._listening.forget(self)
+        self._asked.clear()
+        if self._running is not None:
+            self._running.cancel()
+            self._running = None
+
+    def eof_received(self) -> bool:
+        """Is called when the client has sent its last; a request that is under way is answered."""
+        self._last = self._half_closed = True
+        return not self._ended and (self._current is not None or bool(self._asked))
+
+    def pause_writing(self) -> None:
+        """Is called when the client reads more slowly than we write."""
+        self._may_write = False
+        self.deadline = self._listening.now + self._listening.timeouts.write_s
+
+    def resume_writing(self) -> None:
+        """Is called when the client has caught up."""
+        self._may_write = True
+        self._rest()
+        self._pump()
+
+    def data_received(self, data: bytes) -> None:
+        """Is called by the loop with what came."""
+        if self._last:
+            return
+        counted = self._began
+        try:
+            self._feed(data)
+        except httptools.HttpParserError as error:
+            cause = error.__context__
+            if isinstance(cause, Refused):
+                self._refuse(cause.status, cause.message)
+            elif not self._last:
+                self._refuse(400, "this is not a request of HTTP/1.1")
+            return
+        if counted and self._began:
+            self._raw_bytes += len(data)
+            self._check_raw_bytes()
+
+    def _check_raw_bytes(self) -> None:
+        """Bounds what the parser swallows silently: a long header, tiny chunks, trailers."""
+        if not self._in_head:
+            if self._raw_bytes > 2 * HTTP_BODY_BYTES_MAX:
+                self._refuse(413, f"the body is longer than {HTTP_BODY_BYTES_MAX} bytes")
+        elif self._raw_bytes > HTTP_HEADER_BYTES_MAX + HTTP_TARGET_BYTES_MAX:
+            self._refuse(431, f"the headers are longer than {HTTP_HEADER_BYTES_MAX} bytes")
+
+    def _feed(self, data: bytes) -> None:
+        while True:
+            try:
+                self._parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                # We stay with HTTP/1.1, as the protocol allows: the same request is read once
+                # more, without its wish, because the parser takes its body for another protocol.
+                head = _without_upgrade(self._parser.get_method(), self._target, self._headers)
+                self._parser = httptools.HttpRequestParser(self)
+                self._began = False
+                data = head + data[upgrade.args[0] :]
+
+    # What the parser calls, in this order.
+
+    def on_message_begin(self) -> None:
+        """Is called by the parser at the first byte of a request."""
+        self._began = self._in_head = True
+        self._raw_bytes = 0
+        self._target = b""
+        self._headers = []
+        self._body = b""
+        listening = self._listening
+        if self._current is None:
+            self.deadline = listening.now + listening.timeouts.header_s
+
+    def on_url(self, part: bytes) -> None:
+        """Is called by the parser with pieces of the address."""
+        self._target += part
+        if len(self._target) > HTTP_TARGET_BYTES_MAX:
+            raise Refused(414, f"the address is longer than {HTTP_TARGET_BYTES_MAX} bytes")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Is called by the parser with each header; trailers are counted and ignored."""
+        if len(self._headers) >= HTTP_HEADERS_MAX:
+            raise Refused(431, f"there are more than {HTTP_HEADERS_MAX} headers")
+        self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """Is called by the parser before the body."""
+        parser = self._parser
+        if parser.should_upgrade() and parser.get_method() != b"CONNECT":
+            return
+        self._in_head = False
+        if parser.get_method() not in METHODS:
+            raise Refused(501, "this method is not served")
+        version = parser.get_http_version()
+        if version not in ("1.1", "1.0"):
+            raise Refused(505, "this server speaks HTTP/1.1")
+        self._target, self._query = check_target(self._target)
+        headers, self._headers = self._headers, []
+        self._request_headers = headers
+        framing = self._framing = check_headers(headers, version, self._listening.hosts)
+        if framing.chunked or framing.content_length:
+            listening = self._listening
+            if self._current is None:
+                self.deadline = listening.now + listening.timeouts.body_s
+            if framing.expects_continue:
+                if self._current is None and not self._asked:
+                    self._transport.write(_CONTINUE)
+                else:
+                    self._owes_continue = True
+
+    def on_body(self, part: bytes) -> None:
+        """Is called by the parser with pieces of the body."""
+        if not self._body:
+            self._body = part
+        else:
+            if isinstance(self._body, bytes):
+                self._body = bytearray(self._body)
+            self._body += part
+        if len(self._body) > HTTP_BODY_BYTES_MAX:
+            raise Refused(413, f"the body is longer than {HTTP_BODY_BYTES_MAX} bytes")
+
+    def on_message_complete(self) -> None:
+        """Is called by the parser after the last byte of a request."""
+        if self._in_head:
+            # A wish to speak another protocol: the request is about to be read again.
+            return
+        self._began = False
+        self._owes_continue = False
+        parser = self._parser
+        keep_alive = parser.should_keep_alive()
+        method = parser.get_method().decode("ascii")
+        framing = self._framing
+        request = Request(
+            method,
+            self._target,
+            self._query,
+            self._request_headers,
+            bytes(self._body),
+            framing.request_id.decode("ascii") or self._listening.new_request_id(),
+        )
+        self._body = b""
+        self._last = not keep_alive
+        self._asked.append(_Asked(request, framing, keep_alive, method == "HEAD"))
+        self._pump()
+
+    # Serving.
+
+    def _pump(self) -> None:
+        """Serves what waits, one after the other; a loop, so that a thousand do not nest."""
+        if self._pumping:
+            return
+        self._pumping = True
+        try:
+            while self._asked and self._current is None and self._may_write and not self._ended:
+                asked = self._current = self._asked.popleft()
+                self.deadline = _NEVER
+                if asked.refusal is not None or asked.request is None:
+                    self._reply(asked.refusal or build_problem(500, "nothing to serve", "BUG"))
+                    continue
+                running = self._listening.driver.run(asked.request, asked.framing, self._reply)
+                # Answered already, or still under way: only then somebody may have to cancel it.
+                self._running = running if self._current is asked else None
+        finally:
+            self._pumping = False
+        self._throttle()
+
+    def _throttle(self) -> None:
+        """Stops reading while requests wait for their turn."""
+        if self._ended:
+            return
+        if self._asked and self._reading:
+            self._reading = False
+            self._transport.pause_reading()
+        elif not self._asked and not self._reading:
+            self._reading = True
+            self._transport.resume_reading()
+
+    def _reply(self, response: Response) -> None:
+        """Writes the answer to the current request."""
+        asked = self._current
+        if asked is None or self._ended:
+            return
+        self._current = self._running = None
+        listening = self._listening
+        keep_alive = asked.keep_alive and not listening.stopping
+        if self._half_closed and not self._asked:
+            keep_alive = False
+        request_id = asked.request.id if asked.request is not None else listening.new_request_id()
+        head = attempt(listening.heads.build, response, request_id, keep_alive=keep_alive)
+        if isinstance(head, LochanError):
+            response = build_problem(500, head.message, "BUG")
+            head = listening.heads.build(response, request_id, keep_alive=keep_alive)
+        if asked.head_only or response.status in (204, 304):
+            self._transport.write(head)
+        else:
+            self._transport.write(head + response.body)
+        if not keep_alive:
+            self._end()
+            return
+        self._rest()
+        if self._owes_continue and not self._asked:
+            self._owes_continue = False
+            self._transport.write(_CONTINUE)
+        if not self._pumping:
+            self._pump()
+
+    def _rest(self) -> None:
+        """Sets the time by which something has to happen, after an answer was written."""
+        if self._ended or self._current is not None or not self._may_write:
+            return
+        listening = self._listening
+        timeouts = listening.timeouts
+        if not self._began:
+            self.deadline = listening.now + timeouts.idle_s
+        elif self._in_head:
+            self.deadline = listening.now + timeouts.header_s
+        else:
+            self.deadline = listening.now + timeouts.body_s
+
+    # Ending.
+
+    def _refuse(self, status: int, message: str) -> None:
+        """Answers what came before, then says why nothing more is read, and closes."""
+        self._last = True
+        self._began = False
+        problem = build_problem(status, message, reason_of(status).upper().replace(" ", "_"))
+        self._asked.append(_Asked(None, _EMPTY, False, False, problem))
+        self._pump()
+
+    def _end(self) -> None:
+        """Closes after the last answer; the client gets a moment to read it.
+
+        Closing while unread data lies in the socket would make the kernel throw our answer away.
+        """
+        self._ended = self._last = True
+        self._asked.clear()
+        if not self._reading:
+            self._reading = True
+            self._transport.resume_reading()
+        self.deadline = self._listening.now + self._listening.timeouts.linger_s
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        else:
+            self._transport.close()
+
+    def time_out(self) -> None:
+        """Is called by the server's clock when the deadline has passed."""
+        if self._ended or not self._may_write:
+            self._transport.abort()
+        elif self._began:
+            self._refuse(408, "the request took too long to arrive")
+        elif self._current is None:
+            self.close()
+
+    def drain(self) -> None:
+        """Closes now if nothing is under way; else the next answer is the last."""
+        if self.is_idle:
+            self.close()
+
+    def close(self) -> None:
+        """Closes after what is written has left."""
+        self._ended = self._last = True
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Cuts the connection."""
+        self._transport.abort()
+
+
+def _without_upgrade(method: bytes, target: bytes, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """Writes the head of a request again, without the wish to speak another protocol."""
+    lines = [method + b" " + target + b" HTTP/1.1"]
+    for name, value in headers:
+        if name not in (b"upgrade", b"http2-settings"):
+            if name == b"connection":
+                kept = [word.strip() for word in value.lower().split(b",")]
+                value = b", ".join(w for w in kept if w not in (b"upgrade", b"http2-settings"))
+                if not value:
+                    continue
+            lines.append(name + b": " + value)
+    return b"\r\n".join(lines) + b"\r\n\r\n"

@@ -1,0 +1,301 @@
+"""Drives one request from its last byte to its reply.
+
+1. find the route and open the repository;
+2. run the handler: on the loop if it is brief and the store answers at once, else in a thread;
+3. what it wants to commit goes through the lane of its branch;
+4. the reply is made, packed if the client takes that and it pays;
+5. it leaves when everything that it may show is durable.
+
+Everything here runs on the loop, by callbacks: a request costs no task and no future.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from lochan.base.errors import LochanError
+from lochan.base.limits import (
+    BRIEF_BODY_BYTES_MAX,
+    BRIEF_OPERATIONS_MAX,
+    GZIP_ANSWER_BYTES_MIN,
+    GZIP_ANSWER_INLINE_BYTES_MAX,
+    GZIP_INLINE_BYTES_MAX,
+)
+from lochan.http.app import App
+from lochan.http.exchange import Exchange, Request, Response
+from lochan.http.flushing import Flushing
+from lochan.http.guarding import attempt, trace_of
+from lochan.http.gzipped import accepts_gzip, pack, unpack
+from lochan.http.hygiene import Framing
+from lochan.http.lanes import Lanes, Waiter
+from lochan.http.pool import Pool
+from lochan.http.problems import plain_problem
+from lochan.http.routes import Face, Match
+from lochan.http.watching import Finished, Watch
+from lochan.kernel.publish import Settled
+from lochan.service.lanes import OnLane
+
+if TYPE_CHECKING:
+    from lochan.service.repository import Repository
+
+Reply = Callable[[Response], None]
+
+_PACKED: Final = ((b"content-encoding", b"gzip"), (b"vary", b"accept-encoding"))
+
+
+class DriverParts(msgspec.Struct, frozen=True):
+    """What requests are driven with."""
+
+    loop: asyncio.AbstractEventLoop
+    app: App
+    inline: bool
+    brief_pool: Pool
+    long_pool: Pool
+    lanes: Lanes
+    flushing: Flushing
+    watch: Watch
+    show_traces: bool = False
+
+
+class Driver:
+    """Starts requests; knows how many are under way."""
+
+    def __init__(self, parts: DriverParts) -> None:
+        self.parts = parts
+        self.under_way = 0
+
+    def run(self, request: Request, framing: Framing, reply: Reply) -> Running:
+        """Starts a request; `reply` is called once, maybe before this returns."""
+        self.under_way += 1
+        running = Running(self, request, framing, reply)
+        running.start()
+        return running
+
+
+class Running:
+    """One request under way."""
+
+    __slots__ = (
+        "_began_ns",
+        "_brief",
+        "_driver",
+        "_exchange",
+        "_face",
+        "_framing",
+        "_mark",
+        "_on_lane",
+        "_parts",
+        "_reply",
+        "_repository",
+        "_request",
+        "_response",
+        "_route",
+        "_waiter",
+    )
+
+    def __init__(self, driver: Driver, request: Request, framing: Framing, reply: Reply) -> None:
+        self._driver = driver
+        self._parts = driver.parts
+        self._request = request
+        self._framing = framing
+        self._reply: Reply | None = reply
+        self._face: Face | None = None
+        self._waiter: Waiter | None = None
+        self._mark: Any = None
+        self._route = "none"
+        self._repository = ""
+        self._began_ns = 0
+
+    def start(self) -> None:
+        """Steps 1 and 2; a packed body is unpacked first."""
+        parts = self._parts
+        if parts.watch.is_on:
+            self._began_ns = perf_counter_ns()
+        if self._framing.content_encoding:
+            packed = self._request.body
+            if len(packed) > GZIP_INLINE_BYTES_MAX:
+                self._in_thread(parts.long_pool, partial(unpack, packed), self._unpacked)
+            else:
+                self._unpacked(attempt(unpack, packed))
+            return
+        self._find()
+
+    def cancel(self) -> None:
+        """Says that nobody waits for the reply; what is not yet being published is given up."""
+        self._reply = None
+        if self._waiter is not None and self._parts.lanes.cancel(self._waiter):
+            self._waiter = None
+            self._driver.under_way -= 1
+
+    def _unpacked(self, body: bytes | LochanError) -> None:
+        if isinstance(body, LochanError):
+            self._answer(body)
+            return
+        self._request.body = body
+        self._find()
+
+    def _find(self) -> None:
+        parts = self._parts
+        found = attempt(parts.app.find, self._request)
+        if isinstance(found, LochanError):
+            self._answer(found)
+            return
+        if isinstance(found, Response):
+            self._route = "server"
+            self._leave(found)
+            return
+        self._face = found.face
+        route = found.match.route
+        self._route = route.name
+        if parts.watch.tracer is not None:
+            traceparent = self._framing.traceparent.decode("latin-1") or None
+            self._mark = parts.watch.tracer.begin(self._request.method, route.name, traceparent)
+        if parts.inline or found.repository == parts.app.default_repository:
+            self._opened(found.match, attempt(parts.app.repositories.open, found.repository))
+        else:
+            work = partial(parts.app.repositories.open, found.repository)
+            self._in_thread(parts.brief_pool, work, partial(self._opened, found.match))
+
+    def _opened(self, match: Match, repository: Repository | LochanError) -> None:
+        if isinstance(repository, LochanError):
+            self._answer(repository)
+            return
+        parts = self._parts
+        self._repository = repository.name
+        exchange = self._exchange = Exchange(self._request, repository, match.params)
+        route = match.route
+        brief = route.brief
+        if not isinstance(brief, bool):
+            told = attempt(brief, exchange)
+            if isinstance(told, LochanError):
+                self._answer(told)
+                return
+            brief = told
+        self._brief = brief = brief and len(self._request.body) <= BRIEF_BODY_BYTES_MAX
+        if self._mark is None and brief and parts.inline:
+            self._handled(attempt(route.handler, exchange))
+            return
+        handle: Callable[[], Any] = partial(route.handler, exchange)
+        if self._mark is not None and parts.watch.tracer is not None:
+            handle = partial(parts.watch.tracer.within, self._mark, handle)
+        if brief and parts.inline:
+            self._handled(attempt(handle))
+        else:
+            pool = parts.brief_pool if brief else parts.long_pool
+            self._in_thread(pool, handle, self._handled)
+
+    def _handled(self, outcome: Response | OnLane[Response] | LochanError) -> None:
+        """Step 3."""
+        if not isinstance(outcome, OnLane):
+            self._answer(outcome)
+            return
+        if self._reply is None:
+            # The client is gone and nothing is in the lane yet.
+            self._driver.under_way -= 1
+            return
+        self._on_lane = outcome
+        parts = self._parts
+        repository = self._exchange.repository
+        heavy = not self._brief or outcome.operations > BRIEF_OPERATIONS_MAX
+        if outcome.dry_run:
+            publisher = repository.publisher(outcome.branch)
+            preview = partial(publisher.preview, [outcome.member])
+            if parts.inline and not heavy:
+                self._previewed(attempt(preview))
+            else:
+                self._in_thread(parts.long_pool, preview, self._previewed)
+            return
+        waiter = Waiter(outcome.member, heavy, self._settled, self._mark)
+        name = (repository.name, outcome.branch)
+        refused = attempt(parts.lanes.offer, name, repository.publisher, waiter)
+        if refused is None:
+            self._waiter = waiter
+        else:
+            self._answer(refused)
+
+    def _previewed(self, settled: list[Settled] | LochanError) -> None:
+        self._settled(settled if isinstance(settled, LochanError) else settled[0])
+
+    def _settled(self, settled: Settled) -> None:
+        self._waiter = None
+        self._answer(attempt(self._on_lane.finish, settled))
+
+    def _answer(self, outcome: Response | LochanError) -> None:
+        """Step 4."""
+        if isinstance(outcome, LochanError):
+            outcome = self._problem(outcome)
+        self._response = outcome
+        size = len(outcome.body)
+        if size >= GZIP_ANSWER_BYTES_MIN and self._framing.accept_encoding:
+            if accepts_gzip(self._framing.accept_encoding) and _may_pack(outcome):
+                if size > GZIP_ANSWER_INLINE_BYTES_MAX:
+                    work = partial(pack, outcome.body)
+                    self._parts.long_pool.submit(work, self._packed, must=True)
+                    return
+                self._response = _packed(outcome, pack(outcome.body))
+        self._parts.flushing.after(self._durable)
+
+    def _problem(self, error: LochanError) -> Response:
+        if self._parts.show_traces:
+            error.message = f"{error.message}\n{trace_of(error)}"
+        if self._face is None:
+            return plain_problem(error)
+        told = attempt(self._face.problem, self._request, error)
+        return plain_problem(told) if isinstance(told, LochanError) else told
+
+    def _packed(self, body: bytes | LochanError) -> None:
+        if not isinstance(body, LochanError):
+            self._response = _packed(self._response, body)
+        self._parts.flushing.after(self._durable)
+
+    def _durable(self) -> None:
+        """Step 5."""
+        self._leave(self._response)
+
+    def _leave(self, response: Response) -> None:
+        self._driver.under_way -= 1
+        watch = self._parts.watch
+        if watch.is_on:
+            self._tell(watch, response)
+        if self._reply is not None:
+            self._reply(response)
+
+    def _tell(self, watch: Watch, response: Response) -> None:
+        request = self._request
+        done = Finished(
+            request.method,
+            request.path,
+            self._route,
+            self._repository,
+            response.status,
+            len(request.body),
+            len(response.body),
+            perf_counter_ns() - self._began_ns,
+            request.id,
+        )
+        for watcher in watch.watchers:
+            watcher.finished(done)
+        if self._mark is not None and watch.tracer is not None:
+            watch.tracer.end(self._mark, done)
+
+    def _in_thread(self, pool: Pool, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        full = attempt(pool.submit, work, done)
+        if full is not None:
+            self._answer(full)
+
+
+def _may_pack(response: Response) -> bool:
+    kind = response.content_type
+    return kind.startswith((b"application/json", b"text/", b"application/yaml")) and not any(
+        name == b"content-encoding" for name, _ in response.headers
+    )
+
+
+def _packed(response: Response, body: bytes) -> Response:
+    return Response(response.status, body, (*response.headers, *_PACKED), response.content_type)

@@ -1,0 +1,56 @@
+"""The lines before the body of an answer."""
+
+from __future__ import annotations
+
+import re
+from email.utils import formatdate
+from typing import Final
+
+from lochan.base.errors import Bug
+from lochan.http.exchange import Response
+from lochan.http.problems import reason_of
+
+# A value with a line break would let whoever chose it write headers of his own.
+_UNSAFE: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+class Heads:
+    """Builds heads; the part that changes once a second is built once a second."""
+
+    def __init__(self) -> None:
+        self._date = b""
+        self._beginnings: dict[int, bytes] = {}
+
+    def set_time(self, seconds: float) -> None:
+        """Sets the date that answers carry."""
+        date = formatdate(seconds, usegmt=True).encode()
+        if date != self._date:
+            self._date = date
+            self._beginnings.clear()
+
+    def build(self, response: Response, request_id: str, *, keep_alive: bool) -> bytes:
+        """Returns everything up to the empty line."""
+        status = response.status
+        beginning = self._beginnings.get(status) or self._begin(status)
+        lines = [beginning]
+        if status not in (204, 304):
+            lines.append(
+                b"content-type: %b\r\ncontent-length: %d\r\n"
+                % (response.content_type, len(response.body))
+            )
+        for name, value in response.headers:
+            if _UNSAFE.search(value) or _UNSAFE.search(name):
+                raise Bug("a header of an answer holds a control character")
+            lines.append(b"%b: %b\r\n" % (name, value))
+        lines.append(b"x-request-id: %b\r\n" % request_id.encode("latin-1"))
+        lines.append(b"\r\n" if keep_alive else b"connection: close\r\n\r\n")
+        return b"".join(lines)
+
+    def _begin(self, status: int) -> bytes:
+        beginning = b"HTTP/1.1 %d %b\r\ndate: %b\r\nx-content-type-options: nosniff\r\n" % (
+            status,
+            reason_of(status).encode(),
+            self._date,
+        )
+        self._beginnings[status] = beginning
+        return beginning

@@ -1,0 +1,179 @@
+"""What is refused before anything else sees a request.
+
+Each rule closes a door that some server has left open: two framings of one body, two hosts, paths
+that mean another path once decoded, headers without end. Whoever is refused is also cut off: what
+follows on that connection cannot be trusted to be a request.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from lochan.base.errors import Invalid
+from lochan.base.limits import (
+    GOOD_HOSTS_MAX,
+    HTTP_BODY_BYTES_MAX,
+    HTTP_HEADER_BYTES_MAX,
+    HTTP_HEADERS_MAX,
+    HTTP_TARGET_BYTES_MAX,
+)
+from lochan.http.exchange import RawHeaders, decode_percent
+
+METHODS: Final = frozenset((b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"PATCH", b"OPTIONS"))
+
+LOOPBACK_NAMES: Final = frozenset((b"localhost", b"127.0.0.1", b"[::1]"))
+
+# The only headers of which a second one would leave open which of them counts.
+_ONCE: Final = frozenset(
+    b"host content-length transfer-encoding content-encoding content-type "
+    b"expect origin if-match idempotency-key authorization".split()
+)
+_JOINED: Final = frozenset((b"accept-encoding", b"x-request-id", b"traceparent"))
+_WATCHED: Final = _ONCE | _JOINED
+
+_CLEAN_TARGET: Final = re.compile(rb"/[!$&-;=?-Z\[\]^_`a-z{|}~%]*\Z")
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+_HOST: Final = re.compile(rb"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?\Z")
+_DIGITS: Final = re.compile(rb"[0-9]{1,19}\Z")
+_REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,64}\Z")
+
+
+class Refused(Exception):
+    """A request that is not looked at any further; the connection is closed after the reply."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+class Framing(msgspec.Struct):
+    """What the headers say about the request as a whole."""
+
+    content_length: int | None = None
+    chunked: bool = False
+    content_encoding: bytes = b""
+    accept_encoding: bytes = b""
+    expects_continue: bool = False
+    request_id: bytes = b""
+    traceparent: bytes = b""
+
+
+class Hosts:
+    """Which names this server answers to.
+
+    A page of the web can make a browser believe that its own name is ours. It cannot make the
+    browser send another name than the one it asked for, so foreign names are turned away.
+    """
+
+    def __init__(self, names: frozenset[bytes]) -> None:
+        self._names = names
+        self._good: set[bytes] = set()
+
+    def check(self, value: bytes) -> None:
+        """Raises unless it is one of our names, with or without a port."""
+        if value in self._good:
+            return
+        match = _HOST.match(value)
+        if match is None:
+            raise Refused(400, "the Host header is not a host")
+        if match[1].lower() not in self._names:
+            raise Refused(421, "this server does not answer to that Host")
+        if len(self._good) < GOOD_HOSTS_MAX:
+            self._good.add(value)
+
+    def check_origin(self, value: bytes) -> None:
+        """Raises if a browser says that the page which sends this request is not ours."""
+        scheme, slashes, host = value.partition(b"://")
+        match = _HOST.match(host)
+        if not slashes or scheme not in (b"http", b"https") or match is None:
+            raise Refused(403, "requests of other sites are refused")
+        if match[1].lower() not in self._names:
+            raise Refused(403, "requests of other sites are refused")
+
+
+def check_target(target: bytes) -> tuple[bytes, bytes]:
+    """Returns the raw path and the raw query of a request line, or raises."""
+    if len(target) > HTTP_TARGET_BYTES_MAX:
+        raise Refused(414, f"the address is longer than {HTTP_TARGET_BYTES_MAX} bytes")
+    if not _CLEAN_TARGET.match(target):
+        raise Refused(400, "the address is not a path with an optional query")
+    path, _, query = target.partition(b"?")
+    try:
+        if b"%" in path or b"/." in path:
+            _check_segments(decode_percent(path))
+        if b"%" in query:
+            decode_percent(query)
+    except Invalid as error:
+        raise Refused(400, error.message) from None
+    return path, query
+
+
+def _check_segments(path: str) -> None:
+    for segment in path.split("/"):
+        if segment in (".", ".."):
+            raise Refused(400, "the address holds a dot segment")
+
+
+def check_headers(headers: RawHeaders, version: str, hosts: Hosts) -> Framing:
+    """Returns what the headers say about the body, or raises."""
+    if len(headers) > HTTP_HEADERS_MAX:
+        raise Refused(431, f"there are more than {HTTP_HEADERS_MAX} headers")
+    found: dict[bytes, bytes] = {}
+    size = 0
+    for name, value in headers:
+        size += len(name) + len(value)
+        if name in _WATCHED:
+            if name in found:
+                if name in _ONCE:
+                    raise Refused(400, f"the header {name.decode()} is given twice")
+                value = found[name] + b"," + value
+            found[name] = value
+        if _CONTROL.search(value):
+            raise Refused(400, "a header holds a control character")
+    if size > HTTP_HEADER_BYTES_MAX:
+        raise Refused(431, f"the headers are longer than {HTTP_HEADER_BYTES_MAX} bytes")
+    host = found.get(b"host")
+    if host is None:
+        raise Refused(400, "the Host header is missing")
+    hosts.check(host)
+    origin = found.get(b"origin")
+    if origin is not None:
+        hosts.check_origin(origin)
+    return _check_framing(found, version)
+
+
+def _check_framing(found: dict[bytes, bytes], version: str) -> Framing:
+    framing = Framing(
+        accept_encoding=found.get(b"accept-encoding", b""),
+        request_id=found.get(b"x-request-id", b""),
+        traceparent=found.get(b"traceparent", b""),
+    )
+    if framing.request_id and not _REQUEST_ID.match(framing.request_id):
+        framing.request_id = b""
+    length = found.get(b"content-length")
+    if b"transfer-encoding" in found:
+        if length is not None:
+            raise Refused(400, "a body has one framing, not two")
+        if version != "1.1" or found[b"transfer-encoding"].lower() != b"chunked":
+            raise Refused(400, "the only transfer encoding is chunked")
+        framing.chunked = True
+    elif length is not None:
+        if not _DIGITS.match(length):
+            raise Refused(400, "the Content-Length is not a number")
+        framing.content_length = int(length)
+        if framing.content_length > HTTP_BODY_BYTES_MAX:
+            raise Refused(413, f"the body is longer than {HTTP_BODY_BYTES_MAX} bytes")
+    encoding = found.get(b"content-encoding", b"").lower()
+    if encoding not in (b"", b"identity"):
+        if encoding not in (b"gzip", b"x-gzip"):
+            raise Refused(415, "the only content encoding is gzip")
+        framing.content_encoding = encoding
+    if b"expect" in found:
+        if found[b"expect"].lower() != b"100-continue":
+            raise Refused(417, "the only expectation is 100-continue")
+        framing.expects_continue = True
+    return framing

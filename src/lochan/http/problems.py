@@ -1,0 +1,68 @@
+"""How the server itself says that something went wrong, outside of any face."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+
+from lochan.base.errors import (
+    AlreadyExists,
+    Conflict,
+    Denied,
+    Exhausted,
+    Invalid,
+    LochanError,
+    NotFound,
+    TooLarge,
+    Unavailable,
+    Unknown,
+)
+from lochan.http.exchange import Response
+
+RETRY_AFTER: Final = ((b"retry-after", b"1"),)
+
+# The first that fits counts; what is not here is our own fault.
+_STATUSES: Final[tuple[tuple[type[LochanError], int], ...]] = (
+    (NotFound, 404),
+    (AlreadyExists, 409),
+    (Conflict, 409),
+    (TooLarge, 413),
+    (Invalid, 400),
+    (Denied, 403),
+    (Exhausted, 503),
+    (Unknown, 504),
+    (Unavailable, 503),
+)
+
+
+def reason_of(status: int) -> str:
+    """Returns the words that belong to a status."""
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Unknown"
+
+
+def status_of(error: LochanError) -> int:
+    """Returns the status for an error: 503 means no effect, 504 means nobody knows."""
+    for kind, status in _STATUSES:
+        if isinstance(error, kind):
+            return status
+    return 500
+
+
+def build_problem(
+    status: int, message: str, code: str, headers: tuple[tuple[bytes, bytes], ...] = ()
+) -> Response:
+    """Builds an answer in the form that clients of every face can at least show to people."""
+    body = {"status": status, "reason": reason_of(status), "message": message, "errorCode": code}
+    return Response(status, msgspec.json.encode(body), headers)
+
+
+def plain_problem(error: LochanError) -> Response:
+    """Builds the answer to an error where no face is responsible."""
+    status = status_of(error)
+    retry = RETRY_AFTER if status == 503 else ()
+    return build_problem(status, error.message, error.kind.upper(), retry)

@@ -1,0 +1,162 @@
+"""The running server: listens on loopback, serves, and stops without losing what is under way.
+
+Stopping: 1. accept nobody new; 2. close idle connections, answer what is under way, each answer the
+last of its connection; 3. after 20 seconds cut the rest; 4. let lanes, threads and the flusher end.
+Who was answered has its commit on the disk; who was cut has no answer, and may ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import sys
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from lochan.base.errors import Invalid, Unavailable
+from lochan.base.limits import DRAIN_TIMEOUT_S, SWITCH_INTERVAL_S
+from lochan.http.app import App, OwnHandler, Repositories
+from lochan.http.connection import Connection
+from lochan.http.driver import Driver, DriverParts
+from lochan.http.flushing import Flushing
+from lochan.http.health import Health
+from lochan.http.hygiene import LOOPBACK_NAMES, Hosts
+from lochan.http.lanes import Lanes
+from lochan.http.listening import Listening, Timeouts
+from lochan.http.pool import Pool
+from lochan.http.routes import Face
+from lochan.http.watching import Watch
+from lochan.kv.store import Store
+
+
+class Options(msgspec.Struct, frozen=True):
+    """How a server runs; `names` are further names that it answers to."""
+
+    host: str = "127.0.0.1"
+    port: int = 19120
+    names: tuple[str, ...] = ()
+    threads: int = 16
+    long_threads: int = 4
+    timeouts: Timeouts = Timeouts()
+    drain_s: float = DRAIN_TIMEOUT_S
+    show_traces: bool = False
+    default_repository: str = "default"
+
+
+class Server:
+    """One server; made, started and stopped on one event loop."""
+
+    def __init__(
+        self,
+        store: Store,
+        repositories: Repositories,
+        faces: Sequence[Face],
+        options: Options,
+        *,
+        watch: Watch | None = None,
+        own: Mapping[bytes, OwnHandler] | None = None,
+    ) -> None:
+        check_loopback(options.host)
+        loop = self._loop = asyncio.get_running_loop()
+        self.options = options
+        watch = watch or Watch()
+        inline = store.capabilities.inline
+        self.brief_pool = Pool(loop, "brief", options.threads)
+        self.long_pool = Pool(loop, "long", options.long_threads)
+        self.flushing = Flushing(loop, store)
+        self.chains: dict[int, int] = {}
+        self.lanes = Lanes(
+            loop,
+            self.long_pool if inline else self.brief_pool,
+            inline=inline,
+            published=self._published,
+            within=None if watch.tracer is None else watch.tracer.within,
+        )
+        self.health = Health(store, self.brief_pool if not inline else None)
+        served = {**self.health.routes(), **(own or {})}
+        app = App(faces, repositories, served, options.default_repository)
+        self.driver = Driver(
+            DriverParts(
+                loop=loop,
+                app=app,
+                inline=inline,
+                brief_pool=self.brief_pool,
+                long_pool=self.long_pool,
+                lanes=self.lanes,
+                flushing=self.flushing,
+                watch=watch,
+                show_traces=options.show_traces,
+            )
+        )
+        self.listening = Listening(loop, self.driver, _hosts(options), options.timeouts)
+        self._server: asyncio.Server | None = None
+        self._switch_interval_s = sys.getswitchinterval()
+
+    async def start(self) -> str:
+        """Listens, and returns the address under which it can be reached."""
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        host = "127.0.0.1" if self.options.host == "localhost" else self.options.host.strip("[]")
+        try:
+            self._server = await self._loop.create_server(
+                lambda: Connection(self.listening), host, self.options.port, backlog=1_024
+            )
+        except OSError as error:
+            self.listening.close()
+            raise Unavailable(
+                f"cannot listen on {self.options.host}:{self.options.port}: {error.strerror}; "
+                "stop whoever has that port, or choose another"
+            ) from error
+        bound = self._server.sockets[0].getsockname()
+        self.health.ready = True
+        return (
+            f"http://[{bound[0]}]:{bound[1]}"
+            if ":" in bound[0]
+            else f"http://{bound[0]}:{bound[1]}"
+        )
+
+    async def stop(self) -> None:
+        """Stops as described above; the caller closes the store."""
+        self.health.ready = False
+        if self._server is not None:
+            self._server.close()
+        await self.listening.drain(self.options.drain_s)
+        self.listening.close()
+        # Whoever was cut off may still be in a lane or a thread: what it writes is whole or not at
+        # all, and the store is closed only after it.
+        for pool in (self.brief_pool, self.long_pool):
+            pool.stop()
+        await self._loop.run_in_executor(None, self._join)
+        if self._server is not None:
+            await self._server.wait_closed()
+        sys.setswitchinterval(self._switch_interval_s)
+
+    def _join(self) -> None:
+        for pool in (self.brief_pool, self.long_pool):
+            pool.join(self.options.drain_s)
+        self.flushing.stop()
+
+    def _published(self, members: int) -> None:
+        self.chains[members] = self.chains.get(members, 0) + 1
+        self.flushing.begin()
+
+
+def check_loopback(host: str) -> None:
+    """Refuses addresses that others could reach: there is no authentication yet."""
+    if host == "localhost":
+        return
+    try:
+        loopback = ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback:
+        raise Invalid(
+            f"cannot serve on {host!r}: without authentication only this machine is served; "
+            "use 127.0.0.1, ::1 or localhost"
+        )
+
+
+def _hosts(options: Options) -> Hosts:
+    own = options.host if ":" not in options.host else f"[{options.host.strip('[]')}]"
+    names = {name.lower().encode() for name in (own, *options.names)}
+    return Hosts(LOOPBACK_NAMES | names)
