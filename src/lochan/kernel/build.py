@@ -39,6 +39,7 @@ from lochan.index.source import NodeSource, Overlay
 from lochan.index.spill import advance, spill_limit
 from lochan.kernel.history import ancestor_at, is_ancestor, iterate_log
 from lochan.kernel.plan import CommitPlan, check_plan, find_conflicts, keys_conflict
+from lochan.kernel.recent import Recent
 from lochan.kernel.views import CommitView, Views
 
 _KEY: Final = itemgetter(0)
@@ -108,8 +109,16 @@ class Builder:
     """
 
     def __init__(
-        self, views: Views, nodes: NodeSource, rule: BoundaryRule, clock: Clock, base: CommitView
+        self,
+        views: Views,
+        nodes: NodeSource,
+        rule: BoundaryRule,
+        clock: Clock,
+        base: CommitView,
+        recent: Recent | None = None,
     ) -> None:
+        self._recent = recent
+        self._touched: dict[bytes, int] = {}
         self._views = views
         self._nodes = Overlay(nodes)
         self._rule = rule
@@ -139,6 +148,8 @@ class Builder:
         body = self._body(head, plan, changes, (stored_tables, stored_files))
         view = CommitView(commit_id(body), body, tables, files)
         self._made[body.sequence] = view
+        for key, _ in changes:
+            self._touched[key] = body.sequence
         return Built(view, encode_commit(body), tuple(nodes), tuple(plan.objects))
 
     def find(self, head: CommitView, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
@@ -156,9 +167,18 @@ class Builder:
         self, one: CommitView, other: CommitView, keys: Sequence[bytes]
     ) -> tuple[dict[bytes, bytes | None], dict[bytes, bytes | None]]:
         """Looks keys of both universes up in two commits."""
+        recent = self._recent
         if one is other:
             found = self.find(one, keys)
             return found, found.copy()
+        if recent is not None and recent.knows(one.obj_id) and one.sequence <= other.sequence:
+            found = self.find(other, keys)
+            touched = self._touched
+            since = one.sequence
+            changed = [
+                key for key in keys if (touched.get(key) or recent.last_touched(key)) > since
+            ]
+            return {**found, **self.find(one, changed)} if changed else found.copy(), found
         ordered = sorted(set(keys)) if len(keys) > 1 else list(keys)
         split = bisect_left(ordered, _TABLES_BEGIN)
         files = find_in_both(self._nodes, one.files, other.files, ordered[:split])
@@ -171,6 +191,8 @@ class Builder:
     def stands_on(self, head: CommitView, other: CommitView) -> bool:
         """Tells whether a commit is a first-parent ancestor of one of the chain, or is it."""
         if other.sequence <= self.base.sequence:
+            if self._recent is not None and self._recent.knows(other.obj_id):
+                return True
             return is_ancestor(self._views, other, self.base)
         made = self._made.get(other.sequence)
         known = made is not None and made.obj_id == other.obj_id

@@ -46,6 +46,7 @@ from lochan.kernel.history import contains
 from lochan.kernel.moves import advanced
 from lochan.kernel.parts import Parts
 from lochan.kernel.plan import CommitPlan
+from lochan.kernel.recent import Recent
 from lochan.kernel.retry import Retry
 from lochan.kernel.views import CommitView
 from lochan.kv.store import Adds, Hold, Outcome, SetIf, Won
@@ -119,6 +120,7 @@ class Publisher:
         self._name = name
         self._find = find or parts.references.fetch
         self._known: StampedRow | None = None
+        self._recent: Recent | None = None
         self._cautious_rounds = 0
 
     def publish(self, members: Sequence[Member], join: Join = _nobody) -> list[Settled]:
@@ -196,7 +198,10 @@ class Publisher:
         """Step 2."""
         parts = self._parts
         head = parts.views.load(ObjId(row.row.pointer))
-        builder = Builder(parts.views, parts.nodes, parts.rule, parts.clock, head)
+        recent = self._recent
+        if recent is not None and recent.head != head.obj_id:
+            recent = None
+        builder = Builder(parts.views, parts.nodes, parts.rule, parts.clock, head, recent)
         if len(members) > 1 and row is not self._known:
             read_ahead(parts.nodes, head, members)
         chain = _Chain(row, [], [])
@@ -244,9 +249,15 @@ class Publisher:
 
     def _remember(self, chain: _Chain) -> None:
         """Keeps what was published at hand for the next chain."""
+        recent = self._recent
         for built in chain.built:
             self._parts.views.remember(built.view)
             self._parts.nodes.remember(built.nodes)
+            if recent is None:
+                recent = Recent(built.view)
+            elif built.view.obj_id != recent.head:
+                recent.add(built.view)
+        self._recent = recent
 
     def _apply(self, objects: list[tuple[ObjId, bytes]], condition: SetIf, apply: Apply) -> Outcome:
         parts = self._parts

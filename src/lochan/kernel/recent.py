@@ -1,0 +1,51 @@
+"""The latest commits of a branch, in memory: which they are, and when a key was touched last.
+
+Most writers expect a commit that is a few dozen behind the head. Whoever published those commits
+can tell without reading anything that they are in the branch's history, and which keys have not
+changed since: those are looked up once, not twice.
+"""
+
+from __future__ import annotations
+
+from lochan.base.ids import ObjId
+from lochan.base.limits import RECENT_COMMITS_MAX, RECENT_KEYS_MAX
+from lochan.kernel.views import CommitView
+
+
+class Recent:
+    """What was published on one branch lately; two generations, the older one dropped whole."""
+
+    def __init__(self, head: CommitView) -> None:
+        self.head = head.obj_id
+        self._ids: dict[ObjId, int] = {head.obj_id: head.sequence}
+        self._touched: dict[bytes, int] = {}
+        self._older_ids: dict[ObjId, int] = {}
+        self._older_touched: dict[bytes, int] = {}
+
+    def add(self, view: CommitView) -> None:
+        """Takes the commit that follows the head; any other makes it forget everything."""
+        body = view.body
+        own = None if body is None else body.own
+        if view.parent != self.head or own is None or len(own) > RECENT_KEYS_MAX:
+            self._start_anew(view)
+            return
+        if len(self._ids) >= RECENT_COMMITS_MAX or len(self._touched) >= RECENT_KEYS_MAX:
+            self._older_ids, self._ids = self._ids, {}
+            self._older_touched, self._touched = self._touched, {}
+        self.head = view.obj_id
+        self._ids[view.obj_id] = view.sequence
+        for key in own:
+            self._touched[key] = view.sequence
+
+    def knows(self, obj_id: ObjId) -> bool:
+        """Tells whether a commit is one of these, so that everything after it is known, too."""
+        return obj_id in self._ids or obj_id in self._older_ids
+
+    def last_touched(self, key: bytes) -> int:
+        """Returns the sequence of the last of these commits that touched a key, 0 if none did."""
+        return self._touched.get(key) or self._older_touched.get(key, 0)
+
+    def _start_anew(self, view: CommitView) -> None:
+        self.head = view.obj_id
+        self._ids, self._older_ids = {view.obj_id: view.sequence}, {}
+        self._touched, self._older_touched = {}, {}
