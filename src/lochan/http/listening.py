@@ -97,6 +97,10 @@ class Listening:
         if self.connections:
             with suppress(TimeoutError):
                 await asyncio.wait_for(gone.wait(), timeout_s)
+        self.cut()
+
+    def cut(self) -> None:
+        """Cuts all connections."""
         for connection in list(self.connections):
             connection.abort()
 

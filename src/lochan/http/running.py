@@ -1,0 +1,55 @@
+"""Runs a server until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+from collections.abc import Callable
+
+from lochan.http.server import Server
+
+MakeServer = Callable[[], Server]
+
+
+def run_until_stopped(
+    make: MakeServer, ready: Callable[[str], None], stopping: Callable[[], None] = lambda: None
+) -> None:
+    """Makes a server on a fresh loop, serves, and returns after SIGTERM or SIGINT.
+
+    A second signal cuts what is still under way.
+    """
+    with asyncio.Runner(loop_factory=_new_loop) as runner:
+        runner.run(_serve(make, ready, stopping))
+
+
+async def _serve(make: MakeServer, ready: Callable[[str], None], end: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+    server = make()
+    told = asyncio.Event()
+
+    def tell() -> None:
+        if told.is_set():
+            server.listening.cut()
+        told.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, tell)
+    address = await server.start()
+    # What was loaded so far stays for ever; the collector need not look at it again.
+    gc.collect()
+    gc.freeze()
+    ready(address)
+    try:
+        await told.wait()
+        end()
+    finally:
+        await server.stop()
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
