@@ -85,14 +85,12 @@ class CatalogCommit:
         self._relied: dict[bytes, ContentKey] = {}
         for wish in operations:
             self._take(wish)
-        keys = {*self._puts, *self._deletes, *self._relied}
+        self.keys = sorted({*self._puts, *self._deletes, *self._relied})
         # What has an id is there already and has its parents, unless it is being renamed.
         self._may_be_new = [
             key for key, put in self._puts.items() if put.wish.content.id is None or self._deletes
         ]
-        for key in self._may_be_new:
-            keys.update(parents_of(key))
-        self.keys = sorted(keys)
+        self._parents = sorted({one for key in self._may_be_new for one in parents_of(key)})
         self.added: tuple[AddedContent, ...] = ()
 
     def plan(self, head: Head) -> Sequence[CommitPlan]:
@@ -260,7 +258,7 @@ class CatalogCommit:
         seen = [*nothing]
         seen += [one for one in find_conflicts(plan, current) if one.key not in told]
         new = [key for key in self._may_be_new if current[key] is None]
-        missing = check_parents(new, staged, current)
+        missing = check_parents(new, staged, head.find_steady(self._parents)) if new else []
         removed = [
             key for key in self._deletes if key not in self._puts and _is_namespace(current[key])
         ]

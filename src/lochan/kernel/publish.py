@@ -142,14 +142,15 @@ class Publisher:
 
     def preview(self, members: Sequence[Member]) -> list[Settled]:
         """Answers as `publish` would, and writes nothing: a dry run."""
-        return self._plan(self._fetch(), members).settled
+        # It may run beside a publish, so it must not touch what that one remembers.
+        return self._plan(self._fetch(), members, None).settled
 
     def _publish_hoping(self, members: Sequence[Member]) -> list[Settled] | None:
         """One attempt on the row as it is remembered; None if it must be tried again."""
         # Read once: the index of names has one publisher for all threads.
         known = self._known
         row = self._fetch() if known is None else known
-        chain = self._plan(row, members)
+        chain = self._plan(row, members, self._recent)
         if not chain.built:
             return chain.settled if known is None or self._is_current(row) else None
         if self._swap(chain, self._parts.store.apply):
@@ -171,7 +172,7 @@ class Publisher:
             check_takes_commits(row.row)
             undisturbed = self._known is not None and self._known.stamp == row.stamp
             self._cautious_rounds = self._cautious_rounds - 1 if undisturbed else _CAUTIOUS_ROUNDS
-            chain = self._plan(row, members)
+            chain = self._plan(row, members, self._recent)
             self._known = row
             if not chain.built or self._swap(chain, held.apply):
                 return chain.settled
@@ -194,11 +195,10 @@ class Publisher:
             self._known = None
         return current
 
-    def _plan(self, row: StampedRow, members: Sequence[Member]) -> _Chain:
+    def _plan(self, row: StampedRow, members: Sequence[Member], recent: Recent | None) -> _Chain:
         """Step 2."""
         parts = self._parts
         head = parts.views.load(ObjId(row.row.pointer))
-        recent = self._recent
         if recent is not None and recent.head != head.obj_id:
             recent = None
         builder = Builder(parts.views, parts.nodes, parts.rule, parts.clock, head, recent)

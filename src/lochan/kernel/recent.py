@@ -7,6 +7,8 @@ changed since: those are looked up once, not twice.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from lochan.base.ids import ObjId
 from lochan.base.limits import RECENT_COMMITS_MAX, RECENT_KEYS_MAX
 from lochan.kernel.views import CommitView
@@ -21,6 +23,7 @@ class Recent:
         self._touched: dict[bytes, int] = {}
         self._older_ids: dict[ObjId, int] = {}
         self._older_touched: dict[bytes, int] = {}
+        self._steady: dict[bytes, bytes | None] = {}
 
     def add(self, view: CommitView) -> None:
         """Takes the commit that follows the head; any other makes it forget everything."""
@@ -36,6 +39,18 @@ class Recent:
         self._ids[view.obj_id] = view.sequence
         for key in own:
             self._touched[key] = view.sequence
+            self._steady.pop(key, None)
+
+    def keep(self, key: bytes, element: bytes | None) -> None:
+        """Remembers what a key holds at the head, until a commit touches it."""
+        if len(self._steady) >= RECENT_KEYS_MAX:
+            self._steady = {}
+        self._steady[key] = element
+
+    def find_kept(self, keys: Iterable[bytes]) -> dict[bytes, bytes | None]:
+        """Returns what is remembered of these keys."""
+        kept = self._steady
+        return {key: kept[key] for key in keys if key in kept}
 
     def knows(self, obj_id: ObjId) -> bool:
         """Tells whether a commit is one of these, so that everything after it is known, too."""
@@ -49,3 +64,4 @@ class Recent:
         self.head = view.obj_id
         self._ids, self._older_ids = {view.obj_id: view.sequence}, {}
         self._touched, self._older_touched = {}, {}
+        self._steady = {}

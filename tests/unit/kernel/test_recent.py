@@ -38,6 +38,7 @@ class Asking:
             at_other, at_head = head.find_both(other, KEYS)
             assert at_other == plain.find(other, KEYS)
             assert at_head == head.find(KEYS)
+        assert head.find_steady(KEYS) == plain.find(head.view, KEYS)
         return [plan([put(key, element(self._number)) for key in self._keys])]
 
 
