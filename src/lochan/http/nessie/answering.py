@@ -1,0 +1,32 @@
+"""Answers: JSON, and the tag of the hash that they show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from lochan.http.exchange import Response
+from lochan.service.lanes import OnLane
+from lochan.wire.codec import encode
+
+SUCCESS_TYPE: Final = b"application/json;charset=UTF-8"
+
+NO_CONTENT: Final = Response(204)
+
+_Answer = TypeVar("_Answer")
+
+
+def etag(digits: str) -> tuple[tuple[bytes, bytes], ...]:
+    """Returns the header that carries a hash, so that `If-Match` may bring it back."""
+    return ((b"etag", b'"%b"' % digits.encode("ascii")),)
+
+
+def answer(value: Any, digits: str | None = None, status: int = 200) -> Response:
+    """Returns a value as the answer, tagged with the hash that it shows."""
+    headers = () if digits is None else etag(digits)
+    return Response(status, encode(value), headers, SUCCESS_TYPE)
+
+
+def later(outcome: OnLane[_Answer], finish: Callable[[_Answer], Response]) -> OnLane[Response]:
+    """Returns what is to be published, answered when it is."""
+    return outcome.then(finish)

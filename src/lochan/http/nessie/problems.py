@@ -1,0 +1,119 @@
+"""Errors of the house in the words of the Nessie API: one total table, and the body.
+
+503 means that nothing happened, 504 that nobody knows; only the former says when to come back.
+What went wrong inside is never told.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from lochan.base.errors import (
+    AlreadyExists,
+    Bug,
+    Conflict,
+    ContentNotFound,
+    Corrupt,
+    Denied,
+    Exhausted,
+    HeadConflict,
+    Invalid,
+    KeysConflict,
+    LochanError,
+    NamespaceExists,
+    NamespaceNotEmpty,
+    NamespaceNotFound,
+    NotFound,
+    ReferenceNotFound,
+    TooLarge,
+    Unavailable,
+    Unknown,
+)
+from lochan.http.exchange import Request, Response
+from lochan.http.problems import reason_of
+from lochan.model.results import ContentConflict
+from lochan.wire.codec import encode
+from lochan.wire.conflicts import ConflictJson, conflict_out
+from lochan.wire.keys import KeyJson
+from lochan.wire.problems import ContentKeyDetails, ErrorJson, ReferenceConflicts
+
+Details = ReferenceConflicts | ContentKeyDetails | msgspec.UnsetType
+
+CODES: Final[dict[type[LochanError], tuple[int, str]]] = {
+    NotFound: (404, "NOT_FOUND"),
+    ReferenceNotFound: (404, "REFERENCE_NOT_FOUND"),
+    ContentNotFound: (404, "CONTENT_NOT_FOUND"),
+    NamespaceNotFound: (404, "NAMESPACE_NOT_FOUND"),
+    AlreadyExists: (409, "REFERENCE_ALREADY_EXISTS"),
+    NamespaceExists: (409, "NAMESPACE_ALREADY_EXISTS"),
+    Conflict: (409, "REFERENCE_CONFLICT"),
+    NamespaceNotEmpty: (409, "NAMESPACE_NOT_EMPTY"),
+    Invalid: (400, "BAD_REQUEST"),
+    TooLarge: (400, "BAD_REQUEST"),
+    Denied: (403, "FORBIDDEN"),
+    Exhausted: (503, "RETRIES_EXHAUSTED"),
+    Unavailable: (503, "SERVICE_UNAVAILABLE"),
+    Unknown: (504, "OUTCOME_UNKNOWN"),
+    Corrupt: (500, "UNKNOWN"),
+    Bug: (500, "UNKNOWN"),
+    LochanError: (500, "UNKNOWN"),
+}
+"""Status and code of each kind of error; a kind that is not here has those of its parent."""
+
+# What a client may be told of our own faults.
+_INTERNAL: Final = "internal error; the server's log knows more"
+
+_RETRY_AFTER: Final = ((b"retry-after", b"1"),)
+
+
+def code_of(error: LochanError) -> tuple[int, str]:
+    """Returns status and code of an error."""
+    for kind in type(error).__mro__:
+        found = CODES.get(kind)
+        if found is not None:
+            return found
+    return CODES[LochanError]
+
+
+def problem_of(request: Request, error: LochanError) -> Response:
+    """Returns the answer to an error."""
+    status, code = code_of(error)
+    message = _INTERNAL if status == 500 else error.message
+    details = _details(error) if wants_details(request) else msgspec.UNSET
+    return problem(request, status, code, message, details)
+
+
+def problem(
+    request: Request,  # noqa: ARG001 - every answer may depend on who asks
+    status: int,
+    code: str,
+    message: str,
+    details: Details = msgspec.UNSET,
+) -> Response:
+    """Returns an answer that says what went wrong."""
+    body = ErrorJson(status, reason_of(status), message, code, None, details)
+    return Response(status, encode(body), _RETRY_AFTER if status == 503 else ())
+
+
+def wants_details(request: Request) -> bool:
+    """Tells whether the client understands details: it says so with API spec 2 or later."""
+    text = request.headers.get("nessie-client-spec")
+    if not text:
+        return False
+    major = text.strip().partition(".")[0]
+    return major.isascii() and major.isdigit() and int(major[:9]) >= 2
+
+
+def _details(error: LochanError) -> Details:
+    if isinstance(error, KeysConflict):
+        return ReferenceConflicts(
+            [conflict_out(each) for each in error.details if isinstance(each, ContentConflict)]
+        )
+    if isinstance(error, HeadConflict):
+        return ReferenceConflicts([ConflictJson("UNEXPECTED_HASH", None, error.message)])
+    key: tuple[str, ...] | None = getattr(error, "key", None)
+    if key:
+        return ContentKeyDetails(KeyJson(key))
+    return msgspec.UNSET

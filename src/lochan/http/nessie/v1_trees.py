@@ -1,0 +1,265 @@
+"""Version 1 below `/trees`: references, entries, history, commits, merges, transplants.
+
+Some messages are literally those of Nessie's Java server, because tests of its clients read them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from lochan.base.errors import Invalid
+from lochan.http.exchange import Exchange, Response
+from lochan.http.nessie.answering import NO_CONTENT, answer, etag, later
+from lochan.http.nessie.asking import (
+    call_of,
+    fetches_all,
+    filter_of,
+    limit_of,
+    log_limit_of,
+    token_of,
+    with_headers,
+)
+from lochan.http.nessie.expecting import expected_hash, expected_of, full, reading_spec, target_spec
+from lochan.http.nessie.merging import merge_ask, transplant_ask
+from lochan.http.nessie.v1_entries import entries_of_depth
+from lochan.model.commits import Committed
+from lochan.model.results import Merged
+from lochan.service.lanes import OnLane
+from lochan.service.references import NewReference
+from lochan.wire.codec import Reader
+from lochan.wire.commits import LogV1, committed_branch_v1, log_entry_v1, read_commit
+from lochan.wire.config import ConfigV1
+from lochan.wire.listings import EntriesV1, entry_v1
+from lochan.wire.merges import MergeRequest, TransplantRequest, merge_v1
+from lochan.wire.references import ReferenceIn, ReferencesV1, reference_v1
+from lochan.wire.refpaths import (
+    RefPath,
+    check_name,
+    check_new_name,
+    parse_on_ref,
+)
+
+_DETACHED: Final = "DETACHED"
+_JAVA_TYPES: Final = {"BRANCH": "Branch", "TAG": "Tag", _DETACHED: "Detached"}
+
+_read_reference: Final = Reader(ReferenceIn)
+_read_merge: Final = Reader(MergeRequest)
+_read_transplant: Final = Reader(TransplantRequest)
+
+
+def get_config(exchange: Exchange) -> Response:
+    """Says what clients must know of the server."""
+    return answer(ConfigV1(exchange.repository.info.default_branch, 2))
+
+
+def list_references(exchange: Exchange) -> Response:
+    """Lists branches and tags."""
+    page = exchange.repository.references.list(
+        limit_of(exchange, "maxRecords"),
+        token_of(exchange, "pageToken"),
+        filter=filter_of(exchange),
+        fetch_all=fetches_all(exchange),
+    )
+    shown = [reference_v1(each) for each in page.items]
+    return answer(ReferencesV1(page.token is not None, page.token, shown))
+
+
+def get_default_branch(exchange: Exchange) -> Response:
+    """Reads the default branch."""
+    reference = exchange.repository.references.get("-")
+    return answer(reference_v1(reference), reference.hash)
+
+
+def get_reference(exchange: Exchange) -> Response:
+    """Reads one reference by its name."""
+    name = check_name(exchange.params["ref"])
+    reference = exchange.repository.references.get(name, fetch_all=fetches_all(exchange))
+    return answer(reference_v1(reference), reference.hash)
+
+
+def create_reference(exchange: Exchange) -> Response:
+    """Creates a branch or a tag from another reference at a hash."""
+    wanted = _body_reference(exchange, "createReference.reference")
+    if wanted.type not in ("BRANCH", "TAG"):
+        raise Invalid("Only a branch or a tag can be created.")
+    source = exchange.request.query.get("sourceRefName") or None
+    path = parse_on_ref(None if source in (None, _DETACHED) else check_name(source), wanted.hash)
+    new = NewReference(
+        kind=wanted.type, name=check_new_name(wanted.name or ""), source=target_spec(path)
+    )
+    made = exchange.repository.references.create(call_of(exchange), new)
+    return answer(reference_v1(made), made.hash)
+
+
+def assign_reference(exchange: Exchange) -> Response:
+    """Points a branch or a tag to another commit."""
+    missing = _missing_hash(exchange, "assignReference")
+    target = _body_reference(exchange, "assignReference.assignTo", missing)
+    kind, name = _kind_and_name(exchange)
+    expected = expected_hash(exchange, _expected_path(exchange, name))
+    named = None if target.type == _DETACHED else target.name
+    spec = target_spec(parse_on_ref(named, target.hash))
+    references = exchange.repository.references
+    moved = references.assign(call_of(exchange), name, expected, spec, kind=kind)
+    return Response(204, b"", etag(moved.hash))
+
+
+def delete_reference(exchange: Exchange) -> Response:
+    """Deletes a branch or a tag."""
+    missing = _missing_hash(exchange, "deleteReference")
+    if missing:
+        raise Invalid(", ".join(missing))
+    kind, name = _kind_and_name(exchange)
+    expected = expected_hash(exchange, _expected_path(exchange, name))
+    exchange.repository.references.delete(call_of(exchange), name, expected, kind=kind)
+    return NO_CONTENT
+
+
+def get_entries(exchange: Exchange) -> Response:
+    """Lists keys and the types of what they hold; with a depth, namespaces of that depth."""
+    spec = reading_spec(_read_path(exchange, "hashOnRef"))
+    limit, token = limit_of(exchange, "maxRecords"), token_of(exchange, "pageToken")
+    depth = limit_of(exchange, "namespaceDepth")
+    contents = exchange.repository.contents
+    if depth is None:
+        page = contents.entries(spec, limit, token, filter=filter_of(exchange))
+        items = page.items
+    else:
+        # Truncated names can repeat across pages, so all of them are looked at together.
+        page = contents.entries(spec, None, None, filter=filter_of(exchange))
+        items = entries_of_depth(page.items, depth)
+    entries = [entry_v1(each) for each in items]
+    digits = None if page.reference is None else page.reference.hash
+    return answer(EntriesV1(page.token is not None, page.token, entries), digits)
+
+
+def get_log(exchange: Exchange) -> Response:
+    """Reads commits from newest (`endHash`) to oldest (`startHash`)."""
+    path = _read_path(exchange, "endHash")
+    last = parse_on_ref(path.name, exchange.request.query.get("startHash"))
+    page = exchange.repository.history.log(
+        reading_spec(path),
+        log_limit_of(exchange, "maxRecords"),
+        token_of(exchange, "pageToken"),
+        limit_hash=full(last).on_ref,
+        filter=filter_of(exchange),
+        fetch_all=fetches_all(exchange),
+    )
+    entries = [log_entry_v1(each) for each in page.items]
+    shown = LogV1(page.token is not None, page.token, entries)
+    return answer(shown, None if page.reference is None else page.reference.hash)
+
+
+def commit(exchange: Exchange) -> OnLane[Response]:
+    """Commits operations to a branch."""
+    _check_body(exchange, "commitMultipleOperations.operations")
+    meta, operations = read_commit(exchange.request.body)
+    path = _expected_path(exchange, check_name(exchange.params["branch"]))
+    branch, expected = expected_of(exchange, path, "commit into")
+    outcome = exchange.repository.commits.commit(
+        call_of(exchange), branch, expected, with_headers(exchange, meta), operations
+    )
+    return later(outcome, _committed)
+
+
+def _committed(committed: Committed) -> Response:
+    return answer(committed_branch_v1(committed), committed.hash)
+
+
+def merge(exchange: Exchange) -> OnLane[Response]:
+    """Merges a reference into a branch."""
+    _check_body(exchange, "mergeRefIntoBranch.merge")
+    request: MergeRequest = _read_merge(exchange.request.body)
+    _check_kept(request.keep_individual_commits, wanted=False, purpose="Merge")
+    path = _expected_path(exchange, check_name(exchange.params["branch"]))
+    ask = merge_ask(exchange, request, path)
+    return later(exchange.repository.merges.merge(call_of(exchange), ask), _merged)
+
+
+def transplant(exchange: Exchange) -> OnLane[Response]:
+    """Makes commits of a reference again on a branch."""
+    _check_body(exchange, "transplantCommitsIntoBranch.transplant")
+    request: TransplantRequest = _read_transplant(exchange.request.body)
+    _check_kept(request.keep_individual_commits, wanted=True, purpose="Transplant")
+    message = exchange.request.query.get("message")
+    if message and not request.message:
+        request = msgspec.structs.replace(request, message=message)
+    path = _expected_path(exchange, check_name(exchange.params["branch"]))
+    ask = transplant_ask(exchange, request, path)
+    return later(exchange.repository.merges.transplant(call_of(exchange), ask), _merged)
+
+
+def _merged(merged: Merged) -> Response:
+    return answer(merge_v1(merged), merged.hash or merged.effective_target)
+
+
+def _check_kept(kept: bool | None, *, wanted: bool, purpose: str) -> None:
+    if kept is not None and kept != wanted:
+        supported = "unsquashed" if wanted else "squashed"
+        raise Invalid(
+            "The parameter 'keepIndividualCommits' is deprecated. "
+            f"{purpose} operations only support {supported} now."
+        )
+
+
+def _read_path(exchange: Exchange, parameter: str) -> RefPath:
+    name = check_name(exchange.params["ref"])
+    return on_reference(name, exchange.request.query.get(parameter))
+
+
+def on_reference(name: str | None, text: str | None) -> RefPath:
+    """Returns a hash on a reference that version 1 names; DETACHED is none."""
+    path = parse_on_ref(None if name == _DETACHED else name, text)
+    if name == _DETACHED and path.hash is None:
+        raise Invalid("Expected hash must be provided.")
+    return path
+
+
+def _expected_path(exchange: Exchange, name: str) -> RefPath:
+    return parse_on_ref(name, exchange.request.query.get("expectedHash"))
+
+
+def _kind_and_name(exchange: Exchange) -> tuple[str, str]:
+    kind = exchange.params["type"].upper()
+    return kind, check_name(exchange.params["name"])
+
+
+def _missing_hash(exchange: Exchange, operation: str) -> list[str]:
+    request = exchange.request
+    if request.query.get("expectedHash") or request.headers.get("if-match"):
+        return []
+    return [f"{operation}.expectedHash: must not be null"]
+
+
+def _check_body(exchange: Exchange, name: str) -> None:
+    if exchange.request.body.strip() in (b"", b"null"):
+        raise Invalid(f"{name}: must not be null")
+
+
+def _body_reference(exchange: Exchange, name: str, missing: Any = ()) -> ReferenceIn:
+    """Reads a reference as the Java server does, with its words for what is wrong."""
+    body = exchange.request.body
+    if body.strip() in (b"", b"null"):
+        raise Invalid(", ".join((f"{name}: must not be null", *missing)))
+    reference: ReferenceIn = _read_reference(body)
+    kind = reference.type
+    if kind not in _JAVA_TYPES:
+        raise Invalid(
+            f"Could not resolve type id '{(kind or '')[:80]}' as a subtype of "
+            "`org.projectnessie.model.Reference`: known type ids = [BRANCH, DETACHED, TAG]"
+        )
+    try:
+        if kind != _DETACHED:
+            check_name(reference.name or "")
+        if reference.hash is not None:
+            parse_on_ref(None, reference.hash)
+    except Invalid as error:
+        raise Invalid(
+            "Cannot construct instance of `org.projectnessie.model.Immutable"
+            f"{_JAVA_TYPES[kind]}`, problem: {error.message}\n in the request body"
+        ) from None
+    if missing:
+        raise Invalid(", ".join(missing))
+    return reference

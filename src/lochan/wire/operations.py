@@ -1,0 +1,141 @@
+"""Every operation of the API, as data: where it lives, what it takes, what it answers.
+
+The faces of `http/` bind a handler to each, and the OpenAPI document is generated from it, so
+neither can know an operation that the other does not.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from lochan.wire.refpaths import NAME_MESSAGE
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """A value in the path, the query or the headers."""
+
+    name: str
+    place: str
+    about: str
+    schema: dict[str, Any]
+    required: bool = False
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """One operation; `path` is below the prefix of its version, values in braces."""
+
+    id: str
+    method: str
+    path: str
+    about: str
+    parameters: tuple[str, ...] = ()
+    request: Any = None
+    request_needed: bool = True
+    response: Any = None
+    status: int = 200
+    beyond: bool = False
+    """Not in Nessie's API."""
+
+
+_TEXT: Final[dict[str, Any]] = {"type": "string"}
+_FLAG: Final[dict[str, Any]] = {"type": "boolean", "default": False}
+_TEXTS: Final[dict[str, Any]] = {"type": "array", "items": {"type": "string"}}
+_COUNT: Final[dict[str, Any]] = {"type": "integer", "minimum": 0, "maximum": 2_147_483_647}
+_FETCH: Final[dict[str, Any]] = {"type": "string", "enum": ["MINIMAL", "ALL"]}
+_KIND: Final[dict[str, Any]] = {"type": "string", "enum": ["branch", "tag", "BRANCH", "TAG"]}
+_NAME: Final[dict[str, Any]] = {"type": "string", "minLength": 1, "examples": ["main"]}
+_KEY: Final[dict[str, Any]] = {"type": "string", "minLength": 1, "examples": ["ns.table"]}
+_HASH: Final[dict[str, Any]] = {"type": "string", "pattern": "^[0-9a-fA-F]{8,64}$"}
+
+_REF: Final = (
+    "A reference: `name`, `name@hash` or `@hash`, each followed by relative steps (`~N`, `^N`, "
+    "`*T`); `-` is the default branch. A name that holds a slash is followed by `@`, or its "
+    "slashes are percent-encoded."
+)
+_EXPECTED: Final = (
+    "The branch and the hash on which the writer stands, `name@hash`; the hash may come with "
+    "`If-Match` instead."
+)
+
+
+def _parameters(*parameters: Parameter) -> dict[str, Parameter]:
+    return {each.name: each for each in parameters}
+
+
+PARAMETERS: Final = _parameters(
+    Parameter("ref", "path", _REF, _NAME, True),
+    Parameter("to-ref", "path", f"The other side. {_REF}", _NAME, True),
+    Parameter("branch", "path", _EXPECTED, _NAME, True),
+    Parameter(
+        "content-key",
+        "path",
+        "A key: elements joined by dots, or in the escaped form that starts with a dot.",
+        _KEY,
+        True,
+    ),
+    Parameter("name", "query", NAME_MESSAGE, _NAME, True),
+    Parameter("type", "query", "The kind of the reference.", _KIND, True),
+    Parameter("expected-type", "query", "The kind that the reference must have.", _KIND),
+    Parameter("bare", "query", "Start from nothing: the body brings no hash.", _FLAG),
+    Parameter("config-type", "query", "Which settings; repeat for several.", _TEXTS),
+    Parameter("fetch", "query", "ALL adds what costs more to find.", _FETCH),
+    Parameter("filter", "query", "A CEL expression that entries must fulfil.", _TEXT),
+    Parameter("max-records", "query", "How many at most.", _COUNT),
+    Parameter("page-token", "query", "The token of the page before.", _TEXT),
+    Parameter("scan-commits", "query", "Above 0 the commits are checked.", _COUNT),
+    Parameter("key", "query", "A wanted key; repeat for several.", _TEXTS),
+    Parameter("min-key", "query", "The first key.", _TEXT),
+    Parameter("max-key", "query", "The last key.", _TEXT),
+    Parameter("prefix-key", "query", "This key and all below it.", _TEXT),
+    Parameter("content", "query", "Whether contents are returned too.", _FLAG),
+    Parameter("with-doc", "query", "Has no effect.", _FLAG),
+    Parameter("for-write", "query", "Has no effect.", _FLAG),
+    Parameter("limit-hash", "query", "The oldest commit of the log.", _TEXT),
+    Parameter(
+        "If-Match", "header", "The expected hash in quotes, as `ETag` gave it; or `*`.", _TEXT
+    ),
+    Parameter(
+        "Idempotency-Key",
+        "header",
+        "Makes a write take effect once, however often it is sent.",
+        {"type": "string", "minLength": 1, "maxLength": 255},
+    ),
+    # Version 1.
+    Parameter("v1-ref", "path", NAME_MESSAGE, _NAME, True),
+    Parameter("v1-branch", "path", NAME_MESSAGE, _NAME, True),
+    Parameter("v1-name", "path", NAME_MESSAGE, _NAME, True),
+    Parameter("v1-kind", "path", "The kind of the reference.", _KIND, True),
+    Parameter("v1-namespace", "path", "A namespace, elements joined by dots.", _KEY, True),
+    Parameter("v1-from", "path", "A reference, `name` or `name*hash`.", _NAME, True),
+    Parameter("v1-to", "path", "A reference, `name` or `name*hash`.", _NAME, True),
+    Parameter("maxRecords", "query", "How many at most.", _COUNT),
+    Parameter("pageToken", "query", "The token of the page before.", _TEXT),
+    Parameter("expectedHash", "query", "Where the reference must be.", _HASH),
+    Parameter("hashOnRef", "query", "A commit of the reference.", _HASH),
+    Parameter("startHash", "query", "The oldest commit of the log.", _HASH),
+    Parameter("endHash", "query", "The newest commit of the log.", _HASH),
+    Parameter("sourceRefName", "query", "The reference to start from.", _TEXT),
+    Parameter("namespaceDepth", "query", "How many elements of a key are shown.", _COUNT),
+    Parameter("v1-contents-ref", "query", "A reference; the default branch if missing.", _TEXT),
+    Parameter("message", "query", "The message of the commit.", _TEXT),
+    Parameter("v1-below", "query", "Only namespaces below this one.", _TEXT),
+)
+
+WIRE_NAMES: Final = {
+    "content-key": "key",
+    "expected-type": "type",
+    "config-type": "type",
+    "branch": "ref",
+    "v1-ref": "ref",
+    "v1-branch": "branch",
+    "v1-name": "name",
+    "v1-kind": "type",
+    "v1-namespace": "name",
+    "v1-from": "from",
+    "v1-to": "to",
+    "v1-contents-ref": "ref",
+    "v1-below": "name",
+}
+"""Parameters that share a name on the wire and not what they mean."""
