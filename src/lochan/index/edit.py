@@ -43,7 +43,7 @@ from lochan.index.recut import Run
 from lochan.index.source import NodeSource
 
 
-class Edited(msgspec.Struct, frozen=True):
+class Edited(msgspec.Struct, frozen=True, gc=False):
     """The tree after an edit, and the nodes that have to be stored for it."""
 
     root: ObjId | None

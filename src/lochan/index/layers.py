@@ -18,6 +18,7 @@ from lochan.codec.elements import FILE_REMOVE, TABLE_REMOVE, TABLE_WIDTH, is_rem
 from lochan.index.difference import Difference, diff_trees
 from lochan.index.node import Node, count_of, find_value, items_of, key_at, lower_bound, value_at
 from lochan.index.read import find_many as find_many_in_tree
+from lochan.index.read import find_one as find_one_in_tree
 from lochan.index.read import read_page as read_tree_page
 from lochan.index.source import NodeSource
 
@@ -43,6 +44,15 @@ class Index(msgspec.Struct, frozen=True, gc=False):
 
 
 EMPTY_INDEX: Final = Index()
+
+
+def find_one(source: NodeSource, index: Index, key: bytes) -> bytes | None:
+    """Returns the element of a key; None if there is none or it was removed."""
+    embedded = index.embedded
+    element = None if embedded is None else find_value(embedded, key)
+    if element is None:
+        return find_one_in_tree(source, index.root, key)
+    return None if is_remove(element) else element
 
 
 def find_many(source: NodeSource, index: Index, keys: Sequence[bytes]) -> list[bytes | None]:

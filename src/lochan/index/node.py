@@ -136,7 +136,7 @@ def child_value(child: NewNode) -> bytes:
     return child.obj_id + child.node.total.to_bytes(COUNT_BYTES, "big")
 
 
-def weight_of(value: bytes) -> int:
+def weight_of(value: bytes | bytearray) -> int:
     """Returns the number of elements below the child that a value refers to."""
     return int.from_bytes(value[ID_BYTES:], "big")
 
@@ -200,68 +200,67 @@ def pack_node(
 
 
 class Draft:
-    """A node being edited; the node it began as stays untouched."""
+    """A node being edited: a copy that may be changed, so that many changes cost little more."""
 
     __slots__ = ("_level", "_prefix", "_total", "_values", "_widths", "raw", "suffixes")
 
     def __init__(self, node: Node) -> None:
+        widths = node.widths
         self._level = node.level
         self._total = node.total
         self._prefix = node.prefix
-        self._widths = node.widths
-        self._values = node.values
+        self._widths = widths if isinstance(widths, int) else list(widths)
+        self._values = bytearray(node.values)
         self.raw = node.raw
-        self.suffixes = node.suffixes
+        self.suffixes = list(node.suffixes)
 
     def value(self, at: int) -> bytes:
         """Returns the value at a position."""
         start, end = self._span(at)
-        return self._values[start:end]
+        return bytes(self._values[start:end])
 
     def insert(self, at: int, suffix: bytes, value: bytes) -> None:
         """Adds an element at its place."""
         start, _ = self._span(at)
-        values, suffixes, widths = self._values, self.suffixes, self._widths
-        self._values = b"".join((values[:start], value, values[start:]))
-        self.suffixes = suffixes[:at] + (suffix,) + suffixes[at:]  # noqa: RUF005 - measured faster
-        if not isinstance(widths, int):
-            self._widths = (*widths[:at], len(value), *widths[at:])
+        self._values[start:start] = value
+        self.suffixes.insert(at, suffix)
+        if not isinstance(self._widths, int):
+            self._widths.insert(at, len(value))
         self.raw += len(self._prefix) + len(suffix) + len(value)
-        self._total += self._weight(value)
+        self._total += weight_of(value) if self._level else 1
 
     def replace(self, at: int, value: bytes) -> None:
         """Gives an element another value."""
         start, end = self._span(at)
-        values, widths = self._values, self._widths
-        if not isinstance(widths, int):
-            self._widths = (*widths[:at], len(value), *widths[at + 1 :])
-            self.raw += len(value) - (end - start)
         if self._level:
-            self._total += self._weight(value) - self._weight(values[start:end])
-        self._values = b"".join((values[:start], value, values[end:]))
+            self._total += weight_of(value) - weight_of(self._values[start:end])
+        if not isinstance(self._widths, int):
+            self._widths[at] = len(value)
+            self.raw += len(value) - (end - start)
+        self._values[start:end] = value
 
     def delete(self, at: int) -> None:
         """Takes an element out."""
         start, end = self._span(at)
-        values, suffixes, widths = self._values, self.suffixes, self._widths
-        self.raw -= len(self._prefix) + len(suffixes[at]) + end - start
-        self._total -= self._weight(values[start:end])
-        self._values = values[:start] + values[end:]
-        self.suffixes = suffixes[:at] + suffixes[at + 1 :]
-        if not isinstance(widths, int):
-            self._widths = widths[:at] + widths[at + 1 :]
+        self.raw -= len(self._prefix) + len(self.suffixes[at]) + end - start
+        self._total -= weight_of(self._values[start:end]) if self._level else 1
+        del self._values[start:end]
+        del self.suffixes[at]
+        if not isinstance(self._widths, int):
+            del self._widths[at]
 
     def node(self) -> Node:
         """Returns the finished node; its first and last key must still share the whole prefix."""
+        widths = self._widths
         return Node(
             1,
             self._level,
             self._total,
             self.raw,
             self._prefix,
-            self.suffixes,
-            self._widths,
-            self._values,
+            tuple(self.suffixes),
+            widths if isinstance(widths, int) else tuple(widths),
+            bytes(self._values),
         )
 
     def _span(self, at: int) -> tuple[int, int]:
@@ -270,6 +269,3 @@ class Draft:
             return widths * at, widths * (at + 1)
         start = sum(widths[:at])
         return start, start + (widths[at] if at < len(widths) else 0)
-
-    def _weight(self, value: bytes) -> int:
-        return weight_of(value) if self._level else 1

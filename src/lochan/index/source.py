@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
+import msgspec
+
 from lochan.base.checks import check_stored
 from lochan.base.ids import ObjId
-from lochan.codec.objects import NodeObject, decode_object, node_may_hold
+from lochan.codec.objects import NodeObject, decode_object
 from lochan.index.node import NewNode, Node, check_shape, find_value
 from lochan.persist.cache import Generations
 
@@ -15,6 +17,9 @@ from lochan.persist.cache import Generations
 # entry of the cache about this much for itself.
 _ELEMENT_OVERHEAD_BYTES: Final = 45
 _ENTRY_OVERHEAD_BYTES: Final = 300
+
+
+_decode: Final = msgspec.msgpack.Decoder(NodeObject).decode
 
 
 class NodeSource(Protocol):
@@ -77,7 +82,8 @@ class CachedNodes:
     Inner nodes are kept decoded, because every lookup passes through them; leaves are kept as
     bytes, because decoding 40 elements is cheaper than holding 40 objects that fall out of the
     processor's caches before they are used again. Both have budgets of their own, so that a scan
-    over many leaves cannot push out the few inner nodes.
+    over many leaves cannot push out the few inner nodes. Only what was checked comes in, so what
+    is found here is not checked again.
     """
 
     def __init__(self, objects: ObjectBytes, bytes_max: int) -> None:
@@ -89,7 +95,8 @@ class CachedNodes:
 
     def load_node(self, obj_id: ObjId) -> Node:
         """Returns one node, from memory if possible."""
-        node = self._find(obj_id)
+        # Mostly an inner node, on the way down.
+        node = self._inner.find(obj_id) or self._find_leaf(obj_id)
         if node is None:
             return self._fetch([obj_id])[0]
         self.hits += 1
@@ -97,7 +104,8 @@ class CachedNodes:
 
     def load_nodes(self, ids: Sequence[ObjId]) -> list[Node]:
         """Returns nodes in order; one fetch covers all that are missing."""
-        found = [self._find(obj_id) for obj_id in ids]
+        find_inner, find_leaf = self._inner.find, self._find_leaf
+        found = [find_inner(obj_id) or find_leaf(obj_id) for obj_id in ids]
         missing = [obj_id for obj_id, node in zip(ids, found, strict=True) if node is None]
         self.hits += len(ids) - len(missing)
         if missing:
@@ -106,17 +114,14 @@ class CachedNodes:
         return [node for node in found if node is not None]
 
     def find_in_leaf(self, obj_id: ObjId, key: bytes) -> bytes | None:
-        """Returns the value of a key; decodes the leaf only if it may hold the key."""
+        """Returns the value of a key in one leaf."""
         raw = self._leaves.find(obj_id)
         if raw is None:
-            self.misses += 1
-            (raw,) = self._objects.fetch_many([obj_id])
-            self._leaves.keep(obj_id, raw, len(raw) + _ENTRY_OVERHEAD_BYTES)
-        else:
-            self.hits += 1
-        if not node_may_hold(raw, key):
-            return None
-        return find_value(_decode_leaf(raw), key)
+            (leaf,) = self._fetch([obj_id])
+            check_stored(leaf.level == 0, "a leaf stands where a leaf is expected")
+            return find_value(leaf, key)
+        self.hits += 1
+        return find_value(_decode(raw), key)
 
     def remember(self, nodes: Iterable[NewNode]) -> None:
         """Keeps nodes that were just made: the next edit of the same branch reads them first."""
@@ -127,12 +132,9 @@ class CachedNodes:
         """Drops all leaves; for measurements with warm inner nodes only."""
         self._leaves = Generations(self._leaves.bytes_max)
 
-    def _find(self, obj_id: ObjId) -> Node | None:
-        node = self._inner.find(obj_id)
-        if node is not None:
-            return node
+    def _find_leaf(self, obj_id: ObjId) -> Node | None:
         raw = self._leaves.find(obj_id)
-        return None if raw is None else _decode_leaf(raw)
+        return None if raw is None else _decode(raw)
 
     def _fetch(self, ids: Sequence[ObjId]) -> list[Node]:
         self.misses += len(ids)
@@ -150,10 +152,3 @@ class CachedNodes:
             self._inner.keep(obj_id, node, weight + _ENTRY_OVERHEAD_BYTES)
         else:
             self._leaves.keep(obj_id, raw, len(raw) + _ENTRY_OVERHEAD_BYTES)
-
-
-def _decode_leaf(raw: bytes) -> Node:
-    node = decode_object(NodeObject, raw)
-    check_stored(node.level == 0, "a leaf stands where a leaf is expected")
-    check_shape(node)
-    return node

@@ -27,7 +27,7 @@ from lochan.index.node import Change, Draft, NewNode, Node, build_node, check_sh
 from lochan.index.source import NodeSource
 
 
-class Advanced(msgspec.Struct, frozen=True):
+class Advanced(msgspec.Struct, frozen=True, gc=False):
     """The index after a commit: its layers, the embedded one's bytes, the nodes to be stored."""
 
     index: Index

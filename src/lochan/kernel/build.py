@@ -33,7 +33,7 @@ from lochan.codec.commits import (
 )
 from lochan.codec.rows import ReferenceRow
 from lochan.index.boundary import BoundaryRule
-from lochan.index.layers import SHAPES, Index, find_in_both, find_many, read_page
+from lochan.index.layers import SHAPES, Index, find_in_both, find_many, find_one, read_page
 from lochan.index.node import Change, NewNode
 from lochan.index.source import NodeSource, Overlay
 from lochan.index.spill import advance, spill_limit
@@ -46,7 +46,7 @@ _KEY: Final = itemgetter(0)
 _TABLES_BEGIN: Final = bytes((Universe.TABLES,))
 
 
-class Built(msgspec.Struct, frozen=True):
+class Built(msgspec.Struct, frozen=True, gc=False):
     """A commit that is ready to be published, and everything it needs stored."""
 
     view: CommitView
@@ -60,7 +60,7 @@ class Built(msgspec.Struct, frozen=True):
         return [*self.values, *nodes, (self.view.obj_id, self.raw)]
 
 
-class Head(msgspec.Struct, frozen=True):
+class Head(msgspec.Struct, frozen=True, gc=False):
     """A commit to plan on, published or not, and a way to look keys up in it.
 
     `row` is the branch's row below the chain.
@@ -82,6 +82,10 @@ class Head(msgspec.Struct, frozen=True):
         For members that were prepared on an older head: what is the same for both is read once.
         """
         return self.builder.find_both(other, self.view, keys)
+
+    def find_steady(self, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
+        """Finds as `find` does what is asked for often and changes rarely, such as namespaces."""
+        return self.builder.find_steady(self.view, keys)
 
     def stands_on(self, other: CommitView) -> bool:
         """Tells whether a commit is a first-parent ancestor of this one, or is it.
@@ -154,7 +158,11 @@ class Builder:
 
     def find(self, head: CommitView, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
         """Looks keys of both universes up, in bulk."""
-        ordered = sorted(set(keys)) if len(keys) > 1 else list(keys)
+        if len(keys) == 1:
+            (key,) = keys
+            index = head.files if key < _TABLES_BEGIN else head.tables
+            return {key: find_one(self._nodes, index, key)}
+        ordered = sorted(set(keys))
         split = bisect_left(ordered, _TABLES_BEGIN)
         found = []
         if split:
@@ -187,6 +195,22 @@ class Builder:
             dict(zip(ordered, files[0] + tables[0], strict=True)),
             dict(zip(ordered, files[1] + tables[1], strict=True)),
         )
+
+    def find_steady(self, head: CommitView, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
+        """Looks only those up that are not remembered; what the chain touched never is."""
+        recent = self._recent
+        if recent is None:
+            return self.find(head, keys)
+        touched = self._touched
+        found = recent.find_kept([key for key in keys if key not in touched])
+        missing = [key for key in keys if key not in found]
+        if missing:
+            looked = self.find(head, missing)
+            for key, element in looked.items():
+                if key not in touched:
+                    recent.keep(key, element)
+            found.update(looked)
+        return found
 
     def stands_on(self, head: CommitView, other: CommitView) -> bool:
         """Tells whether a commit is a first-parent ancestor of one of the chain, or is it."""

@@ -21,7 +21,7 @@ from lochan.persist.objects import Objects
 _VIEW_BYTES: Final = 3_000
 
 
-class CommitView(msgspec.Struct, frozen=True):
+class CommitView(msgspec.Struct, frozen=True, gc=False):
     """A commit and its indexes; `body` is None for the empty commit, which nobody stored."""
 
     obj_id: ObjId

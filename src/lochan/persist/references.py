@@ -23,7 +23,7 @@ from lochan.kv.store import (
 )
 
 
-class StampedRow(msgspec.Struct, frozen=True):
+class StampedRow(msgspec.Struct, frozen=True, gc=False):
     """A row and the stamp under which it was read or written."""
 
     row: ReferenceRow
