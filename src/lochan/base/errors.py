@@ -72,6 +72,10 @@ class NamespaceNotFound(NotFound):
 
     kind = "namespace_not_found"
 
+    def __init__(self, message: str, key: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.key = key
+
 
 class AlreadyExists(LochanError):
     """The name is taken."""
@@ -83,6 +87,10 @@ class NamespaceExists(AlreadyExists):
     """There is such a namespace already."""
 
     kind = "namespace_exists"
+
+    def __init__(self, message: str, key: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.key = key
 
 
 class Conflict(LochanError):
@@ -111,6 +119,10 @@ class NamespaceNotEmpty(Conflict):
     """A namespace that still holds something cannot go."""
 
     kind = "namespace_not_empty"
+
+    def __init__(self, message: str, key: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.key = key
 
 
 class Invalid(LochanError):

@@ -309,3 +309,27 @@ RECENT_COMMITS_MAX: Final = 1_024
 
 # Keys that it remembers as touched; about two megabytes for the busiest branch.
 RECENT_KEYS_MAX: Final = 10_000
+
+# Namespaces that version 1 of the API returns in one answer, which has no pages: some tens of MB.
+NAMESPACES_LISTED_MAX: Final = 100_000
+
+# Settings of one type are rules for tools, a few KB; the row must fit every database.
+SETTINGS_BYTES_MAX: Final = 65_536
+
+# Rules by reference name in the settings of a collector; people write them.
+SETTINGS_POLICIES_MAX: Final = 1_000
+
+# Writers of a settings row that it remembers, so that one whose reply was lost can find itself.
+SETTINGS_WRITERS_MAX: Final = 16
+
+# Objects of one bulk call: a few MB of ordinary nodes, far above where a round trip is amortised.
+OBJECTS_PER_CALL_MAX: Final = 1_000
+
+# The same in bytes, what one call may hold in memory; a single object always fits.
+OBJECTS_BYTES_PER_CALL_MAX: Final = 32 * 1_024 * 1_024
+
+# Objects that are read at once before their bytes are counted: the largest make 12 MB.
+OBJECTS_FETCHED_AT_ONCE: Final = 32
+
+# Repositories that a server keeps open; each fills its own caches by use only.
+REPOSITORIES_OPEN_MAX: Final = 64

@@ -74,6 +74,20 @@ def open_repository(store: Store, ports: Ports, name: str) -> Parts:
     return _parts(store, instance, decode_description(described.value), ports)
 
 
+def list_repositories(store: Store, start: str, limit: int) -> list[str]:
+    """Returns names of repositories in order, from `start` on; fewer only where there are no more.
+
+    The order is that of bytes.
+    """
+    names: list[str] = []
+    at: bytes | None = start.encode()
+    while at is not None and len(names) < limit:
+        page = store.scan(_PLACE, at, None, limit - len(names))
+        names += [entry.key.decode() for entry in page.entries]
+        at = page.next_start
+    return names
+
+
 def _claim_name(store: Store, name: str, instance: InstanceId) -> None:
     """Step 4; a lost reply is resolved by sending again and looking."""
     try:

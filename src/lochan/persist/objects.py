@@ -57,19 +57,26 @@ class Objects:
         entry = self._store.get(Partition(self._base + obj_id[:_SPREAD_BYTES]), obj_id)
         return None if entry is None else entry.value
 
+    def find_many(self, ids: Sequence[ObjId]) -> list[bytes | None]:
+        """Returns the bytes of objects that a user named, unchecked; None where there is none."""
+        return [None if entry is None else entry.value for entry in self._entries(ids)]
+
     def _fetch(self, ids: Sequence[ObjId]) -> list[bytes]:
+        found: list[bytes] = []
+        for obj_id, entry in zip(ids, self._entries(ids), strict=True):
+            if entry is None:
+                raise Corrupt(f"object {obj_id.hex()} is missing though something refers to it")
+            found.append(entry.value)
+        return found
+
+    def _entries(self, ids: Sequence[ObjId]) -> list[Entry | None]:
         base = self._base
         names = [(Partition(base + obj_id[:_SPREAD_BYTES]), obj_id) for obj_id in ids]
         step = self._store.capabilities.batch_items_max
         entries: list[Entry | None] = []
         for start in range(0, len(names), step):
             entries += self._store.get_many(names[start : start + step])
-        found: list[bytes] = []
-        for obj_id, entry in zip(ids, entries, strict=True):
-            if entry is None:
-                raise Corrupt(f"object {obj_id.hex()} is missing though something refers to it")
-            found.append(entry.value)
-        return found
+        return entries
 
     def adds(self, objects: Iterable[tuple[ObjId, bytes]]) -> Adds:
         """Prepares objects for `Store.add_many` or `Store.apply`."""

@@ -33,6 +33,8 @@ class Right(Enum):
     READ_SETTINGS = "read_settings"
     WRITE_SETTINGS = "write_settings"
     EXCHANGE_OBJECTS = "exchange_objects"
+    CREATE_REPOSITORY = "create_repository"
+    LIST_REPOSITORIES = "list_repositories"
 
 
 class Gate(Protocol):

@@ -1,0 +1,263 @@
+"""Namespaces as version 1 of the API knows them: read, made, changed and taken away one by one.
+
+A namespace exists explicitly, as a content of its own, or implicitly, because keys lie below it.
+Each write is a commit of its own for the caller. What it relies on was read at one commit, and the
+commit expects it: whoever changes the same namespace meanwhile makes it a conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import TypeVar
+
+import msgspec
+
+from lochan.base.errors import (
+    Invalid,
+    KeysConflict,
+    LochanError,
+    NamespaceExists,
+    NamespaceNotEmpty,
+    NamespaceNotFound,
+    TooLarge,
+)
+from lochan.base.ids import EMPTY_ID
+from lochan.base.limits import NAMESPACES_LISTED_MAX, PAGE_ENTRIES_MAX
+from lochan.catalog.conflicts import NAMESPACE_NOT_EMPTY
+from lochan.kernel.plan import ConflictKind
+from lochan.kernel.publish import Settled
+from lochan.model.commits import (
+    CommitMeta,
+    Committed,
+    ContentKey,
+    Delete,
+    Operation,
+    Put,
+    Unchanged,
+)
+from lochan.model.contents import Content, Namespace
+from lochan.model.references import Reference
+from lochan.model.results import ContentConflict
+from lochan.service.calls import ANYONE, Call
+from lochan.service.commits import Commits
+from lochan.service.contents import Contents
+from lochan.service.lanes import OnLane
+
+_Answer = TypeVar("_Answer")
+_TYPE = "NAMESPACE"
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """A name as it was at one commit: what it holds, and whether keys lie below it."""
+
+    content: Content | None
+    has_keys: bool
+    reference: Reference
+
+
+class Namespaces:
+    """The namespaces of one repository."""
+
+    def __init__(self, contents: Contents, commits: Commits) -> None:
+        self._contents = contents
+        self._commits = commits
+
+    def get(self, spec: str, elements: ContentKey, *, call: Call = ANYONE) -> Namespace:
+        """Returns a namespace; an implicit one has no id and no properties."""
+        seen = self._look(call, spec, elements)
+        if isinstance(seen.content, Namespace):
+            return seen.content
+        if seen.content is not None or not seen.has_keys:
+            raise _not_found(elements)
+        return Namespace(elements=elements)
+
+    def list(
+        self, spec: str, prefix: ContentKey = (), *, call: Call = ANYONE
+    ) -> tuple[Namespace, ...]:
+        """Returns a namespace and all below it, implicit ones too, in the order of their keys."""
+        explicit: dict[ContentKey, Namespace] = {}
+        implicit: set[ContentKey] = set()
+        token = None
+        while True:
+            page = self._contents.entries(
+                spec, PAGE_ENTRIES_MAX, token, prefix=prefix or None, call=call
+            )
+            named = [entry.key for entry in page.items if entry.type == _TYPE]
+            if named and page.reference is not None:
+                found, _ = self._contents.get_many(pinned(page.reference), named, call=call)
+                explicit |= {key: one for key, one in found if isinstance(one, Namespace)}
+            shortest = max(len(prefix), 1)
+            for entry in page.items:
+                implicit.update(entry.key[:size] for size in range(shortest, len(entry.key)))
+            if len(explicit) + len(implicit) > NAMESPACES_LISTED_MAX:
+                raise TooLarge(
+                    f"there are more than {NAMESPACES_LISTED_MAX} namespaces; list entries in pages"
+                )
+            token = page.token
+            if token is None:
+                break
+        return tuple(
+            explicit[key] if key in explicit else Namespace(elements=key)
+            for key in sorted(explicit.keys() | implicit)
+        )
+
+    def create(
+        self, call: Call, branch: str, expected: str | None, namespace: Namespace
+    ) -> OnLane[Namespace]:
+        """Makes a namespace; NamespaceExists if the name is taken, by whatever."""
+        key = namespace.elements
+        seen = self._look(call, _at(branch, expected), key)
+        refusal = None
+        if seen.content is not None or seen.has_keys:
+            refusal = _exists(key, seen.content)
+        new = msgspec.structs.replace(namespace, id=None)
+
+        def answer(committed: Committed) -> Namespace:
+            ids = {added.key: added.content_id for added in committed.added}
+            return msgspec.structs.replace(new, id=ids.get(key))
+
+        return self._commit(
+            _Write(call, branch, expected, key, refusal),
+            "create",
+            Put(key=key, content=new),
+            answer,
+        )
+
+    def delete(
+        self, call: Call, branch: str, expected: str | None, elements: ContentKey
+    ) -> OnLane[None]:
+        """Takes an empty namespace away."""
+        seen = self._look(call, _at(branch, expected), elements)
+        refusal: LochanError | None = None
+        if seen.content is not None and not isinstance(seen.content, Namespace):
+            refusal = _not_found(elements)
+        elif seen.has_keys:
+            refusal = _not_empty(elements)
+        elif seen.content is None:
+            refusal = _not_found(elements)
+        write = _Write(call, branch, expected or seen.reference.hash, elements, refusal)
+        return self._commit(write, "delete", Delete(key=elements), _nothing)
+
+    def update(
+        self,
+        call: Call,
+        branch: str,
+        expected: str | None,
+        elements: ContentKey,
+        updates: Mapping[str, str],
+        removals: AbstractSet[str],
+    ) -> OnLane[None]:
+        """Changes properties; an implicit namespace becomes an explicit one."""
+        seen = self._look(call, _at(branch, expected), elements)
+        content = seen.content
+        if content is None and seen.has_keys:
+            content = Namespace(elements=elements)
+        refusal = None
+        properties: dict[str, str] = {}
+        if isinstance(content, Namespace):
+            properties = {k: v for k, v in content.properties.items() if k not in removals}
+        else:
+            refusal = _not_found(elements)
+            content = Namespace(elements=elements)
+        properties |= updates
+        changed = msgspec.structs.replace(content, properties=properties)
+        write = _Write(call, branch, expected or seen.reference.hash, elements, refusal)
+        return self._commit(
+            write, "update properties for", Put(key=elements, content=changed), _nothing
+        )
+
+    def _look(self, call: Call, spec: str, elements: ContentKey) -> _Seen:
+        """Reads what there is under a name, all at one commit."""
+        if not elements:
+            raise Invalid("Namespace name must not be empty")
+        found, reference = self._contents.get_many(spec, [elements], call=call)
+        # The key itself comes first, so a second entry lies below it.
+        below = self._contents.entries(pinned(reference), 2, prefix=elements, call=call)
+        has_keys = any(entry.key != elements for entry in below.items)
+        return _Seen(found[0][1] if found else None, has_keys, reference)
+
+    def _commit(
+        self,
+        write: _Write,
+        verb: str,
+        operation: Operation,
+        answer: Callable[[Committed], _Answer],
+    ) -> OnLane[_Answer]:
+        """Commits one operation; says what stands against it in the words of namespaces.
+
+        A write that is refused already may be the repetition of one that succeeded. With an
+        idempotency key it goes on, as a commit that cannot succeed: it finds the earlier one, or
+        it is refused.
+        """
+        expected = write.expected
+        if write.refusal is not None:
+            if write.call.idempotency_key is None:
+                raise write.refusal
+            expected, operation = EMPTY_ID.hex(), Unchanged(key=write.key)
+        meta = CommitMeta(message=f"{verb} namespace '{'.'.join(write.key)}'")
+        lane = self._commits.commit(write.call, write.branch, expected, meta, [operation])
+
+        def finish(settled: Settled) -> _Answer:
+            try:
+                committed = lane.finish(settled)
+            except KeysConflict as error:
+                raise write.refusal or _translated(error, write.key) from None
+            return answer(committed)
+
+        return OnLane(lane.branch, lane.member, finish, lane.dry_run, lane.operations)
+
+
+class _Write(msgspec.Struct, frozen=True):
+    """A write of one namespace: by whom, where, and why it is refused already, if it is."""
+
+    call: Call
+    branch: str
+    expected: str | None
+    key: ContentKey
+    refusal: LochanError | None
+
+
+def pinned(reference: Reference) -> str:
+    """Returns the spec of exactly the commit that was read, under the name it was reached by."""
+    return f"{reference.name or ''}@{reference.hash}"
+
+
+def _at(branch: str, expected: str | None) -> str:
+    return branch if expected is None else f"{branch}@{expected}"
+
+
+def _nothing(_: Committed) -> None:
+    return None
+
+
+def _text(elements: Iterable[str]) -> str:
+    """Returns a name as Nessie's messages have it: dots inside an element are told apart."""
+    return ".".join(element.replace(".", "\x1d") for element in elements)
+
+
+def _translated(error: KeysConflict, key: ContentKey) -> LochanError:
+    """Returns what a conflict on the namespace's own key means; any other as it is."""
+    for one in error.details:
+        if isinstance(one, ContentConflict) and one.key == key:
+            if one.kind == ConflictKind.KEY_EXISTS.value:
+                return _exists(key, one.target)
+            if one.kind == ConflictKind.KEY_DOES_NOT_EXIST.value:
+                return _not_found(key)
+            if one.kind == NAMESPACE_NOT_EMPTY:
+                return _not_empty(key)
+    return error
+
+
+def _exists(key: ContentKey, content: Content | None) -> NamespaceExists:
+    if content is None or isinstance(content, Namespace):
+        return NamespaceExists(f"Namespace '{_text(key)}' already exists", key)
+    return NamespaceExists(f"Another content object with name '{_text(key)}' already exists", key)
+
+
+def _not_found(key: ContentKey) -> NamespaceNotFound:
+    return NamespaceNotFound(f"Namespace '{_text(key)}' does not exist", key)
+
+
+def _not_empty(key: ContentKey) -> NamespaceNotEmpty:
+    return NamespaceNotEmpty(f"Namespace '{_text(key)}' is not empty", key)

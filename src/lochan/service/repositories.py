@@ -1,0 +1,95 @@
+"""The repositories of one store: opened once and kept, made, listed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lochan.base.errors import AlreadyExists, Invalid, NotFound, Unknown
+from lochan.base.limits import PAGE_ENTRIES_MAX, REPOSITORIES_OPEN_MAX
+from lochan.base.names import ref_name
+from lochan.catalog.types import ContentTypes
+from lochan.kernel.parts import Parts
+from lochan.kernel.repository import Ports, create_repository, list_repositories, open_repository
+from lochan.kv.store import Store
+from lochan.model.results import Page
+from lochan.service.calls import ANYONE, Call, Gate, OpenGate, Right
+from lochan.service.repository import Repository
+
+_OPEN_ATTEMPTS_MAX: Final = 3
+
+
+class Repositories:
+    """Opens, makes and lists repositories; any number of threads may ask.
+
+    Those that are used stay open, as many as allowed: in two generations, of which the older is
+    forgotten when the younger is full. Forgetting one loses nothing but its caches.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        ports: Ports,
+        types: ContentTypes | None = None,
+        gate: Gate | None = None,
+        *,
+        open_max: int = REPOSITORIES_OPEN_MAX,
+    ) -> None:
+        self._store = store
+        self._ports = ports
+        self._types = types
+        self._gate = gate or OpenGate()
+        self._half = max(open_max // 2, 1)
+        self._young: dict[str, Repository] = {}
+        self._old: dict[str, Repository] = {}
+
+    def open(self, name: str) -> Repository:
+        """Returns a repository, from memory if it is open already; NotFound if there is none."""
+        found = self._young.get(name)
+        if found is not None:
+            return found
+        found = self._old.get(name)
+        if found is None:
+            ref_name(name)
+            found = self._made(open_repository(self._store, self._ports, name))
+        return self._keep(found)
+
+    def create(self, call: Call, name: str, default_branch: str = "main") -> Repository:
+        """Makes a repository with an empty default branch; AlreadyExists if the name is taken."""
+        self._gate.check(call, Right.CREATE_REPOSITORY, name)
+        made = create_repository(self._store, self._ports, name, default_branch)
+        return self._keep(self._made(made))
+
+    def open_or_create(self, name: str, *, call: Call = ANYONE) -> Repository:
+        """Opens a repository and makes it before if need be; of two who make it, one opens."""
+        for _ in range(_OPEN_ATTEMPTS_MAX - 1):
+            try:
+                return self.open(name)
+            except NotFound:
+                pass
+            try:
+                return self.create(call, name)
+            except (AlreadyExists, Unknown):
+                # Somebody was first, perhaps this very call: it is there now, or may be made.
+                pass
+        return self.open(name)
+
+    def names(
+        self, limit: int | None = None, token: str | None = None, *, call: Call = ANYONE
+    ) -> Page[str]:
+        """Returns names of repositories in order; the token of a page is where the next begins."""
+        self._gate.check(call, Right.LIST_REPOSITORIES)
+        if limit is not None and limit < 1:
+            raise Invalid(f"a page has at least one entry, not {limit}")
+        room = PAGE_ENTRIES_MAX if limit is None else min(limit, PAGE_ENTRIES_MAX)
+        start = "" if token is None else ref_name(token)
+        found = list_repositories(self._store, start, room + 1)
+        return Page(tuple(found[:room]), found[room] if len(found) > room else None)
+
+    def _made(self, parts: Parts) -> Repository:
+        return Repository(parts, self._types, self._gate)
+
+    def _keep(self, repository: Repository) -> Repository:
+        """Keeps a repository open; of two that were opened at once, one is used by all."""
+        if len(self._young) >= self._half:
+            self._old, self._young = self._young, {}
+        return self._young.setdefault(repository.name, repository)

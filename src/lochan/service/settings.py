@@ -1,0 +1,205 @@
+"""What a repository keeps for tools, by type; today the rules of the garbage collector.
+
+One row for each type, written by compare-and-swap. A row remembers its last writers, so that one
+whose reply was lost can find out whether it had written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from lochan.base.errors import Corrupt, Exhausted, Invalid, TooLarge, Unavailable, Unknown
+from lochan.base.limits import SETTINGS_BYTES_MAX, SETTINGS_POLICIES_MAX, SETTINGS_WRITERS_MAX
+from lochan.kernel.parts import Parts
+from lochan.kernel.retry import Retry
+from lochan.kv.store import ABSENT, Entry, Expected, Kind, Won, partition
+from lochan.service.calls import ANYONE, Call, Gate, Right
+
+Settings = dict[str, Any]
+"""The settings of one type as users send and see them, with their `type`."""
+
+_PREFIX: Final = b"settings/"
+_OPERATION_BYTES: Final = 16
+
+_DURATION: Final = re.compile(
+    r"[-+]?P(?=[-+\dT])(?:[-+]?\d{1,18}D)?"
+    r"(?:T(?=[-+\d])(?:[-+]?\d{1,18}H)?(?:[-+]?\d{1,18}M)?(?:[-+]?\d{1,18}(?:[.,]\d{0,9})?S)?)?",
+    re.ASCII | re.IGNORECASE,
+)
+_INSTANT: Final = re.compile(
+    r"[1-9]\d{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
+    r"T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[-+][01]\d:[0-5]\d)",
+    re.ASCII | re.IGNORECASE,
+)
+_COUNT: Final = re.compile(r"[1-9]\d{0,10}", re.ASCII)
+_POLICIES: Final = "it is a number of commits, a duration like P30D, an instant, or NONE"
+
+
+class _ReferencePolicy(msgspec.Struct, frozen=True, rename="camel"):
+    """How long what one kind of references holds stays alive."""
+
+    reference_name_pattern: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
+    policy: str
+
+
+class _GarbageCollector(
+    msgspec.Struct,
+    frozen=True,
+    rename="camel",
+    omit_defaults=True,
+    tag="GARBAGE_COLLECTOR",
+    tag_field="type",
+    kw_only=True,
+):
+    """The rules of the garbage collector; what is not set is left out."""
+
+    default_cutoff_policy: str | None = None
+    per_ref_cutoff_policies: tuple[_ReferencePolicy, ...] = ()
+    new_files_grace_period: str | None = None
+    expected_file_count_per_content: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] | None = None
+
+    def check(self) -> None:
+        """Refuses policies and durations that nobody could follow."""
+        if self.default_cutoff_policy is not None:
+            _check_policy(self.default_cutoff_policy)
+        if len(self.per_ref_cutoff_policies) > SETTINGS_POLICIES_MAX:
+            raise TooLarge(f"there are at most {SETTINGS_POLICIES_MAX} policies by reference")
+        for one in self.per_ref_cutoff_policies:
+            _check_policy(one.policy)
+        period = self.new_files_grace_period
+        if period is not None and not _DURATION.fullmatch(period):
+            raise Invalid(f"newFilesGracePeriod is a duration like PT3H, not {period[:80]!r}")
+
+
+_TYPES: Final = {"GARBAGE_COLLECTOR": _GarbageCollector}
+
+
+class _Row(msgspec.Struct, frozen=True, array_like=True):
+    """Settings of one type as they are stored; `writers` begins with the last."""
+
+    format: Literal[1]
+    version: int
+    writers: tuple[bytes, ...]
+    settings: Settings
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(_Row).decode
+
+
+class RepositorySettings:
+    """The settings of one repository."""
+
+    def __init__(self, parts: Parts, gate: Gate) -> None:
+        self._parts = parts
+        self._gate = gate
+        self._place = partition(parts.instance, Kind.META)
+
+    def get(self, types: Sequence[str], *, call: Call = ANYONE) -> list[Settings]:
+        """Returns the settings of these types, of those that were ever set."""
+        self._gate.check(call, Right.READ_SETTINGS)
+        known = [name for name in dict.fromkeys(types) if name in _TYPES]
+        entries = self._parts.store.get_many([(self._place, _key(name)) for name in known])
+        return [_read(entry).settings for entry in entries if entry is not None]
+
+    def update(self, call: Call, config: Mapping[str, Any]) -> Settings | None:
+        """Replaces the settings of one type and returns what they were, None if never set."""
+        self._gate.check(call, Right.WRITE_SETTINGS)
+        name, settings = _checked(config)
+        parts = self._parts
+        writer = parts.chance.random_bytes(_OPERATION_BYTES)
+        retry = Retry(parts.clock, parts.chance, parts.waiting)
+        while True:
+            entry = parts.store.get(self._place, _key(name))
+            before = None if entry is None else _read(entry)
+            row = _Row(1, 1, (writer,), settings)
+            if before is not None:
+                writers = (writer, *before.writers)[:SETTINGS_WRITERS_MAX]
+                row = _Row(1, before.version + 1, writers, settings)
+            if self._write(name, row, ABSENT if entry is None else entry.stamp):
+                return None if before is None else before.settings
+            retry.again(at_once=retry.attempts == 1)
+
+    def _write(self, name: str, row: _Row, expected: Expected) -> bool:
+        """Swaps the row; after a lost reply sends the same again, then looks for its writer."""
+        parts = self._parts
+        raw = _encode(row)
+        retry = Retry(parts.clock, parts.chance, parts.waiting)
+        unsure = False
+        while True:
+            try:
+                outcome = parts.store.set_if(self._place, _key(name), raw, expected)
+                if isinstance(outcome, Won):
+                    return True
+                return unsure and self._took_effect(name, row)
+            except Unknown:
+                unsure = True
+            except Unavailable:
+                # Without effect, but an earlier one may have had one.
+                if not unsure:
+                    raise
+            try:
+                retry.again()
+            except Exhausted as error:
+                raise _unknown(name, error.message) from None
+
+    def _took_effect(self, name: str, row: _Row) -> bool:
+        """Tells whether a write that is not in place any more had been there."""
+        entry = self._parts.store.get(self._place, _key(name))
+        if entry is None:
+            return False
+        now = _read(entry)
+        if row.writers[0] in now.writers:
+            return True
+        if now.version - row.version >= SETTINGS_WRITERS_MAX:
+            raise _unknown(name, "too many others wrote since")
+        return False
+
+
+def _unknown(name: str, reason: str) -> Unknown:
+    return Unknown(f"it is unknown whether the settings {name} were changed ({reason}); read them")
+
+
+def _key(name: str) -> bytes:
+    return _PREFIX + name.encode()
+
+
+def _read(entry: Entry) -> _Row:
+    try:
+        return _decode(entry.value)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Corrupt(f"not stored settings: {error}") from None
+
+
+def _checked(config: Mapping[str, Any]) -> tuple[str, Settings]:
+    """Returns the type and the settings without what is not set."""
+    name = config.get("type")
+    if not isinstance(name, str) or not name:
+        raise Invalid("a repository config has a type")
+    kind = _TYPES.get(name)
+    if kind is None:
+        raise Invalid(
+            f"Repository config type bundle for '{name[:80]}' is not available on the Nessie "
+            "server side."
+        )
+    try:
+        rules = msgspec.convert(dict(config), kind)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"not a repository config of type {name}: {error}") from None
+    rules.check()
+    settings: Settings = msgspec.to_builtins(rules)
+    size = len(_encode(settings))
+    if size > SETTINGS_BYTES_MAX:
+        raise TooLarge(f"settings of {size} bytes are over the limit of {SETTINGS_BYTES_MAX}")
+    return name, settings
+
+
+def _check_policy(text: str) -> None:
+    if text.upper() == "NONE" or _COUNT.fullmatch(text):
+        return
+    if not _DURATION.fullmatch(text) and not _INSTANT.fullmatch(text):
+        raise Invalid(f"Failed to parse default-cutoff-value '{text[:80]}': {_POLICIES}")
