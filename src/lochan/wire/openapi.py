@@ -1,0 +1,158 @@
+"""The OpenAPI document, generated from the operations and shapes of this room.
+
+`python -m lochan.wire.openapi` prints it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+from lochan.model.contents import KNOWN_TYPES
+from lochan.wire.contents import ContentJson
+from lochan.wire.operations import PARAMETERS, WIRE_NAMES, Operation, Parameter
+from lochan.wire.operations_v1 import OPERATIONS_V1
+from lochan.wire.operations_v2 import OPERATIONS_V2
+from lochan.wire.problems import ErrorJson
+from lochan.wire.yaml import to_yaml
+
+_JSON: Final = "application/json"
+_SCHEMAS: Final = "#/components/schemas/{name}"
+
+_ABOUT: Final = (
+    "Tables and views of a lakehouse under version control: the Nessie REST API, versions 2 and "
+    "1, and what Lochan adds to version 2 (tagged `beyond`). Answers that carry the hash of a "
+    "reference carry it as `ETag` too."
+)
+
+_ERRORS: Final = {
+    "Invalid": ("400", "The request is wrong; it changes nothing."),
+    "NotFound": ("404", "There is no such reference, commit or content."),
+    "Conflict": ("409", "Something stands against it; all conflicts are told."),
+    "NotJson": ("415", "The body is not JSON."),
+    "Unavailable": ("503", "Nothing happened; try again later."),
+    "OutcomeUnknown": ("504", "It is unknown whether the write took effect."),
+    "Other": ("default", "Something else went wrong."),
+}
+
+
+def build_document() -> dict[str, Any]:
+    """Builds the document as plain values."""
+    operations = [("/api/v2", each) for each in OPERATIONS_V2]
+    operations += [("/api/v1", each) for each in OPERATIONS_V1]
+    paths: dict[str, dict[str, Any]] = {}
+    for prefix, each in operations:
+        place = paths.setdefault(prefix + each.path, {})
+        place[each.method.lower()] = _operation(prefix, each)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Lochan",
+            "version": "2.2.0",
+            "description": _ABOUT,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [
+            {"url": "/", "description": "The default repository."},
+            {
+                "url": "/r/{repository}",
+                "description": "Another repository.",
+                "variables": {"repository": {"default": "default"}},
+            },
+        ],
+        "paths": paths,
+        "components": {
+            "schemas": _schemas(each for _, each in operations),
+            "parameters": {name: _parameter(name, each) for name, each in PARAMETERS.items()},
+            "responses": {name: _error(about) for name, (_, about) in _ERRORS.items()},
+        },
+    }
+
+
+@cache
+def document_text() -> str:
+    """Returns the document as YAML."""
+    return to_yaml(build_document())
+
+
+def _operation(prefix: str, operation: Operation) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "operationId": operation.id,
+        "summary": operation.about,
+        "tags": ["beyond" if operation.beyond else prefix.removeprefix("/api/")],
+    }
+    if operation.parameters:
+        shown["parameters"] = [
+            {"$ref": f"#/components/parameters/{name}"} for name in operation.parameters
+        ]
+    if operation.request is not None:
+        shown["requestBody"] = {
+            "required": operation.request_needed,
+            "content": {_JSON: {"schema": _schema(operation.request)}},
+        }
+    shown["responses"] = _responses(operation)
+    return shown
+
+
+def _parameter(name: str, parameter: Parameter) -> dict[str, Any]:
+    return {
+        "name": WIRE_NAMES.get(name, name),
+        "in": parameter.place,
+        "description": parameter.about,
+        "required": parameter.required,
+        "schema": parameter.schema,
+    }
+
+
+def _responses(operation: Operation) -> dict[str, Any]:
+    success: dict[str, Any] = {"description": operation.about}
+    if operation.response is not None:
+        success["content"] = {_JSON: {"schema": _schema(operation.response)}}
+    responses: dict[str, Any] = {str(operation.status): success}
+    for name, (status, _) in _ERRORS.items():
+        if name != "NotJson" or operation.request is not None:
+            responses[status] = {"$ref": f"#/components/responses/{name}"}
+    return responses
+
+
+def _error(about: str) -> dict[str, Any]:
+    return {"description": about, "content": {_JSON: {"schema": _schema(ErrorJson)}}}
+
+
+def _schema(of: Any) -> dict[str, Any]:
+    (schema,), _ = msgspec.json.schema_components([of], ref_template=_SCHEMAS)
+    return schema
+
+
+def _schemas(operations: Iterable[Operation]) -> dict[str, Any]:
+    """Returns every shape by its name, and the contents that shapes refer to."""
+    shapes: list[Any] = [ErrorJson, *KNOWN_TYPES.values()]
+    for each in operations:
+        shapes += [one for one in (each.request, each.response) if one not in (None, ContentJson)]
+    _, schemas = msgspec.json.schema_components(shapes, ref_template=_SCHEMAS)
+    schemas["OtherContent"] = {
+        "title": "OtherContent",
+        "description": "A content of a type that the server does not know: kept as it came.",
+        "type": "object",
+        "properties": {
+            "type": {"type": "string", "minLength": 1, "not": {"enum": list(KNOWN_TYPES)}},
+            "id": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        },
+        "required": ["type"],
+    }
+    known = [_SCHEMAS.format(name=each.__name__) for each in KNOWN_TYPES.values()]
+    refs = [*known, _SCHEMAS.format(name="OtherContent")]
+    schemas["Content"] = {
+        "title": "Content",
+        "description": "What a key holds.",
+        "anyOf": [{"$ref": ref} for ref in refs],
+    }
+    return dict(sorted(schemas.items()))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document_text())
