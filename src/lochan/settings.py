@@ -93,7 +93,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = ""
     trace_sampler: Annotated[
         float, Meta(ge=0, le=1, description="The share of requests that are traced.")
-    ] = 0.0
+    ] = 1.0
 
 
 SETTING_NAMES: Final = tuple(Settings.__struct_fields__)
