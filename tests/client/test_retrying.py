@@ -41,8 +41,14 @@ def test_a_server_that_asks_for_patience_gets_it_within_bounds():
 def test_a_write_that_never_reached_the_server_is_unavailable():
     with pytest.raises(Unavailable):
         Attempts(WRITE, 1).after_failure("refused", reached=False)
-    with pytest.raises(Unavailable):
-        Attempts(WRITE, 1).after_reply(reply(503))
+    assert Attempts(WRITE, 1).after_reply(reply(503)) is None
+
+
+def test_the_last_refusal_without_effect_is_told_in_the_servers_words():
+    attempts = Attempts(WRITE, 2)
+    assert attempts.after_reply(reply(503)) == 0.1
+    assert attempts.after_reply(reply(503)) is None
+    assert Attempts(READ, 1).after_reply(reply(504)) is None
 
 
 @pytest.mark.parametrize("status", [502, 504])

@@ -333,3 +333,12 @@ OBJECTS_FETCHED_AT_ONCE: Final = 32
 
 # Repositories that a server keeps open; each fills its own caches by use only.
 REPOSITORIES_OPEN_MAX: Final = 64
+
+# Attempts of the generator for one commit: with 64 workers on one key the unluckiest needs dozens.
+GENERATE_ATTEMPTS_MAX: Final = 200
+
+# A run of the generator: its counters and keys must fit in memory.
+GENERATE_COMMITS_MAX: Final = 100_000_000
+
+# Workers of the generator are threads with a connection each.
+GENERATE_WORKERS_MAX: Final = 256

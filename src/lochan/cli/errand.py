@@ -41,7 +41,9 @@ class Errand:
     def catalog(self) -> Catalog:
         """The catalog that is meant."""
         if self._catalog is None:
-            self._catalog = self._opened.enter_context(self.target.open())
+            opened = self.target.open()
+            self._opened.callback(opened.close)
+            self._catalog = opened
         return self._catalog
 
     def __enter__(self) -> Self:

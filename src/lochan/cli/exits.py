@@ -5,7 +5,7 @@ A script may trust the codes: they are only ever added to. `docs/cli.md` lists t
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from lochan.base.errors import (
     AlreadyExists,
@@ -25,6 +25,8 @@ from lochan.base.errors import (
     Unavailable,
     Unknown,
 )
+
+_Value = TypeVar("_Value")
 
 DONE: Final = 0
 FAILED: Final = 1
@@ -89,7 +91,7 @@ def hint(error: LochanError) -> str:
     return _nearest(_HINTS, error, "")
 
 
-def _nearest(table: dict[type[LochanError], Any], error: LochanError, default: Any) -> Any:
+def _nearest(table: dict[type[LochanError], _Value], error: LochanError, default: _Value) -> _Value:
     for kind in type(error).__mro__:
         if kind in table:
             return table[kind]

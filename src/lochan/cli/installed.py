@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from importlib.metadata import EntryPoint, entry_points
 
+import click
 import msgspec
 
 from lochan.assembly import STORE_GROUP
+from lochan.base.errors import NotFound
 
 
 class InstalledStore(msgspec.Struct, frozen=True):
@@ -19,6 +21,21 @@ class InstalledStore(msgspec.Struct, frozen=True):
     package: str
     ready: bool
     state: str
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: one line for each store.")
+def stores(as_json: bool) -> None:
+    """List the kinds of store that are installed."""
+    found = find_installed_stores()
+    if not found:
+        raise NotFound("no store is installed; reinstall lochan")
+    width = max(len(store.scheme) for store in found)
+    for store in found:
+        if as_json:
+            click.echo(msgspec.json.encode(store))
+        else:
+            click.echo(f"{store.scheme + ':':<{width + 1}}  {store.state}  ({store.package})")
 
 
 def find_installed_stores() -> list[InstalledStore]:

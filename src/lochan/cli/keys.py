@@ -53,7 +53,7 @@ def _element(part: str) -> str:
     return '"' + part.replace('"', '""') + '"'
 
 
-class KeyType(click.ParamType):
+class KeyType(click.ParamType[ContentKey, object]):
     """A key as an argument of a command."""
 
     name = "key"

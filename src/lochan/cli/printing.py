@@ -68,10 +68,19 @@ class Printer:
         for item in items:
             table.add_row(*(_cell(value) for value in row(item)))
         if table.row_count:
-            self.console.print(table)
+            self._print(table)
         else:
             self.say(nothing, "dim")
         return table.row_count
+
+    def _print(self, table: Table) -> None:
+        if self.console.is_terminal:
+            self.console.print(table)
+            return
+        with self.console.capture() as capture:
+            self.console.print(table)
+        for line in capture.get().splitlines():
+            click.echo(line.rstrip())
 
 
 def make_console(*, errors: bool = False) -> Console:
@@ -83,7 +92,13 @@ def make_console(*, errors: bool = False) -> Console:
 
 def make_table(columns: Sequence[str]) -> Table:
     """Returns an empty table in our style."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table = Table(
+        box=None,
+        padding=(0, 2, 0, 0),
+        pad_edge=False,
+        header_style="dim",
+        show_header=any(columns),
+    )
     for title in columns:
         table.add_column(title, overflow="fold")
     return table

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
+from lochan.kv.url import parse_store_url
+
 if TYPE_CHECKING:
     from lochan.client import Client
     from lochan.embedded import Embedded
@@ -41,6 +43,10 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         from lochan.embedded import open_repository
 
         return open_repository(self.store or "", self.repository)
+
+    def shown_store(self) -> str:
+        """Returns the store's address without a password."""
+        return str(parse_store_url(self.store or ""))
 
 
 def find_target(url: str | None, store: str | None, repository: str) -> Target:

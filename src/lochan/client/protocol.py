@@ -115,8 +115,11 @@ def list_references(
 ) -> Flow[Page[Reference]]:
     """Asks for a page of references."""
     query = _paging(limit, token)
+    if prefix:
+        # The API has no prefix for references; a filter says the same.
+        wanted = f"ref.name.startsWith({encode(prefix).decode()})"
+        filter = f"{wanted} && ({filter})" if filter else wanted
     _add(query, "filter", filter)
-    _add(query, "prefix", prefix)
     _add(query, "fetch", "ALL" if fetch_all else "")
     reply = yield from asked(Ask("GET", f"{API}/trees", tuple(query)), ReferencesReply)
     return Page(tuple(reference_in(each) for each in reply.references), reply.token)
@@ -157,7 +160,7 @@ def create_references(new: Sequence[NewReference]) -> Flow[tuple[Reference, ...]
             for each in new
         )
     )
-    ask = Ask("POST", f"{API}/references", body=encode(body), key=new_key())
+    ask = Ask("POST", f"{API}/trees/many", body=encode(body), key=new_key())
     reply = yield from asked(ask, ReferencesReply)
     return tuple(reference_in(each) for each in reply.references)
 
@@ -184,7 +187,7 @@ def delete_reference(name: str, expected: str | None, kind: str | None) -> Flow[
 
 def reference_log(name: str, limit: int | None, token: str | None) -> Flow[Page[ReferenceMove]]:
     """Asks where a reference has been."""
-    ask = Ask("GET", f"{API}/trees/{path_of(name)}/ref-log", tuple(_paging(limit, token)))
+    ask = Ask("GET", f"{API}/trees/{path_of(name)}/reflog", tuple(_paging(limit, token)))
     reply = yield from asked(ask, MovesReply)
     return Page(tuple(move_in(each) for each in reply.moves), reply.token)
 

@@ -35,12 +35,14 @@ class Attempts:
 
     def after_reply(self, reply: Reply) -> float | None:
         """Returns how long to wait before the next attempt; None if this reply is the answer."""
-        if reply.status == 503:
-            return self._pause("the server is not available", reply.headers.get("retry-after"))
-        if reply.status in (502, 504):
-            self._may_have_happened = True
-            return self._pause(f"the server answered {reply.status}")
-        return None
+        if reply.status not in (502, 503, 504):
+            return None
+        self._may_have_happened |= reply.status != 503
+        if self._left == 1 and not self._is_unknown():
+            # The server's own words say it best.
+            return None
+        what = f"the server answered {reply.status}"
+        return self._pause(what, reply.headers.get("retry-after"))
 
     def after_failure(self, what: str, *, reached: bool) -> float:
         """Returns how long to wait after no reply came; `reached` if the server may have heard."""
@@ -57,7 +59,10 @@ class Attempts:
             return float(min(int(retry_after[:9]), CLIENT_RETRY_AFTER_MAX_S))
         return pause_ms / 1_000
 
+    def _is_unknown(self) -> bool:
+        return self._ask.key is not None and self._may_have_happened
+
     def _used_up(self, what: str) -> LochanError:
-        if self._ask.key is not None and self._may_have_happened:
+        if self._is_unknown():
             return Unknown(f"it is unknown whether the change took effect: {what}")
         return Unavailable(what)

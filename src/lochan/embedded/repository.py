@@ -1,0 +1,84 @@
+"""Opening a repository in this process."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from lochan.assembly import open_store
+from lochan.base.ids import EMPTY_ID
+from lochan.client.values import (
+    Config,
+)
+from lochan.embedded.doing import Doing
+from lochan.embedded.reading import Contents, History
+from lochan.embedded.references import References
+from lochan.embedded.writing import Commits, Merges, Namespaces, RepositorySettings
+from lochan.kernel.check import Report, Tell, check_repository
+from lochan.kernel.repository import Ports
+from lochan.kv.store import Store
+from lochan.service.repositories import Repositories
+from lochan.service.repository import Repository
+from lochan.system import SystemChance, SystemClock, ThreadWaiting
+
+
+def open_repository(store_url: str, repository: str = "default", *, who: str = "") -> Embedded:
+    """Opens a repository, and makes it if the store has none of that name; close it after use.
+
+    `who` is written into commits and ref-logs as the one who made them.
+    """
+    store = open_store(store_url)
+    try:
+        ports = Ports(SystemClock(), SystemChance(), ThreadWaiting())
+        opened = Repositories(store, ports).open_or_create(repository)
+        store.flush(store.epoch())
+        return Embedded(store, opened, who)
+    except BaseException:
+        store.close()
+        raise
+
+
+class Embedded:
+    """A repository in this process."""
+
+    def __init__(self, store: Store, repository: Repository, who: str = "") -> None:
+        doing = Doing(store, repository, who)
+        self._store = store
+        self._repository = repository
+        self.repository = repository.name
+        self.references = References(doing)
+        self.contents = Contents(doing)
+        self.history = History(doing)
+        self.commits = Commits(doing)
+        self.merges = Merges(doing)
+        self.namespaces = Namespaces(doing)
+        self.settings = RepositorySettings(doing)
+
+    def config(self) -> Config:
+        """Returns what the repository says of itself."""
+        info = self._repository.info
+        return Config(
+            default_branch=info.default_branch,
+            created_us=info.created_us,
+            empty_hash=EMPTY_ID.hex(),
+            spec_version="",
+        )
+
+    def check(self, tell: Tell | None = None) -> Report:
+        """Reads everything and tells what is damaged; repairs nothing."""
+        return check_repository(self._repository.parts, tell)
+
+    def close(self) -> None:
+        """Closes the store."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
