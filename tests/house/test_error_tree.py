@@ -33,6 +33,7 @@ KINDS = [
     ("NamespaceNotFound", "namespace_not_found"),
     ("NamespaceExists", "namespace_exists"),
     ("NamespaceNotEmpty", "namespace_not_empty"),
+    ("NotABranch", "not_a_branch"),
 ]
 
 

@@ -18,6 +18,7 @@ logs and on the wire, and is only ever appended to.
         Invalid
             InvalidKey
             InvalidUrl
+            NotABranch
             TooLarge
         Denied
         Exhausted
@@ -141,6 +142,12 @@ class InvalidUrl(Invalid):
     """A store address that cannot be understood or that no installed store serves."""
 
     kind = "invalid_url"
+
+
+class NotABranch(Invalid):
+    """A reference that only branches may stand in for."""
+
+    kind = "not_a_branch"
 
 
 class TooLarge(Invalid):

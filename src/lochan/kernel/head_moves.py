@@ -19,7 +19,7 @@ from hashlib import sha256
 
 import msgspec
 
-from lochan.base.errors import HeadConflict, Invalid, TooLarge, Unknown
+from lochan.base.errors import HeadConflict, NotABranch, TooLarge, Unknown
 from lochan.base.ids import ObjId
 from lochan.base.limits import MULTI_STEP_TIMEOUT_MS, REBASE_COMMITS_MAX
 from lochan.base.names import RefName
@@ -144,7 +144,7 @@ class HeadMoves:
     ) -> HeadMoved:
         def decide(row: ReferenceRow) -> Destination | None:
             if row.kind != "BRANCH":
-                raise Invalid(f"{row.name!r} is not a branch; only branches are moved so")
+                raise NotABranch(f"{row.name!r} is not a branch; only branches are moved so")
             if expected is not None and row.pointer != expected:
                 raise HeadConflict(
                     f"{row.name!r} points at {row.pointer.hex()}, not at {expected.hex()}"

@@ -31,6 +31,7 @@ from lochan.base.errors import (
     Corrupt,
     Invalid,
     LochanError,
+    NotABranch,
     NotFound,
     ReferenceNotFound,
     Unavailable,
@@ -324,7 +325,7 @@ class _Held:
 def check_takes_commits(row: ReferenceRow) -> None:
     """Refuses tags, before what they point at is taken for a commit."""
     if row.kind not in ("BRANCH", "INTERNAL"):
-        raise Invalid(f"{row.name!r} is not a branch; commits go to branches")
+        raise NotABranch(f"{row.name!r} is not a branch; commits go to branches")
 
 
 def check_incarnation(member: Member, row: ReferenceRow) -> None:

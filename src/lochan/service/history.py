@@ -6,16 +6,22 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Final
 
+from lochan.base.errors import Invalid, ReferenceNotFound
 from lochan.base.ids import ObjId
 from lochan.base.keys import Key, Universe, table_elements
-from lochan.base.limits import LOG_SCANNED_MAX, PAGE_ENTRIES_MAX, SCAN_ENTRIES_MAX
+from lochan.base.limits import (
+    LOG_SCANNED_MAX,
+    PAGE_ENTRIES_MAX,
+    REBASE_COMMITS_MAX,
+    SCAN_ENTRIES_MAX,
+)
 from lochan.catalog.contents import load_contents
 from lochan.catalog.meta import meta_of
 from lochan.catalog.types import ContentTypes
 from lochan.index.difference import Difference
 from lochan.index.layers import diff, find_many
 from lochan.kernel.changes import own_changes
-from lochan.kernel.history import iterate_log
+from lochan.kernel.history import is_ancestor, iterate_log
 from lochan.kernel.parts import Parts
 from lochan.kernel.tokens import PageToken, Tokens
 from lochan.kernel.views import CommitView
@@ -135,6 +141,18 @@ class History:
             place = other.view.obj_id + further
             made = self._tokens.make(_DIFF, one.view.obj_id, place, wanted.text())
         return Page(tuple(found), made, one.reference, other.reference)
+
+    def between(self, after: str, upto: str, *, call: Call = ANYONE) -> tuple[str, ...]:
+        """Returns the commits after one, up to and with another, the oldest first."""
+        self._gate.check(call, Right.READ_LOG, upto)
+        start, end = self._resolver.view(after), self._resolver.view(upto)
+        if not is_ancestor(self._parts.views, start, end):
+            raise ReferenceNotFound(f"Could not find commit '{after}' in reference '{upto}'.")
+        count = end.sequence - start.sequence
+        if count > REBASE_COMMITS_MAX:
+            raise Invalid(f"a range has at most {REBASE_COMMITS_MAX} commits, not {count}")
+        line = islice(iterate_log(self._parts.views, end.obj_id), count)
+        return tuple(reversed([view.obj_id.hex() for view in line]))
 
     def _last(self, spec: str, limit_hash: str | None) -> ObjId | None:
         """Returns the commit where a log ends, that one included."""

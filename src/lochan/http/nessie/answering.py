@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from lochan.base.errors import NotABranch
 from lochan.http.exchange import Response
+from lochan.kernel.publish import Settled
 from lochan.service.lanes import OnLane
 from lochan.wire.codec import encode
 
@@ -27,6 +29,21 @@ def answer(value: Any, digits: str | None = None, status: int = 200) -> Response
     return Response(status, encode(value), headers, SUCCESS_TYPE)
 
 
-def later(outcome: OnLane[_Answer], finish: Callable[[_Answer], Response]) -> OnLane[Response]:
-    """Returns what is to be published, answered when it is."""
-    return outcome.then(finish)
+def later(
+    outcome: OnLane[_Answer], finish: Callable[[_Answer], Response], purpose: str = "commit into"
+) -> OnLane[Response]:
+    """Returns what is to be published, answered when it is; a tag is told what is for branches."""
+    inner = outcome.finish
+
+    def finished(settled: Settled) -> Response:
+        try:
+            return finish(inner(settled))
+        except NotABranch:
+            raise not_a_branch(purpose) from None
+
+    return OnLane(outcome.branch, outcome.member, finished, outcome.dry_run, outcome.operations)
+
+
+def not_a_branch(purpose: str) -> NotABranch:
+    """Returns the error for a reference that is no branch, in words that clients know."""
+    return NotABranch(f"Reference to {purpose} must be a branch.")

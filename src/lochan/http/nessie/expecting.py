@@ -12,6 +12,7 @@ from typing import Final
 
 from lochan.base.errors import Invalid, ReferenceNotFound
 from lochan.http.exchange import Exchange
+from lochan.http.nessie.answering import not_a_branch
 from lochan.wire.refpaths import RefPath
 
 _HASH_DIGITS: Final = 64
@@ -51,7 +52,7 @@ def expected_of(exchange: Exchange, path: RefPath, purpose: str) -> tuple[str, s
     that is missing.
     """
     if path.name is None:
-        raise Invalid(f"Reference to {purpose} must be a branch.")
+        raise not_a_branch(purpose)
     if not is_unambiguous(exchange, path):
         check_branch(exchange, path.name, purpose)
     return path.name, expected_hash(exchange, path)
@@ -65,7 +66,7 @@ def is_unambiguous(exchange: Exchange, path: RefPath) -> bool:
 def check_branch(exchange: Exchange, name: str, purpose: str) -> None:
     """Refuses a reference that is no branch."""
     if exchange.repository.references.get(name).kind != "BRANCH":
-        raise Invalid(f"Reference to {purpose} must be a branch.")
+        raise not_a_branch(purpose)
 
 
 def expected_hash(exchange: Exchange, path: RefPath) -> str | None:

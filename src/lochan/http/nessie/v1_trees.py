@@ -175,7 +175,7 @@ def merge(exchange: Exchange) -> OnLane[Response]:
     _check_kept(request.keep_individual_commits, wanted=False, purpose="Merge")
     path = _expected_path(exchange, check_name(exchange.params["branch"]))
     ask = merge_ask(exchange, request, path)
-    return later(exchange.repository.merges.merge(call_of(exchange), ask), _merged)
+    return later(exchange.repository.merges.merge(call_of(exchange), ask), _merged, "merge into")
 
 
 def transplant(exchange: Exchange) -> OnLane[Response]:
@@ -188,7 +188,9 @@ def transplant(exchange: Exchange) -> OnLane[Response]:
         request = msgspec.structs.replace(request, message=message)
     path = _expected_path(exchange, check_name(exchange.params["branch"]))
     ask = transplant_ask(exchange, request, path)
-    return later(exchange.repository.merges.transplant(call_of(exchange), ask), _merged)
+    return later(
+        exchange.repository.merges.transplant(call_of(exchange), ask), _merged, "transplant into"
+    )
 
 
 def _merged(merged: Merged) -> Response:

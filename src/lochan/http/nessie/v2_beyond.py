@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from lochan.base.errors import Invalid, ReferenceNotFound
-from lochan.base.limits import PAGE_ENTRIES_MAX, REBASE_COMMITS_MAX
+from lochan.base.errors import Invalid
 from lochan.http.exchange import Exchange, Response
 from lochan.http.nessie.answering import answer, later
 from lochan.http.nessie.asking import call_of, is_json, limit_of, token_of
@@ -95,7 +94,7 @@ def revert(exchange: Exchange) -> OnLane[Response]:
         dry_run=request.only_try(),
         conflicts_as_result=request.conflicts_as_result(),
     )
-    return later(exchange.repository.merges.revert(call_of(exchange), ask), _merged)
+    return later(exchange.repository.merges.revert(call_of(exchange), ask), _merged, "revert on")
 
 
 def cherry_pick(exchange: Exchange) -> OnLane[Response]:
@@ -115,7 +114,9 @@ def cherry_pick(exchange: Exchange) -> OnLane[Response]:
         conflicts_as_result=request.conflicts_as_result(),
         squash=bool(request.squash),
     )
-    return later(exchange.repository.merges.cherry_pick(call_of(exchange), ask), _merged)
+    return later(
+        exchange.repository.merges.cherry_pick(call_of(exchange), ask), _merged, "pick into"
+    )
 
 
 def _picked(exchange: Exchange, request: CherryPickRequest) -> tuple[str, ...]:
@@ -129,28 +130,7 @@ def _picked(exchange: Exchange, request: CherryPickRequest) -> tuple[str, ...]:
         raise Invalid("A range is written a..b: what comes after a, up to and with b.")
     after = target_spec(parse_on_ref(None, first))
     upto = target_spec(parse_on_ref(None, last))
-    return _between(exchange, after, upto)
-
-
-def _between(exchange: Exchange, after: str, upto: str) -> tuple[str, ...]:
-    """Returns the commits after one, up to another, oldest first."""
-    history = exchange.repository.history
-    (oldest,) = history.log(after, 1).items or (None,)
-    found: list[str] = []
-    token: str | None = None
-    while True:
-        page = history.log(upto, PAGE_ENTRIES_MAX, token)
-        for entry in page.items:
-            if oldest is not None and entry.meta.hash == oldest.meta.hash:
-                return tuple(reversed(found))
-            found.append(entry.meta.hash or "")
-        token = page.token
-        if token is None and oldest is None:
-            return tuple(reversed(found))
-        if token is None:
-            raise ReferenceNotFound(f"Could not find commit '{after}' in reference '{upto}'.")
-        if len(found) > REBASE_COMMITS_MAX:
-            raise Invalid(f"One request picks at most {REBASE_COMMITS_MAX} commits.")
+    return exchange.repository.history.between(after, upto)
 
 
 def rebase(exchange: Exchange) -> Response:

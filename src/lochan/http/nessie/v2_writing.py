@@ -140,14 +140,16 @@ def merge(exchange: Exchange) -> OnLane[Response]:
     """Merges a reference into a branch."""
     request: MergeRequest = _read_merge(exchange.request.body)
     ask = merge_ask(exchange, request, parse_ref_path(exchange.params["ref"]))
-    return later(exchange.repository.merges.merge(call_of(exchange), ask), _merged)
+    return later(exchange.repository.merges.merge(call_of(exchange), ask), _merged, "merge into")
 
 
 def transplant(exchange: Exchange) -> OnLane[Response]:
     """Makes commits of a reference again on a branch."""
     request: TransplantRequest = _read_transplant(exchange.request.body)
     ask = transplant_ask(exchange, request, parse_ref_path(exchange.params["ref"]))
-    return later(exchange.repository.merges.transplant(call_of(exchange), ask), _merged)
+    return later(
+        exchange.repository.merges.transplant(call_of(exchange), ask), _merged, "transplant into"
+    )
 
 
 def _merged(merged: Merged) -> Response:
