@@ -8,10 +8,10 @@ STAMP  := $(VENV)/.installed
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick lint types contracts house docs bench wheel format lock clean
+.PHONY: help setup demo test quick lint types contracts house docs test-compat bench bench-http bench-peers wheel format lock clean
 
 help: ## List the doors
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: $(STAMP) ## Make .venv and install the locked, hashed requirements
 
@@ -52,8 +52,20 @@ house: setup ## Run only the tests that look at the source itself
 docs: setup ## Check that every test, ADR and link named in the docs exists
 	$(BIN)/python -m pytest tests/docs
 
+# The files are named because they are no part of `make test`: they need Java, Maven and a network.
+test-compat: setup ## Run Nessie's published tests and pynessie against a fresh server
+	$(BIN)/python -m pytest tests/compat/published.py
+
 bench: setup ## Measure; one JSON line for each number
 	$(BIN)/python -m benchmarks
+
+bench-http: setup ## Measure our server alone over HTTP, about two minutes
+	$(BIN)/python -m benchmarks http rows
+
+# STORE=postgres puts both servers on one PostgreSQL.
+STORE ?= rocksdb
+bench-peers: setup ## Measure side by side with the real Nessie, about 15 minutes
+	$(BIN)/python -m benchmarks peers --store $(STORE)
 
 wheel: setup ## Build a wheel into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
@@ -72,6 +84,6 @@ lock: setup ## Lock requirements again (make lock LOCKFLAGS=--upgrade for newer 
 	cd requirements && $(PIP_COMPILE) --output-file dev.txt dev.in
 
 clean: ## Remove everything the doors have made
-	rm -rf $(VENV) .lochan build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf $(VENV) .venv-compat .lochan build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 	  .import_linter_cache .coverage .coverage.*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,100 @@
+"""Nessie's published REST tests and pynessie against a fresh server; `make test-compat` runs this.
+
+Not part of `make test`: it needs Java, Maven and what they fetch. `LOCHAN_COMPAT_SERVER=nessie`
+puts the real server there instead of ours, which shows that the tests themselves are right.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.http_load.processes import (
+    Missing,
+    Served,
+    nessie_store,
+    start_lochan,
+    start_nessie,
+)
+from tests.compat import judge, pynessie_commands
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+CLIENT = ROOT / ".venv-compat"
+PACKAGES = ("pynessie==0.67.0", "marshmallow<4", "marshmallow-oneofschema<4")
+UNREACHABLE = ("Could not transfer", "Could not resolve", "Cannot access", "Unknown host")
+
+# Fetching a client or the tests for the first time takes minutes on a slow line.
+pytestmark = pytest.mark.timeout(1_800)
+
+
+@pytest.fixture(params=["memory", "rocksdb"])
+def store(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def server(store: str, tmp_path: Path) -> Iterator[Served]:
+    """A server on an empty store."""
+    where = tmp_path / "store"
+    if os.environ.get("LOCHAN_COMPAT_SERVER") == "nessie":
+        try:
+            served = start_nessie(nessie_store(store, str(where)), tmp_path)
+        except Missing as missing:
+            pytest.skip(str(missing))
+    else:
+        served = start_lochan("memory:" if store == "memory" else f"rocksdb:{where}", tmp_path)
+    with served:
+        yield served
+
+
+def test_the_published_tests_pass(server: Served, store: str, record_property) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        pytest.skip("needs Maven (mvn) and Java 17 or newer to run Nessie's published tests")
+    command = [maven, "-q", "-B", "-Dstyle.color=never", "-f", str(HERE / "nessie/pom.xml")]
+    command += [f"-Dcompat.build={ROOT / '.lochan/compat'}"]
+    command += [f"-Dcompat.server={server.address}/", "compile", "exec:java"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode and any(words in done.stdout for words in UNREACHABLE):
+        pytest.skip("needs Maven Central, from where the published tests come")
+    assert done.returncode == 0, done.stdout[-3_000:] + done.stderr[-1_000:]
+    outcomes = judge.read_outcomes(done.stdout)
+    record_property("told", f"published tests, {server.name} on {store}: {judge.count(outcomes)}")
+    complaints = judge.find_complaints(outcomes)
+    assert complaints == [], "\n".join(complaints)
+
+
+def test_pynessie_s_client_works_unchanged(server: Served, pynessie: Path) -> None:
+    command = [str(pynessie / "python"), str(HERE / "pynessie_client.py"), server.address]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3_000:]
+    assert "chapters" in done.stdout
+
+
+def test_pynessie_s_command_line_works_unchanged(
+    server: Served, store: str, pynessie: Path, tmp_path: Path, record_property
+) -> None:
+    nessie = pynessie_commands.Commands(pynessie / "nessie", server.address, tmp_path)
+    pynessie_commands.tell(nessie)
+    record_property("told", f"pynessie, {server.name} on {store}: {nessie.ran} commands")
+
+
+@pytest.fixture(scope="module")
+def pynessie() -> Path:
+    """The programs of a pynessie that is installed beside us, never into our own environment."""
+    programs = CLIENT / "bin"
+    if not (programs / "nessie").is_file():
+        subprocess.run([sys.executable, "-m", "venv", str(CLIENT)], check=True)
+        install = [str(programs / "python"), "-m", "pip", "install", "--quiet", *PACKAGES]
+        done = subprocess.run(install, capture_output=True, text=True, check=False)
+        if done.returncode:
+            shutil.rmtree(CLIENT, ignore_errors=True)
+            pytest.skip(f"pip could not fetch {PACKAGES[0]}: {done.stderr[-200:]}")
+    return programs
