@@ -34,6 +34,7 @@ KINDS = [
     ("NamespaceExists", "namespace_exists"),
     ("NamespaceNotEmpty", "namespace_not_empty"),
     ("NotABranch", "not_a_branch"),
+    ("KeyReused", "key_reused"),
 ]
 
 

@@ -18,6 +18,7 @@ logs and on the wire, and is only ever appended to.
         Invalid
             InvalidKey
             InvalidUrl
+            KeyReused
             NotABranch
             TooLarge
         Denied
@@ -142,6 +143,12 @@ class InvalidUrl(Invalid):
     """A store address that cannot be understood or that no installed store serves."""
 
     kind = "invalid_url"
+
+
+class KeyReused(Invalid):
+    """An idempotency key came again with another request."""
+
+    kind = "key_reused"
 
 
 class NotABranch(Invalid):

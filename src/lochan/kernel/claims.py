@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from lochan.base.errors import Corrupt, Exhausted, Invalid, ReferenceNotFound, Unknown
+from lochan.base.errors import Corrupt, Exhausted, KeyReused, ReferenceNotFound, Unknown
 from lochan.base.ids import ObjId
 from lochan.base.limits import MOVES_MAX
 from lochan.base.names import RefName
@@ -75,7 +75,7 @@ def claim(parts: Parts, principal: str, key: str, digest: bytes, name: RefName) 
     )
     claimed = _put_if_absent(parts, row_key, wanted)
     if claimed.digest != digest or claimed.name != name:
-        raise Invalid("this idempotency key was used for another request; use a new one")
+        raise KeyReused("this idempotency key was used for another request; use a new one")
     return claimed
 
 

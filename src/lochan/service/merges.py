@@ -278,6 +278,9 @@ class Merges:
         name = self._resolver.name(wanted.branch)
         self._gate.check(call, Right.COMMIT, name)
         expected = self._resolver.expected(name, wanted.expected)
+        if expected is not None:
+            # The caller may have named it by steps from another; it is told which one that was.
+            wanted = msgspec.structs.replace(wanted, expected=expected.obj_id.hex())
         member = CatalogMerge(self._parts, self._types, expected, make, wishes, said)
         tried = once(self._parts, call, name, member, dry_run=wanted.dry_run)
 

@@ -33,7 +33,6 @@ def takes_json(handler: Handler) -> Handler:
     def checked(exchange: Exchange) -> Response | OnLane[Response]:
         if not is_json(exchange.request):
             return problem(
-                exchange.request,
                 415,
                 "UNSUPPORTED_MEDIA_TYPE",
                 "The body of a request is JSON; say so with Content-Type: application/json.",

@@ -20,6 +20,7 @@ from lochan.base.errors import (
     Exhausted,
     HeadConflict,
     Invalid,
+    KeyReused,
     KeysConflict,
     LochanError,
     NamespaceExists,
@@ -27,7 +28,6 @@ from lochan.base.errors import (
     NamespaceNotFound,
     NotFound,
     ReferenceNotFound,
-    TooLarge,
     Unavailable,
     Unknown,
 )
@@ -51,7 +51,7 @@ CODES: Final[dict[type[LochanError], tuple[int, str]]] = {
     Conflict: (409, "REFERENCE_CONFLICT"),
     NamespaceNotEmpty: (409, "NAMESPACE_NOT_EMPTY"),
     Invalid: (400, "BAD_REQUEST"),
-    TooLarge: (400, "BAD_REQUEST"),
+    KeyReused: (422, "IDEMPOTENCY_KEY_REUSED"),
     Denied: (403, "FORBIDDEN"),
     Exhausted: (503, "RETRIES_EXHAUSTED"),
     Unavailable: (503, "SERVICE_UNAVAILABLE"),
@@ -82,16 +82,10 @@ def problem_of(request: Request, error: LochanError) -> Response:
     status, code = code_of(error)
     message = _INTERNAL if status == 500 else error.message
     details = _details(error) if wants_details(request) else msgspec.UNSET
-    return problem(request, status, code, message, details)
+    return problem(status, code, message, details)
 
 
-def problem(
-    request: Request,  # noqa: ARG001 - every answer may depend on who asks
-    status: int,
-    code: str,
-    message: str,
-    details: Details = msgspec.UNSET,
-) -> Response:
+def problem(status: int, code: str, message: str, details: Details = msgspec.UNSET) -> Response:
     """Returns an answer that says what went wrong."""
     body = ErrorJson(status, reason_of(status), message, code, None, details)
     return Response(status, encode(body), _RETRY_AFTER if status == 503 else ())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from lochan.base.errors import Invalid
+from lochan.base.errors import AlreadyExists, Invalid
 from lochan.http.exchange import Exchange, Response
 from lochan.http.nessie.answering import answer, later
 from lochan.http.nessie.asking import call_of, is_json, limit_of, token_of
 from lochan.http.nessie.expecting import expected_of, full, target_spec
 from lochan.http.nessie.merging import meta_of, wishes_of
+from lochan.http.nessie.problems import problem
 from lochan.http.nessie.raw_objects import RAW_OBJECTS, read_raw, write_raw
 from lochan.http.nessie.v2_writing import expiry, kind_of
 from lochan.model.results import Merged, Page
@@ -213,8 +214,11 @@ class RepositoryHandlers:
     def create(self, exchange: Exchange) -> Response:
         """Makes a repository."""
         request: NewRepository = _read_repository(exchange.request.body)
-        made = self._repositories.create(
-            call_of(exchange), request.name, request.default_branch
-        ).info
+        try:
+            made = self._repositories.create(
+                call_of(exchange), request.name, request.default_branch
+            ).info
+        except AlreadyExists as error:
+            return problem(409, "REPOSITORY_ALREADY_EXISTS", error.message)
         shown = RepositoryJson(made.name, made.default_branch, instant(made.created_us))
         return answer(shown)
