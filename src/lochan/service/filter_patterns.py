@@ -25,9 +25,9 @@ _ESCAPES_US: Final = {
 }
 
 _FLAGS: Final = re.compile(r"\(\?(?:[ims]+\)|[ims]*:|P?<[A-Za-z_]\w*>)", re.ASCII)
-_BRACED_ESCAPE: Final = re.compile(r"\\[pPxuU]\{[^{}]*\}")
+_LONG_ESCAPE: Final = re.compile(r"\\(?:[pPxuU]\{[^{}]*\}|[pP].)")
 _SET_BEGIN: Final = re.compile(r"\[\^?\]?")
-_COUNTED: Final = re.compile(r"\{([0-9]{1,4})(,?)([0-9]{0,4})\}")
+_COUNTED: Final = re.compile(r"\{([0-9]{1,4})(?:(,)([0-9]{0,4}))?\}")
 _PLAIN_ESCAPE: Final = re.compile(r"\\(.)")
 _PLAIN: Final = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "r": "\r", "t": "\t"}
 
@@ -91,8 +91,8 @@ class _Scale:
             return self._repeat(place)
         elif sign == "\\":
             self._add(self._escape_us(place))
-            braced = _BRACED_ESCAPE.match(self._pattern, place)
-            return braced.end() if braced else place + 2
+            long = _LONG_ESCAPE.match(self._pattern, place)
+            return long.end() if long else place + 2
         elif sign in "*+?":
             # What is repeated stays the last: it may be repeated once more, by a number.
             self._sums[-1] += _SIGN_US

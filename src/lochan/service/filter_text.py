@@ -11,7 +11,8 @@ text is cut into tokens here, and what it can cost is known before it runs:
 * a regular expression is written out, and weighed;
 * additions, brackets, tokens and loops are counted.
 
-Anything that is not surely understood is refused: what is no token here is none there either.
+Anything that is not surely understood is refused, and the evaluator gets the tokens that were read
+here: no comment, quote or white space can mean one thing to this reader and another to that one.
 """
 
 from __future__ import annotations
@@ -83,6 +84,9 @@ class Loop(msgspec.Struct, frozen=True, gc=False):
 class Reading(msgspec.Struct, frozen=True):
     """What a text names and what it will do."""
 
+    text: str
+    """The tokens as they were understood: what the evaluator gets, so that it sees no others."""
+
     fields: dict[str, frozenset[str]]
     """The variables that are named, each with the fields that must be made."""
 
@@ -127,7 +131,8 @@ def _tokens(text: str) -> list[_Token]:
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
-        if match is None:
+        # A comment would be code here and nothing there.
+        if match is None or text.startswith("//", at):
             raise refuse(f"{text[at : at + 10]!r} is not understood here", at)
         kind = str(match.lastgroup)
         if kind != "space":
@@ -171,6 +176,7 @@ class _Reader:
         if self._open:
             raise refuse("this bracket is never closed", self._tokens[self._open[-1].at].at)
         return Reading(
+            " ".join(token.text for token in self._tokens),
             {name: frozenset(fields) for name, fields in self._fields.items()},
             frozenset(self._fields) | self._locals | _CONSTANTS,
             self._work,

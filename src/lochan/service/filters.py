@@ -179,12 +179,13 @@ def _compile(text: str, kind: FilterKind) -> Filter:
     import cel
 
     try:
-        program = cel.compile(text)
+        # The text itself is compiled only for its places in errors.
+        cel.compile(text)
+        program = cel.compile(reading.text)
     except ValueError as error:
         raise _unreadable(str(error)) from None
-    # Two readers of one text must not differ, or the bounds of one would not hold for the other.
     if not reading.names.issuperset(program.variables()):
-        raise Invalid("The filter is refused: its names are not understood")
+        raise Bug("two readers of one filter found different names")
     return Filter(kind, text, reading, program)
 
 
