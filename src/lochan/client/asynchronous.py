@@ -107,7 +107,7 @@ class AsyncClient:
                 what, reached = failure(error)
                 await self._sleep(attempts.after_failure(what, reached=reached))
                 continue
-            reply = read_reply(response)
+            reply = read_reply(response, repeated=attempts.may_have_happened)
             pause_s = attempts.after_reply(reply)
             if pause_s is None:
                 return reply

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -32,6 +32,10 @@ from lochan.wire.metas import meta_to_send
 
 Said = str | CommitMeta | None
 """A message, all that is said of a commit, or nothing: then the server says it."""
+
+
+# They move a branch without a commit that would remember their key.
+_MOVES: Final = ("rebase", "fast-forward", "force")
 
 
 class How(msgspec.Struct, frozen=True):
@@ -126,8 +130,8 @@ def force(branch: str, source: str, expected: str | None, *, dry_run: bool) -> F
 
 def _asked(where: str, verb: str, body: msgspec.Struct) -> Flow[Merged]:
     path = f"{API}/trees/{where}/history/{verb}"
-    reply = yield from asked(Ask("POST", path, body=encode(body), key=new_key()), MergeV2)
-    return merged_in(reply)
+    ask = Ask("POST", path, (), encode(body), new_key(), verb not in _MOVES)
+    return merged_in((yield from asked(ask, MergeV2)))
 
 
 def _family(said: Said, how: How) -> dict[str, Any]:

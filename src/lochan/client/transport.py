@@ -50,9 +50,9 @@ def http_request(base: str, ask: Ask) -> httpx.Request:
     return httpx.Request(ask.method, url, headers=headers, content=ask.body)
 
 
-def read_reply(response: httpx.Response) -> Reply:
+def read_reply(response: httpx.Response, *, repeated: bool) -> Reply:
     """Returns what came back."""
-    return Reply(response.status_code, response.content, response.headers)
+    return Reply(response.status_code, response.content, response.headers, repeated)
 
 
 def failure(error: httpx.RequestError) -> tuple[str, bool]:

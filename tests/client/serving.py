@@ -1,0 +1,95 @@
+"""A whole server on loopback inside the test, and the asynchronous client used step by step."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+from typing import Any
+
+from lochan.assembly import open_store
+from lochan.client import AsyncClient
+from lochan.http.nessie.faces import nessie_faces
+from lochan.http.server import Options, Server
+from lochan.kernel.repository import Ports
+from lochan.service.repositories import Repositories
+from lochan.system import SystemChance, SystemClock, ThreadWaiting
+
+
+@contextmanager
+def serving(store_url: str = "memory:", *repositories: str) -> Iterator[str]:
+    """Runs a server in a thread; yields its address."""
+    ready, told = Event(), []
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+
+    async def run() -> None:
+        store = open_store(store_url)
+        try:
+            ports = Ports(SystemClock(), SystemChance(), ThreadWaiting())
+            opened = Repositories(store, ports)
+            for name in ("default", *repositories):
+                opened.open_or_create(name)
+            server = Server(store, opened, nessie_faces(opened), Options(port=0))
+            told.append(await server.start())
+            ready.set()
+            await stop.wait()
+            await server.stop()
+        finally:
+            store.close()
+            ready.set()
+
+    thread = Thread(target=loop.run_until_complete, args=(run(),))
+    thread.start()
+    try:
+        assert ready.wait(30)
+        yield told[0]
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(30)
+        assert not thread.is_alive()
+        loop.close()
+
+
+class StepByStep:
+    """An asynchronous client whose every call is run to its end; iterators become lists."""
+
+    def __init__(self, url: str, repository: str = "default", **more: Any) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._client = AsyncClient(url, repository, **more)
+        for name in vars(self._client):
+            if not name.startswith("_") and hasattr(getattr(self._client, name), "_run"):
+                setattr(self, name, _Group(self, getattr(self._client, name)))
+
+    def config(self) -> Any:
+        return self.settle(self._client.config())
+
+    def close(self) -> None:
+        self.settle(self._client.close())
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+    def settle(self, made: Any) -> Any:
+        if inspect.isawaitable(made):
+            return self._loop.run_until_complete(_awaited(made))
+        return iter(self._loop.run_until_complete(_collected(made)))
+
+
+class _Group:
+    def __init__(self, client: StepByStep, group: Any) -> None:
+        self._client = client
+        self._group = group
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._group, name)
+        return lambda *given, **more: self._client.settle(method(*given, **more))
+
+
+async def _awaited(made: Any) -> Any:
+    return await made
+
+
+async def _collected(items: AsyncIterator[Any]) -> list[Any]:
+    return [item async for item in items]

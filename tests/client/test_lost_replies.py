@@ -1,0 +1,234 @@
+"""A write whose reply is lost is sent again and takes effect once; nothing is guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from lochan.base.errors import Unavailable, Unknown
+from lochan.base.limits import CLIENT_ATTEMPTS_MAX
+from lochan.client import Client, NewReference
+from lochan.model.commits import Put
+from tests.client.serving import StepByStep
+from tests.client.test_contract import ITEMS, ORDERS, put, table
+
+
+class Losing(httpx.BaseTransport):
+    """Passes requests on to the server and loses the first replies to those that write."""
+
+    def __init__(self, losses: int, status: int | None = None) -> None:
+        self._through = httpx.HTTPTransport()
+        self._losses = losses
+        self._status = status
+        self.keys: list[str] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        response = self._through.handle_request(request)
+        key = request.headers.get("idempotency-key")
+        if key is not None:
+            self.keys.append(key)
+        if key is None or self._losses == 0:
+            return response
+        self._losses -= 1
+        response.read()
+        response.close()
+        if self._status is not None:
+            return httpx.Response(self._status, request=request)
+        raise httpx.ReadError("cut", request=request)
+
+    def close(self) -> None:
+        self._through.close()
+
+
+def losing_client(address: str, transport: Losing) -> tuple[Client, list[float]]:
+    pauses: list[float] = []
+    return Client(address, transport=transport, sleep=pauses.append), pauses
+
+
+@pytest.fixture
+def prepared(address: str) -> Iterator[tuple[str, Client]]:
+    """`main` with two commits, `dev` ahead of it by one, `old` behind; a client beside."""
+    with Client(address) as client:
+        put(client, "main", ORDERS, 1)
+        client.references.create("old")
+        put(client, "main", ORDERS, 2)
+        client.references.create("dev")
+        put(client, "dev", ITEMS, 1)
+        client.namespaces.create("main", ("space",))
+        yield address, client
+
+
+def _before(client: Client) -> str:
+    """The commit that changed the orders last."""
+    return client.history.log("main", 2).items[1].meta.hash or ""
+
+
+def head(client: Client, name: str = "main") -> str:
+    return client.references.get(name).hash
+
+
+WRITES: dict[str, Callable[[Any, Client], Any]] = {
+    "commit": lambda one, _: one.commits.commit("main", "new", [Put(key=("n",), content=table())]),
+    "merge": lambda one, _: one.merges.merge("main", "dev"),
+    "transplant": lambda one, beside: one.merges.transplant("main", "dev", [head(beside, "dev")]),
+    "cherry_pick": lambda one, beside: one.merges.cherry_pick("main", [head(beside, "dev")]),
+    "revert": lambda one, beside: one.merges.revert("main", [_before(beside)]),
+    "rebase": lambda one, _: one.merges.rebase("dev", "main"),
+    "fast_forward": lambda one, _: one.merges.fast_forward("old", "main"),
+    "force": lambda one, _: one.merges.force("main", "old"),
+    "create": lambda one, _: one.references.create("new"),
+    "create_many": lambda one, _: one.references.create_many([NewReference(name="new")]),
+    "assign": lambda one, _: one.references.assign("main", "old"),
+    "delete": lambda one, _: one.references.delete("old"),
+    "namespace create": lambda one, _: one.namespaces.create("main", ("n",)),
+    "namespace update": lambda one, _: one.namespaces.update("main", ("space",), {"a": "b"}),
+    "namespace delete": lambda one, _: one.namespaces.delete("main", ("space",)),
+    "settings": lambda one, _: one.settings.update({"type": "GARBAGE_COLLECTOR"}),
+}
+
+
+def state(client: Client) -> Any:
+    """Everything that a write may have changed, and how often."""
+    return {
+        reference.name: [
+            (entry.meta.message, len(entry.operations or ()))
+            for entry in client.history.iterate(reference.name or "", fetch_all=True)
+        ]
+        for reference in client.references.iterate()
+    }
+
+
+# The service does not remember these by their keys yet; a repetition may be refused.
+FORGOTTEN = ("rebase", "fast_forward", "force", "create", "create_many", "assign", "delete")
+
+
+def write_losing_two(prepared: Any, name: str, status: int | None) -> tuple[Any, Any]:
+    """Makes a write whose first two replies are lost; returns the state before and after."""
+    address, beside = prepared
+    transport = Losing(2, status)
+    client, pauses = losing_client(address, transport)
+    before = state(beside)
+    with client:
+        try:
+            WRITES[name](client, beside)
+        finally:
+            assert len(transport.keys) == 3
+            assert len(set(transport.keys)) == 1
+            assert len(pauses) == 2
+    return before, state(beside)
+
+
+@pytest.mark.parametrize("status", [None, 504], ids=["cut", "504"])
+@pytest.mark.parametrize("name", [name for name in WRITES if name not in FORGOTTEN])
+def test_a_write_whose_reply_is_lost_succeeds_and_takes_effect_once(prepared, name, status):
+    before, after = write_losing_two(prepared, name, status)
+    if name != "settings":
+        before["main"].insert(0, after["main"][0])
+    assert after == before
+
+
+@pytest.mark.parametrize("name", FORGOTTEN)
+def test_a_refusal_after_a_lost_reply_is_unknown_where_keys_are_not_remembered(prepared, name):
+    with pytest.raises(Unknown):
+        write_losing_two(prepared, name, None)
+
+
+@pytest.mark.parametrize("name", ["commit", "merge", "create"])
+def test_a_write_whose_replies_are_all_lost_is_unknown(prepared, name):
+    address, beside = prepared
+    client, pauses = losing_client(address, Losing(1_000))
+    with client, pytest.raises(Unknown):
+        WRITES[name](client, beside)
+    assert len(pauses) == CLIENT_ATTEMPTS_MAX - 1
+
+
+def test_every_call_has_a_key_of_its_own(prepared):
+    address, _ = prepared
+    transport = Losing(0)
+    client, _ = losing_client(address, transport)
+    with client:
+        put(client, "main", ITEMS, 1)
+        put(client, "main", ITEMS, 2)
+    assert len(set(transport.keys)) == 2
+
+
+def test_a_server_that_is_not_there_is_unavailable_and_nothing_happened():
+    pauses: list[float] = []
+    client = Client("http://127.0.0.1:9", sleep=pauses.append)
+    with client, pytest.raises(Unavailable, match="no connection"):
+        put(client, "main", ORDERS, 1)
+    assert len(pauses) == CLIENT_ATTEMPTS_MAX - 1
+
+
+def test_the_asynchronous_client_sends_again_too(prepared):
+    address, beside = prepared
+
+    class AsyncLosing(httpx.AsyncBaseTransport):
+        lost = 0
+
+        def __init__(self) -> None:
+            self._through = httpx.AsyncHTTPTransport()
+
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            response = await self._through.handle_async_request(request)
+            if "idempotency-key" in request.headers and self.lost < 2:
+                self.lost += 1
+                await response.aread()
+                await response.aclose()
+                raise httpx.RemoteProtocolError("cut", request=request)
+            return response
+
+        async def aclose(self) -> None:
+            await self._through.aclose()
+
+    transport = AsyncLosing()
+    pauses: list[float] = []
+
+    async def note(pause_s: float) -> None:
+        pauses.append(pause_s)
+
+    client: Any = StepByStep(address, transport=transport, sleep=note)
+    try:
+        before = len(list(beside.history.iterate("main")))
+        WRITES["commit"](client, beside)
+    finally:
+        client.close()
+    assert transport.lost == 2
+    assert len(pauses) == 2
+    assert len(list(beside.history.iterate("main"))) == before + 1
+
+
+def test_a_server_that_asks_for_patience_is_asked_again(prepared):
+    address, _ = prepared
+
+    class Busy(httpx.BaseTransport):
+        refusals = 2
+
+        def __init__(self) -> None:
+            self._through = httpx.HTTPTransport()
+
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            if self.refusals:
+                self.refusals -= 1
+                return httpx.Response(503, headers={"retry-after": "7"}, request=request)
+            return self._through.handle_request(request)
+
+        def close(self) -> None:
+            self._through.close()
+
+    pauses: list[float] = []
+    with Client(address, transport=Busy(), sleep=pauses.append) as client:
+        assert client.config().default_branch == "main"
+    assert pauses == [7.0, 7.0]
+
+
+def test_without_attempts_nothing_is_repeated(prepared):
+    address, beside = prepared
+    transport = Losing(1)
+    client = Client(address, transport=transport, attempts_max=1)
+    with client, pytest.raises(Unknown):
+        WRITES["commit"](client, beside)
+    assert len(transport.keys) == 1
