@@ -11,6 +11,8 @@ when this one has to have got further.
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, cast
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from lochan.http.listening import Listening
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_NO_LINGER: Final = struct.pack("ii", 1, 0)
 _NEVER: Final = float("inf")
 _EMPTY: Final = Framing()
 
@@ -346,7 +349,7 @@ class Connection(asyncio.Protocol):
     def time_out(self) -> None:
         """Is called by the server's clock when the deadline has passed."""
         if self._ended or not self._may_write:
-            self._transport.abort()
+            self.abort()
         elif self._began:
             self._refuse(408, "the request took too long to arrive")
         elif self._current is None:
@@ -363,7 +366,10 @@ class Connection(asyncio.Protocol):
         self._transport.close()
 
     def abort(self) -> None:
-        """Cuts the connection."""
+        """Cuts the connection; what the client has not read is thrown away, by the kernel too."""
+        opened = self._transport.get_extra_info("socket")
+        if opened is not None:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         self._transport.abort()
 
 

@@ -1,0 +1,110 @@
+"""Clients that send or read slowly, or never: the server does not wait for them for ever."""
+
+from __future__ import annotations
+
+import socket
+from threading import Event
+
+import pytest
+
+from lochan.http.exchange import Exchange, Response
+from lochan.http.listening import Timeouts
+from lochan.http.server import Options
+from tests.http.world import Client, SmallFace, running
+
+QUICK = Options(
+    port=0, timeouts=Timeouts(header_s=0.2, body_s=0.2, write_s=0.2, idle_s=0.2, linger_s=0.2)
+)
+HEAD = b"POST /t/echo/x HTTP/1.1\r\nHost: localhost\r\n"
+
+
+@pytest.fixture(scope="module")
+def server():
+    with running(options=QUICK) as started:
+        yield started
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"G",
+        b"GET /t/echo",
+        HEAD,
+        HEAD + b"X: ",
+        HEAD + b"Content-Length: 5\r\n\r\n",
+        HEAD + b"Content-Length: 5\r\n\r\nhell",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhell",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX: ",
+    ],
+)
+def test_a_request_that_stops_half_way_is_given_up(server, raw):
+    with Client(server) as client:
+        client.send(raw)
+        answer = client.read()
+        assert answer.status == 408
+        assert client.is_closed()
+
+
+@pytest.mark.parametrize("raw", [b"", b"\r\n\r\n"])
+def test_a_connection_that_says_nothing_is_closed_without_a_word(server, raw):
+    with Client(server) as client:
+        client.send(raw)
+        assert client.is_closed()
+
+
+def test_a_connection_that_was_used_and_is_idle_is_closed_without_a_word(server):
+    with Client(server) as client:
+        assert client.ask("GET", "/t/echo/x").status == 200
+        assert client.is_closed()
+
+
+def test_a_client_that_does_not_read_is_cut(server):
+    with Client(server) as client:
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        # The answers are a hundred megabytes; the server gives up after some buffers.
+        client.send(client.request("GET", "/t/big/1000000") * 20)
+        while server.on_loop(lambda: len(server.server.listening.connections)):
+            pass
+        with pytest.raises(ConnectionResetError):
+            while client.socket.recv(1_048_576):
+                pass
+
+
+def test_a_client_that_is_refused_may_go_on_sending_and_still_reads_why(server):
+    with Client(server) as client:
+        client.send(b"GET /t/echo/../x HTTP/1.1\r\nHost: localhost\r\n\r\n" + b"x" * 200_000)
+        assert client.read().status == 400
+
+
+def test_requests_under_way_are_not_hurried():
+    face = SmallFace()
+    with running(faces=[face], options=QUICK) as server, Client(server) as client:
+        go = Event()
+
+        def wait(exchange: Exchange) -> Response:
+            assert go.wait(20)
+            return Response(200)
+
+        face.add("GET", b"wait", wait, brief=False)
+        client.send(client.request("GET", "/t/wait"))
+        # Several of the server's ticks pass meanwhile, and with them every deadline.
+        ticks = server.on_loop(lambda: server.server.listening.now)
+        while server.on_loop(lambda: server.server.listening.now) < ticks + 0.5:
+            pass
+        go.set()
+        assert client.read().status == 200
+
+
+def test_hundreds_of_silent_connections_do_not_keep_others_from_being_served():
+    with running(options=Options(port=0)) as server:
+        silent = [server.connect() for _ in range(500)]
+        try:
+            for each in silent:
+                each.sendall(b"GET /t/echo/x HTTP/1.1\r\nHost:")
+            with Client(server) as client:
+                assert client.ask("GET", "/t/echo/x").status == 200
+                assert client.ask("POST", "/t/commit/main").status == 200
+        finally:
+            for each in silent:
+                each.close()
