@@ -3,7 +3,8 @@
 What a put expects is the content that was sent as expected, else what the key held at the expected
 hash. The rules, each with its refusal:
 
-* new content brings no id (Invalid), unless the same commit takes it away from another key;
+* new content brings no id (Invalid), unless the same commit takes it away from another key; no
+  two puts bring the same (Invalid);
 * a put without an id needs a free key (Invalid; KEY_EXISTS if the key was taken since);
 * a put on an existing key needs an expected content or hash (KEY_EXISTS);
 * ids of the put, of what it expects and of what is there agree (Invalid);
@@ -25,7 +26,12 @@ from lochan.base.errors import Invalid, ReferenceNotFound
 from lochan.base.ids import ContentId, ObjId, content_id_from_uuid_bytes, find_uuid_bytes, uuid_of
 from lochan.base.keys import table_key
 from lochan.catalog.conflicts import Sides, in_words, refuse, sides_of, text_of
-from lochan.catalog.contents import load_content_ids, load_contents, payload_at
+from lochan.catalog.contents import (
+    NOTHING_UNPUBLISHED,
+    load_content_ids,
+    load_contents,
+    payload_at,
+)
 from lochan.catalog.namespaces import check_left_empty, check_parents, parents_of
 from lochan.catalog.types import NAMESPACE_PAYLOAD, OTHER_PAYLOAD, ContentTypes
 from lochan.codec.commits import Headers
@@ -83,6 +89,7 @@ class CatalogCommit:
         self._puts: dict[bytes, _Put] = {}
         self._deletes: dict[bytes, Delete] = {}
         self._relied: dict[bytes, ContentKey] = {}
+        self._given_ids: set[str | None] = set()
         for wish in operations:
             self._take(wish)
         self.keys = sorted({*self._puts, *self._deletes, *self._relied})
@@ -92,9 +99,11 @@ class CatalogCommit:
         ]
         self._parents = sorted({one for key in self._may_be_new for one in parents_of(key)})
         self.added: tuple[AddedContent, ...] = ()
+        self._unpublished = NOTHING_UNPUBLISHED
 
     def plan(self, head: Head) -> Sequence[CommitPlan]:
         """Validates everything on this head and plans one commit."""
+        self._unpublished = head.unpublished
         before, current = self._look(head)
         conflicts: list[Sides] = []
         staged: dict[bytes, bytes | None] = dict.fromkeys(self._deletes)
@@ -136,6 +145,10 @@ class CatalogCommit:
         if isinstance(wish, Put):
             if known:
                 raise Invalid(f"Duplicate keys are not allowed in a commit: {text_of(wish.key)}")
+            given = wish.content.id
+            if given is not None and given in self._given_ids:
+                raise Invalid(f"A commit puts the content ID '{given}' under one key only")
+            self._given_ids.add(given)
             self._puts[key] = self._prepared(wish)
         elif (
             key in self._deletes or key in self._relied or (known and not isinstance(wish, Delete))
@@ -233,7 +246,8 @@ class CatalogCommit:
         raise Invalid(f"New value for key '{name}' must not have a content ID: '{given}'")
 
     def _id_of(self, element: bytes) -> str:
-        return load_content_ids(self._parts, self._types, [element])[element]
+        found = load_content_ids(self._parts, self._types, [element], self._unpublished)
+        return found[element]
 
     def _type_changes(self, element: bytes, content: Content) -> bool:
         payload = payload_at(element)
@@ -241,7 +255,7 @@ class CatalogCommit:
             return True
         if payload != OTHER_PAYLOAD:
             return False
-        stored = load_contents(self._parts, self._types, [element])[element]
+        stored = load_contents(self._parts, self._types, [element], self._unpublished)[element]
         return type_of(stored) != type_of(content)
 
     def _check(
@@ -260,13 +274,15 @@ class CatalogCommit:
         new = [key for key in self._may_be_new if current[key] is None]
         missing = check_parents(new, staged, head.find_steady(self._parents)) if new else []
         removed = [
-            key for key in self._deletes if key not in self._puts and _is_namespace(current[key])
+            key
+            for key in self._deletes
+            if _is_namespace(current[key]) and not _is_namespace(staged[key])
         ]
         full = check_left_empty(head, removed, staged) if removed else []
         if conflicts or seen or missing or full:
             made = {put.element: put.wish.content for put in self._puts.values()}
             sides = [*conflicts, *sides_of(seen, dict(staged))]
-            words = in_words(self._parts, self._types, sides, made)
+            words = in_words(self._parts, self._types, sides, made, self._unpublished)
             raise refuse([*words, *missing, *full])
 
 

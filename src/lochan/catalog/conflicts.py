@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from lochan.base.errors import KeysConflict
+from lochan.base.ids import ObjId
 from lochan.base.keys import Key, Universe, table_elements
-from lochan.catalog.contents import load_contents
+from lochan.catalog.contents import NOTHING_UNPUBLISHED, load_contents
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.merge import MergeConflict
 from lochan.kernel.parts import Parts
@@ -76,7 +77,11 @@ def sides_of(conflicts: Iterable[KeyConflict], sources: dict[bytes, bytes | None
 
 
 def in_words(
-    parts: Parts, types: ContentTypes, conflicts: Sequence[Sides], made: dict[bytes, Content]
+    parts: Parts,
+    types: ContentTypes,
+    conflicts: Sequence[Sides],
+    made: dict[bytes, Content],
+    unpublished: Mapping[ObjId, bytes],
 ) -> list[ContentConflict]:
     """Says what stands in the way; `made` holds contents that the writer brings, by element."""
     elements = {
@@ -85,7 +90,7 @@ def in_words(
         for element in (one.base, one.source, one.target)
         if element is not None and element not in made and one.key[0] == Universe.TABLES
     }
-    loaded = {**load_contents(parts, types, sorted(elements)), **made}
+    loaded = {**load_contents(parts, types, sorted(elements), unpublished), **made}
     told = []
     for one in conflicts:
         key = key_of(one.key)
@@ -118,6 +123,7 @@ def merge_conflict(
     types: ContentTypes,
     conflicts: Sequence[MergeConflict],
     made: Mapping[bytes, Content],
+    unpublished: Mapping[ObjId, bytes] = NOTHING_UNPUBLISHED,
 ) -> KeysConflict:
     """Makes the error of what the kernel's merges met."""
     sides = [
@@ -130,4 +136,4 @@ def merge_conflict(
         )
         for one in conflicts
     ]
-    return refuse(in_words(parts, types, sides, dict(made)))
+    return refuse(in_words(parts, types, sides, dict(made), unpublished))

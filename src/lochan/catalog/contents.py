@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from lochan.base.ids import ID_BYTES, ContentId, ObjId, content_id_from_uuid_bytes
 from lochan.catalog.types import ContentTypes
@@ -11,6 +11,8 @@ from lochan.kernel.parts import Parts
 from lochan.model.contents import Content
 
 _VALUE_END = 2 + ID_BYTES
+
+NOTHING_UNPUBLISHED: Mapping[ObjId, bytes] = {}
 
 
 def payload_at(element: bytes) -> int:
@@ -31,17 +33,33 @@ def content_id_at(element: bytes) -> ContentId | None:
 
 
 def load_contents(
-    parts: Parts, types: ContentTypes, elements: Sequence[bytes]
+    parts: Parts,
+    types: ContentTypes,
+    elements: Sequence[bytes],
+    unpublished: Mapping[ObjId, bytes] = NOTHING_UNPUBLISHED,
 ) -> dict[bytes, Content]:
-    """Returns the contents of table elements, by element."""
+    """Returns the contents of table elements, by element.
+
+    Who plans on a chain may meet elements whose values are not stored yet; it hands them over.
+    """
     if not elements:
         return {}
-    raws = parts.objects.fetch_many([value_at(element) for element in elements])
-    return {element: types.decode(raw) for element, raw in zip(elements, raws, strict=True)}
+    stored = [element for element in elements if value_at(element) not in unpublished]
+    raws = parts.objects.fetch_many([value_at(element) for element in stored]) if stored else []
+    found = dict(zip(stored, raws, strict=True))
+    return {
+        element: types.decode(
+            found[element] if element in found else unpublished[value_at(element)]
+        )
+        for element in elements
+    }
 
 
 def load_content_ids(
-    parts: Parts, types: ContentTypes, elements: Iterable[bytes]
+    parts: Parts,
+    types: ContentTypes,
+    elements: Iterable[bytes],
+    unpublished: Mapping[ObjId, bytes] = NOTHING_UNPUBLISHED,
 ) -> dict[bytes, str]:
     """Returns the content ids of table elements, by element; reads values only where it must."""
     found: dict[bytes, str] = {}
@@ -52,6 +70,6 @@ def load_content_ids(
             unknown.append(element)
         else:
             found[element] = content_id
-    for element, content in load_contents(parts, types, unknown).items():
+    for element, content in load_contents(parts, types, unknown, unpublished).items():
         found[element] = content.id or ""
     return found

@@ -178,7 +178,9 @@ class CatalogMerge:
             if len(agreed) < len(conflicts):
                 rest = [one for one in conflicts if not _same_namespace(one)]
                 made = self._wishes.contents
-                raise merge_conflict(self._parts, self._types, rest, made) from None
+                raise merge_conflict(
+                    self._parts, self._types, rest, made, head.unpublished
+                ) from None
             taken = KeyChoice(Behaviour.TAKE_TARGET_ON_CONFLICT)
             choices = self._wishes.choices
             keys = {**choices.keys, **dict.fromkeys(agreed, taken)}
@@ -204,7 +206,9 @@ class CatalogMerge:
         current = head.find(sorted(keys))
         new = [key for key, one in staged.items() if one is not None and current[key] is None]
         removed = [
-            key for key, one in staged.items() if one is None and _is_namespace(current[key])
+            key
+            for key, one in staged.items()
+            if _is_namespace(current[key]) and not _is_namespace(one)
         ]
         found = check_parents(new, staged, current)
         if removed:

@@ -6,7 +6,7 @@ Nothing is written here. The result carries every object that must be stored wit
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Final
 
@@ -104,6 +104,11 @@ class Head(msgspec.Struct, frozen=True, gc=False):
         """Yields the commit and its first-parent ancestors, newest first, published or not."""
         return self.builder.line(self.view)
 
+    @property
+    def unpublished(self) -> Mapping[ObjId, bytes]:
+        """Values that elements of the chain lead to; nobody can fetch them yet."""
+        return self.builder.values
+
 
 class Builder:
     """Builds commits that follow each other on one published head.
@@ -129,6 +134,7 @@ class Builder:
         self._clock = clock
         self.base = base
         self._made: dict[int, CommitView] = {}
+        self.values: dict[ObjId, bytes] = {}
 
     def build(self, head: CommitView, plan: CommitPlan) -> Built:
         """Builds a commit on a head; raises KeysConflict with all conflicts."""
@@ -154,6 +160,7 @@ class Builder:
         self._made[body.sequence] = view
         for key, _ in changes:
             self._touched[key] = body.sequence
+        self.values.update(plan.objects)
         return Built(view, encode_commit(body), tuple(nodes), tuple(plan.objects))
 
     def find(self, head: CommitView, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
