@@ -28,7 +28,7 @@ from lochan.kernel.build import Head
 from lochan.kernel.history import iterate_log
 from lochan.kernel.parts import Parts
 from lochan.kernel.plan import CommitPlan
-from lochan.kernel.publish import Member, check_takes_commits
+from lochan.kernel.publish import Find, Member, check_takes_commits
 from lochan.kernel.views import CommitView
 from lochan.kv.store import ABSENT, Entry, Kind, Won, partition
 
@@ -55,9 +55,19 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(Claim).decode
 
 
-def claim(parts: Parts, principal: str, key: str, digest: bytes, name: RefName) -> Claim:
-    """Claims a key for a request, or returns the claim that the same request has made before."""
-    found = parts.references.fetch(name)
+def claim(
+    parts: Parts,
+    principal: str,
+    key: str,
+    digest: bytes,
+    name: RefName,
+    find: Find | None = None,
+) -> Claim:
+    """Claims a key for a request, or returns the claim that the same request has made before.
+
+    `find` is how the branch is read; `Names.find` finishes one that was left half made.
+    """
+    found = (find or parts.references.fetch)(name)
     if found is None or found.row.deleted:
         raise ReferenceNotFound(f"Named reference '{name}' not found")
     check_takes_commits(found.row)

@@ -7,7 +7,7 @@ from lochan.base.limits import IDEMPOTENCY_KEY_CHARACTERS_MAX
 from lochan.base.names import RefName
 from lochan.kernel.claims import ClaimedMember, claim
 from lochan.kernel.parts import Parts
-from lochan.kernel.publish import Member
+from lochan.kernel.publish import Find, Member
 from lochan.kernel.views import CommitView
 from lochan.service.calls import Call
 
@@ -25,7 +25,9 @@ class Once:
         return None if self._claimed is None else self._claimed.done
 
 
-def once(parts: Parts, call: Call, branch: RefName, member: Member, *, dry_run: bool) -> Once:
+def once(
+    parts: Parts, find: Find, call: Call, branch: RefName, member: Member, *, dry_run: bool
+) -> Once:
     """Claims the caller's key for this request, if it has one; a dry run needs none."""
     key = call.idempotency_key
     if key is None or dry_run:
@@ -34,5 +36,6 @@ def once(parts: Parts, call: Call, branch: RefName, member: Member, *, dry_run: 
         raise Invalid(
             f"an idempotency key has 1 to {IDEMPOTENCY_KEY_CHARACTERS_MAX} printable characters"
         )
-    claimed = ClaimedMember(parts, member, claim(parts, call.who, key, call.digest, branch))
+    made = claim(parts, call.who, key, call.digest, branch, find)
+    claimed = ClaimedMember(parts, member, made)
     return Once(claimed, claimed)

@@ -52,7 +52,7 @@ class Commits:
         text = CommitText(meta.message, headers_of(meta, call.who), said.headers())
         view = self._resolver.expected(name, expected)
         member = CatalogCommit(self._parts, self._types, view, operations, text)
-        tried = once(self._parts, call, name, member, dry_run=False)
+        tried = once(self._parts, self._resolver.find, call, name, member, dry_run=False)
 
         def finish(settled: Settled) -> Committed:
             if isinstance(settled, LochanError):
@@ -64,15 +64,15 @@ class Commits:
         return OnLane(name, tried.member, finish, operations=len(operations))
 
     def _added_by(self, commit: CommitView) -> tuple[AddedContent, ...]:
-        """Finds out what an earlier try has added."""
+        """Finds out what an earlier try has added: ids that no key of it held before."""
         changes = own_changes(self._parts.views, self._parts.nodes, commit)
-        new = {
-            change.key: change.right
-            for change in changes
-            if change.left is None and change.right is not None
-            if change.key[0] == Universe.TABLES
-        }
-        ids = load_content_ids(self._parts, self._types, new.values())
+        changes = [change for change in changes if change.key[0] == Universe.TABLES]
+        before = [change.left for change in changes if change.left is not None]
+        after = {change.key: change.right for change in changes if change.right is not None}
+        ids = load_content_ids(self._parts, self._types, [*before, *after.values()])
+        known = {ids[element] for element in before}
         return tuple(
-            AddedContent(table_elements(Key(key)), ids[element]) for key, element in new.items()
+            AddedContent(table_elements(Key(key)), ids[element])
+            for key, element in after.items()
+            if ids[element] not in known
         )

@@ -282,7 +282,8 @@ class Merges:
             # The caller may have named it by steps from another; it is told which one that was.
             wanted = msgspec.structs.replace(wanted, expected=expected.obj_id.hex())
         member = CatalogMerge(self._parts, self._types, expected, make, wishes, said)
-        tried = once(self._parts, call, name, member, dry_run=wanted.dry_run)
+        find = self._resolver.find
+        tried = once(self._parts, find, call, name, member, dry_run=wanted.dry_run)
 
         def finish(settled: Settled) -> Merged:
             if isinstance(settled, KeysConflict) and wanted.conflicts_as_result:

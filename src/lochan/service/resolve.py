@@ -14,6 +14,7 @@ from lochan.kernel.specs import Spec, parse_spec, resolve_steps
 from lochan.kernel.tags import Tags
 from lochan.kernel.views import CommitView
 from lochan.model.references import Annotation, Reference
+from lochan.persist.references import StampedRow
 
 DEFAULT_ALIAS = "-"
 
@@ -58,6 +59,10 @@ class Resolver:
         if text.startswith(INTERNAL_PREFIX):
             raise ReferenceNotFound(f"Named reference '{text}' not found")
         return RefName(text)
+
+    def find(self, name: RefName) -> StampedRow | None:
+        """Returns a live reference, or None; finishes what was left half done."""
+        return self._names.find(name)
 
     def row(self, text: str) -> ReferenceRow:
         """Returns the row of a live reference."""
