@@ -18,6 +18,11 @@ QUICK = Options(
 HEAD = b"POST /t/echo/x HTTP/1.1\r\nHost: localhost\r\n"
 
 
+def read_to_the_end(client: Client) -> None:
+    while client.socket.recv(1_048_576):
+        pass
+
+
 @pytest.fixture(scope="module")
 def server():
     with running(options=QUICK) as started:
@@ -67,8 +72,7 @@ def test_a_client_that_does_not_read_is_cut(server):
         while server.on_loop(lambda: len(server.server.listening.connections)):
             pass
         with pytest.raises(ConnectionResetError):
-            while client.socket.recv(1_048_576):
-                pass
+            read_to_the_end(client)
 
 
 def test_a_client_that_is_refused_may_go_on_sending_and_still_reads_why(server):

@@ -12,18 +12,16 @@ from lochan.http.server import Server
 MakeServer = Callable[[], Server]
 
 
-def run_until_stopped(
-    make: MakeServer, ready: Callable[[str], None], stopping: Callable[[], None] = lambda: None
-) -> None:
+def run_until_stopped(make: MakeServer, ready: Callable[[str], None]) -> None:
     """Makes a server on a fresh loop, serves, and returns after SIGTERM or SIGINT.
 
     A second signal cuts what is still under way.
     """
     with asyncio.Runner(loop_factory=_new_loop) as runner:
-        runner.run(_serve(make, ready, stopping))
+        runner.run(_serve(make, ready))
 
 
-async def _serve(make: MakeServer, ready: Callable[[str], None], end: Callable[[], None]) -> None:
+async def _serve(make: MakeServer, ready: Callable[[str], None]) -> None:
     loop = asyncio.get_running_loop()
     server = make()
     told = asyncio.Event()
@@ -36,13 +34,12 @@ async def _serve(make: MakeServer, ready: Callable[[str], None], end: Callable[[
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, tell)
     address = await server.start()
-    # What was loaded so far stays for ever; the collector need not look at it again.
-    gc.collect()
-    gc.freeze()
-    ready(address)
     try:
+        # What was loaded so far stays for ever; the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        ready(address)
         await told.wait()
-        end()
     finally:
         await server.stop()
 
