@@ -115,9 +115,7 @@ def commit(exchange: Exchange) -> OnLane[Response]:
     """The body is a JSON array of numbers of tables, or empty; the message is the request's id."""
     numbers = msgspec.json.decode(exchange.request.body or b"[1]", type=list[int])
     wanted = plan([put(table(n), element(n)) for n in numbers], exchange.request.id)
-    return OnLane(
-        RefName(exchange.params["0"]), Wants(wanted), _told, operations=len(numbers)
-    )
+    return OnLane(RefName(exchange.params["0"]), Wants(wanted), _told, operations=len(numbers))
 
 
 def dry_commit(exchange: Exchange) -> OnLane[Response]:
