@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick lint types contracts house docs test-compat bench bench-http bench-peers wheel format lock clean
+.PHONY: help setup demo serve test quick lint types contracts house docs test-compat bench bench-http bench-peers wheel format lock clean
 
 help: ## List the doors
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -27,8 +27,12 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	  --no-deps --editable .
 	@touch $@
 
-demo: setup ## Tell a short story on the embedded store
-	@$(BIN)/lochan demo
+# ONCE=1 ends the demo after its story; PORT=… serves at a known place.
+demo: setup ## Start a server, tell a short story on it, leave it serving (ONCE=1 ends it)
+	@$(BIN)/lochan demo $(if $(ONCE),--once) $(if $(PORT),--port $(PORT))
+
+serve: setup ## Serve the catalog in .lochan (ARGS="--port 0" and so on)
+	@$(BIN)/lochan serve $(ARGS)
 
 test: lint types contracts ## Run every check, the fast ones first
 	$(BIN)/python -m pytest -n $(WORKERS)

@@ -150,7 +150,7 @@ def _move_row(move: ReferenceMove) -> list[Cell]:
         move.kind,
         short(move.old),
         short(move.new),
-        move.source,
+        move.source.lstrip("@"),
         move.who,
     ]
 

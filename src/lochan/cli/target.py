@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 import msgspec
 
+from lochan.http.presence import SERVER_FILE, Presence, find_presence
 from lochan.kv.url import parse_store_url
 
 if TYPE_CHECKING:
@@ -16,15 +16,7 @@ if TYPE_CHECKING:
     from lochan.embedded import Embedded
 
 DATA_DIRECTORY: Final = Path(".lochan")
-SERVER_FILE: Final = DATA_DIRECTORY / "server.json"
 DEFAULT_STORE: Final = DATA_DIRECTORY / "store"
-
-
-class RunningServer(msgspec.Struct, frozen=True):
-    """What a server writes down about itself while it runs."""
-
-    url: str
-    pid: int
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,22 +54,6 @@ def find_target(url: str | None, store: str | None, repository: str) -> Target:
     return Target(store=f"rocksdb:{DEFAULT_STORE}", repository=repository)
 
 
-def find_server(file: Path = SERVER_FILE) -> RunningServer | None:
+def find_server() -> Presence | None:
     """Returns the server that runs in this directory; what a dead one left is not one."""
-    try:
-        running = msgspec.json.decode(file.read_bytes(), type=RunningServer)
-    except (OSError, msgspec.DecodeError):
-        return None
-    return running if _is_alive(running.pid) else None
-
-
-def _is_alive(pid: int) -> bool:
-    if pid <= 0:
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return find_presence(DATA_DIRECTORY / SERVER_FILE)

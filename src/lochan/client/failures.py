@@ -17,6 +17,7 @@ from lochan.base.errors import (
     Exhausted,
     HeadConflict,
     Invalid,
+    KeyReused,
     KeysConflict,
     LochanError,
     NamespaceExists,
@@ -29,6 +30,7 @@ from lochan.base.errors import (
     Unknown,
 )
 from lochan.client.asking import Ask, Reply
+from lochan.model.commits import ContentKey
 from lochan.wire.conflicts import conflict_in
 from lochan.wire.problems import ContentKeyDetails, ErrorJson, ReferenceConflicts
 
@@ -48,6 +50,16 @@ _BY_CODE: Final[dict[str, Callable[[str], LochanError]]] = {
     "NAMESPACE_ALREADY_EXISTS": NamespaceExists,
     "NAMESPACE_NOT_EMPTY": NamespaceNotEmpty,
     "SERVICE_UNAVAILABLE": Unavailable,
+    "RETRIES_EXHAUSTED": Exhausted,
+    "OUTCOME_UNKNOWN": Unknown,
+    "IDEMPOTENCY_KEY_REUSED": KeyReused,
+}
+
+_WITH_KEY: Final[dict[str, Callable[[str, ContentKey], LochanError]]] = {
+    "CONTENT_NOT_FOUND": ContentNotFound,
+    "NAMESPACE_NOT_FOUND": NamespaceNotFound,
+    "NAMESPACE_ALREADY_EXISTS": NamespaceExists,
+    "NAMESPACE_NOT_EMPTY": NamespaceNotEmpty,
 }
 
 _BY_STATUS: Final[dict[int, Callable[[str], LochanError]]] = {
@@ -82,8 +94,8 @@ def _told(ask: Ask, reply: Reply) -> LochanError:
     details = told.error_details
     if isinstance(details, ReferenceConflicts):
         return _conflict(told.message, details)
-    if isinstance(details, ContentKeyDetails) and told.error_code == "CONTENT_NOT_FOUND":
-        return ContentNotFound(told.message, details.content_key.elements)
+    if isinstance(details, ContentKeyDetails) and told.error_code in _WITH_KEY:
+        return _WITH_KEY[told.error_code](told.message, details.content_key.elements)
     make = _BY_CODE.get(told.error_code)
     return _by_status(ask, reply.status, told.message) if make is None else make(told.message)
 
