@@ -281,6 +281,10 @@ class CatalogCommit:
         full = check_left_empty(head, removed, staged) if removed else []
         if conflicts or seen or missing or full:
             made = {put.element: put.wish.content for put in self._puts.values()}
+            # What a put only believes to be there was never stored.
+            for put in self._puts.values():
+                if put.expected is not None and put.wish.expected is not None:
+                    made[put.expected] = put.wish.expected
             sides = [*conflicts, *sides_of(seen, dict(staged))]
             words = in_words(self._parts, self._types, sides, made, self._unpublished)
             raise refuse([*words, *missing, *full])

@@ -38,6 +38,7 @@ from lochan.wire.listings import (
     diff_out,
     entry_v2,
 )
+from lochan.wire.metas import meta_v2
 from lochan.wire.references import (
     ReferenceHistoryJson,
     ReferenceLog,
@@ -109,16 +110,21 @@ def get_recent_changes(exchange: Exchange) -> Response:
     return answer(
         ReferenceHistoryJson(
             reference_v2(reference),
-            _state(history.current),
-            [_state(each) for each in history.previous],
+            _state(exchange, history.current),
+            [_state(exchange, each) for each in history.previous],
             _worst(states) if int(text[:9]) else "NOT_CHECKED",
         ),
         reference.hash,
     )
 
 
-def _state(head: PreviousHead) -> ReferenceStateJson:
-    return ReferenceStateJson(head.hash, _consistency(head.consistent), None)
+def _state(exchange: Exchange, head: PreviousHead) -> ReferenceStateJson:
+    consistency = _consistency(head.consistent)
+    if head.consistent is False:
+        return ReferenceStateJson(head.hash, consistency, None)
+    entries = exchange.repository.history.log(f"@{head.hash}", 1).items
+    meta = meta_v2(entries[0].meta) if entries else None
+    return ReferenceStateJson(head.hash, consistency, meta)
 
 
 def _consistency(whole: bool | None) -> str:

@@ -1,0 +1,123 @@
+"""Requests for commits: both spellings, unknown types, and precise refusals."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lochan.base.errors import Invalid
+from lochan.model.commits import CommitMeta, Delete, Put, Unchanged
+from lochan.model.contents import IcebergTable, OtherContent
+from lochan.wire.codec import encode
+from lochan.wire.commits import commit_request, read_commit
+
+TABLE = {
+    "type": "ICEBERG_TABLE",
+    "metadataLocation": "m",
+    "snapshotId": 1,
+    "schemaId": 2,
+    "specId": 3,
+    "sortOrderId": 4,
+}
+
+
+def body(meta=None, *operations):
+    said = {"message": "m", **(meta or {})}
+    return json.dumps({"commitMeta": said, "operations": list(operations)}).encode()
+
+
+def put(content, **more):
+    return {"type": "PUT", "key": {"elements": ["a"]}, "content": content, **more}
+
+
+def test_the_single_values_of_version_1_become_lists():
+    meta, _ = read_commit(
+        body({"author": "Ada", "signedOffBy": "Bob", "properties": {"k": "v"}}, put(TABLE))
+    )
+    assert meta == CommitMeta(
+        message="m", authors=("Ada",), signed_off_by=("Bob",), properties=(("k", ("v",)),)
+    )
+
+
+def test_the_lists_of_version_2_win_over_single_values():
+    meta, _ = read_commit(body({"author": "Ada", "authors": ["Bob", "Cleo"]}))
+    assert meta.authors == ("Bob", "Cleo")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("committer", "me"),
+        ("commitTime", "2023-01-01T00:00:00Z"),
+        ("hash", "ab" * 32),
+        ("parentCommitHashes", ["ab" * 32]),
+    ],
+)
+def test_what_only_the_server_may_say_is_refused(field, value):
+    with pytest.raises(Invalid, match="set by the server"):
+        read_commit(body({field: value}))
+
+
+def test_nulls_and_empty_lists_say_nothing():
+    meta, _ = read_commit(
+        body({"committer": None, "commitTime": None, "hash": None, "parentCommitHashes": []})
+    )
+    assert meta == CommitMeta(message="m")
+
+
+def test_a_type_that_nobody_knows_is_kept_as_it_came():
+    _, (one,) = read_commit(body({}, put({"type": "WONDER", "id": "7", "deep": {"x": [1, None]}})))
+    assert one == Put(key=("a",), content=OtherContent("WONDER", "7", {"deep": {"x": [1, None]}}))
+
+
+def test_known_types_beside_unknown_ones_keep_their_shape():
+    _, (one, two) = read_commit(
+        body({}, put(TABLE, expectedContent=TABLE), put({"type": "WONDER"}))
+    )
+    assert isinstance(one, Put)
+    assert isinstance(one.content, IcebergTable)
+    assert isinstance(one.expected, IcebergTable)
+    assert isinstance(two, Put)
+    assert isinstance(two.content, OtherContent)
+
+
+@pytest.mark.parametrize(
+    ("raw", "told"),
+    [
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
+        (b"[]", "not as expected"),
+        (b"\xff", "not JSON"),
+        (b'{"commitMeta":{"message":"m"},"operations":[{"type":"ERASE"}]}', "not as expected"),
+        (body({}, put({"type": "ICEBERG_TABLE"})), r"operations\[0\].content: .*metadataLocation"),
+        (body({}, put({"id": "7"})), r"operations\[0\].content: a content says its `type`"),
+        (body({}, put(7)), r"operations\[0\].content: a content is an object"),
+        (body({}, put(TABLE, expectedContent=[])), r"operations\[0\].expectedContent"),
+        (body({"authorTime": "yesterday"}), "not as expected"),
+        (b'{"commitMeta":{"message":"m"},"operations":' + b"[" * 100_000, "."),
+    ],
+)
+def test_what_is_wrong_is_said_precisely(raw, told):
+    with pytest.raises(Invalid, match=told):
+        read_commit(raw)
+
+
+def test_what_a_client_writes_is_read_back():
+    meta = CommitMeta(
+        message="m",
+        authors=("a", "b"),
+        signed_off_by=("c",),
+        author_time_us=1_700_000_000_123_456,
+        properties=(("k", ("v", "w")),),
+    )
+    table = IcebergTable(
+        id="7", metadata_location="m", snapshot_id=1, schema_id=2, spec_id=3, sort_order_id=4
+    )
+    operations = [
+        Put(key=("a",), content=table, expected=table),
+        Put(key=("b",), content=OtherContent("WONDER", None, {"x": 1})),
+        Delete(key=("c",)),
+        Unchanged(key=("d", "e")),
+    ]
+    assert read_commit(encode(commit_request(meta, operations))) == (meta, operations)
