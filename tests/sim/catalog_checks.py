@@ -207,12 +207,17 @@ def references_are_right(world: World, history: History) -> None:
     repository.references.list()
     check_references(repository.parts)
     check_messages(repository.parts, "one", history.of("commit"))
-    told = [move.who for move in moves_of(repository, "one") if move.kind != "commit"]
+    moves = [move for move in moves_of(repository, "one") if move.kind != "commit"]
+    told = [move.who for move in moves]
     for event in history.of("make", "assign", "delete"):
         count = told.count(named(event))
         assert count <= 1, f"{named(event)} took effect twice"
         if event.acknowledged:
             assert count == 1, f"{named(event)} was acknowledged and is not in the ref-log"
+            assert (
+                event.operation == "make"
+                or moves[told.index(named(event))].old == (event.arguments[2])
+            ), f"{named(event)} moved what was not expected"
         elif not event.uncertain:
             assert count == 0, f"K5: {named(event)} was refused and is in the ref-log"
 

@@ -280,14 +280,38 @@ def merges(name: str, *, squash: bool, times: int = 1) -> Act:
     return act
 
 
-def sends(name: str, times: int) -> Act:
+def merges_a_table(name: str, source: str) -> Act:
+    """Makes a branch and a table there, and merges it; by then main may have lost the namespace."""
+
+    def merge(server: Server, _: str) -> Merged:
+        ask = MergeAsk(
+            branch="main", expected=None, source=name, meta=CommitMeta(message=f"{name}+")
+        )
+        return drive(server, lambda one: one.merges.merge(Call(who=server.name), ask))
+
+    def branch(server: Server, _: str) -> Reference:
+        new = NewReference(kind="BRANCH", name=name, source=source)
+        done: Reference = server.app.repository.references.create(Call(who=name), new)
+        return done
+
+    def act(server: Server) -> None:
+        does = [Put(key=("free", name), content=table(name))]
+        if server.attempt("branch", branch, server, name) is None:
+            return
+        if server.attempt("aside", commit, server, name, None, does, {}, name) is not None:
+            server.attempt("create", merge, server, f"{name}+")
+
+    return act
+
+
+def sends(name: str, times: int, branch: str = "main") -> Act:
     """A client that sends one request with an idempotency key again and again."""
 
     def send(server: Server, _: str) -> Committed:
         call = Call(who="client", idempotency_key=name, digest=name.encode())
         does = [Put(key=("ns", name), content=table(name))]
         meta = CommitMeta(message=name)
-        return drive(server, lambda one: one.commits.commit(call, "main", None, meta, does))
+        return drive(server, lambda one: one.commits.commit(call, branch, None, meta, does))
 
     def act(server: Server) -> None:
         for _ in range(times):
@@ -368,7 +392,7 @@ def commits_to_one(name: str, count: int) -> Act:
 
 
 CHECKS = {
-    "lost updates": commits_stand_on_what_they_saw,
+    "history": commits_stand_on_what_they_saw,
     "commits": commits_are_done_once,
     "refusals": refusals_are_true,
 }
@@ -425,6 +449,13 @@ SCENARIOS = [
             "s2": [merges("replay", squash=False), updates("c", 2, ("ns", "x"), ("ns", "t"))],
         },
         checks={"merges": merges_are_whole},
+    ),
+    scenario(
+        "merges of a branch whose namespace goes",
+        {
+            "s1": [merges_a_table("d", "main~0"), keeps_to_itself("o", ("ns", "o"), 1)],
+            "s2": [drops_the_namespace("m", 2), merges_a_table("e", "main~0")],
+        },
     ),
     scenario(
         "one request from two servers",
