@@ -53,7 +53,7 @@ def tell_v2() -> Story:
     say, wire = story.say, story.wire
     say("GET", "/config")
     say("GET", "/trees")
-    meta = {
+    meta: dict[str, Any] = {
         "authors": ["Ada"],
         "allSignedOffBy": ["Bob"],
         "authorTime": "2023-01-02T03:04:05.678901Z",
@@ -132,7 +132,7 @@ def tell_v1() -> Story:
     say, wire = story.say, story.wire
     say("GET", "/config")
     say("GET", "/trees/tree")
-    meta = {"author": "Ada", "signedOffBy": "Bob", "properties": {"ticket": "7"}}
+    meta: dict[str, Any] = {"author": "Ada", "signedOffBy": "Bob", "properties": {"ticket": "7"}}
     first = say(
         "POST",
         f"/trees/branch/main/commit?expectedHash={EMPTY}",
@@ -152,13 +152,12 @@ def tell_v1() -> Story:
     say("POST", f"/trees/branch/main/merge?expectedHash={first}", merge)
     say("GET", "/trees/tree/main/log?maxRecords=1&fetch=ALL")
     say("GET", "/trees/tree/main/entries?maxRecords=10")
-    transplant = {"fromRefName": "dev", "hashesToTransplant": [dev]}
     empty = {"type": "BRANCH", "name": "main", "hash": EMPTY}
     say("PUT", f"/trees/tag/v1?expectedHash={first}", empty)
     say("POST", "/trees/tree", {"type": "BRANCH", "name": "next", "hash": first})
     say("DELETE", "/namespaces/namespace/dev/ns")
     middle = wire.repository.history.log(f"@{dev}", 2).items[1].meta.hash
-    transplant["hashesToTransplant"] = [middle]
+    transplant = {"fromRefName": "dev", "hashesToTransplant": [middle]}
     say("POST", f"/trees/branch/next/transplant?expectedHash={first}&message=again", transplant)
     say("GET", f"/contents/t?ref=main&hashOnRef={first}")
     say("POST", "/contents?ref=next", {"requestedKeys": [{"elements": ["ns"]}]})

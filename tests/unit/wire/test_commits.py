@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lochan.base.errors import Invalid
-from lochan.model.commits import CommitMeta, Delete, Put, Unchanged
+from lochan.model.commits import CommitMeta, Delete, Operation, Put, Unchanged
 from lochan.model.contents import IcebergTable, OtherContent
 from lochan.wire.codec import encode
 from lochan.wire.commits import commit_request, read_commit
@@ -114,7 +114,7 @@ def test_what_a_client_writes_is_read_back():
     table = IcebergTable(
         id="7", metadata_location="m", snapshot_id=1, schema_id=2, spec_id=3, sort_order_id=4
     )
-    operations = [
+    operations: list[Operation] = [
         Put(key=("a",), content=table, expected=table),
         Put(key=("b",), content=OtherContent("WONDER", None, {"x": 1})),
         Delete(key=("c",)),

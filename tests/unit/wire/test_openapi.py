@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from lochan.wire.openapi import build_document, document_text
 from lochan.wire.operations import PARAMETERS, WIRE_NAMES

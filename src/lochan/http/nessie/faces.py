@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from lochan.base.checks import check
-from lochan.base.errors import LochanError
+from lochan.base.errors import Invalid, LochanError
 from lochan.http.exchange import Exchange, Request, Response, decode_percent
 from lochan.http.nessie import v1_contents, v1_trees, v2_beyond, v2_reading, v2_writing
 from lochan.http.nessie.asking import Handler, is_plain_log, is_short_page, takes_json
@@ -133,7 +133,13 @@ class NessieV2:
         )
 
     def match(self, method: str, rest: bytes) -> Match | MethodNotAllowed | None:
-        """Finds the operation for a raw path."""
+        """Finds the operation for a raw path; one that cannot be read is told as a request is."""
+        try:
+            return self._match(method, rest)
+        except Invalid as error:
+            return _unreadable(error)
+
+    def _match(self, method: str, rest: bytes) -> Match | MethodNotAllowed | None:
         fixed = self._fixed.get(rest)
         if rest.startswith(_TREES) and (fixed is None or method not in fixed):
             # A reference may be called as something that has a place of its own.
@@ -166,7 +172,13 @@ class NessieV1:
                 self._fixed[path.encode("ascii")] = methods
 
     def match(self, method: str, rest: bytes) -> Match | MethodNotAllowed | None:
-        """Finds the operation for a raw path."""
+        """Finds the operation for a raw path; one that cannot be read is told as a request is."""
+        try:
+            return self._match(method, rest)
+        except Invalid as error:
+            return _unreadable(error)
+
+    def _match(self, method: str, rest: bytes) -> Match | MethodNotAllowed | None:
         fixed = self._fixed.get(rest)
         if fixed is not None:
             return _chosen(fixed, method, {})
@@ -189,6 +201,13 @@ class NessieV1:
     def problem(self, request: Request, error: LochanError) -> Response:
         """Returns the answer to an error."""
         return problem_of(request, error)
+
+
+def _unreadable(error: Invalid) -> Match:
+    def refuse(exchange: Exchange) -> Response:
+        return problem_of(exchange.request, error)
+
+    return Match(Route("unreadable", refuse), {})
 
 
 def _fit(shape: list[str], segments: list[bytes]) -> dict[str, str] | None:
