@@ -236,7 +236,7 @@ class Running:
             if accepts_gzip(self._framing.accept_encoding) and _may_pack(outcome):
                 if size > GZIP_ANSWER_INLINE_BYTES_MAX:
                     work = partial(pack, outcome.body)
-                    self._parts.long_pool.submit(work, self._packed, must=True)
+                    self._parts.long_pool.submit(work, self._pack_ended, must=True)
                     return
                 self._response = _packed(outcome, pack(outcome.body))
         self._parts.flushing.after(self._durable)
@@ -249,7 +249,7 @@ class Running:
         told = attempt(self._face.problem, self._request, error)
         return plain_problem(told) if isinstance(told, LochanError) else told
 
-    def _packed(self, body: bytes | LochanError) -> None:
+    def _pack_ended(self, body: bytes | LochanError) -> None:
         if not isinstance(body, LochanError):
             self._response = _packed(self._response, body)
         self._parts.flushing.after(self._durable)
