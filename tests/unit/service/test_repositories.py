@@ -8,7 +8,8 @@ from lochan.base.errors import AlreadyExists, Denied, Invalid, NotFound, Unknown
 from lochan.base.ids import ROOT_INSTANCE
 from lochan.kernel.repository import create_repository
 from lochan.kv.faults import FaultKind, FaultyStore, PlannedCall
-from lochan.kv.store import Kind, partition
+from lochan.kv.store import Kind, Partition, partition
+from lochan.kv.store import Page as Rows
 from lochan.service.calls import Call, Right
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
@@ -145,6 +146,21 @@ def test_names_are_listed_in_pages():
         if token is None:
             break
     assert found == names
+
+
+class ShortPages(MemoryStore):
+    """Gives one row at a time, as a store may."""
+
+    def scan(self, partition: Partition, start: bytes, end: bytes | None, limit: int) -> Rows:
+        return super().scan(partition, start, end, min(limit, 1))
+
+
+def test_short_pages_of_a_store_are_not_the_end():
+    repositories = fresh(ShortPages())
+    for name in ("a", "b", "c"):
+        repositories.create(CALL, name)
+    assert repositories.names().items == ("a", "b", "c")
+    assert repositories.names(2).token == "c"
 
 
 def test_a_page_that_ends_with_the_last_name_has_no_token():
