@@ -342,3 +342,6 @@ GENERATE_COMMITS_MAX: Final = 100_000_000
 
 # Workers of the generator are threads with a connection each.
 GENERATE_WORKERS_MAX: Final = 256
+
+# Connections of one client: as many as the generator has workers, far below what a server takes.
+CLIENT_CONNECTIONS_MAX: Final = 256

@@ -123,7 +123,7 @@ def transplant(
         conflicts_as_result=True,
         squash=squash,
     )
-    _tell(job, done, f"transplanted {_commits(done)} to {done.branch}", how["dry_run"])
+    _tell(job, done, f"transplanted {_commits(len(hashes))} to {done.branch}", how["dry_run"])
 
 
 @click.command("cherry-pick")
@@ -146,7 +146,7 @@ def cherry_pick(
         conflicts_as_result=True,
         squash=squash,
     )
-    _tell(job, done, f"picked {_commits(done)} to {done.branch}", how["dry_run"])
+    _tell(job, done, f"picked {_commits(len(done.commits))} to {done.branch}", how["dry_run"])
 
 
 @click.command()
@@ -163,7 +163,7 @@ def revert(job: Errand, hashes: tuple[str, ...], branch: str, **how: Any) -> Non
         dry_run=how["dry_run"],
         conflicts_as_result=True,
     )
-    _tell(job, done, f"reverted {len(hashes)} on {done.branch}", how["dry_run"])
+    _tell(job, done, f"reverted {_commits(len(hashes))} on {done.branch}", how["dry_run"])
 
 
 @click.command()
@@ -214,8 +214,7 @@ def _target(job: Errand, branch: str, key: ContentKey) -> Any:
         return None
 
 
-def _commits(done: Merged) -> str:
-    count = len(done.commits)
+def _commits(count: int) -> str:
     return "1 commit" if count == 1 else f"{count} commits"
 
 

@@ -30,7 +30,8 @@ def _settings(function: Callable[..., None]) -> Callable[..., None]:
 def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value) or "none"
+    text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return text or "none"
 
 
 @click.command()

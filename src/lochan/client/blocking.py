@@ -26,7 +26,14 @@ from lochan.client.blocking_groups import (
     RepositorySettings,
 )
 from lochan.client.retrying import Attempts
-from lochan.client.transport import base_url, failure, http_request, is_loopback, read_reply
+from lochan.client.transport import (
+    CONNECTIONS,
+    base_url,
+    failure,
+    http_request,
+    is_loopback,
+    read_reply,
+)
 from lochan.client.values import Config
 
 _Result = TypeVar("_Result")
@@ -59,6 +66,7 @@ class Client:
             timeout=timeout_s,
             headers=headers,
             transport=transport,
+            limits=CONNECTIONS,
             trust_env=not is_loopback(self.url),
         )
         self.references = References(self.run)

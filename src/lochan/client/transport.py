@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import httpx
 
 from lochan.base.errors import InvalidUrl
+from lochan.base.limits import CLIENT_CONNECTIONS_MAX
 from lochan.client.asking import Ask, Reply
 
 _API: Final = re.compile(r"/api/v[12]/?\Z")
@@ -16,6 +17,11 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 # What tells a server that error details and the newer form of keys are understood.
 _HEADERS: Final = {"accept": "application/json", "nessie-client-spec": "2.2.0"}
+
+# Who shares a client among many threads or tasks has a connection for each, and keeps them.
+CONNECTIONS: Final = httpx.Limits(
+    max_connections=CLIENT_CONNECTIONS_MAX, max_keepalive_connections=CLIENT_CONNECTIONS_MAX
+)
 
 # Nothing was sent yet when these are raised.
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)

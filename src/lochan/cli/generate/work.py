@@ -61,7 +61,7 @@ class Worker:
         branch = self._branches[step.branch]
         made = self._commit_at_last(branch, step)
         if step.tagged:
-            self._tag(f"generated-{step.number}", f"{branch}@{made}")
+            self._tag(f"generated-tag-{step.number}", f"{branch}@{made}")
 
     def _commit_at_last(self, branch: str, step: Step) -> str:
         attempts = 1

@@ -1,0 +1,77 @@
+"""Every command explains itself, speaks JSON, and is in the docs; the docs name nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from lochan.cli.generate import patterns
+from lochan.cli.main import ROOMS, commands
+from lochan.settings import SETTING_NAMES
+from tests.house.tree import ROOT
+
+PAGE = (ROOT / "docs/cli.md").read_text("utf-8")
+
+
+def all_commands() -> Iterator[tuple[str, click.Command]]:
+    """Every command that does something, by the words that lead to it."""
+    ctx = click.Context(commands)
+    for name in ROOMS:
+        command = commands.get_command(ctx, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {each}", one) for each, one in command.commands.items())
+        else:
+            yield name, command
+
+
+ALL = dict(all_commands())
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_command_and_option_says_what_it_does(name):
+    command = ALL[name]
+    assert command.help
+    # What the generator counts is said by the names of its options.
+    bare = {"num_commits", "num_branches", "num_tables", "puts_per_commit", "kind", "author"}
+    bare |= {"tag_probability", "message"}
+    for param in command.params:
+        if isinstance(param, click.Option) and param.name not in bare:
+            assert param.help, param.name
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name not in ("completion", "demo")])
+def test_every_command_speaks_json(name):
+    options = {word for param in ALL[name].params for word in param.opts}
+    assert "--json" in options
+
+
+def test_every_setting_is_an_option_of_serve():
+    options = {word for param in ALL["serve"].params for word in param.opts}
+    assert {"--" + name.replace("_", "-") for name in SETTING_NAMES} <= options
+
+
+def test_the_docs_name_every_command_and_no_other():
+    rows = re.findall(r"^\| `lochan ([\w-]+)` \|", PAGE, re.MULTILINE)
+    assert rows == list(ROOMS)
+    for name in ALL:
+        first, _, second = name.partition(" ")
+        if second and first != "tag":
+            row = next(line for line in PAGE.splitlines() if f"`lochan {first}`" in line)
+            assert re.search(rf"`{second}\b", row), name
+
+
+def test_every_option_in_the_docs_exists():
+    options = {word for one in ALL.values() for param in one.params for word in param.opts}
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE))
+    assert named - options == {"--help"}
+
+
+def test_the_docs_and_the_code_tell_the_same_functions():
+    told = re.findall(r"^\| `\$\{(\w+)[^`]*\}` \| (.+) \|$", PAGE, re.MULTILINE)
+    known = re.findall(r"^    (\w+)(?:,\S+)? {2,}(.+)$", patterns.__doc__ or "", re.MULTILINE)
+    assert told == known
+    assert len(told) == 6
