@@ -66,11 +66,13 @@ class History:
         self._gate.check(call, Right.READ_LOG, spec)
         room = PAGE_ENTRIES_MAX if limit is None else min(limit, PAGE_ENTRIES_MAX)
         resolved = self._resolver.resolve(spec)
-        last = self._last(spec, limit_hash)
-        wanted = f"{'' if last is None else last.hex()} {filter}"
-        start = resolved.view.obj_id
-        if token is not None:
-            start, _ = self._tokens.read(PageToken(token), _LOG, wanted)
+        wanted = f"{limit_hash or ''} {filter}"
+        if token is None:
+            start, last = resolved.view.obj_id, self._last(spec, limit_hash)
+        else:
+            # The position is where the log ends: a relative limit is one of the first page.
+            start, end = self._tokens.read(PageToken(token), _LOG, wanted)
+            last = ObjId(end) if end else None
         accepts = compile_filter(filter, FilterKind.LOG)
         with_operations = fetch_all or (accepts is not None and accepts.reads_operations)
         found: list[LogEntry] = []
@@ -86,7 +88,7 @@ class History:
                 found.append(entry)
             if view.obj_id == last:
                 break
-        made = None if further is None else self._tokens.make(_LOG, further, b"", wanted)
+        made = None if further is None else self._tokens.make(_LOG, further, last or b"", wanted)
         return Page(tuple(found), made, resolved.reference)
 
     def diff(

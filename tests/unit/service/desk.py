@@ -188,10 +188,11 @@ def where(content: Content | None) -> str:
     return content.metadata_location if isinstance(content, IcebergTable) else ""
 
 
-def pages(ask: Callable[[str | None], Page[_Item]], tokens_max: int = 100) -> list[_Item]:
-    """Reads page after page to the end."""
+def pages(
+    ask: Callable[[str | None], Page[_Item]], tokens_max: int = 100, token: str | None = None
+) -> list[_Item]:
+    """Reads page after page to the end, from a token on if there is one."""
     found: list[_Item] = []
-    token: str | None = None
     for _ in range(tokens_max):
         page = ask(token)
         found += page.items
