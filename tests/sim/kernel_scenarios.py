@@ -15,7 +15,7 @@ from lochan.kernel.build import Head
 from lochan.kernel.claims import ClaimedMember, claim
 from lochan.kernel.lane import Lane
 from lochan.kernel.merge import Behaviour, Choices, MergeMember
-from lochan.kernel.parts import Parts
+from lochan.kernel.parts import Parts, Tuning
 from lochan.kernel.plan import ANY, Anything, CommitPlan, Operation
 from lochan.kernel.publish import Member, Published, Publisher
 from lochan.kernel.references import Names, NewReference
@@ -92,8 +92,7 @@ def parts_of(server: Server, prepared: tuple[InstanceId, Description]) -> Parts:
         server.clock,
         server.chance,
         server.waiting,
-        commit_cache_bytes=200_000,
-        node_cache_bytes=200_000,
+        tuning=Tuning(200_000, 200_000),
     )
 
 

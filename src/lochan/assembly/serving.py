@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -17,7 +18,9 @@ from lochan.http.presence import Presence, announce, find_presence, server_file,
 from lochan.http.running import run_until_stopped
 from lochan.http.server import Options, Server, check_loopback
 from lochan.http.watching import Watch, Watcher
+from lochan.kernel.parts import Tuning
 from lochan.kernel.repository import Ports
+from lochan.kernel.retry import Patience
 from lochan.kv.observe import ObservedStore, Observer
 from lochan.kv.store import Store
 from lochan.kv.url import parse_store_url
@@ -29,6 +32,18 @@ from lochan.system import SystemChance, SystemClock, ThreadWaiting
 from lochan.telemetry.metrics import Exposition, Metrics
 from lochan.telemetry.observers import ObservedWaiting, Observers, SleepObserver
 from lochan.telemetry.traces import Traces
+
+_MEGABYTE: Final = 1_024 * 1_024
+
+
+def tuning_of(settings: Settings) -> Tuning:
+    """Returns what the settings say of each repository."""
+    sleep_first_ms = (settings.retry_sleep_low_ms, settings.retry_sleep_high_ms)
+    return Tuning(
+        settings.commit_cache_mb * _MEGABYTE,
+        settings.node_cache_mb * _MEGABYTE,
+        Patience(settings.commit_timeout_ms, sleep_first_ms, settings.retry_sleep_max_ms),
+    )
 
 
 class Serving(msgspec.Struct, frozen=True):
@@ -141,7 +156,7 @@ def _serve(
     note: Path | None,
     ready: Callable[[Serving], None],
 ) -> None:
-    repositories = Repositories(store, watching.ports())
+    repositories = Repositories(store, watching.ports(), tuning=tuning_of(settings))
     repository = _open_or_create(repositories, settings)
     store.flush(store.epoch())
 

@@ -34,7 +34,7 @@ from lochan.index.source import CachedNodes
 from lochan.index.verify import check_tree
 from lochan.kernel.history import is_ancestor
 from lochan.kernel.moves import read_move
-from lochan.kernel.parts import Parts
+from lochan.kernel.parts import Parts, Tuning
 from lochan.kernel.references import Names
 from lochan.kernel.tags import Tags
 from lochan.kernel.verify import malformed, misindexed, mislisted, misplaced
@@ -109,8 +109,7 @@ class _Check:
             parts.clock,
             parts.chance,
             parts.waiting,
-            commit_cache_bytes=_CACHE_BYTES,
-            node_cache_bytes=_CACHE_BYTES,
+            tuning=Tuning(_CACHE_BYTES, _CACHE_BYTES),
         )
         self._views: Views = self._parts.views
         self._nodes: CachedNodes = self._parts.nodes

@@ -21,7 +21,7 @@ import msgspec
 
 from lochan.base.errors import HeadConflict, NotABranch, TooLarge, Unknown
 from lochan.base.ids import ObjId
-from lochan.base.limits import MULTI_STEP_TIMEOUT_MS, REBASE_COMMITS_MAX
+from lochan.base.limits import REBASE_COMMITS_MAX
 from lochan.base.names import RefName
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.build import Builder, Built, Head
@@ -31,7 +31,6 @@ from lochan.kernel.merge import Carried, Choices, carry, check_choices, replayed
 from lochan.kernel.parts import Parts
 from lochan.kernel.provenance import Provenance
 from lochan.kernel.references import Destination, Names
-from lochan.kernel.retry import Retry
 from lochan.kernel.views import CommitView
 
 _Choose = Callable[[CommitView, ReferenceRow], Destination | None]
@@ -194,7 +193,7 @@ class _Rebase:
         """Step 2; storing is idempotent, so a lost reply is answered by storing again."""
         parts = self._parts
         objects = [item for one in self.built for item in one.objects()]
-        retry = Retry(parts.clock, parts.chance, parts.waiting, MULTI_STEP_TIMEOUT_MS)
+        retry = parts.retry_steps()
         while True:
             try:
                 return parts.objects.store_many(objects)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+import msgspec
+
 from lochan.base.ids import InstanceId
 from lochan.base.limits import COMMIT_CACHE_BYTES_MAX, NODE_CACHE_BYTES_MAX
 from lochan.base.ports import Chance, Clock, Waiting
@@ -9,10 +13,22 @@ from lochan.codec.rows import Description
 from lochan.index.boundary import BoundaryRule
 from lochan.index.source import CachedNodes
 from lochan.kernel.moves import MoveLog
+from lochan.kernel.retry import Patience, Retry
 from lochan.kernel.views import Views
 from lochan.kv.store import Store
 from lochan.persist.objects import Objects
 from lochan.persist.references import References
+
+
+class Tuning(msgspec.Struct, frozen=True):
+    """What an operator may choose for each repository of a server."""
+
+    commit_cache_bytes: int = COMMIT_CACHE_BYTES_MAX
+    node_cache_bytes: int = NODE_CACHE_BYTES_MAX
+    patience: Patience = Patience()
+
+
+DEFAULT_TUNING: Final = Tuning()
 
 
 class Parts:
@@ -27,8 +43,7 @@ class Parts:
         chance: Chance,
         waiting: Waiting,
         *,
-        commit_cache_bytes: int = COMMIT_CACHE_BYTES_MAX,
-        node_cache_bytes: int = NODE_CACHE_BYTES_MAX,
+        tuning: Tuning = DEFAULT_TUNING,
     ) -> None:
         self.store = store
         self.instance = instance
@@ -36,9 +51,19 @@ class Parts:
         self.clock = clock
         self.chance = chance
         self.waiting = waiting
+        self._patience = tuning.patience
+        self._patience_for_steps = tuning.patience.for_steps()
         self.objects = Objects(store, instance, clock)
         self.references = References(store, instance)
         self.moves = MoveLog(store, instance)
-        self.views = Views(self.objects, commit_cache_bytes)
-        self.nodes = CachedNodes(self.objects, node_cache_bytes)
+        self.views = Views(self.objects, tuning.commit_cache_bytes)
+        self.nodes = CachedNodes(self.objects, tuning.node_cache_bytes)
         self.rule = BoundaryRule(description.boundary_seed)
+
+    def retry(self) -> Retry:
+        """Begins to count the attempts of one commit."""
+        return Retry(self.clock, self.chance, self.waiting, self._patience)
+
+    def retry_steps(self) -> Retry:
+        """Begins to count the attempts of an operation of several steps."""
+        return Retry(self.clock, self.chance, self.waiting, self._patience_for_steps)

@@ -131,7 +131,7 @@ class Publisher:
         then, and are answered after the others.
         """
         members = list(members)
-        retry = Retry(self._parts.clock, self._parts.chance, self._parts.waiting)
+        retry = self._parts.retry()
         while True:
             if self._cautious_rounds:
                 settled = self._publish_held(members, join)
@@ -272,7 +272,7 @@ class Publisher:
         self, chain: _Chain, objects: list[tuple[ObjId, bytes]], condition: SetIf
     ) -> Outcome | None:
         """Finds out what became of a write whose reply was lost; None if it had won before."""
-        retry = Retry(self._parts.clock, self._parts.chance, self._parts.waiting)
+        retry = self._parts.retry()
         while True:
             try:
                 outcome = self._apply(objects, condition, self._parts.store.apply)

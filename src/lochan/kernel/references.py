@@ -36,7 +36,7 @@ from lochan.base.errors import (
 )
 from lochan.base.ids import ObjId
 from lochan.base.keys import Key, file_key, file_path
-from lochan.base.limits import MOVES_MAX, MULTI_STEP_TIMEOUT_MS
+from lochan.base.limits import MOVES_MAX
 from lochan.base.names import REFS_NAME, RefName
 from lochan.codec.rows import (
     Move,
@@ -336,8 +336,7 @@ class Names:
         }
 
     def _retry(self) -> Retry:
-        parts = self._parts
-        return Retry(parts.clock, parts.chance, parts.waiting, MULTI_STEP_TIMEOUT_MS)
+        return self._parts.retry_steps()
 
 
 class _AddNames:

@@ -19,7 +19,7 @@ from lochan.base.ids import EMPTY_ID, ROOT_INSTANCE, InstanceId
 from lochan.base.names import REFS_NAME, RefName, ref_name
 from lochan.base.ports import Chance, Clock, Waiting
 from lochan.codec.rows import Description, ReferenceRow, decode_description, encode_row
-from lochan.kernel.parts import Parts
+from lochan.kernel.parts import DEFAULT_TUNING, Parts, Tuning
 from lochan.kernel.references import Names, NewReference
 from lochan.kv.store import ABSENT, Kind, Store, Won, partition
 from lochan.persist.references import References
@@ -38,7 +38,13 @@ class Ports(msgspec.Struct, frozen=True):
     waiting: Waiting
 
 
-def create_repository(store: Store, ports: Ports, name: str, default_branch: str = "main") -> Parts:
+def create_repository(
+    store: Store,
+    ports: Ports,
+    name: str,
+    default_branch: str = "main",
+    tuning: Tuning = DEFAULT_TUNING,
+) -> Parts:
     """Creates a repository with an empty default branch."""
     ref_name(name)
     branch = ref_name(default_branch)
@@ -56,13 +62,15 @@ def create_repository(store: Store, ports: Ports, name: str, default_branch: str
     operation = ports.chance.random_bytes(16)
     row = ReferenceRow(1, REFS_NAME, "INTERNAL", EMPTY_ID, 1, 0, operation, description.created_us)
     References(store, instance).update(row, None)
-    parts = _parts(store, instance, description, ports)
+    parts = _parts(store, instance, description, ports, tuning)
     Names(parts).create_many([NewReference(RefName(branch), "BRANCH", EMPTY_ID)], who="")
     _claim_name(store, name, instance)
     return parts
 
 
-def open_repository(store: Store, ports: Ports, name: str) -> Parts:
+def open_repository(
+    store: Store, ports: Ports, name: str, tuning: Tuning = DEFAULT_TUNING
+) -> Parts:
     """Opens a repository; NotFound if there is none of that name."""
     listed = store.get(_PLACE, name.encode())
     if listed is None:
@@ -71,7 +79,7 @@ def open_repository(store: Store, ports: Ports, name: str) -> Parts:
     described = store.get(partition(instance, Kind.META), _DESCRIPTION)
     if described is None:
         raise Corrupt(f"the repository {name!r} has lost its description")
-    return _parts(store, instance, decode_description(described.value), ports)
+    return _parts(store, instance, decode_description(described.value), ports, tuning)
 
 
 def list_repositories(store: Store, start: str, limit: int) -> list[str]:
@@ -106,5 +114,9 @@ def _claim_name(store: Store, name: str, instance: InstanceId) -> None:
         raise AlreadyExists(f"there is a repository {name!r} already")
 
 
-def _parts(store: Store, instance: InstanceId, description: Description, ports: Ports) -> Parts:
-    return Parts(store, instance, description, ports.clock, ports.chance, ports.waiting)
+def _parts(
+    store: Store, instance: InstanceId, description: Description, ports: Ports, tuning: Tuning
+) -> Parts:
+    return Parts(
+        store, instance, description, ports.clock, ports.chance, ports.waiting, tuning=tuning
+    )

@@ -6,23 +6,50 @@ off, so that a slow attempt does not wait even longer than a quick one.
 
 from __future__ import annotations
 
+import msgspec
+
 from lochan.base.errors import Exhausted
-from lochan.base.limits import COMMIT_TIMEOUT_MS, RETRY_SLEEP_FIRST_MS, RETRY_SLEEP_MAX_MS
+from lochan.base.limits import (
+    COMMIT_TIMEOUT_MS,
+    MULTI_STEP_TIMEOUT_MS,
+    RETRY_SLEEP_FIRST_MS,
+    RETRY_SLEEP_MAX_MS,
+)
 from lochan.base.ports import Chance, Clock, Waiting
+
+
+class Patience(msgspec.Struct, frozen=True):
+    """How long an operation is tried, and how it sleeps in between."""
+
+    timeout_ms: int = COMMIT_TIMEOUT_MS
+    sleep_first_ms: tuple[int, int] = RETRY_SLEEP_FIRST_MS
+    sleep_max_ms: int = RETRY_SLEEP_MAX_MS
+
+    def for_steps(self) -> Patience:
+        """Returns the patience of operations of several steps, which must not end half done."""
+        return msgspec.structs.replace(self, timeout_ms=MULTI_STEP_TIMEOUT_MS)
+
+
+DEFAULT_PATIENCE = Patience()
 
 
 class Retry:
     """Counts the attempts of one operation."""
 
     def __init__(
-        self, clock: Clock, chance: Chance, waiting: Waiting, timeout_ms: int = COMMIT_TIMEOUT_MS
+        self,
+        clock: Clock,
+        chance: Chance,
+        waiting: Waiting,
+        patience: Patience = DEFAULT_PATIENCE,
     ) -> None:
         self._clock = clock
         self._chance = chance
         self._waiting = waiting
-        self._timeout_ms = timeout_ms
+        self._timeout_ms = patience.timeout_ms
+        self._sleep_max_ms = patience.sleep_max_ms
         self._began_ns = self._attempt_ns = clock.monotonic_ns()
-        self._low, self._high = RETRY_SLEEP_FIRST_MS
+        self._low, self._high = patience.sleep_first_ms
         self.attempts = 1
 
     def again(self, *, at_once: bool = False) -> None:
@@ -37,7 +64,7 @@ class Retry:
             took_ms = (now_ns - self._attempt_ns) / 1e6
             sleep_ms = self._chance.between(self._low, self._high) - took_ms
             self._waiting.sleep_ms(max(1.0, min(sleep_ms, self._timeout_ms - elapsed_ms)))
-            self._low, self._high = self._low * 2, min(self._high * 2, RETRY_SLEEP_MAX_MS)
+            self._low, self._high = self._low * 2, min(self._high * 2, self._sleep_max_ms)
             self._low = min(self._low, self._high)
         self.attempts += 1
         self._attempt_ns = self._clock.monotonic_ns()

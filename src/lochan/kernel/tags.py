@@ -17,7 +17,6 @@ from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.limits import (
     HEADERS_BYTES_MAX,
     MESSAGE_BYTES_MAX,
-    MULTI_STEP_TIMEOUT_MS,
     TAG_DEPTH_MAX,
 )
 from lochan.base.names import RefName
@@ -27,7 +26,6 @@ from lochan.codec.rows import ReferenceRow
 from lochan.codec.tags import decode_tag, encode_tag, is_tag
 from lochan.kernel.parts import Parts
 from lochan.kernel.references import Names, NewReference
-from lochan.kernel.retry import Retry
 from lochan.kernel.views import EMPTY_VIEW, CommitView, view_of
 
 TAG: Final = "TAG"
@@ -121,7 +119,7 @@ class Tags:
     def _store(self, objects: Sequence[tuple[ObjId, bytes]]) -> None:
         """Stores what is about to be pointed at; a lost reply is answered by storing again."""
         parts = self._parts
-        retry = Retry(parts.clock, parts.chance, parts.waiting, MULTI_STEP_TIMEOUT_MS)
+        retry = parts.retry_steps()
         while True:
             try:
                 return parts.objects.store_many(objects)

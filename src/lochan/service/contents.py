@@ -71,7 +71,7 @@ class Contents:
         further: bytes | None = None
         for items in self._batches(resolved.view, wanted, at, limit):
             entries = self._entries(items, with_content=with_content and accepts is None)
-            scanned += len(items)
+            scanned += len(items) * (1 if accepts is None else accepts.cost())
             for (key, element), entry in zip(items, entries, strict=True):
                 if accepts is not None and not accepts.accepts_entry(entry):
                     continue

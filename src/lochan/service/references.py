@@ -111,9 +111,11 @@ class References:
             room = PAGE_ENTRIES_MAX if limit is None or accepts else limit - len(found) + 1
             step = min(room, PAGE_ENTRIES_MAX)
             rows = self._names.page(at, end, step)
-            scanned += len(rows)
+            scanned += len(rows) * (1 if accepts is None else accepts.cost())
             for row in rows:
-                shown = self._shown(row, fetch_all=fetch_all or accepts is not None)
+                shown = self._shown(
+                    row, fetch_all=fetch_all or (accepts is not None and accepts.reads_metadata)
+                )
                 if accepts is not None:
                     if not accepts.accepts_reference(shown):
                         continue

@@ -8,7 +8,7 @@ from lochan.base.errors import AlreadyExists, Invalid, NotFound, Unknown
 from lochan.base.limits import PAGE_ENTRIES_MAX, REPOSITORIES_OPEN_MAX
 from lochan.base.names import ref_name
 from lochan.catalog.types import ContentTypes
-from lochan.kernel.parts import Parts
+from lochan.kernel.parts import DEFAULT_TUNING, Parts, Tuning
 from lochan.kernel.repository import Ports, create_repository, list_repositories, open_repository
 from lochan.kv.store import Store
 from lochan.model.results import Page
@@ -33,9 +33,11 @@ class Repositories:
         gate: Gate | None = None,
         *,
         open_max: int = REPOSITORIES_OPEN_MAX,
+        tuning: Tuning = DEFAULT_TUNING,
     ) -> None:
         self._store = store
         self._ports = ports
+        self._tuning = tuning
         self._types = types
         self._gate = gate or OpenGate()
         self._half = max(open_max // 2, 1)
@@ -50,13 +52,13 @@ class Repositories:
         found = self._old.get(name)
         if found is None:
             ref_name(name)
-            found = self._made(open_repository(self._store, self._ports, name))
+            found = self._made(open_repository(self._store, self._ports, name, self._tuning))
         return self._keep(found)
 
     def create(self, call: Call, name: str, default_branch: str = "main") -> Repository:
         """Makes a repository with an empty default branch; AlreadyExists if the name is taken."""
         self._gate.check(call, Right.CREATE_REPOSITORY, name)
-        made = create_repository(self._store, self._ports, name, default_branch)
+        made = create_repository(self._store, self._ports, name, default_branch, self._tuning)
         return self._keep(self._made(made))
 
     def open_or_create(self, name: str, *, call: Call = ANYONE) -> Repository:

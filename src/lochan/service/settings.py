@@ -15,7 +15,6 @@ import msgspec
 from lochan.base.errors import Corrupt, Exhausted, Invalid, TooLarge, Unavailable, Unknown
 from lochan.base.limits import SETTINGS_BYTES_MAX, SETTINGS_POLICIES_MAX, SETTINGS_WRITERS_MAX
 from lochan.kernel.parts import Parts
-from lochan.kernel.retry import Retry
 from lochan.kv.store import ABSENT, Entry, Expected, Kind, Won, partition
 from lochan.service.calls import ANYONE, Call, Gate, Right
 
@@ -112,7 +111,7 @@ class RepositorySettings:
         name, settings = _checked(config)
         parts = self._parts
         writer = parts.chance.random_bytes(_OPERATION_BYTES)
-        retry = Retry(parts.clock, parts.chance, parts.waiting)
+        retry = parts.retry()
         while True:
             entry = parts.store.get(self._place, _key(name))
             before = None if entry is None else _read(entry)
@@ -128,7 +127,7 @@ class RepositorySettings:
         """Swaps the row; after a lost reply sends the same again, then looks for its writer."""
         parts = self._parts
         raw = _encode(row)
-        retry = Retry(parts.clock, parts.chance, parts.waiting)
+        retry = parts.retry()
         unsure = False
         while True:
             try:
