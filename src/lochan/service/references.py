@@ -7,9 +7,8 @@ from typing import Final
 
 import msgspec
 
-from lochan.base.errors import Conflict, HeadConflict, Invalid
+from lochan.base.errors import Conflict, HeadConflict, Invalid, ReferenceNotFound
 from lochan.base.ids import EMPTY_ID, ObjId
-from lochan.base.keys import prefix_end
 from lochan.base.limits import (
     EXPIRY_GRACE_S,
     PAGE_ENTRIES_MAX,
@@ -37,6 +36,9 @@ from lochan.service.pages import check_limit
 from lochan.service.resolve import Resolver
 
 _KIND: Final = "references"
+
+# Sorts after every character that a name may hold.
+_AFTER_NAMES: Final = "\x7f"
 
 
 class NewReference(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,10 +99,10 @@ class References:
         check_limit(limit)
         self._gate.check(call, Right.VIEW_REFERENCE)
         wanted = f"{prefix}\0{filter}"
-        at, end = prefix, None
-        if prefix:
-            raw_end = prefix_end(prefix.encode())
-            end = None if raw_end is None else raw_end.decode("utf-8", "surrogateescape")
+        if not prefix.isascii():
+            # No name has other characters, so none begins so.
+            return Page((), None)
+        at, end = prefix, f"{prefix}{_AFTER_NAMES}" if prefix else None
         if token is not None:
             at = self._tokens.read(PageToken(token), _KIND, wanted)[1].decode()
         accepts = compile_filter(filter, FilterKind.REFERENCES)
@@ -248,8 +250,8 @@ class References:
     def _delete_if_still(self, call: Call, row: ReferenceRow) -> int:
         try:
             self.delete(call, row.name, row.pointer.hex(), kind=row.kind)
-        except Conflict:
-            # Somebody committed meanwhile: the next sweep looks again.
+        except (Conflict, ReferenceNotFound):
+            # Somebody committed meanwhile, and the next sweep looks again; or somebody swept.
             return 0
         return 1
 

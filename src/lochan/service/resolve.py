@@ -56,8 +56,9 @@ class Resolver:
         """Returns the name that is meant; internal ones are nobody's."""
         if text == DEFAULT_ALIAS:
             return RefName(self._parts.description.default_branch)
-        if text.startswith(INTERNAL_PREFIX):
-            raise ReferenceNotFound(f"Named reference '{text}' not found")
+        if text.startswith(INTERNAL_PREFIX) or not text.isascii():
+            # No name has other characters; half a surrogate pair could not even be looked for.
+            raise ReferenceNotFound(f"Named reference {text!a} not found")
         return RefName(text)
 
     def find(self, name: RefName) -> StampedRow | None:
