@@ -225,7 +225,7 @@ def test_another_repository_is_another_catalog(shell):
 
 
 def test_the_stores_are_listed():
-    assert {one["scheme"] for one in Shell().lines("stores")} >= {"memory", "rocksdb"}
+    assert {one["scheme"] for one in Shell().one("stores")} >= {"memory", "rocksdb"}
     assert "memory:" in Shell().out("stores")
 
 

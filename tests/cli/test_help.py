@@ -75,3 +75,20 @@ def test_the_docs_and_the_code_tell_the_same_functions():
     known = re.findall(r"^    (\w+)(?:,\S+)? {2,}(.+)$", patterns.__doc__ or "", re.MULTILINE)
     assert told == known
     assert len(told) == 6
+
+
+def test_the_readmes_commands_work_as_they_stand(shell):
+    text = (ROOT / "README.md").read_text("utf-8")
+    words = [line.split("#")[0].split() for line in text.splitlines() if line.startswith("lochan ")]
+    assert [line[1] for line in words] == [
+        "serve",
+        "content",
+        "branch",
+        "content",
+        "diff",
+        "merge",
+        "log",
+    ]
+    for line in words[1:]:
+        shell.run(*line[1:])
+    assert shell.location("sales.orders") == "s3://lake/orders-2"

@@ -11,6 +11,8 @@ from lochan.client import asynchronous_groups, blocking_groups
 from lochan.client.asynchronous import AsyncClient
 from lochan.client.blocking import Client
 from lochan.embedded import repository as embedded
+from tests.house.rules import imported_names
+from tests.house.tree import sources
 
 GROUPS = [
     "References",
@@ -57,3 +59,14 @@ def test_the_catalogs_themselves_have_the_same_groups_and_methods():
     for name in ("config", "close"):
         assert callable(getattr(AsyncClient, name))
         assert callable(getattr(embedded.Embedded, name))
+
+
+def test_the_client_knows_only_what_travels_and_what_users_name():
+    rooms = {
+        name.split(".")[1]
+        for source in sources("src")
+        if source.where.startswith("src/lochan/client/")
+        for _, name in imported_names(source)
+        if name.startswith("lochan.")
+    }
+    assert rooms == {"base", "client", "model", "wire"}

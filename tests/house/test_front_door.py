@@ -47,14 +47,17 @@ def test_stores_are_listed_for_people_and_for_programs(door):
     assert [line.split(":")[0] for line in shown.output.splitlines()] == sorted(schemes)
 
 
-def test_our_errors_leave_as_one_sentence_with_code_1(door, monkeypatch):
+def test_our_errors_leave_as_a_sentence_and_a_hint_with_their_own_code(door, monkeypatch):
     def broken() -> None:
         raise Conflict("somebody was faster")
 
     monkeypatch.setitem(commands.commands, "broken", click.Command("broken", callback=broken))
     result = door.invoke(commands, ["broken"])
-    assert result.exit_code == 1
-    assert result.stderr == "error: somebody was faster\n"
+    assert result.exit_code == 3
+    assert result.stderr.splitlines() == [
+        "error: somebody was faster",
+        "hint: read again, then try again",
+    ]
     assert result.stdout == ""
 
 

@@ -8,7 +8,7 @@ from typing import IO, Any
 import click
 
 from lochan.base.errors import KeysConflict, LochanError
-from lochan.cli.exits import exit_code, hint
+from lochan.cli import exits
 
 
 class Failed(click.ClickException):
@@ -22,14 +22,14 @@ class Failed(click.ClickException):
     @property
     def exit_code(self) -> int:  # type: ignore[override]
         """The code with which the command leaves."""
-        return exit_code(self._error)
+        return exits.exit_code(self._error)
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Prints it to standard error, for people or as one line of JSON."""
         from lochan.cli.printing import plain
 
         lines = [f"error: {plain(self.message)}"]
-        advice = hint(self._error)
+        advice = exits.hint(self._error)
         if self._as_json:
             lines = [self._document(advice)]
         elif advice:
@@ -69,13 +69,13 @@ class Doors(click.Group):
 
     def get_command(
         self,
-        ctx: click.Context,  # noqa: ARG002 - click's own
+        ctx: click.Context,
         cmd_name: str,
     ) -> click.Command | None:
         """Returns a command; only now is its room imported."""
         place = self._rooms.get(cmd_name)
         if place is None:
-            return None
+            return super().get_command(ctx, cmd_name)
         module, _, name = place.partition(":")
         found: click.Command = getattr(import_module(module), name)
         return found

@@ -24,18 +24,18 @@ class InstalledStore(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: one line for each store.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
 def stores(as_json: bool) -> None:
     """List the kinds of store that are installed."""
     found = find_installed_stores()
     if not found:
         raise NotFound("no store is installed; reinstall lochan")
+    if as_json:
+        click.echo(msgspec.json.encode(found))
+        return
     width = max(len(store.scheme) for store in found)
     for store in found:
-        if as_json:
-            click.echo(msgspec.json.encode(store))
-        else:
-            click.echo(f"{store.scheme + ':':<{width + 1}}  {store.state}  ({store.package})")
+        click.echo(f"{store.scheme + ':':<{width + 1}}  {store.state}  ({store.package})")
 
 
 def find_installed_stores() -> list[InstalledStore]:

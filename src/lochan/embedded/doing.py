@@ -85,7 +85,7 @@ class Group:
         self._call = doing.call
 
 
-def iterate(ask: Callable[[str | None], Page[_Item]]) -> Iterator[_Item]:
+def all_of(ask: Callable[[str | None], Page[_Item]]) -> Iterator[_Item]:
     """Yields the items of all pages."""
     token: str | None = None
     while True:

@@ -8,7 +8,7 @@ from lochan.base.limits import PAGE_ENTRIES_MAX
 from lochan.client.values import (
     DEFAULT_BRANCH,
 )
-from lochan.embedded.doing import Group, iterate
+from lochan.embedded.doing import Group, all_of
 from lochan.model.commits import ContentKey, LogEntry
 from lochan.model.contents import Content
 from lochan.model.references import Reference
@@ -56,7 +56,7 @@ class Contents(Group):
         with_content: bool = False,
     ) -> Iterator[Entry]:
         """Yields all keys, as they were when the first page was read."""
-        return iterate(
+        return all_of(
             lambda token: self.entries(
                 spec,
                 PAGE_ENTRIES_MAX,
@@ -108,7 +108,7 @@ class History(Group):
         fetch_all: bool = False,
     ) -> Iterator[LogEntry]:
         """Yields all commits, the latest first."""
-        return iterate(
+        return all_of(
             lambda token: self.log(
                 spec, None, token, limit_hash=limit_hash, filter=filter, fetch_all=fetch_all
             )
@@ -152,7 +152,7 @@ class History(Group):
         filter: str = "",  # noqa: A002 - the name that the API gives it
     ) -> Iterator[DiffEntry]:
         """Yields all keys that differ."""
-        return iterate(
+        return all_of(
             lambda token: self.diff(
                 left,
                 right,

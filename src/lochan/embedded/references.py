@@ -11,7 +11,7 @@ from lochan.client.values import (
     RecentChanges,
     RecentHead,
 )
-from lochan.embedded.doing import Group, iterate
+from lochan.embedded.doing import Group, all_of
 from lochan.model.references import Annotation, Reference, ReferenceMove
 from lochan.model.results import Page
 from lochan.service.references import NewReference as Wanted
@@ -46,7 +46,7 @@ class References(Group):
         prefix: str = "",
     ) -> Iterator[Reference]:
         """Yields all branches and tags."""
-        return iterate(
+        return all_of(
             lambda token: self.list(
                 PAGE_ENTRIES_MAX, token, filter=filter, fetch_all=fetch_all, prefix=prefix
             )
@@ -107,7 +107,7 @@ class References(Group):
 
     def iterate_log(self, name: str) -> Iterator[ReferenceMove]:
         """Yields everywhere a reference has been, the latest first."""
-        return iterate(lambda token: self.log(name, None, token))
+        return all_of(lambda token: self.log(name, None, token))
 
     def recent_changes(self, name: str, *, scan_commits: bool = False) -> RecentChanges:
         """Returns the recent heads of a reference, and whether their commits are all there."""

@@ -210,13 +210,16 @@ class Namespaces(Group):
     ) -> Namespace:
         """Makes a namespace, in a commit of its own."""
         made = Namespace(elements=tuple(elements), properties=dict(properties or {}))
-        create = self._service.namespaces.create
-        return self._doing.on_lane(lambda: create(self._call, branch, None, made))
+        return self._doing.on_lane(
+            lambda: self._service.namespaces.create(self._call, branch, None, made)
+        )
 
     def delete(self, branch: str, elements: ContentKey) -> None:
         """Takes an empty namespace away, in a commit of its own."""
-        delete = self._service.namespaces.delete
-        return self._doing.on_lane(lambda: delete(self._call, branch, None, tuple(elements)))
+        gone = tuple(elements)
+        return self._doing.on_lane(
+            lambda: self._service.namespaces.delete(self._call, branch, None, gone)
+        )
 
     def update(
         self,
@@ -226,11 +229,9 @@ class Namespaces(Group):
         removals: Sequence[str] = (),
     ) -> None:
         """Changes the properties of a namespace, in a commit of its own."""
-        update = self._service.namespaces.update
-        changed, removed = dict(updates or {}), set(removals)
-        return self._doing.on_lane(
-            lambda: update(self._call, branch, None, tuple(elements), changed, removed)
-        )
+        name, changed, removed = tuple(elements), dict(updates or {}), set(removals)
+        change = self._service.namespaces.update
+        return self._doing.on_lane(lambda: change(self._call, branch, None, name, changed, removed))
 
 
 class RepositorySettings(Group):

@@ -1,0 +1,59 @@
+"""What the docs show works, and what they list is what there is."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+import pytest
+
+import lochan
+from lochan.base import limits
+from lochan.base.errors import LochanError
+from lochan.client import blocking_groups
+from tests.house.tree import ROOT
+
+PAGE = (ROOT / "docs/client.md").read_text("utf-8")
+PLACE = "http://127.0.0.1:19120"
+
+
+def test_every_example_runs_one_after_the_other(address, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    examples = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert len(examples) == 4
+    shared: dict[str, Any] = {}
+    for example in examples:
+        exec(compile(example.replace(PLACE, address), "docs/client.md", "exec"), shared)
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith("('orders',) IcebergTable(")
+    assert shown[1].endswith(" first")
+    assert shown[2].startswith("('orders',) VALUE_DIFFERS IcebergTable(")
+
+
+def test_every_group_and_method_is_listed_and_no_other():
+    rows = re.findall(r"^\| `(\w+)` \| (`.+`) \|$", PAGE, re.MULTILINE)
+    listed = {name: set(re.findall(r"`(\w+)`", text)) for name, text in rows}
+    classes = {"settings": "RepositorySettings"}
+    for name, methods in listed.items():
+        group = getattr(blocking_groups, classes.get(name, name.title()))
+        known = {one for one, _ in inspect.getmembers(group, inspect.isfunction) if one[0] != "_"}
+        assert methods == known, name
+    assert len(listed) == 7
+
+
+def test_the_errors_that_are_listed_are_the_branches_of_the_tree():
+    rows = re.findall(r"^\| `([A-Z]\w+)` \| ", PAGE, re.MULTILINE)
+    assert set(rows) == {one.__name__ for one in LochanError.__subclasses__()}
+
+
+def test_the_number_of_attempts_is_the_limit():
+    assert f"{limits.CLIENT_ATTEMPTS_MAX} times at most" in PAGE
+
+
+def test_the_front_hall_shows_the_three_doors_and_no_other():
+    assert lochan.Client.__name__ == "Client"
+    assert lochan.AsyncClient.__name__ == "AsyncClient"
+    assert callable(lochan.open_repository)
+    with pytest.raises(AttributeError, match="nothing"):
+        lochan.nothing  # noqa: B018 - looking is the test
