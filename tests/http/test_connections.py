@@ -225,5 +225,3 @@ def test_too_many_connections_are_turned_away(monkeypatch):
             assert one_more.read().status == 503
             assert one_more.is_closed()
         assert clients[0].ask("GET", "/t/echo/x").status == 200
-        for each in clients:
-            each.socket.close()

@@ -155,8 +155,6 @@ def test_whoever_finds_all_threads_and_the_queue_full_is_told_to_come_back(face)
             assert client.ask("GET", "/t/echo/x").status == 200
         go.set()
         assert [each.read().status for each in clients if each not in refused] == [200] * 5
-        for client in clients:
-            client.socket.close()
 
 
 def _is_answered(server, client: Client) -> bool:

@@ -159,10 +159,12 @@ class Running:
         self.repositories = repositories
         self.host, _, port = address.removeprefix("http://").rpartition(":")
         self.port = int(port)
+        self.sockets: list[socket.socket] = []
 
     def connect(self, timeout_s: float = 20) -> socket.socket:
         found = socket.create_connection((self.host.strip("[]"), self.port), timeout_s)
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sockets.append(found)
         return found
 
     def on_loop(self, call: Callable[[], Any]) -> Any:
@@ -222,6 +224,8 @@ def running(
         if "error" not in state:
             yield state["running"]
     finally:
+        for each in state["running"].sockets if "running" in state else ():
+            each.close()
         if stop:
             loop, ended = stop[0]
             if not loop.is_closed():

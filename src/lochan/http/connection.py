@@ -107,8 +107,14 @@ class Connection(asyncio.Protocol):
             self._running = None
 
     def eof_received(self) -> bool:
-        """Is called when the client has sent its last; a request that is under way is answered."""
+        """Is called when the client has sent its last, most likely because it is gone.
+
+        So a commit that still waits is given up. What is past that point is answered: the client
+        may have closed one direction only.
+        """
         self._last = self._half_closed = True
+        if self._running is not None and self._running.give_up():
+            return False
         return not self._ended and (self._current is not None or bool(self._asked))
 
     def pause_writing(self) -> None:

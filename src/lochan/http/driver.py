@@ -129,9 +129,15 @@ class Running:
     def cancel(self) -> None:
         """Says that nobody waits for the reply; what is not yet being published is given up."""
         self._reply = None
-        if self._waiter is not None and self._parts.lanes.cancel(self._waiter):
-            self._waiter = None
-            self._driver.under_way -= 1
+        self.give_up()
+
+    def give_up(self) -> bool:
+        """Takes back what waits in its lane; False if there is nothing that could be taken back."""
+        if self._waiter is None or not self._parts.lanes.cancel(self._waiter):
+            return False
+        self._waiter = self._reply = None
+        self._driver.under_way -= 1
+        return True
 
     def _unpacked(self, body: bytes | LochanError) -> None:
         if isinstance(body, LochanError):
