@@ -61,7 +61,14 @@ class DeltaLakeTable(
 
 
 class Namespace(
-    msgspec.Struct, frozen=True, rename="camel", tag="NAMESPACE", tag_field="type", kw_only=True
+    msgspec.Struct,
+    frozen=True,
+    rename="camel",
+    tag="NAMESPACE",
+    tag_field="type",
+    kw_only=True,
+    # Clients that know no properties refuse a namespace that shows them empty.
+    omit_defaults=True,
 ):
     """A namespace: what keys below it need to exist."""
 
