@@ -13,6 +13,7 @@ import pytest
 
 from lochan.base.ids import ObjId
 from lochan.catalog import commit as commit_room
+from lochan.catalog import merge as merge_room
 from lochan.catalog.commit import CatalogCommit
 from lochan.catalog.merge import CatalogMerge
 from lochan.kernel.build import Head
@@ -185,7 +186,7 @@ def assignments_expect_nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 def merges_skip_the_rules_of_namespaces(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(CatalogMerge, "_check_namespaces", lambda *_: None)
+    patch.setattr(merge_room, "_check_namespaces", lambda *_: None)
 
 
 MUTANTS: dict[Patch, str] = {

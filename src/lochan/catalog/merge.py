@@ -22,7 +22,7 @@ from lochan.catalog.namespaces import check_left_empty, check_parents, parents_o
 from lochan.catalog.types import NAMESPACE_PAYLOAD, ContentTypes
 from lochan.codec.elements import pack_table
 from lochan.kernel.build import Head
-from lochan.kernel.merge import Behaviour, Choices, KeyChoice, MergeConflict
+from lochan.kernel.merge import Behaviour, Carried, Choices, KeyChoice, MergeConflict, carry
 from lochan.kernel.parts import Parts
 from lochan.kernel.plan import CommitPlan
 from lochan.kernel.provenance import Provenance
@@ -146,7 +146,7 @@ class CatalogMerge:
         if self._expected is not None and self._expected.obj_id != head.view.obj_id:
             check_stands_on(head, self._expected)
         plans = self._planned(head)
-        self._check_namespaces(head, plans)
+        _check_namespaces(head, plans)
         base = "" if self.base is None else self.base.obj_id.hex()
         hidden = msgspec.structs.replace(self._said, base=base).headers()
         return [
@@ -172,19 +172,14 @@ class CatalogMerge:
         try:
             plans = carrier.plan(head)
         except KeysConflict as refusal:
-            conflicts = [one for one in refusal.details if isinstance(one, MergeConflict)]
-            agreed = [one.key for one in conflicts if _same_namespace(one)]
             self.base, self.touched = carrier.base, carrier.touched
-            if len(agreed) < len(conflicts):
-                rest = [one for one in conflicts if not _same_namespace(one)]
+            rest = _without_agreed(refusal)
+            if rest:
                 made = self._wishes.contents
                 raise merge_conflict(
                     self._parts, self._types, rest, made, head.unpublished
                 ) from None
-            taken = KeyChoice(Behaviour.TAKE_TARGET_ON_CONFLICT)
-            choices = self._wishes.choices
-            keys = {**choices.keys, **dict.fromkeys(agreed, taken)}
-            plans = self._make(Choices(choices.default, keys)).plan(head)
+            plans = self._make(_agreeing(refusal, self._wishes.choices)).plan(head)
         self.base, self.touched = carrier.base, carrier.touched
         return plans
 
@@ -194,27 +189,58 @@ class CatalogMerge:
             return []
         return [values[op.key] for op in plan.operations if op.key in values]
 
-    def _check_namespaces(self, head: Head, plans: Sequence[CommitPlan]) -> None:
-        staged: dict[bytes, bytes | None] = {}
-        for plan in plans:
-            staged.update((op.key, op.element) for op in plan.operations)
-        staged = {key: element for key, element in staged.items() if key[0] == Universe.TABLES}
-        keys = set(staged)
-        for key, element in staged.items():
-            if element is not None:
-                keys.update(parents_of(key))
-        current = head.find(sorted(keys))
-        new = [key for key, one in staged.items() if one is not None and current[key] is None]
-        removed = [
-            key
-            for key, one in staged.items()
-            if _is_namespace(current[key]) and not _is_namespace(one)
-        ]
-        found = check_parents(new, staged, current)
-        if removed:
-            found += check_left_empty(head, removed, staged)
-        if found:
-            raise refuse(found)
+
+def carry_contents(
+    head: Head, carried: Sequence[Carried], choices: Choices
+) -> Sequence[CommitPlan]:
+    """Carries changes as the kernel does, under the rules of the catalog; for rebases.
+
+    What both sides changed is told as the kernel tells it, without contents.
+    """
+    try:
+        plans = carry(head, carried, choices)
+    except KeysConflict as refusal:
+        rest = _without_agreed(refusal)
+        if rest:
+            raise KeysConflict(refusal.message, tuple(rest)) from None
+        plans = carry(head, carried, _agreeing(refusal, choices))
+    _check_namespaces(head, plans)
+    return plans
+
+
+def _check_namespaces(head: Head, plans: Sequence[CommitPlan]) -> None:
+    """Refuses what would leave a key without its namespaces."""
+    staged: dict[bytes, bytes | None] = {}
+    for plan in plans:
+        staged.update((op.key, op.element) for op in plan.operations)
+    staged = {key: element for key, element in staged.items() if key[0] == Universe.TABLES}
+    keys = set(staged)
+    for key, element in staged.items():
+        if element is not None:
+            keys.update(parents_of(key))
+    current = head.find(sorted(keys))
+    new = [key for key, one in staged.items() if one is not None and current[key] is None]
+    removed = [
+        key for key, one in staged.items() if _is_namespace(current[key]) and not _is_namespace(one)
+    ]
+    found = check_parents(new, staged, current)
+    if removed:
+        found += check_left_empty(head, removed, staged)
+    if found:
+        raise refuse(found)
+
+
+def _without_agreed(refusal: KeysConflict) -> list[MergeConflict]:
+    """Returns the conflicts but for namespaces that both sides made."""
+    conflicts = [one for one in refusal.details if isinstance(one, MergeConflict)]
+    return [one for one in conflicts if not _same_namespace(one)]
+
+
+def _agreeing(refusal: KeysConflict, choices: Choices) -> Choices:
+    """Returns choices that keep the target's namespaces where both sides made one."""
+    keys = [one.key for one in refusal.details if isinstance(one, MergeConflict)]
+    taken = dict.fromkeys(keys, KeyChoice(Behaviour.TAKE_TARGET_ON_CONFLICT))
+    return Choices(choices.default, {**choices.keys, **taken})
 
 
 def _is_namespace(element: bytes | None) -> bool:

@@ -14,7 +14,7 @@ A dry run ends before step 2 and says what would have been done.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 
 import msgspec
@@ -29,11 +29,15 @@ from lochan.kernel.changes import line_above
 from lochan.kernel.history import has_merged, is_ancestor, merge_base, shared_sequence
 from lochan.kernel.merge import Carried, Choices, carry, check_choices, replayed
 from lochan.kernel.parts import Parts
+from lochan.kernel.plan import CommitPlan
 from lochan.kernel.provenance import Provenance
 from lochan.kernel.references import Destination, Names
 from lochan.kernel.views import CommitView
 
 _Choose = Callable[[CommitView, ReferenceRow], Destination | None]
+
+Carry = Callable[[Head, Sequence[Carried], Choices], Sequence[CommitPlan]]
+"""Plans commits that carry changes onto a head; tells all conflicts together."""
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -117,13 +121,14 @@ class HeadMoves:
         choices: Choices | None = None,
         expected: ObjId | None = None,
         dry_run: bool = False,
+        plan: Carry | None = None,
     ) -> HeadMoved:
         """Makes the commits that only the branch has anew on another head, and moves it there.
 
         Those that leave nothing to do are skipped, and so is what merges took from the other head.
-        Conflicts of all commits are told together.
+        Conflicts of all commits are told together. `plan` carries them, perhaps under more rules.
         """
-        rebase = _Rebase(self._parts, onto, choices or Choices(), who)
+        rebase = _Rebase(self._parts, onto, choices or Choices(), who, plan or carry)
 
         def choose(head: CommitView, row: ReferenceRow) -> Destination | None:
             wanted = rebase.plan(head, row)
@@ -161,12 +166,13 @@ class _Rebase:
     commit it comes from: it is another commit, and planning again makes the same one.
     """
 
-    def __init__(self, parts: Parts, onto: Source, choices: Choices, who: str) -> None:
+    def __init__(self, parts: Parts, onto: Source, choices: Choices, who: str, plan: Carry) -> None:
         check_choices(choices)
         self._parts = parts
         self._onto = onto
         self._choices = choices
         self._who = who
+        self._carry = plan
         self._operation = parts.chance.random_bytes(16)
         self.built: list[Built] = []
 
@@ -184,8 +190,8 @@ class _Rebase:
         carried = [self._carried(commit, shown) for commit in line_above(parts.views, shared, head)]
         builder = Builder(parts.views, parts.nodes, parts.rule, parts.clock, onto)
         top = onto
-        for plan in carry(Head(onto, builder, row), carried, self._choices):
-            self.built.append(builder.build(top, plan))
+        for one in self._carry(Head(onto, builder, row), carried, self._choices):
+            self.built.append(builder.build(top, one))
             top = self.built[-1].view
         return Destination(top.obj_id, "rebase", self._onto.text, shown)
 

@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import msgspec
 
-from lochan.base.errors import Invalid, KeysConflict, LochanError, ReferenceNotFound
+from lochan.base.errors import Invalid, KeysConflict, LochanError, ReferenceNotFound, TooLarge
 from lochan.base.ids import EMPTY_ID
 from lochan.base.limits import REBASE_COMMITS_MAX
 from lochan.catalog.conflicts import merge_conflict
-from lochan.catalog.merge import CatalogMerge, KeyWish, Wishes, read_wishes
+from lochan.catalog.merge import CatalogMerge, KeyWish, Wishes, carry_contents, read_wishes
 from lochan.catalog.meta import headers_of
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.head_moves import HeadMoved, HeadMoves, Source
@@ -189,6 +189,7 @@ class Merges:
                 choices=wishes.choices,
                 expected=None if expected is None else expected.obj_id,
                 dry_run=ask.dry_run,
+                plan=carry_contents,
             )
 
         return self._moved(call, ask.branch, ask.expected, move, dry_run=ask.dry_run)
@@ -234,9 +235,14 @@ class Merges:
         return view
 
     def _line(self, hashes: Sequence[str]) -> list[CommitView]:
-        if not 0 < len(hashes) <= REBASE_COMMITS_MAX:
+        if not hashes:
             raise Invalid("No hashes given to transplant.")
-        return [self._resolver.view(one) for one in hashes]
+        if len(hashes) > REBASE_COMMITS_MAX:
+            raise TooLarge(f"at most {REBASE_COMMITS_MAX} commits are carried in one call")
+        line = [self._resolver.view(one) for one in hashes]
+        if any(view.obj_id == EMPTY_ID for view in line):
+            raise Invalid("The empty hash is no commit that could be carried or undone.")
+        return line
 
     def _check_reachable(self, name: str, line: Sequence[CommitView]) -> None:
         head = self._resolver.view(name)
@@ -325,6 +331,9 @@ class Merges:
 
     def _told(self, refusal: KeysConflict) -> KeysConflict:
         conflicts = [one for one in refusal.details if isinstance(one, MergeConflict)]
+        if not conflicts:
+            # The rules of namespaces have told their own.
+            return refusal
         return merge_conflict(self._parts, self._types, conflicts, {})
 
 

@@ -6,7 +6,7 @@ Shared by the tests of the service; holds no test of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -121,9 +121,9 @@ class Desk:
         does += [Put(key=key, content=table(".".join(key))) for key in keys]
         return self.commit(*does, branch=branch, message=f"fill {' '.join(names)}")
 
-    def change(self, name: str, where: str, *, branch: str = "main", **more: object) -> Committed:
+    def change(self, name: str, where: str, *, branch: str = "main", **more: Any) -> Committed:
         """Moves a table's metadata elsewhere."""
-        return self.commit(self.changed(name, where, branch), branch=branch, **more)  # type: ignore[arg-type]
+        return self.commit(self.changed(name, where, branch), branch=branch, **more)
 
     def changed(self, name: str, where: str, spec: str = "main") -> Put:
         content, _ = self.contents.get(spec, key(name))
@@ -140,7 +140,7 @@ class Desk:
             ME, NewReference(kind="BRANCH", name=name, source=source)
         ).hash
 
-    def merge(self, source: str, branch: str = "main", **more: object) -> Merged:
+    def merge(self, source: str, branch: str = "main", **more: Any) -> Merged:
         ask = MergeAsk(branch=branch, expected=None, source=source)
         return self.run(self.merges.merge(ME, msgspec.structs.replace(ask, **more)))
 
@@ -154,6 +154,16 @@ class Desk:
 
     def messages(self, spec: str = "main") -> list[str]:
         return [entry.meta.message for entry in self.log(spec)]
+
+
+def forked() -> Desk:
+    """Main has `ns` with three tables; side has changed a, added d and removed c since."""
+    one = Desk()
+    one.fill("ns.a", "ns.b", "ns.c")
+    one.branch("side")
+    one.change("ns.a", "side", branch="side", message="side 1")
+    one.commit(new("ns.d"), Delete(key=key("ns.c")), branch="side", message="side 2")
+    return one
 
 
 def key(name: str) -> ContentKey:
