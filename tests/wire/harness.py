@@ -119,6 +119,17 @@ class Wire:
         assert answer.status == 200, answer.body
         return self.head(name)
 
+    def is_brief(self, method: str, target: str, body: bytes) -> bool:
+        """Tells whether the request's operation is declared brief."""
+        path, _, query = target.partition("?")
+        request = Request(method, path.encode(), query.encode(), (), body, "1")
+        found = self.app.find(request)
+        assert isinstance(found, Found)
+        brief = found.match.route.brief
+        if isinstance(brief, bool):
+            return brief
+        return brief(Exchange(request, self.repository, found.match.params))
+
     def _answer(self, request: Request) -> Response:
         found = self.app.find(request)
         if isinstance(found, Response):

@@ -50,7 +50,15 @@ def _commit(*operations: Any, message: str = "a commit", **meta: Any) -> dict[st
 def tell_v2() -> Story:
     """Version 2, Nessie's operations and ours."""
     story = Story("/api/v2")
-    say, wire = story.say, story.wire
+    first, ids = _tell_first_commit(story)
+    _tell_references(story, first)
+    _tell_merges(story, first, ids)
+    _tell_rest(story)
+    return story
+
+
+def _tell_first_commit(story: Story) -> tuple[str, dict[tuple[str, ...], str]]:
+    say = story.say
     say("GET", "/config")
     say("GET", "/trees")
     meta: dict[str, Any] = {
@@ -66,12 +74,17 @@ def tell_v2() -> Story:
     ]
     one = say("POST", f"/trees/main@{EMPTY}/history/commit", _commit(*puts, **meta))
     first = one["targetBranch"]["hash"]
-    ids = {tuple(each["key"]["elements"]): each["contentId"] for each in one["addedContents"]}
     say("GET", "/trees/main/history?max-records=1&fetch=ALL")
     say("GET", "/trees/main/entries?max-records=1&content=true")
     say("GET", "/trees/main/contents/ns.t")
     say("GET", "/trees/main/contents?key=ns.t&key=u&key=nothing")
     say("POST", f"/trees/@{first}/contents", {"requestedKeys": [{"elements": ["ns"]}]})
+    ids = {tuple(each["key"]["elements"]): each["contentId"] for each in one["addedContents"]}
+    return first, ids
+
+
+def _tell_references(story: Story, first: str) -> None:
+    say = story.say
     source = {"type": "BRANCH", "name": "main", "hash": first}
     say("POST", "/trees?name=dev&type=BRANCH", {**source, "ttl": "P7D"})
     note = {"message": "the first", "properties": {"by": ["ada"]}, "signature": "AAEC"}
@@ -79,6 +92,10 @@ def tell_v2() -> Story:
     say("POST", "/trees?name=blank&type=BRANCH&bare=true")
     many = [{"name": "a", "source": "main"}, {"name": "b", "type": "TAG", "source": f"@{first}"}]
     say("POST", "/trees/many", {"references": many})
+
+
+def _tell_merges(story: Story, first: str, ids: dict[tuple[str, ...], str]) -> None:
+    say, wire = story.say, story.wire
     changed = table(id=ids["ns", "t"], snapshotId=2)
     second = say(
         "POST",
@@ -90,32 +107,26 @@ def tell_v2() -> Story:
     )["targetBranch"]["hash"]
     say("GET", "/trees/dev?fetch=ALL")
     say("GET", "/trees/main/diff/dev")
-    say(
-        "POST",
-        f"/trees/main@{first}/history/merge",
-        {"fromRefName": "dev", "fromHash": second, "dryRun": True},
-    )
-    merged = say(
-        "POST",
-        f"/trees/main@{first}/history/merge",
-        {"fromRefName": "dev", "fromHash": second, "message": "dev is done"},
-    )["resultantTargetHash"]
-    say(
-        "POST",
-        f"/trees/a@{first}/history/transplant",
-        {"fromRefName": "dev", "hashesToTransplant": [second]},
-    )
+    merge = {"fromRefName": "dev", "fromHash": second}
+    say("POST", f"/trees/main@{first}/history/merge", {**merge, "dryRun": True})
+    merge["message"] = "dev is done"
+    merged = say("POST", f"/trees/main@{first}/history/merge", merge)["resultantTargetHash"]
+    transplant = {"fromRefName": "dev", "hashesToTransplant": [second]}
+    say("POST", f"/trees/a@{first}/history/transplant", transplant)
     head = wire.head("blank")
     say("POST", f"/trees/blank@{head}/history/cherry-pick", {"range": f"{EMPTY}..{second}"})
-    undone = say("POST", f"/trees/main@{merged}/history/revert", {"hashes": [merged]})
+    say("POST", f"/trees/main@{merged}/history/revert", {"hashes": [merged]})
     say("POST", f"/trees/dev@{second}/history/rebase", {"onto": "main"})
     say("POST", f"/trees/a@{wire.head('a')}/history/force", {"source": f"@{first}"})
     say("POST", f"/trees/a@{first}/history/fast-forward", {"source": "main"})
     say("GET", "/trees/a/reflog?max-records=2")
     say("GET", "/trees/main/recent-changes?scan-commits=10")
-    head = undone["resultantTargetHash"]
-    say("PUT", f"/trees/main@{head}?type=branch", {"type": "DETACHED", "hash": first})
+    say("PUT", f"/trees/main@{wire.head()}?type=branch", {"type": "DETACHED", "hash": first})
     say("DELETE", f"/trees/v1@{first}?type=tag")
+
+
+def _tell_rest(story: Story) -> None:
+    say = story.say
     collector = {"type": "GARBAGE_COLLECTOR", "defaultCutoffPolicy": "P30D"}
     say("POST", "/config/repository", {"config": collector})
     say("GET", "/config/repository?type=GARBAGE_COLLECTOR")
@@ -123,7 +134,6 @@ def tell_v2() -> Story:
     say("POST", "/objects/put", found)
     say("POST", "/repositories", {"name": "other"})
     say("GET", "/repositories")
-    return story
 
 
 def tell_v1() -> Story:

@@ -376,3 +376,27 @@ def test_a_table_may_carry_opaque_metadata(wire):
     wire.commit("main", put("t", content=table(metadata=metadata)), put("u"))
     assert wire.v2("GET", "/trees/main/contents/t").json["content"]["metadata"] == metadata
     assert "metadata" not in wire.v2("GET", "/trees/main/contents/u").json["content"]
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "body", "brief"),
+    [
+        ("GET", "/trees/main", b"", True),
+        ("GET", "/trees/main?fetch=ALL", b"", False),
+        ("GET", "/trees?max-records=1000", b"", True),
+        ("GET", "/trees?max-records=1001", b"", False),
+        ("GET", "/trees?max-records=10&fetch=all", b"", False),
+        ("GET", "/trees/main/entries", b"", False),
+        ("GET", "/trees/main/entries?max-records=250", b"", True),
+        ("GET", "/trees/main/entries?max-records=250&filter=true", b"", False),
+        ("GET", "/trees/main/history", b"", True),
+        ("GET", "/trees/main/history?fetch=ALL", b"", False),
+        ("GET", "/trees/main/contents/t", b"", True),
+        ("POST", "/trees/main/contents", b"x" * 1_000, True),
+        ("POST", "/trees/main/contents", b"x" * 100_000, False),
+        ("POST", "/trees/main/history/commit", b"", True),
+        ("POST", "/trees/main/history/merge", b"", False),
+    ],
+)
+def test_only_what_is_short_runs_on_the_event_loop(wire, method, target, body, brief):
+    assert wire.is_brief(method, f"/api/v2{target}", body) is brief

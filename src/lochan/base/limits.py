@@ -345,3 +345,9 @@ GENERATE_WORKERS_MAX: Final = 256
 
 # Connections of one client: as many as the generator has workers, far below what a server takes.
 CLIENT_CONNECTIONS_MAX: Final = 256
+
+# As many as Nessie gives of a log, whoever asks for more; a page is some dozens of kilobytes.
+LOG_PAGE_COMMITS_MAX: Final = 250
+
+# Some hundreds of keys in a body, each a lookup in a tree that is in memory: a few milliseconds.
+BRIEF_KEYS_BYTES_MAX: Final = 16_384

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from lochan.base.errors import Invalid
-from lochan.base.limits import PAGE_ENTRIES_MAX
+from lochan.base.limits import BRIEF_KEYS_BYTES_MAX, LOG_PAGE_COMMITS_MAX, PAGE_ENTRIES_MAX
 from lochan.http.exchange import Exchange, Request, Response
 from lochan.http.nessie.problems import problem
 from lochan.model.commits import CommitMeta, ContentKey
@@ -19,9 +19,6 @@ from lochan.service.lanes import OnLane
 from lochan.wire.keys import key_from_path, optional_key
 
 Handler = Callable[[Exchange], Response | OnLane[Response]]
-
-# As many as Nessie gives of a log when nobody says how many; a page is a few dozen kilobytes.
-_LOG_ENTRIES: Final = 250
 
 _PROPERTY: Final = "nessie-commit-property-"
 
@@ -84,7 +81,7 @@ def limit_of(exchange: Exchange, name: str = "max-records") -> int | None:
 
 def log_limit_of(exchange: Exchange, name: str = "max-records") -> int:
     """Returns how many commits of a log are wanted; it is never without a bound."""
-    return min(limit_of(exchange, name) or _LOG_ENTRIES, _LOG_ENTRIES)
+    return min(limit_of(exchange, name) or LOG_PAGE_COMMITS_MAX, LOG_PAGE_COMMITS_MAX)
 
 
 def token_of(exchange: Exchange, name: str = "page-token") -> str | None:
@@ -135,19 +132,24 @@ def key_range_of(
     )
 
 
-def is_short_page(exchange: Exchange) -> bool:
-    """Tells whether a listing is brief: a bounded page without a filter."""
-    query = exchange.request.query
-    if query.get("filter"):
-        return False
-    text = query.get("max-records") or query.get("maxRecords") or ""
-    return text.isascii() and text.isdigit() and 0 < int(text[:9]) <= PAGE_ENTRIES_MAX
-
-
-def is_plain_log(exchange: Exchange) -> bool:
-    """Tells whether a page of a log is brief: without a filter and without operations."""
+def is_plain(exchange: Exchange) -> bool:
+    """Tells whether reading is brief: nothing is filtered and nothing more than usual fetched."""
     query = exchange.request.query
     return not query.get("filter") and (query.get("fetch") or "").upper() != "ALL"
+
+
+def names_few_keys(exchange: Exchange) -> bool:
+    """Tells whether a body names so few keys that looking them up is brief."""
+    return len(exchange.request.body) <= BRIEF_KEYS_BYTES_MAX
+
+
+def is_short_page(exchange: Exchange) -> bool:
+    """Tells whether a listing is brief: a bounded page without a filter."""
+    if not is_plain(exchange):
+        return False
+    query = exchange.request.query
+    text = query.get("max-records") or query.get("maxRecords") or ""
+    return text.isascii() and text.isdigit() and 0 < int(text[:9]) <= PAGE_ENTRIES_MAX
 
 
 def with_headers(exchange: Exchange, meta: CommitMeta) -> CommitMeta:

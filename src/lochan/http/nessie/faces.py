@@ -12,7 +12,13 @@ from lochan.base.checks import check
 from lochan.base.errors import Invalid, LochanError
 from lochan.http.exchange import Exchange, Request, Response, decode_percent
 from lochan.http.nessie import v1_contents, v1_trees, v2_beyond, v2_reading, v2_writing
-from lochan.http.nessie.asking import Handler, is_plain_log, is_short_page, takes_json
+from lochan.http.nessie.asking import (
+    Handler,
+    is_plain,
+    is_short_page,
+    names_few_keys,
+    takes_json,
+)
 from lochan.http.nessie.paths import find_place
 from lochan.http.nessie.problems import problem_of
 from lochan.http.routes import Face, Match, MethodNotAllowed, Route
@@ -33,16 +39,16 @@ HANDLERS_V2: Final[Bound] = {
     "updateRepositoryConfig": (v2_writing.update_repository_config, False),
     "getAllReferencesV2": (v2_reading.list_references, is_short_page),
     "createReferenceV2": (v2_writing.create_reference, True),
-    "getReferenceByNameV2": (v2_reading.get_reference, True),
+    "getReferenceByNameV2": (v2_reading.get_reference, is_plain),
     "assignReferenceV2": (v2_writing.assign_reference, True),
     "deleteReferenceV2": (v2_writing.delete_reference, True),
     "getReferenceHistory": (v2_reading.get_recent_changes, False),
     "getEntriesV2": (v2_reading.get_entries, is_short_page),
-    "getCommitLogV2": (v2_reading.get_log, is_plain_log),
+    "getCommitLogV2": (v2_reading.get_log, is_plain),
     "getDiffV2": (v2_reading.get_diff, is_short_page),
     "getContentV2": (v2_reading.get_content, True),
     "getSeveralContents": (v2_reading.get_several_contents, True),
-    "getMultipleContentsV2": (v2_reading.get_multiple_contents, True),
+    "getMultipleContentsV2": (v2_reading.get_multiple_contents, names_few_keys),
     "commitV2": (v2_writing.commit, True),
     "mergeV2": (v2_writing.merge, False),
     "transplantV2": (v2_writing.transplant, False),
@@ -62,16 +68,16 @@ HANDLERS_V1: Final[Bound] = {
     "getAllReferencesV1": (v1_trees.list_references, is_short_page),
     "getDefaultBranchV1": (v1_trees.get_default_branch, True),
     "createReferenceV1": (v1_trees.create_reference, True),
-    "getReferenceByNameV1": (v1_trees.get_reference, True),
+    "getReferenceByNameV1": (v1_trees.get_reference, is_plain),
     "getEntriesV1": (v1_trees.get_entries, is_short_page),
-    "getCommitLogV1": (v1_trees.get_log, is_plain_log),
+    "getCommitLogV1": (v1_trees.get_log, is_plain),
     "assignReferenceV1": (v1_trees.assign_reference, True),
     "deleteReferenceV1": (v1_trees.delete_reference, True),
     "commitV1": (v1_trees.commit, True),
     "mergeV1": (v1_trees.merge, False),
     "transplantV1": (v1_trees.transplant, False),
     "getContentV1": (v1_contents.get_content, True),
-    "getMultipleContentsV1": (v1_contents.get_multiple_contents, True),
+    "getMultipleContentsV1": (v1_contents.get_multiple_contents, names_few_keys),
     "getDiffV1": (v1_contents.get_diff, False),
     "getNamespacesV1": (v1_contents.get_namespaces, False),
     "getNamespaceV1": (v1_contents.get_namespace, False),
@@ -117,7 +123,7 @@ class NessieV2:
         own = v2_beyond.RepositoryHandlers(repositories)
         bound = {
             **HANDLERS_V2,
-            "listRepositories": (own.list, False),
+            "listRepositories": (own.list_names, False),
             "createRepository": (own.create, False),
         }
         self._fixed: dict[bytes, Methods] = {}

@@ -206,10 +206,10 @@ class RepositoryHandlers:
     def __init__(self, repositories: Repositories) -> None:
         self._repositories = repositories
 
-    def list(self, exchange: Exchange) -> Response:
+    def list_names(self, exchange: Exchange) -> Response:
         """Lists the names of repositories."""
         page = self._repositories.names(limit_of(exchange), token_of(exchange))
-        return answer(RepositoryList(page.token is not None, page.token, list(page.items)))
+        return answer(RepositoryList(page.token is not None, page.token, [*page.items]))
 
     def create(self, exchange: Exchange) -> Response:
         """Makes a repository."""

@@ -142,7 +142,7 @@ def _worst(states: tuple[PreviousHead, ...]) -> str:
 def get_reflog(exchange: Exchange) -> Response:
     """Reads the moves of a reference, the newest first."""
     name = only_name(exchange, "reading a ref-log")
-    page = exchange.repository.references.log(name, limit_of(exchange) or 250, token_of(exchange))
+    page = exchange.repository.references.log(name, log_limit_of(exchange), token_of(exchange))
     moves = [move_out(each) for each in page.items]
     return answer(ReferenceLog(page.token is not None, page.token, moves))
 
