@@ -209,25 +209,26 @@ def carry_contents(
 
 
 def _check_namespaces(head: Head, plans: Sequence[CommitPlan]) -> None:
-    """Refuses what would leave a key without its namespaces."""
-    staged: dict[bytes, bytes | None] = {}
-    for plan in plans:
-        staged.update((op.key, op.element) for op in plan.operations)
-    staged = {key: element for key, element in staged.items() if key[0] == Universe.TABLES}
-    keys = set(staged)
-    for key, element in staged.items():
-        if element is not None:
-            keys.update(parents_of(key))
+    """Refuses what would leave a key without its namespaces, after any of the commits."""
+    lines = [[op for op in plan.operations if op.key[0] == Universe.TABLES] for plan in plans]
+    keys = {op.key for line in lines for op in line}
+    keys.update([parent for key in keys for parent in parents_of(key)])
     current = head.find(sorted(keys))
-    new = [key for key, one in staged.items() if one is not None and current[key] is None]
-    removed = [
-        key for key, one in staged.items() if _is_namespace(current[key]) and not _is_namespace(one)
-    ]
-    found = check_parents(new, staged, current)
-    if removed:
-        found += check_left_empty(head, removed, staged)
+    staged: dict[bytes, bytes | None] = {}
+    found: dict[tuple[str, ContentKey | None], ContentConflict] = {}
+    for line in lines:
+        before = {op.key: staged.get(op.key, current[op.key]) for op in line}
+        staged.update([(op.key, op.element) for op in line])
+        new = [op.key for op in line if op.element is not None and before[op.key] is None]
+        removed = [
+            op.key for op in line if _is_namespace(before[op.key]) and not _is_namespace(op.element)
+        ]
+        told = check_parents(new, staged, current)
+        if removed:
+            told += check_left_empty(head, removed, staged)
+        found |= {(one.kind, one.key): one for one in told}
     if found:
-        raise refuse(found)
+        raise refuse(list(found.values()))
 
 
 def _without_agreed(refusal: KeysConflict) -> list[MergeConflict]:

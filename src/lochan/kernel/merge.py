@@ -139,7 +139,7 @@ class MergeMember:
             EMPTY_ID
         )
         self.base, self.touched = base, ()
-        if base.obj_id == self._source.obj_id:
+        if base.obj_id == self._source.obj_id or self._was_just_merged(head):
             return []
         if self._replay:
             carried = self._replayed(head.builder.base)
@@ -153,6 +153,17 @@ class MergeMember:
             unknown = set(self._choices.keys) - touched
             raise Invalid(f"{len(unknown)} keys have a merge behaviour but were not changed")
         return carry(head, carried, self._choices)
+
+    def _was_just_merged(self, head: Head) -> bool:
+        """Tells whether a commit of the chain, not published yet, has brought the source."""
+        views = self._parts.views
+        for view in head.line():
+            if view.body is None or view.sequence <= head.builder.base.sequence:
+                return False
+            for merged in view.body.parents[1:]:
+                if has_merged(views, views.load(ObjId(merged)), self._source):
+                    return True
+        return False
 
     def _replayed(self, target: CommitView) -> list[Carried]:
         parts = self._parts

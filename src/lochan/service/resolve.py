@@ -45,6 +45,9 @@ class Resolver:
     def resolve(self, text: str) -> Resolved:
         """Returns the commit that a spec names; the name alone is the head."""
         spec = parse_spec(text)
+        if spec.name is None and spec.hash is None:
+            # To take it for the empty commit would empty a branch that is assigned by mistake.
+            raise Invalid(f"neither a reference nor a commit is named: {text[:80]!r}")
         row = None if spec.name is None else self.row(spec.name)
         return Resolved(self._view(spec, row), row)
 

@@ -281,6 +281,36 @@ def test_a_merge_never_makes_a_table_of_a_namespace_that_holds_something(desk):
     assert conflicts(refused(desk)) == [("NAMESPACE_NOT_EMPTY", "deep")]
 
 
+def test_no_commit_of_a_replay_leaves_a_table_without_its_namespace(desk):
+    """Not even one that a later commit of the same replay makes good."""
+    desk.commit(space("deep"))
+    desk.merge("main", "side")
+    desk.commit(new("deep.t"), branch="side")
+    desk.remove("deep.t", branch="side")
+    desk.commit(new("ns.e"), branch="side")
+    desk.remove("deep")
+    refusal = refused(desk, squash=False)
+    assert conflicts(refusal) == [("NAMESPACE_ABSENT", "deep")]
+    assert desk.merge("side").applied
+
+
+def test_a_merge_that_comes_second_in_a_chain_has_nothing_left_to_do(desk):
+    """Though what the first one brought was changed in between, by the same chain."""
+    ask = MergeAsk(branch="main", expected=None, source="side")
+    first = desk.merges.merge(ME, ask)
+    meta = CommitMeta(message="between")
+    seen = content(desk, "ns.a", "side")
+    put = Put(key=A, content=moved(seen, "main"), expected=seen)
+    between = desk.commits.commit(ME, "main", None, meta, [put])
+    second = desk.merges.merge(ME, msgspec.structs.replace(ask, squash=False))
+    settled = desk.publisher(first.branch).publish([first.member, between.member, second.member])
+    assert first.finish(settled[0]).applied
+    done = between.finish(settled[1])
+    told = second.finish(settled[2])
+    assert (told.applied, told.successful, told.hash) == (False, True, done.hash)
+    assert desk.messages()[0] == "between"
+
+
 def test_a_dropped_namespace_takes_no_tables(desk):
     desk.commit(space("deep"), new("deep.t"), branch="side")
     refusal = refused(desk, keys={("deep",): KeyWish(behaviour="DROP")})

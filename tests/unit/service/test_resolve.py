@@ -73,11 +73,23 @@ def test_what_leads_nowhere_is_not_found(desk, spec):
 
 
 @pytest.mark.parametrize(
-    "spec", ["main~", "main~x", "main~-1", "main*yesterday", "main@abc", "main" + "~1" * 11]
+    "spec",
+    [
+        *("main~", "main~x", "main~-1", "main*yesterday", "main@abc", "main" + "~1" * 11),
+        *("", "@", "~1", "@~1", "*2030-01-01T00:00:00Z"),
+    ],
 )
 def test_what_is_no_spec_is_invalid(desk, spec):
     with pytest.raises(Invalid):
         at(desk, spec)
+
+
+def test_no_branch_is_emptied_by_naming_nothing(desk):
+    with pytest.raises(Invalid, match="neither"):
+        desk.references.assign(ME, "main", None, "")
+    with pytest.raises(Invalid, match="neither"):
+        desk.references.create(ME, NewReference(kind="BRANCH", name="b", source=""))
+    assert desk.state()
 
 
 def test_a_hash_of_something_else_is_not_found(desk):
