@@ -25,6 +25,7 @@ _RUNNER = f"nessie-quarkus-{NESSIE}-runner.jar"
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
 _ARTIFACT = f"org.projectnessie.nessie:nessie-quarkus:{NESSIE}:jar:runner"
 
+_ROOT = Path(__file__).parents[2]
 _READY_S = 90
 _STOP_S = 20
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)")
@@ -108,6 +109,7 @@ def start(name: str, command: list[str], folder: Path, port: int = 0) -> Served:
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
+            cwd=_ROOT,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
