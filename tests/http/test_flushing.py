@@ -127,7 +127,8 @@ def test_a_flush_covers_what_was_written_up_to_its_start():
         done = asyncio.Event()
         flushing.after(lambda: left.append("first"))
         store.put_many([(_PLACE, b"b", b"2")])
-        flushing.after(lambda: (left.append("second"), done.set()))
+        flushing.after(lambda: left.append("second"))
+        flushing.after(done.set)
         await done.wait()
         await asyncio.to_thread(flushing.stop)
 

@@ -17,7 +17,7 @@ from lochan.http.flushing import EXIT_FLUSH_FAILED
 from lochan.http.server import Options, Server
 from lochan.stores.memory.store import MemoryStore
 from tests.house.tree import ROOT
-from tests.http.world import Client, KernelRepositories, Running, SmallFace, running
+from tests.http.world import Client, KernelRepositories, Place, Running, SmallFace, running
 
 
 class Standing:
@@ -151,23 +151,11 @@ def start_child(*words: str) -> tuple[subprocess.Popen[str], int]:
     return child, int(child.stdout.readline().rpartition(":")[2])
 
 
-class _Far:
-    """Enough of a running server for a client."""
-
-    host = "127.0.0.1"
-
-    def __init__(self, port: int) -> None:
-        self.port = port
-        self.sockets: list = []
-
-    connect = Running.connect
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_the_process_cleanly(number):
     child, port = start_child("1000000")
     with child:
-        with Client(_Far(port)) as client:
+        with Client(Place(port)) as client:
             assert client.ask("POST", "/t/commit/main", b"[1]").status == 200
             child.send_signal(number)
             assert client.is_closed()
@@ -178,7 +166,7 @@ def test_a_signal_stops_the_process_cleanly(number):
 def test_a_failed_flush_ends_the_process_and_nobody_is_told_success():
     child, port = start_child("2")
     with child:
-        with Client(_Far(port)) as client:
+        with Client(Place(port)) as client:
             # As many as the disk took are told success, and not one more.
             for number in range(2):
                 assert client.ask("POST", "/t/commit/main", b"[%d]" % number).status == 200

@@ -150,15 +150,12 @@ def big(exchange: Exchange) -> Response:
     return Response(200, msgspec.json.encode("word " * int(exchange.params["0"])))
 
 
-class Running:
-    """A server in a thread of its own."""
+class Place:
+    """Where some server listens."""
 
-    def __init__(self, server: Server, address: str, repositories: KernelRepositories) -> None:
-        self.server = server
-        self.address = address
-        self.repositories = repositories
-        self.host, _, port = address.removeprefix("http://").rpartition(":")
-        self.port = int(port)
+    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
+        self.host = host
+        self.port = port
         self.sockets: list[socket.socket] = []
 
     def connect(self, timeout_s: float = 20) -> socket.socket:
@@ -166,6 +163,16 @@ class Running:
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sockets.append(found)
         return found
+
+
+class Running(Place):
+    """A server in a thread of its own."""
+
+    def __init__(self, server: Server, address: str, repositories: KernelRepositories) -> None:
+        host, _, port = address.removeprefix("http://").rpartition(":")
+        super().__init__(int(port), host)
+        self.server = server
+        self.repositories = repositories
 
     def on_loop(self, call: Callable[[], Any]) -> Any:
         """Runs something on the server's loop and waits for it."""
@@ -250,9 +257,9 @@ class Answer(msgspec.Struct):
 class Client:
     """A client that sends what it is told, byte for byte."""
 
-    def __init__(self, running: Running) -> None:
-        self._host = f"{running.host}:{running.port}"
-        self.socket = running.connect()
+    def __init__(self, place: Place) -> None:
+        self._host = f"{place.host}:{place.port}"
+        self.socket = place.connect()
         self._rest = b""
 
     def __enter__(self) -> Client:
