@@ -84,6 +84,6 @@ def test_an_empty_environment_runs_the_wheel(installed, tmp_path):
     assert stores.returncode == 0, stores.stderr
     ready = {store["scheme"] for store in json.loads(stores.stdout) if store["ready"]}
     assert ready >= {"memory", "rocksdb"}
-    demo = run(installed, "demo", cwd=tmp_path)
+    demo = run(installed, "demo", "--once", cwd=tmp_path)
     assert demo.returncode == 0, demo.stdout + demo.stderr
     assert demo.stdout.strip()

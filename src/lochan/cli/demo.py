@@ -1,23 +1,27 @@
-"""`lochan demo`: a server on the embedded store, a story through its HTTP client, left serving."""
+"""`lochan demo`: a server on the embedded store, a story through its HTTP client, left serving.
+
+The server has the main thread, because signals end it; the story is told from another, over the
+same socket as anybody's. One process, so that nothing is left behind however it ends.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from threading import Thread
+from typing import TYPE_CHECKING
 
 import click
+from rich.console import Console
 
-from lochan.base.errors import Unavailable
+from lochan.base.errors import LochanError
 from lochan.cli.printing import make_console
+from lochan.settings import Settings
 
-_STOP_TIMEOUT_S: Final = 30.0
+if TYPE_CHECKING:
+    from lochan.assembly.serving import Serving
 
 
 @click.command()
@@ -32,73 +36,61 @@ def demo(data: Path | None, port: int, once: bool) -> None:
     """Start a server, tell a short story on it, and leave it serving."""
     if data is not None and data.is_dir() and any(data.iterdir()):
         raise click.UsageError(f"{data} is not empty; name a new or empty directory")
-    out = make_console()
+    from lochan.assembly.serving import serve
+
     with TemporaryDirectory(prefix="lochan-demo-") as temporary:
         place = Path(temporary) if data is None else data
         place.mkdir(parents=True, exist_ok=True)
-        with _server(place, port) as (process, url):
-            from lochan.cli.story import Story
-
-            out.print(f"[bold]Lochan[/bold] serves an empty catalog at {url}, kept in {place}")
-            Story(url, out).tell()
-            if once:
-                out.print("\nThat was the story.")
-                return
-            out.print(
-                "\nThat was the story. The server goes on until Ctrl-C; try in another shell:"
-            )
-            for command in (
-                f"lochan log --url {url}",
-                f"lochan content list --url {url} --on v1",
-                f"curl {url}/api/v2/trees/main/history",
-            ):
-                out.print(f"   {command}", soft_wrap=True)
-            with _ends_quietly():
-                process.wait()
+        # Defaults only: the demo is the same whatever the environment says.
+        settings = Settings(store=f"rocksdb:{place / 'store'}", port=port)
+        telling = _Telling(make_console(), place, once=once)
+        serve(settings, telling.start)
+        telling.end()
 
 
-@contextmanager
-def _server(place: Path, port: int) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """Runs `lochan serve` beside us until the block ends."""
-    command = [sys.executable, "-m", "lochan", "serve", "--json"]
-    command += ["--store", f"rocksdb:{place / 'store'}", "--port", str(port)]
-    # A group of its own: Ctrl-C reaches us first, and we end it after our last word.
-    process = subprocess.Popen(  # noqa: S603 - our own command, with no word of anybody else
-        command, stdout=subprocess.PIPE, env=_environment(), start_new_session=True
-    )
-    try:
-        yield process, _address(process)
-    finally:
-        process.send_signal(signal.SIGTERM)
+class _Telling:
+    """Tells the story beside the server, once that is ready."""
+
+    def __init__(self, out: Console, place: Path, *, once: bool) -> None:
+        self._out = out
+        self._place = place
+        self._once = once
+        self._failure: LochanError | None = None
+        self._is_over = False
+        self._thread: Thread | None = None
+
+    def start(self, serving: Serving) -> None:
+        """Begins; returns at once."""
+        self._thread = Thread(target=self._tell, args=(serving.url,), name="story", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Says the last word, after the server has stopped; raises what the story failed with."""
+        if self._thread is not None:
+            # Who stopped the server in the middle of the story knows why it fails.
+            is_over = self._is_over
+            self._thread.join()
+            if self._failure is not None and is_over:
+                raise self._failure
+        self._out.print("That was the story." if self._once else "stopped")
+
+    def _tell(self, url: str) -> None:
+        from lochan.cli.story import Story
+
+        out = self._out
+        out.print(f"[bold]Lochan[/bold] serves an empty catalog at {url}, kept in {self._place}")
         try:
-            process.wait(_STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-
-
-def _address(process: subprocess.Popen[bytes]) -> str:
-    import msgspec
-
-    line = b"" if process.stdout is None else process.stdout.readline()
-    try:
-        told = msgspec.json.decode(line, type=dict[str, object])
-        return str(told["url"])
-    except (msgspec.DecodeError, KeyError):
-        raise Unavailable("the server did not start; it says why above") from None
-
-
-def _environment() -> dict[str, str]:
-    """The environment without settings of ours: the demo is the same everywhere."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("LOCHAN_")}
-
-
-@contextmanager
-def _ends_quietly() -> Iterator[None]:
-    """Takes Ctrl-C for what it is here: the end."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        click.echo("\nstopped")
+            Story(url, out).tell()
+        except LochanError as error:
+            self._failure = error
+        self._is_over = True
+        if self._once or self._failure is not None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
+        out.print("\nThat was the story. The server goes on until Ctrl-C; in another shell:")
+        for command in (
+            f"lochan log --url {url}",
+            f"lochan content list --url {url} --on v1",
+            f"curl {url}/api/v2/trees/main/history",
+        ):
+            out.print(f"   {command}", soft_wrap=True)
