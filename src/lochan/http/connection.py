@@ -30,7 +30,14 @@ from lochan.base.limits import (
 )
 from lochan.http.exchange import Request, Response
 from lochan.http.guarding import attempt
-from lochan.http.hygiene import METHODS, Framing, Refused, check_headers, check_target
+from lochan.http.hygiene import (
+    METHODS,
+    Framing,
+    Refused,
+    check_header_bytes,
+    check_headers,
+    check_target,
+)
 from lochan.http.problems import build_problem, reason_of
 
 if TYPE_CHECKING:
@@ -206,6 +213,7 @@ class Connection(asyncio.Protocol):
         self._target, self._query = check_target(self._target)
         headers, self._headers = self._headers, []
         self._request_headers = headers
+        check_header_bytes(headers)
         framing = self._framing = check_headers(headers, version, self._listening.hosts)
         if framing.chunked or framing.content_length:
             listening = self._listening
@@ -245,7 +253,9 @@ class Connection(asyncio.Protocol):
             self._query,
             self._request_headers,
             bytes(self._body),
-            framing.request_id.decode("ascii") or self._listening.new_request_id(),
+            framing.request_id.decode("ascii")
+            if framing.request_id
+            else self._listening.new_request_id(),
         )
         self._body = b""
         self._last = not keep_alive

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 
 Reply = Callable[[Response], None]
 
+Outcome = Response | OnLane[Response] | LochanError
+"""What became of a request, before it is committed and turned into bytes."""
+
 _PACKED: Final = ((b"content-encoding", b"gzip"), (b"vary", b"accept-encoding"))
 
 
@@ -69,6 +72,7 @@ class Driver:
     def __init__(self, parts: DriverParts) -> None:
         self.parts = parts
         self.under_way = 0
+        self._default: Repository | None = None
 
     def run(self, request: Request, framing: Framing, reply: Reply) -> Running:
         """Starts a request; `reply` is called once, maybe before this returns."""
@@ -76,6 +80,21 @@ class Driver:
         running = Running(self, request, framing, reply)
         running.start()
         return running
+
+    def find_open(self, name: str) -> Repository | None:
+        """Returns a repository if that needs no waiting; the default one is always at hand."""
+        default = self._default
+        if default is not None and default.name == name:
+            return default
+        return self.open(name) if self.parts.inline else None
+
+    def open(self, name: str) -> Repository:
+        """Returns a repository, after waiting if the store may block."""
+        app = self.parts.app
+        repository = app.repositories.open(name)
+        if name == app.default_repository:
+            self._default = repository
+        return repository
 
 
 class Running:
@@ -114,17 +133,9 @@ class Running:
 
     def start(self) -> None:
         """Steps 1 and 2; a packed body is unpacked first."""
-        parts = self._parts
-        if parts.watch.is_on:
+        if self._parts.watch.is_on:
             self._began_ns = perf_counter_ns()
-        if self._framing.content_encoding:
-            packed = self._request.body
-            if len(packed) > GZIP_INLINE_BYTES_MAX:
-                self._in_thread(parts.long_pool, partial(unpack, packed), self._unpacked)
-            else:
-                self._unpacked(attempt(unpack, packed))
-            return
-        self._find()
+        self._go_on(attempt(self._unpack if self._framing.content_encoding else self._find))
 
     def cancel(self) -> None:
         """Says that nobody waits for the reply; what is not yet being published is given up."""
@@ -139,64 +150,76 @@ class Running:
         self._driver.under_way -= 1
         return True
 
+    # Each step returns what became of the request, or None if the rest happens elsewhere; what it
+    # raises is the answer. So errors are caught in one place, and a step costs one call.
+
+    def _unpack(self) -> Outcome | None:
+        packed = self._request.body
+        if len(packed) > GZIP_INLINE_BYTES_MAX:
+            self._parts.long_pool.submit(partial(unpack, packed), self._unpacked)
+            return None
+        self._request.body = unpack(packed)
+        return self._find()
+
     def _unpacked(self, body: bytes | LochanError) -> None:
         if isinstance(body, LochanError):
             self._answer(body)
             return
         self._request.body = body
-        self._find()
+        self._go_on(attempt(self._find))
 
-    def _find(self) -> None:
+    def _find(self) -> Outcome | None:
         parts = self._parts
-        found = attempt(parts.app.find, self._request)
-        if isinstance(found, LochanError):
-            self._answer(found)
-            return
+        found = parts.app.find(self._request)
         if isinstance(found, Response):
+            # What the server says of itself shows nothing that could be lost.
             self._route = "server"
             self._leave(found)
-            return
+            return None
         self._face = found.face
-        route = found.match.route
-        self._route = route.name
+        match = found.match
+        self._route = match.route.name
         if parts.watch.tracer is not None:
             traceparent = self._framing.traceparent.decode("latin-1") or None
-            self._mark = parts.watch.tracer.begin(self._request.method, route.name, traceparent)
-        if parts.inline or found.repository == parts.app.default_repository:
-            self._opened(found.match, attempt(parts.app.repositories.open, found.repository))
-        else:
-            work = partial(parts.app.repositories.open, found.repository)
-            self._in_thread(parts.brief_pool, work, partial(self._opened, found.match))
+            self._mark = parts.watch.tracer.begin(self._request.method, self._route, traceparent)
+        repository = self._driver.find_open(found.repository)
+        if repository is not None:
+            return self._handle(match, repository)
+        opening = partial(self._driver.open, found.repository)
+        parts.brief_pool.submit(opening, partial(self._opened, match))
+        return None
 
     def _opened(self, match: Match, repository: Repository | LochanError) -> None:
         if isinstance(repository, LochanError):
             self._answer(repository)
-            return
+        else:
+            self._go_on(attempt(self._handle, match, repository))
+
+    def _handle(self, match: Match, repository: Repository) -> Outcome | None:
         parts = self._parts
         self._repository = repository.name
         exchange = self._exchange = Exchange(self._request, repository, match.params)
         route = match.route
         brief = route.brief
         if not isinstance(brief, bool):
-            told = attempt(brief, exchange)
-            if isinstance(told, LochanError):
-                self._answer(told)
-                return
-            brief = told
+            brief = brief(exchange)
         self._brief = brief = brief and len(self._request.body) <= BRIEF_BODY_BYTES_MAX
         if self._mark is None and brief and parts.inline:
-            self._handled(attempt(route.handler, exchange))
-            return
-        handle: Callable[[], Any] = partial(route.handler, exchange)
+            return route.handler(exchange)
+        handle: Callable[[], Outcome] = partial(route.handler, exchange)
         if self._mark is not None and parts.watch.tracer is not None:
             handle = partial(parts.watch.tracer.within, self._mark, handle)
         if brief and parts.inline:
-            self._handled(attempt(handle))
-        else:
-            pool = parts.brief_pool if brief else parts.long_pool
-            self._in_thread(pool, handle, self._handled)
+            return handle()
+        pool = parts.brief_pool if brief else parts.long_pool
+        pool.submit(handle, self._handled)
+        return None
 
-    def _handled(self, outcome: Response | OnLane[Response] | LochanError) -> None:
+    def _go_on(self, outcome: Outcome | None) -> None:
+        if outcome is not None:
+            self._handled(outcome)
+
+    def _handled(self, outcome: Outcome) -> None:
         """Step 3."""
         if not isinstance(outcome, OnLane):
             self._answer(outcome)
@@ -214,15 +237,14 @@ class Running:
             preview = partial(publisher.preview, [outcome.member])
             if parts.inline and not heavy:
                 self._previewed(attempt(preview))
-            else:
-                self._in_thread(parts.long_pool, preview, self._previewed)
-            return
-        waiter = Waiter(outcome.member, heavy, self._settled, self._mark)
-        name = (repository.name, outcome.branch)
-        refused = attempt(parts.lanes.offer, name, repository.publisher, waiter)
-        if refused is None:
-            self._waiter = waiter
+                return
+            refused = attempt(parts.long_pool.submit, preview, self._previewed)
         else:
+            waiter = self._waiter = Waiter(outcome.member, heavy, self._settled, self._mark)
+            name = (repository.name, outcome.branch)
+            refused = attempt(parts.lanes.offer, name, repository.publisher, waiter)
+        if refused is not None:
+            self._waiter = None
             self._answer(refused)
 
     def _previewed(self, settled: list[Settled] | LochanError) -> None:
@@ -248,7 +270,7 @@ class Running:
         self._parts.flushing.after(self._durable)
 
     def _problem(self, error: LochanError) -> Response:
-        if self._parts.show_traces:
+        if self._parts.show_traces and "Traceback" not in error.message:
             error.message = f"{error.message}\n{trace_of(error)}"
         if self._face is None:
             return plain_problem(error)
@@ -289,11 +311,6 @@ class Running:
             watcher.finished(done)
         if self._mark is not None and watch.tracer is not None:
             watch.tracer.end(self._mark, done)
-
-    def _in_thread(self, pool: Pool, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        full = attempt(pool.submit, work, done)
-        if full is not None:
-            self._answer(full)
 
 
 def _may_pack(response: Response) -> bool:

@@ -32,19 +32,20 @@ class Heads:
         """Returns everything up to the empty line."""
         status = response.status
         beginning = self._beginnings.get(status) or self._begin(status)
-        lines = [beginning]
-        if status not in (204, 304):
-            lines.append(
-                b"content-type: %b\r\ncontent-length: %d\r\n"
-                % (response.content_type, len(response.body))
-            )
+        ending = b"" if keep_alive else b"connection: close\r\n"
         for name, value in response.headers:
             if _UNSAFE.search(value) or _UNSAFE.search(name):
                 raise Bug("a header of an answer holds a control character")
-            lines.append(b"%b: %b\r\n" % (name, value))
-        lines.append(b"x-request-id: %b\r\n" % request_id.encode("latin-1"))
-        lines.append(b"\r\n" if keep_alive else b"connection: close\r\n\r\n")
-        return b"".join(lines)
+            ending += b"%b: %b\r\n" % (name, value)
+        if status in (204, 304):
+            return b"%bx-request-id: %b\r\n%b\r\n" % (beginning, request_id.encode(), ending)
+        return b"%bcontent-type: %b\r\ncontent-length: %d\r\nx-request-id: %b\r\n%b\r\n" % (
+            beginning,
+            response.content_type,
+            len(response.body),
+            request_id.encode(),
+            ending,
+        )
 
     def _begin(self, status: int) -> bytes:
         beginning = b"HTTP/1.1 %d %b\r\ndate: %b\r\nx-content-type-options: nosniff\r\n" % (

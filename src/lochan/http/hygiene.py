@@ -118,24 +118,26 @@ def _check_segments(path: str) -> None:
             raise Refused(400, "the address holds a dot segment")
 
 
+def check_header_bytes(headers: RawHeaders) -> None:
+    """Refuses too much, and what no header holds; the parser refuses most of it before."""
+    if sum(len(name) + len(value) for name, value in headers) > HTTP_HEADER_BYTES_MAX:
+        raise Refused(431, f"the headers are longer than {HTTP_HEADER_BYTES_MAX} bytes")
+    if _CONTROL.search(b"".join([value for _, value in headers])):
+        raise Refused(400, "a header holds a control character")
+
+
 def check_headers(headers: RawHeaders, version: str, hosts: Hosts) -> Framing:
     """Returns what the headers say about the body, or raises."""
     if len(headers) > HTTP_HEADERS_MAX:
         raise Refused(431, f"there are more than {HTTP_HEADERS_MAX} headers")
     found: dict[bytes, bytes] = {}
-    size = 0
     for name, value in headers:
-        size += len(name) + len(value)
         if name in _WATCHED:
             if name in found:
                 if name in _ONCE:
                     raise Refused(400, f"the header {name.decode()} is given twice")
                 value = found[name] + b"," + value
             found[name] = value
-        if _CONTROL.search(value):
-            raise Refused(400, "a header holds a control character")
-    if size > HTTP_HEADER_BYTES_MAX:
-        raise Refused(431, f"the headers are longer than {HTTP_HEADER_BYTES_MAX} bytes")
     host = found.get(b"host")
     if host is None:
         raise Refused(400, "the Host header is missing")
