@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import msgspec
 import pytest
@@ -98,3 +100,42 @@ def test_a_failure_never_shows_a_traceback():
     shown = Failed(Unknown("it is not known"), as_json=False)
     assert shown.exit_code == 5
     assert shown.format_message() == "it is not known"
+
+
+class CutsWrites(BaseHTTPRequestHandler):
+    """Answers reads, and hangs up on those who write."""
+
+    def do_GET(self) -> None:
+        body = b'{"reference":{"type":"BRANCH","name":"main","hash":"%s"}}' % (b"ab" * 32)
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self) -> None:
+        self.close_connection = True
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its own name
+        """Says nothing."""
+
+
+def test_an_unknown_outcome_is_five(local):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), CutsWrites)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        told = local.run("branch", "create", "dev", "--url", url, code=5).stderr
+    finally:
+        server.shutdown()
+        thread.join(60)
+        server.server_close()
+    assert "it is unknown whether the change took effect" in told
+    assert "look before repeating" in told
+
+
+def test_files_that_cannot_be_read_are_a_wrong_call(shell):
+    told = shell.run("content", "put", "a", "--file", "missing.json", code=2).stderr
+    assert "missing.json cannot be read" in told
+    shell.run("branch", "create", "dev")
+    shell.run("merge", "dev", "--resolve", "a=missing.json", code=2)

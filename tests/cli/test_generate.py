@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from random import Random
 
+import msgspec
 import pytest
 
 from lochan.base.errors import Invalid, Unavailable
@@ -132,6 +136,27 @@ def test_a_run_that_is_stopped_counts_what_was_done():
     tally.stop()
     assert tally.next_number() is None
     assert tally.summary(1).commits == 1
+
+
+def test_who_interrupts_a_run_gets_its_summary_at_once(shell, place):
+    # Paced so slowly that the workers sleep for hours between two commits.
+    options = ["-n", "1000", "-w", "2", "--duration", "10000000", "--json", *shell.always]
+    started = subprocess.Popen(
+        [sys.executable, "-m", "lochan", "generate", *options],
+        cwd=place,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        while not shell.lines("log"):
+            assert started.poll() is None
+        started.send_signal(signal.SIGINT)
+        out, _ = started.communicate(timeout=60)
+    finally:
+        started.kill()
+        started.wait()
+    assert started.returncode == 130
+    assert msgspec.json.decode(out)["commits"] >= 1
 
 
 def test_the_first_error_is_the_one_that_is_told():

@@ -377,6 +377,8 @@ REFUSED = [
     (ReferenceNotFound, lambda catalog: put(catalog, "nowhere", ORDERS, 1)),
     (ReferenceNotFound, lambda catalog: catalog.references.create("b", "nowhere")),
     (ReferenceNotFound, lambda catalog: catalog.merges.merge("main", "nowhere")),
+    (Invalid, lambda catalog: catalog.references.get("main~1")),
+    (Invalid, lambda catalog: catalog.references.get("main@" + "ab" * 32)),
     (Invalid, lambda catalog: catalog.references.create("no..name")),
     (Invalid, lambda catalog: catalog.references.create("HEAD")),
     (Invalid, lambda catalog: catalog.commits.commit("main", "nothing", [])),

@@ -176,9 +176,11 @@ def _at(branch: str, expected: str | None) -> str:
 
 def read_content(file: Path) -> Content:
     """Reads a content from JSON in a file; `-` is standard input."""
-    raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     try:
+        raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
         value = msgspec.json.decode(raw)
+    except OSError as error:
+        raise Invalid(f"{file} cannot be read: {error.strerror}") from None
     except msgspec.DecodeError as error:
         raise Invalid(f"{file} is not JSON: {error}") from None
     return content_in(value)

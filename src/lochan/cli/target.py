@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
+from lochan.base.errors import Unavailable
 from lochan.http.presence import SERVER_FILE, Presence, find_presence
 from lochan.kv.url import parse_store_url
 
@@ -49,7 +50,13 @@ def find_target(url: str | None, store: str | None, repository: str) -> Target:
     if running is not None:
         return Target(url=running.url, repository=repository)
     if not DEFAULT_STORE.exists():
-        DATA_DIRECTORY.mkdir(exist_ok=True)
+        try:
+            DATA_DIRECTORY.mkdir(exist_ok=True)
+        except OSError as error:
+            raise Unavailable(
+                f"no server runs here, and no store can be made in {DATA_DIRECTORY}: "
+                f"{error.strerror}"
+            ) from None
         click.echo(f"a new store is made in {DEFAULT_STORE}", err=True)
     return Target(store=f"rocksdb:{DEFAULT_STORE}", repository=repository)
 

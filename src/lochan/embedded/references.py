@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from lochan.base.errors import Invalid
 from lochan.base.limits import PAGE_ENTRIES_MAX
 from lochan.client.values import (
     DEFAULT_BRANCH,
@@ -22,6 +23,8 @@ class References(Group):
 
     def get(self, name: str = DEFAULT_BRANCH, *, fetch_all: bool = False) -> Reference:
         """Returns a branch or tag; `fetch_all` adds its metadata."""
+        if any(mark in name for mark in "@~^*"):
+            raise Invalid(f"a branch or tag is fetched by its name alone, not by {name[:80]!r}")
         return self._service.references.get(name, fetch_all=fetch_all)
 
     def list(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from threading import Thread
 from typing import Final
 
@@ -110,7 +109,7 @@ def generate(
             tally,
             duration_s=duration,
             continue_on_error=continue_on_error,
-            sleep=time.sleep,
+            sleep=tally.wait,
         )
         for _ in range(workers)
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import Lock
+from threading import Event, Lock
 from typing import Final
 
 import msgspec
@@ -49,12 +49,12 @@ class Tally:
         self._started_ns = clock.monotonic_ns()
         self.done = self.puts = self.namespaces = self.tags = self.conflicts = self.errors = 0
         self.failure: LochanError | None = None
-        self._stopped = False
+        self._stopped = Event()
 
     def next_number(self) -> int | None:
         """Returns the next commit to make; None when all are given out or the run was stopped."""
         with self._lock:
-            if self._stopped or self._next == self._commits:
+            if self._stopped.is_set() or self._next == self._commits:
                 return None
             self._next += 1
             return self._next - 1
@@ -89,12 +89,20 @@ class Tally:
             self.errors += 1
             if not go_on:
                 self.failure = self.failure or error
-                self._stopped = True
+                self._stopped.set()
 
     def stop(self) -> None:
-        """Gives out no more."""
-        with self._lock:
-            self._stopped = True
+        """Gives out no more, and wakes those who wait."""
+        self._stopped.set()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the run is to end before all is done."""
+        return self._stopped.is_set()
+
+    def wait(self, pause_s: float) -> None:
+        """Waits so long, or until the run is stopped."""
+        self._stopped.wait(pause_s)
 
     def summary(self, workers: int) -> Summary:
         """Returns what was done until now."""

@@ -52,6 +52,8 @@ class Worker:
             pause_s = self._tally.due_in_s(number, self._duration_s)
             if pause_s > 0:
                 self._sleep(pause_s)
+                if self._tally.is_stopped:
+                    return
             try:
                 self._make(self._plan.step(number))
             except LochanError as error:
