@@ -108,9 +108,12 @@ DESCRIPTION = Description(1, "repo", "main", TIME_US, bytes(16), FORWARD)
 DESCRIPTION_HEX = "96 01 a47265706f a46d61696e" + TIME_HEX + "c410" + "00" * 16 + FORWARD_HEX
 
 
+def with_checksum(raw: bytes) -> bytes:
+    return raw + crc32(raw).to_bytes(4, "big")
+
+
 def test_a_commit_has_these_bytes_and_this_id():
-    raw = bytes.fromhex(COMMIT_HEX)
-    stored = raw + crc32(raw).to_bytes(4, "big")
+    stored = with_checksum(bytes.fromhex(COMMIT_HEX))
     assert encode_commit(COMMIT).hex() == stored.hex()
     assert commit_id(COMMIT).hex() == COMMIT_ID_HEX
     assert sha256(bytes.fromhex("97 01" + AUTHORED_HEX)).hexdigest() == COMMIT_ID_HEX
@@ -138,13 +141,13 @@ def test_a_tag_has_these_bytes():
 
 
 def test_a_row_of_a_reference_has_these_bytes():
-    raw = bytes.fromhex(ROW_HEX)
+    raw = with_checksum(bytes.fromhex(ROW_HEX))
     assert encode_row(ROW).hex() == raw.hex()
     assert decode_row(raw) == ROW
 
 
 def test_a_row_without_its_later_fields_is_read():
-    row = decode_row(bytes.fromhex("98" + ROW_HEX[2:].split("c3 05")[0]))
+    row = decode_row(with_checksum(bytes.fromhex("98" + ROW_HEX[2:].split("c3 05")[0])))
     assert (row.deleted, row.expires_us, row.previous, row.moves) == (False, None, (), ())
     assert (row.staging_token, row.sealed_tokens) == (b"", ())
 
@@ -156,6 +159,6 @@ def test_a_listed_name_has_these_bytes():
 
 
 def test_a_description_has_these_bytes():
-    raw = bytes.fromhex(DESCRIPTION_HEX)
+    raw = with_checksum(bytes.fromhex(DESCRIPTION_HEX))
     assert encode_row(DESCRIPTION).hex() == raw.hex()
     assert decode_description(raw) == DESCRIPTION

@@ -1,13 +1,18 @@
-"""Rows that change: references, and the description of a repository."""
+"""Rows that change: references, and the description of a repository.
+
+A row is one MessagePack array, then four bytes of checksum: nothing else says what it should hold.
+"""
 
 from __future__ import annotations
 
 from typing import Final, Literal
+from zlib import crc32
 
 import msgspec
 
 from lochan.base.errors import Corrupt
 
+_CHECKSUM_BYTES: Final = 4
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -79,13 +84,14 @@ _FAILURES: Final = (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeE
 
 def encode_row(row: ReferenceRow | Description) -> bytes:
     """Returns the bytes of a row."""
-    return _encode(row)
+    raw = _encode(row)
+    return raw + crc32(raw).to_bytes(_CHECKSUM_BYTES, "big")
 
 
 def decode_row(raw: bytes) -> ReferenceRow:
     """Reads a reference row."""
     try:
-        return _decode_row(raw)
+        return _decode_row(_checked(raw))
     except _FAILURES as error:
         raise Corrupt(f"not a stored reference: {error}") from None
 
@@ -93,7 +99,7 @@ def decode_row(raw: bytes) -> ReferenceRow:
 def decode_description(raw: bytes) -> Description:
     """Reads a repository's description."""
     try:
-        return _decode_description(raw)
+        return _decode_description(_checked(raw))
     except _FAILURES as error:
         raise Corrupt(f"not a stored description: {error}") from None
 
@@ -109,3 +115,10 @@ def decode_reference_element(element: bytes) -> ReferenceElement:
         return _decode_element(memoryview(element)[1:])
     except _FAILURES as error:
         raise Corrupt(f"not a stored reference name: {error}") from None
+
+
+def _checked(raw: bytes) -> bytes:
+    body, checksum = raw[:-_CHECKSUM_BYTES], raw[-_CHECKSUM_BYTES:]
+    if crc32(body).to_bytes(_CHECKSUM_BYTES, "big") != checksum:
+        raise Corrupt("a row is not as it was written: its checksum differs")
+    return body

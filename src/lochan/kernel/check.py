@@ -160,7 +160,7 @@ class _Check:
         return row
 
     def _check_copies(self, where: str, row: ReferenceRow) -> None:
-        """Holds the moves in a row against their copies; rows have no checksum of their own."""
+        """Holds the moves in a row against their copies."""
         known = {move.version: move for move in row.moves}
         first = min(known, default=1)
         for copied in self._parts.moves.fetch_after(row.name, row.incarnation, first - 1):

@@ -17,7 +17,7 @@ finds them and can never bring a deleted reference back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
@@ -50,7 +50,7 @@ from lochan.kernel.build import Head
 from lochan.kernel.moves import moved
 from lochan.kernel.parts import Parts
 from lochan.kernel.plan import CommitPlan, Operation
-from lochan.kernel.publish import Published, Publisher
+from lochan.kernel.publish import Published, Publisher, Settled
 from lochan.kernel.retry import Retry
 from lochan.kernel.views import CommitView
 from lochan.kv.store import Won
@@ -94,26 +94,39 @@ class Names:
         self._parts = parts
         self._publisher = Publisher(parts, REFS_NAME)
 
+    @property
+    def publisher(self) -> Publisher:
+        """The publisher of the index of names, which everybody on this server shares."""
+        return self._publisher
+
     def create_many(self, wanted: Sequence[NewReference], who: str) -> list[ReferenceRow]:
         """Creates references, all or none; AlreadyExists if one of the names is taken."""
-        if len({new.name for new in wanted}) != len(wanted):
-            raise Invalid("references are created by different names")
         if not wanted:
             return []
-        add = _AddNames(self._parts, wanted, who)
+        add = self.prepare_create(wanted, who)
+        (settled,) = self._publisher.publish([add])
+        return self.finish_create(add, settled)
+
+    def prepare_create(self, wanted: Sequence[NewReference], who: str) -> AddNames:
+        """Prepares step 1 for whoever publishes it, alone or chained with others."""
+        if len({new.name for new in wanted}) != len(wanted):
+            raise Invalid("references are created by different names")
+        return AddNames(self._parts, wanted, who)
+
+    def finish_create(self, add: AddNames, settled: Settled) -> list[ReferenceRow]:
+        """Step 2, when step 1 was settled; if names were in the way that are gone, both again."""
         retry = self._retry()
-        while True:
-            for name in self._listed([new.name for new in wanted]):
+        while isinstance(settled, KeysConflict):
+            for name in self._listed(add.names):
                 # A half-deleted one is finished by looking; a live one is in the way.
                 if self.find(name) is not None:
-                    raise AlreadyExists(f"there is a reference {name!r} already")
-            try:
-                self._publish(add)
-            except KeysConflict:
-                retry.again(at_once=True)
-                continue
-            with _decided("create"):
-                return [self._finish_create(name, one) for name, one in add.elements.items()]
+                    raise AlreadyExists(f"Named reference '{name}' already exists.")
+            retry.again(at_once=True)
+            (settled,) = self._publisher.publish([add])
+        if isinstance(settled, LochanError):
+            raise settled
+        with _decided("create"):
+            return [self._finish_create(name, one) for name, one in add.elements.items()]
 
     def find(self, name: RefName) -> StampedRow | None:
         """Returns a live reference, or None; finishes what was left half done."""
@@ -217,7 +230,6 @@ class Names:
             if len(row.moves) == MOVES_MAX:
                 self._copy(row, row.moves[:1])
             if self._write(target, found):
-                self._copy_early(target)
                 return MovedReference(target, move)
             retry.again(at_once=retry.attempts == 1)
 
@@ -248,11 +260,6 @@ class Names:
                 return self._parts.moves.copy(row, moves)
             except Unknown:
                 retry.again()
-
-    def _copy_early(self, row: ReferenceRow) -> None:
-        """Copies the latest move to the log; if that fails, whoever makes it leave the row will."""
-        with suppress(Unavailable, Unknown):
-            self._parts.moves.copy(row, row.moves[-1:])
 
     def _took_effect(self, row: ReferenceRow) -> bool:
         """Tells whether a write that is not in place any more had been there."""
@@ -289,6 +296,9 @@ class Names:
             expires_us=element.expires_us,
             moves=(first,),
         )
+        # Nearly always there is nothing yet: hope so before looking.
+        if self._write(row, None):
+            return row
         retry = self._retry()
         while True:
             found = parts.references.fetch(name)
@@ -300,7 +310,6 @@ class Names:
                 # The tombstone gives way; what it remembers must be in the log before.
                 self._copy(found.row, found.row.moves)
             if self._write(row, found):
-                self._copy_early(row)
                 return row
             retry.again(at_once=True)
 
@@ -308,7 +317,7 @@ class Names:
         """Step 2 of delete, by the deleter or by whoever comes next."""
         self._publish(_RemoveName(self._parts, name, incarnation))
 
-    def _publish(self, member: _AddNames | _RemoveName) -> None:
+    def _publish(self, member: _RemoveName) -> None:
         (settled,) = self._publisher.publish([member])
         if isinstance(settled, LochanError):
             raise settled
@@ -339,13 +348,14 @@ class Names:
         return self._parts.retry_steps()
 
 
-class _AddNames:
+class AddNames:
     """Adds names to the index; each gets the sequence of the commit as its incarnation."""
 
     incarnation = None
 
     def __init__(self, parts: Parts, wanted: Sequence[NewReference], who: str) -> None:
         self._wanted = wanted
+        self.names = [new.name for new in wanted]
         self._who = who
         self._operation = parts.chance.random_bytes(16)
         self._now_us = parts.clock.now_us()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from random import Random
+from zlib import crc32
 
 import pytest
 from hypothesis import given
@@ -73,6 +74,10 @@ ELEMENT = ReferenceElement("BRANCH", bytes(32), 1, 5, bytes(16), "me")
 DESCRIPTION = Description(1, "r", "main", 5, bytes(16), bytes(32))
 
 
+def with_checksum(raw: bytes) -> bytes:
+    return raw + crc32(raw).to_bytes(4, "big")
+
+
 @given(rows)
 def test_rows_are_read_as_they_were_written(row):
     assert decode_row(encode_row(row)) == row
@@ -100,7 +105,6 @@ def test_descriptions_are_read_as_they_were_written(description):
 )
 def test_every_truncation_is_corrupt(decode, raw):
     for length in range(len(raw) - 1):
-        # The last fields may be missing, for old forms; never half of one.
         with pytest.raises(Corrupt):
             decode(raw[:length])
     with pytest.raises(Corrupt):
@@ -125,11 +129,22 @@ def test_a_later_format_is_not_read():
         (decode_description, encode_row(DESCRIPTION)),
     ):
         assert raw[1] == 1
-        with pytest.raises(Corrupt):
-            decode(raw[:1] + b"\x02" + raw[2:])
+        with pytest.raises(Corrupt, match="not a stored"):
+            decode(with_checksum(raw[:1] + b"\x02" + raw[2:-4]))
+
+
+@pytest.mark.parametrize(
+    ("decode", "raw"),
+    [(decode_row, encode_row(ROW)), (decode_description, encode_row(DESCRIPTION))],
+)
+def test_every_flipped_bit_of_a_row_is_corrupt(decode, raw):
+    for at in range(len(raw)):
+        for bit in range(8):
+            with pytest.raises(Corrupt):
+                decode(raw[:at] + bytes((raw[at] ^ 1 << bit,)) + raw[at + 1 :])
 
 
 def test_a_field_that_a_later_version_adds_at_the_end_does_not_hurt():
     raw = encode_row(ROW)
     assert raw[0] == 0x9E
-    assert decode_row(b"\x9f" + raw[1:] + b"\xc0") == ROW
+    assert decode_row(with_checksum(b"\x9f" + raw[1:-4] + b"\xc0")) == ROW

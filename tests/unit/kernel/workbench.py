@@ -145,13 +145,13 @@ def nth(operation: str, ordinal: int, *faults: Fault | FaultKind) -> OnCalls:
 
 
 def dies_after_the_swap(store: Store) -> FaultyStore:
-    """A store on which a server dies before it can copy a move that it has just made."""
+    """A store on which a server dies before it can go on after a move that it has just made."""
     swapped = []
 
     def choose(call: PlannedCall) -> FaultKind | None:
         if call.operation == "set_if":
             swapped.append(call)
-        return FaultKind.CRASH_BEFORE if swapped and call.operation == "put_many" else None
+        return FaultKind.CRASH_BEFORE if swapped and call.operation == "apply" else None
 
     return FaultyStore(store, OnCalls(choose))
 
