@@ -239,6 +239,8 @@ def test_references_are_made_listed_moved_and_deleted(catalog):
     assert catalog.references.get("v1").annotation.message == "done"
     assert [one.name for one in catalog.references.iterate()] == ["dev", "main", "v1"]
     assert [one.name for one in catalog.references.iterate(prefix="d")] == ["dev"]
+    assert [one.name for one in catalog.references.list(1, prefix="v").items] == ["v1"]
+    assert catalog.references.list(1, prefix="nothing").items == ()
     with pytest.raises(AlreadyExists):
         catalog.references.create("dev")
     assert catalog.references.assign("dev", "main").hash == second

@@ -25,6 +25,7 @@ from lochan.base.errors import (
     Unavailable,
     Unknown,
 )
+from lochan.model.results import ContentConflict
 
 _Value = TypeVar("_Value")
 
@@ -74,7 +75,7 @@ _HINTS: Final[dict[type[LochanError], str]] = {
     Conflict: "read again, then try again",
     Exhausted: "try again later",
     Unknown: "`lochan log` and `lochan reflog` show whether it took effect; look before repeating",
-    StoreLocked: "a running server has the store; talk to it with --url, or stop it",
+    StoreLocked: "a running server has the store: stop it, or talk to it with --url",
     Unavailable: "`lochan serve` starts a server; --store opens a store without one",
     Corrupt: "stop writing to this store; `lochan check` tells what is damaged",
     Bug: "this is our fault; please report it with the command that led here",
@@ -88,7 +89,13 @@ def exit_code(error: LochanError) -> int:
 
 def hint(error: LochanError) -> str:
     """Returns what to do about an error, '' where its message says all."""
+    if isinstance(error, KeysConflict) and any(_is_absent(one) for one in error.details):
+        return "make the namespace first; `lochan content put -p` makes missing ones"
     return _nearest(_HINTS, error, "")
+
+
+def _is_absent(conflict: object) -> bool:
+    return isinstance(conflict, ContentConflict) and conflict.kind == "NAMESPACE_ABSENT"
 
 
 def _nearest(table: dict[type[LochanError], _Value], error: LochanError, default: _Value) -> _Value:

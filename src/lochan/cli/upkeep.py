@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from lochan.base.errors import Invalid, Unavailable
+from lochan.base.errors import Invalid, StoreLocked
 from lochan.cli import exits
 from lochan.cli.errand import Errand, errand
 from lochan.cli.groups import ListsByDefault
@@ -27,7 +27,7 @@ def check(job: Errand) -> None:
 
     catalog = job.catalog
     if not isinstance(catalog, Embedded):
-        raise Unavailable(
+        raise StoreLocked(
             f"a check reads the store itself, and the server at {catalog.url} has it; stop the "
             "server, then check with --store"
         )

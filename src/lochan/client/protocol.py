@@ -113,16 +113,16 @@ def list_references(
     fetch_all: bool,
     prefix: str,
 ) -> Flow[Page[Reference]]:
-    """Asks for a page of references."""
-    query = _paging(limit, token)
-    if prefix:
-        # The API has no prefix for references; a filter says the same.
-        wanted = f"ref.name.startsWith({encode(prefix).decode()})"
-        filter = f"{wanted} && ({filter})" if filter else wanted  # noqa: A001 - as above
-    _add(query, "filter", filter)
-    _add(query, "fetch", "ALL" if fetch_all else "")
-    reply = yield from asked(Ask("GET", f"{API}/trees", tuple(query)), ReferencesReply)
-    return Page(tuple(reference_in(each) for each in reply.references), reply.token)
+    """Asks for a page of references; the API has no prefix, so those are chosen here."""
+    while True:
+        query = _paging(limit, token)
+        _add(query, "filter", filter)
+        _add(query, "fetch", "ALL" if fetch_all else "")
+        reply = yield from asked(Ask("GET", f"{API}/trees", tuple(query)), ReferencesReply)
+        token = reply.token
+        found = [one for one in reply.references if (one.name or "").startswith(prefix)]
+        if found or token is None:
+            return Page(tuple(reference_in(one) for one in found), token)
 
 
 def create_reference(new: NewReference) -> Flow[Reference]:
