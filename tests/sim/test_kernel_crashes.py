@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lochan.base.limits import MOVES_MAX
 from lochan.base.names import ref_name
 from lochan.kernel.publish import Publisher
 from lochan.kv.store import Store
@@ -57,6 +58,7 @@ OPERATIONS: dict[str, Callable[[Server], None]] = {
     "create, delete, create": in_turn(creates(NAMES[2]), deletes(NAMES[2]), creates(NAMES[2])),
     "delete": deletes_side,
     "assign": assigns(MAIN),
+    "moves that leave the row": in_turn(*[assigns(SIDE)] * MOVES_MAX),
     "merge": merges,
     "a claimed commit": claims("k", 1),
 }
