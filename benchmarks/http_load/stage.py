@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 
 from benchmarks.http_load.processes import Missing, Served, nessie_store, start_lochan, start_nessie
@@ -24,6 +25,7 @@ class Stage:
         self.store = store
         self._stack = ExitStack()
         self._database_pid = 0
+        self._numbers = count(1)
 
     def __enter__(self) -> Stage:
         _MADE.mkdir(exist_ok=True)
@@ -51,14 +53,15 @@ class Stage:
         return [served.pid, *([self._database_pid] if self._database_pid else [])]
 
     def _where(self, server: str) -> str:
+        number = next(self._numbers)
         if self.store != "postgres":
-            return str(self.folder / f"{server}-store")
+            return str(self.folder / f"{server}-{number}")
         database = shared_server()
         if database is None:
             raise Missing(MISSING)
         import psycopg
 
-        name = f"{server}_{self.folder.name.rpartition('-')[2]}".lower()
+        name = f"{server}_{number}_{self.folder.name.rpartition('-')[2]}".lower()
         with psycopg.connect(database.url(), autocommit=True) as session:
             session.execute(f"CREATE DATABASE {name}".encode())
             self._database_pid = _parent(session.info.backend_pid)

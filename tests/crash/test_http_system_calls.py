@@ -80,11 +80,12 @@ def watch(folder: Path, fault: str, clients: int) -> tuple[list[Call], dict[str,
         if "ptrace" in tail(folder / "lochan.log").lower():
             pytest.skip("strace may not trace here; allow ptrace (in a container: SYS_PTRACE)")
         raise
-    with served:
+    children = Path(f"/proc/{served.pid}/task/{served.pid}/children").read_text().split()
+    try:
         told = run(lambda: commit_some(served.address, clients))
+    finally:
         # strace itself is deaf to signals; it ends when what it watches has ended.
-        children = Path(f"/proc/{served.pid}/task/{served.pid}/children").read_text()
-        for child in children.split():
+        for child in children:
             os.kill(int(child), SIGTERM)
         served.process.wait()
     return read_trace(output.read_text(errors="replace").splitlines()), told
