@@ -413,6 +413,14 @@ SCENARIOS = [
         },
     ),
     scenario(
+        "stale updates on held rows",
+        {
+            "s1": [updates("a", 2), updates("b", 2)],
+            "s2": [in_turn(updates("c", 1), keeps_to_itself("p", ("ns", "p"), 2))],
+        },
+        row_locks=True,
+    ),
+    scenario(
         "tables that rely on each other",
         {
             "s1": [updates("a", 2, ("ns", "x"), relies=("ns", "y"))],

@@ -33,6 +33,7 @@ BY_NAME = {one.name: one for one in SCENARIOS}
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 UPDATES = "stale updates of one table"
+HELD = "stale updates on held rows"
 RELYING = "tables that rely on each other"
 NAMESPACES = "tables come while their namespace goes"
 RENAMES = "a rename against updates"
@@ -69,6 +70,10 @@ def recent_is_used_though_the_head_moved(patch: pytest.MonkeyPatch) -> None:
             recent.head = head
 
     patch.setattr(Publisher, "_plan", plan)
+
+
+def recent_is_used_though_a_held_row_moved(patch: pytest.MonkeyPatch) -> None:
+    recent_is_used_though_the_head_moved(patch)
 
 
 def recent_keeps_what_a_commit_touched(patch: pytest.MonkeyPatch) -> None:
@@ -193,10 +198,11 @@ MUTANTS: dict[Patch, str] = {
     recent_forgets_what_was_touched: UPDATES,
     recent_takes_any_commit: UPDATES,
     recent_is_used_though_the_head_moved: UPDATES,
+    recent_is_used_though_a_held_row_moved: HELD,
     recent_keeps_what_a_commit_touched: NAMESPACES,
     expectation_is_taken_from_the_head: UPDATES,
     current_is_that_of_the_first_attempt: UPDATES,
-    current_is_that_of_the_published_head: UPDATES,
+    current_is_that_of_the_published_head: HELD,
     parents_are_not_checked: NAMESPACES,
     namespaces_go_though_they_are_full: NAMESPACES,
     unchanged_is_ignored: RELYING,
@@ -206,7 +212,7 @@ MUTANTS: dict[Patch, str] = {
     repeated_answers_name_the_head: REQUESTS,
     merges_are_planned_once: MERGES,
     merges_skip_the_rules_of_namespaces: MERGES_AND_NAMESPACES,
-    values_of_the_chain_are_not_at_hand: UPDATES,
+    values_of_the_chain_are_not_at_hand: HELD,
     assignments_expect_nothing: BRANCHES,
 }
 
