@@ -256,6 +256,10 @@ DRAIN_TIMEOUT_S: Final = 20.0
 # The loop gets the interpreter back from a busy thread this soon, each time it has something to do.
 SWITCH_INTERVAL_S: Final = 0.000_2
 
+# New objects between two rounds of the collector, and rounds between older ones: each round of the
+# oldest stops everybody for ten milliseconds and more, so they are made rare.
+GC_THRESHOLDS: Final = (20_000, 20, 50)
+
 # Names of hosts that are remembered as good; one client uses one or two.
 GOOD_HOSTS_MAX: Final = 64
 

@@ -107,6 +107,7 @@ class Running:
         "_exchange",
         "_face",
         "_framing",
+        "_heavy",
         "_mark",
         "_on_lane",
         "_parts",
@@ -231,7 +232,7 @@ class Running:
         self._on_lane = outcome
         parts = self._parts
         repository = self._exchange.repository
-        heavy = not self._brief or outcome.operations > BRIEF_OPERATIONS_MAX
+        heavy = self._heavy = not self._brief or outcome.operations > BRIEF_OPERATIONS_MAX
         if outcome.dry_run:
             publisher = repository.publisher(outcome.branch)
             preview = partial(publisher.preview, [outcome.member])
@@ -252,7 +253,16 @@ class Running:
 
     def _settled(self, settled: Settled) -> None:
         self._waiter = None
-        self._answer(attempt(self._on_lane.finish, settled))
+        if self._heavy:
+            # What tells of a hundred thousand keys takes long to say, too.
+            work = partial(self._finish, settled)
+            self._parts.long_pool.submit(work, self._answer, must=True)
+        else:
+            self._answer(attempt(self._on_lane.finish, settled))
+
+    def _finish(self, settled: Settled) -> Response:
+        told = attempt(self._on_lane.finish, settled)
+        return self._problem(told) if isinstance(told, LochanError) else told
 
     def _answer(self, outcome: Response | LochanError) -> None:
         """Step 4."""

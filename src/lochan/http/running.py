@@ -7,6 +7,7 @@ import gc
 import signal
 from collections.abc import Callable
 
+from lochan.base.limits import GC_THRESHOLDS
 from lochan.http.server import Server
 
 MakeServer = Callable[[], Server]
@@ -35,9 +36,11 @@ async def _serve(make: MakeServer, ready: Callable[[str], None]) -> None:
         loop.add_signal_handler(number, tell)
     address = await server.start()
     try:
-        # What was loaded so far stays for ever; the collector need not look at it again.
+        # What was loaded so far stays for ever; the collector need not look at it again. Rounds
+        # are made rare: what a server decodes are plain structs, which leave little to find.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
         ready(address)
         await told.wait()
     finally:
