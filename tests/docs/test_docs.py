@@ -14,6 +14,7 @@ from tests.docs.references import (
     trace_rows,
 )
 from tests.house.tree import ROOT
+from tests.sim.catalog_scenarios import SCENARIOS as CATALOG
 from tests.sim.kernel_scenarios import SCENARIOS
 from tests.sim.test_kernel_moves import SCENARIOS as MOVES
 
@@ -56,12 +57,19 @@ def test_every_guarantee_names_its_test():
     assert [line for line in promises if "::test" not in line] == []
 
 
-def test_the_guarantees_name_every_scenario_of_the_kernel_and_no_other():
+@pytest.mark.parametrize(
+    ("section", "scenarios"),
+    [
+        ("The kernel", {scenario.name for scenario in SCENARIOS} | MOVES.keys()),
+        ("The catalog", {scenario.name for scenario in CATALOG}),
+    ],
+)
+def test_the_guarantees_name_every_scenario_and_no_other(section, scenarios):
     text = (ROOT / "docs/guarantees.md").read_text("utf-8")
-    kernel = text.partition("\n## The kernel\n")[2]
-    rows = [line.split(" | ") for line in kernel.splitlines() if line.startswith("| ")][1:]
-    named = {name for _, scenarios, _ in rows for name in scenarios.split("; ")}
-    assert named - {"all", "-"} == {scenario.name for scenario in SCENARIOS} | MOVES.keys()
+    part = text.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    rows = [line.split(" | ") for line in part.splitlines() if line.startswith("| ")][1:]
+    named = {name for _, told, _ in rows for name in told.split("; ")}
+    assert named - {"all", "-"} == scenarios
 
 
 def test_every_bug_of_the_track_record_names_its_regression_test_and_its_fix():
