@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from random import Random
 
 import msgspec
@@ -206,3 +209,27 @@ def test_steps_touch_different_keys_of_the_plan():
     assert len({key for one in steps for key in one.keys}) > 40
     assert steps[3] == Plan(Wish(tables=50, puts=10, commits=20)).step(3)
     assert Random("1/0").random() != Random("1/1").random()
+
+
+def test_people_see_a_bar_while_it_runs(shell, place):
+    inside, outside = pty.openpty()
+    started = subprocess.Popen(
+        [sys.executable, "-m", "lochan", "generate", "-n", "400", *shell.always],
+        cwd=place,
+        stdout=subprocess.DEVNULL,
+        stderr=outside,
+    )
+    os.close(outside)
+    shown = b""
+    try:
+        # Reading fails with an error of its own when the other end is closed.
+        with suppress(OSError):
+            while part := os.read(inside, 4_096):
+                shown += part
+        assert started.wait(60) == 0
+    finally:
+        started.kill()
+        started.wait()
+        os.close(inside)
+    assert b"/400" in shown
+    assert b"Traceback" not in shown

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from lochan.client.asking import Ask, Flow
-from lochan.client.replies import asked
+from lochan.client.replies import MergeReply, asked
 from lochan.client.specs import API, new_key, pinned, pinned_branch
 from lochan.client.values import KeyWish
 from lochan.model.commits import CommitMeta, ContentKey
@@ -131,7 +131,8 @@ def force(branch: str, source: str, expected: str | None, *, dry_run: bool) -> F
 def _asked(where: str, verb: str, body: msgspec.Struct) -> Flow[Merged]:
     path = f"{API}/trees/{where}/history/{verb}"
     ask = Ask("POST", path, (), encode(body), new_key(), verb not in _MOVES)
-    return merged_in((yield from asked(ask, MergeV2)))
+    reply = yield from asked(ask, MergeReply)
+    return merged_in(MergeV2(**msgspec.structs.asdict(reply)))
 
 
 def _family(said: Said, how: How) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from lochan.wire.contents import ContentJson
 from lochan.wire.instants import Instant
 from lochan.wire.keys import KeyJson
 from lochan.wire.listings import ContentWithKey, DiffEntryJson
+from lochan.wire.merges import KeyDetailsV2
 from lochan.wire.metas import CommitMetaIn
 from lochan.wire.references import ReferenceMoveJson, ReferenceOfServer
 
@@ -117,6 +118,20 @@ class CommitReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     target_branch: ReferenceOfServer
     added_contents: list[AddedContentJson] | None = None
+
+
+class MergeReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What became of a merge; servers may leave out what is nothing."""
+
+    was_applied: bool = False
+    was_successful: bool = False
+    resultant_target_hash: str | None = None
+    common_ancestor: str | None = None
+    target_branch: str = ""
+    effective_target_hash: str = ""
+    expected_hash: str | None = None
+    details: list[KeyDetailsV2] = []
+    commits: tuple[str, ...] = ()
 
 
 class SettingsReply(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 import httpx
 
@@ -29,8 +29,11 @@ _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 def base_url(url: str, repository: str) -> str:
     """Returns where a repository lives on a server, without a slash at its end."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise InvalidUrl(f"not the address of a server: {url!r} ({error})") from None
+    if parts.scheme not in ("http", "https") or not parts.host:
         raise InvalidUrl(f"not the address of a server: {url!r}; write http://host:port")
     if parts.query or parts.fragment:
         raise InvalidUrl("the address of a server has no query and no fragment")
@@ -40,7 +43,7 @@ def base_url(url: str, repository: str) -> str:
 
 def is_loopback(url: str) -> bool:
     """Tells whether an address is on this machine, where no proxy may stand between."""
-    return urlsplit(url).hostname in _LOOPBACK
+    return httpx.URL(url).host in _LOOPBACK
 
 
 def http_request(base: str, ask: Ask) -> httpx.Request:

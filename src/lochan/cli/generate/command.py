@@ -6,7 +6,16 @@ from threading import Thread
 from typing import Final
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from lochan.base.limits import GENERATE_COMMITS_MAX, GENERATE_WORKERS_MAX
 from lochan.cli.errand import Errand, errand
@@ -141,13 +150,21 @@ def _run(workers: list[Worker], tally: Tally, commits: int) -> bool:
     return interrupted
 
 
+class _Rate(ProgressColumn):
+    """How many a second, as far as that is known."""
+
+    def render(self, task: Task) -> Text:
+        """Returns the text of the column."""
+        return Text("" if task.speed is None else f"{task.speed:,.0f}/s")
+
+
 def _bar() -> Progress:
     console = make_console(errors=True)
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.speed:,.0f}/s"),
+        _Rate(),
         TimeRemainingColumn(),
         console=console,
         transient=True,
