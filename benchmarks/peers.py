@@ -25,7 +25,7 @@ from benchmarks.http_load.processes import Missing, Served
 from benchmarks.http_load.stage import SERVERS, Stage
 from benchmarks.http_load.tables import ratio_table
 from benchmarks.http_load.usage import between, look, resident_mb
-from benchmarks.http_load.world import World
+from benchmarks.http_load.world import Refused, World
 from benchmarks.measure import Line
 
 OTHER_CORES_MAX = 0.1
@@ -180,9 +180,15 @@ class Contest:
             if self._book.has(**about):
                 return
             await self._settle()
-            line = await self._measure(
-                name, row, seconds=self._chosen.seconds, warm_s=self._chosen.warm
-            )
+            self._left -= 1
+            try:
+                line = await self._measure(
+                    name, row, seconds=self._chosen.seconds, warm_s=self._chosen.warm
+                )
+            except (Refused, OSError, TimeoutError) as error:
+                self._servers[name].check()
+                self._say(f"round {number} {row:18} {name:7} failed: {error}")
+                continue
             quiet = line["other_cores"] <= OTHER_CORES_MAX
             self._book.add(**about, quiet=quiet, **line)
             self._say(
@@ -191,7 +197,6 @@ class Contest:
                 + ("" if quiet else "  disturbed")
                 + (f"  {line['errors']} errors" if line["errors"] else "")
             )
-            self._left -= 1
             if not self._has_time():
                 return
 

@@ -56,13 +56,17 @@ class Served:
     def wait_until_ready(self, began: float) -> None:
         """Returns when the server answers a request for its configuration."""
         while not self._answers():
-            if self.process.poll() is not None:
-                raise RuntimeError(f"{self.name} ended by itself: {tail(self.log)}")
+            self.check()
             if time.monotonic() - began > _READY_S:
                 self.kill()
                 raise RuntimeError(f"{self.name} is not ready after {_READY_S} s: {tail(self.log)}")
             time.sleep(0.01)
         self.ready_s = time.monotonic() - began
+
+    def check(self) -> None:
+        """Raises if the server is no longer there."""
+        if self.process.poll() is not None:
+            raise RuntimeError(f"{self.name} ended by itself: {tail(self.log)}")
 
     def _answers(self) -> bool:
         if not self.port:
