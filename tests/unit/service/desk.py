@@ -136,9 +136,8 @@ class Desk:
         return self.references.get(spec).hash
 
     def branch(self, name: str, source: str | None = "main") -> str:
-        return self.references.create(
-            ME, NewReference(kind="BRANCH", name=name, source=source)
-        ).hash
+        new = NewReference(kind="BRANCH", name=name, source=source)
+        return self.run(self.references.create(ME, new)).hash
 
     def merge(self, source: str, branch: str = "main", **more: Any) -> Merged:
         ask = MergeAsk(branch=branch, expected=None, source=source)
@@ -227,5 +226,6 @@ def writes(counts: CallCounts) -> dict[str, int]:
     return {name: counts.calls[name] for name in WRITES if counts.calls[name]}
 
 
-def names(items: Iterable[object]) -> list[str]:
-    return [str(getattr(one, "name", None) or ".".join(one.key)) for one in items]  # type: ignore[attr-defined]
+def names(items: Iterable[Any]) -> list[str]:
+    """The names of references, or the keys of entries."""
+    return [getattr(one, "name", None) or ".".join(one.key) for one in items]
