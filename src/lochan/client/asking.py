@@ -18,8 +18,7 @@ class Ask(msgspec.Struct, frozen=True):
     """One request, below the address of the repository.
 
     `path` is already percent-encoded. `key` makes a write safe to send again: it is chosen once for
-    each call, so the server knows a repetition from a second wish. Where it does not remember a
-    kind of write by its key, `remembered` is False: a refusal after a lost reply proves nothing.
+    each call, so the server knows a repetition from a second wish.
     """
 
     method: str
@@ -27,19 +26,14 @@ class Ask(msgspec.Struct, frozen=True):
     query: tuple[tuple[str, str], ...] = ()
     body: bytes | None = None
     key: str | None = None
-    remembered: bool = True
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """One answer; names of headers are in lower case.
-
-    `repeated` tells that the reply to an earlier attempt was lost.
-    """
+    """One answer; names of headers are in lower case."""
 
     status: int
     body: bytes
     headers: Mapping[str, str]
-    repeated: bool = False
 
 
 Flow = Generator[Ask, Reply, _Result]

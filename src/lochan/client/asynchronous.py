@@ -115,7 +115,7 @@ class AsyncClient:
                 what, reached = failure(error)
                 await self._sleep(attempts.after_failure(what, reached=reached))
                 continue
-            reply = read_reply(response, repeated=attempts.may_have_happened)
+            reply = read_reply(response)
             pause_s = attempts.after_reply(reply)
             if pause_s is None:
                 return reply

@@ -37,9 +37,6 @@ from lochan.wire.problems import ContentKeyDetails, ErrorJson, ReferenceConflict
 _UNEXPECTED_HASH: Final = "UNEXPECTED_HASH"
 _TOLD_CHARACTERS: Final = 200
 
-# What a write is refused for when it was made already.
-_STANDS_AGAINST: Final = (AlreadyExists, Conflict, NotFound)
-
 _BY_CODE: Final[dict[str, Callable[[str], LochanError]]] = {
     "REFERENCE_NOT_FOUND": ReferenceNotFound,
     "REFERENCE_ALREADY_EXISTS": AlreadyExists,
@@ -76,16 +73,6 @@ _BY_STATUS: Final[dict[int, Callable[[str], LochanError]]] = {
 
 def error_of(ask: Ask, reply: Reply) -> LochanError:
     """Returns the error that a reply tells of."""
-    error = _told(ask, reply)
-    if reply.repeated and not ask.remembered and isinstance(error, _STANDS_AGAINST):
-        return Unknown(
-            "it is unknown whether the change took effect: the first reply was lost, and then the "
-            f"server refused it, perhaps because it is done ({error.message})"
-        )
-    return error
-
-
-def _told(ask: Ask, reply: Reply) -> LochanError:
     try:
         told = msgspec.json.decode(reply.body, type=ErrorJson)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -32,10 +32,6 @@ from lochan.wire.metas import meta_to_send
 
 Said = str | CommitMeta | None
 """A message, all that is said of a commit, or nothing: then the server says it."""
-
-
-# They move a branch without a commit that would remember their key.
-_MOVES: Final = ("rebase", "fast-forward", "force")
 
 
 class How(msgspec.Struct, frozen=True):
@@ -130,7 +126,7 @@ def force(branch: str, source: str, expected: str | None, *, dry_run: bool) -> F
 
 def _asked(where: str, verb: str, body: msgspec.Struct) -> Flow[Merged]:
     path = f"{API}/trees/{where}/history/{verb}"
-    ask = Ask("POST", path, (), encode(body), new_key(), verb not in _MOVES)
+    ask = Ask("POST", path, (), encode(body), new_key())
     reply = yield from asked(ask, MergeReply)
     return merged_in(MergeV2(**msgspec.structs.asdict(reply)))
 

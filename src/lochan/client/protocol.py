@@ -141,7 +141,7 @@ def create_reference(new: NewReference) -> Flow[Reference]:
             annotation=annotation,
         )
     query = (("name", new.name), ("type", new.kind))
-    ask = Ask("POST", f"{API}/trees", query, encode(body), new_key(), False)
+    ask = Ask("POST", f"{API}/trees", query, encode(body), new_key())
     reply = yield from asked(ask, ReferenceReply)
     return reference_in(reply.reference)
 
@@ -160,7 +160,7 @@ def create_references(new: Sequence[NewReference]) -> Flow[tuple[Reference, ...]
             for each in new
         )
     )
-    ask = Ask("POST", f"{API}/trees/many", (), encode(body), new_key(), False)
+    ask = Ask("POST", f"{API}/trees/many", (), encode(body), new_key())
     reply = yield from asked(ask, ReferencesReply)
     return tuple(reference_in(each) for each in reply.references)
 
@@ -172,7 +172,7 @@ def assign_reference(
     where = yield from pinned_branch(name, expected)
     goal = yield from pinned(target)
     body = encode(ReferenceIn(type=goal.kind, name=goal.name, hash=goal.hash))
-    ask = Ask("PUT", f"{API}/trees/{where}", _type(kind), body, new_key(), False)
+    ask = Ask("PUT", f"{API}/trees/{where}", _type(kind), body, new_key())
     reply = yield from asked(ask, ReferenceReply)
     return reference_in(reply.reference)
 
@@ -180,7 +180,7 @@ def assign_reference(
 def delete_reference(name: str, expected: str | None, kind: str | None) -> Flow[Reference]:
     """Takes a reference away."""
     where = yield from pinned_branch(name, expected)
-    ask = Ask("DELETE", f"{API}/trees/{where}", _type(kind), None, new_key(), False)
+    ask = Ask("DELETE", f"{API}/trees/{where}", _type(kind), None, new_key())
     reply = yield from asked(ask, ReferenceReply)
     return reference_in(reply.reference)
 

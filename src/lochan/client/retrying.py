@@ -31,14 +31,13 @@ class Attempts:
         self._ask = ask
         self._left = attempts_max
         self._pause_ms = CLIENT_PAUSE_FIRST_MS
-        self.may_have_happened = False
-        """Whether the reply to an attempt was lost."""
+        self._may_have_happened = False
 
     def after_reply(self, reply: Reply) -> float | None:
         """Returns how long to wait before the next attempt; None if this reply is the answer."""
         if reply.status not in (502, 503, 504):
             return None
-        self.may_have_happened |= reply.status != 503
+        self._may_have_happened |= reply.status != 503
         if self._left == 1 and not self._is_unknown():
             # The server's own words say it best.
             return None
@@ -47,7 +46,7 @@ class Attempts:
 
     def after_failure(self, what: str, *, reached: bool) -> float:
         """Returns how long to wait after no reply came; `reached` if the server may have heard."""
-        self.may_have_happened |= reached
+        self._may_have_happened |= reached
         return self._pause(what)
 
     def _pause(self, what: str, retry_after: str | None = None) -> float:
@@ -61,7 +60,7 @@ class Attempts:
         return pause_ms / 1_000
 
     def _is_unknown(self) -> bool:
-        return self._ask.key is not None and self.may_have_happened
+        return self._ask.key is not None and self._may_have_happened
 
     def _used_up(self, what: str) -> LochanError:
         if self._is_unknown():

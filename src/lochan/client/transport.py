@@ -59,9 +59,9 @@ def http_request(base: str, ask: Ask) -> httpx.Request:
     return httpx.Request(ask.method, url, headers=headers, content=ask.body)
 
 
-def read_reply(response: httpx.Response, *, repeated: bool) -> Reply:
+def read_reply(response: httpx.Response) -> Reply:
     """Returns what came back."""
-    return Reply(response.status_code, response.content, response.headers, repeated)
+    return Reply(response.status_code, response.content, response.headers)
 
 
 def failure(error: httpx.RequestError) -> tuple[str, bool]:
