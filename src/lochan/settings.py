@@ -68,10 +68,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     retry_sleep_max_ms: Annotated[
         int, Meta(ge=1, le=60_000, description="Sleeps double up to this.")
     ] = RETRY_SLEEP_MAX_MS
-    threads: Annotated[
+    brief_threads: Annotated[
         int,
         Meta(ge=1, le=512, description="Threads for brief requests on stores that may block."),
-    ] = 16
+    ] = 4
+    publish_threads: Annotated[
+        int, Meta(ge=1, le=512, description="Threads that publish on stores that may block.")
+    ] = 12
     long_threads: Annotated[
         int, Meta(ge=1, le=64, description="Threads for long requests, on every store.")
     ] = 4

@@ -23,10 +23,10 @@ def file(tmp_path):
 
 
 def test_a_flag_wins_over_the_environment_that_over_the_file_that_over_the_default(file):
-    written = file("port = 1\nthreads = 2\nlong_threads = 3\n")
-    environment = {"LOCHAN_PORT": "11", "LOCHAN_THREADS": "12"}
+    written = file("port = 1\nbrief_threads = 2\nlong_threads = 3\n")
+    environment = {"LOCHAN_PORT": "11", "LOCHAN_BRIEF_THREADS": "12"}
     found = read_settings({"port": 21}, environment, written)
-    assert (found.port, found.threads, found.long_threads) == (21, 12, 3)
+    assert (found.port, found.brief_threads, found.long_threads) == (21, 12, 3)
     assert found.drain_timeout_s == Settings().drain_timeout_s
 
 

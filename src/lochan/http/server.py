@@ -36,7 +36,8 @@ class Options(msgspec.Struct, frozen=True):
     host: str = "127.0.0.1"
     port: int = 19120
     names: tuple[str, ...] = ()
-    threads: int = 16
+    brief_threads: int = 4
+    publish_threads: int = 12
     long_threads: int = 4
     timeouts: Timeouts = Timeouts()
     drain_s: float = DRAIN_TIMEOUT_S
@@ -62,13 +63,17 @@ class Server:
         self.options = options
         watch = watch or Watch()
         inline = store.capabilities.inline
-        self.brief_pool = Pool(loop, "brief", options.threads)
+        # A publish waits for a disk far away, and many may do so at once. Brief requests mostly
+        # compute: more threads would only take the interpreter from each other.
+        self.brief_pool = Pool(loop, "brief", options.brief_threads)
+        self.publish_pool = Pool(loop, "publish", options.publish_threads)
         self.long_pool = Pool(loop, "long", options.long_threads)
+        self._pools = (self.brief_pool, self.publish_pool, self.long_pool)
         self.flushing = Flushing(loop, store)
         self.chains: dict[int, int] = {}
         self.lanes = Lanes(
             loop,
-            self.long_pool if inline else self.brief_pool,
+            self.long_pool if inline else self.publish_pool,
             inline=inline,
             published=self._published,
             within=None if watch.tracer is None else watch.tracer.within,
@@ -124,7 +129,7 @@ class Server:
         self.listening.close()
         # Whoever was cut off may still be in a lane or a thread: what it writes is whole or not at
         # all, and the store is closed only after it.
-        for pool in (self.brief_pool, self.long_pool):
+        for pool in self._pools:
             pool.stop()
         await self._loop.run_in_executor(None, self._join)
         if self._server is not None:
@@ -132,7 +137,7 @@ class Server:
         sys.setswitchinterval(self._switch_interval_s)
 
     def _join(self) -> None:
-        for pool in (self.brief_pool, self.long_pool):
+        for pool in self._pools:
             pool.join(self.options.drain_s)
         self.flushing.stop()
 
