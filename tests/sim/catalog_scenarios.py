@@ -94,7 +94,10 @@ def set_up(server: Server) -> tuple[InstanceId, Description]:
     _at_once(repository, "main", "first", first)
     y = repository.contents.get("main", ("ns", "y"))[0]
     _at_once(repository, "main", "second", [_moved(("ns", "y"), y)])
-    repository.references.create(Call(), NewReference(kind="BRANCH", name="side", source="main"))
+    side = NewReference(kind="BRANCH", name="side", source="main")
+    made = repository.references.create(Call(), side)
+    (settled,) = repository.publisher(made.branch).publish([made.member])
+    made.finish(settled)
     moved = {name: repository.contents.get("side", ("ns", name))[0] for name in ("x", "s")}
     sn = Namespace(elements=("sn",))
     _at_once(
@@ -291,8 +294,7 @@ def merges_a_table(name: str, source: str) -> Act:
 
     def branch(server: Server, _: str) -> Reference:
         new = NewReference(kind="BRANCH", name=name, source=source)
-        done: Reference = server.app.repository.references.create(Call(who=name), new)
-        return done
+        return drive(server, lambda one: one.references.create(Call(who=name), new))
 
     def act(server: Server) -> None:
         does = [Put(key=("free", name), content=table(name))]
@@ -358,8 +360,7 @@ def assigns(name: str, branch: str, target: str) -> Act:
 def makes(name: str) -> Act:
     def make(server: Server, who: str) -> Reference:
         new = NewReference(kind="BRANCH", name="one", source="main")
-        done: Reference = server.app.repository.references.create(Call(who=who), new)
-        return done
+        return drive(server, lambda one: one.references.create(Call(who=who), new))
 
     def act(server: Server) -> None:
         server.attempt("make", make, server, name)

@@ -36,7 +36,10 @@ SCOPES = [
     ),
     scenario(
         "create, delete and read of one name",
-        {"s1": [creates(NAMES[2])], "s2": [in_turn(looks(NAMES[2]), deletes(NAMES[2]), looks(NAMES[2]))]},
+        {
+            "s1": [creates(NAMES[2])],
+            "s2": [in_turn(looks(NAMES[2]), deletes(NAMES[2]), looks(NAMES[2]))],
+        },
         faults=Faults(lost_reply=1, not_applied=1, most=1),
     ),
     scenario(

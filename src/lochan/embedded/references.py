@@ -82,7 +82,7 @@ class References(Group):
             )
             for each in new
         ]
-        return self._doing.durably(lambda: self._service.references.create_many(self._call, wanted))
+        return self._doing.on_lane(lambda: self._service.references.create_many(self._call, wanted))
 
     def assign(
         self, name: str, target: str, *, expected: str | None = None, kind: str | None = None

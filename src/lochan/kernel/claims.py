@@ -33,6 +33,8 @@ from lochan.kernel.views import CommitView
 from lochan.kv.store import ABSENT, Entry, Kind, Won, partition
 
 OPERATION_HEADER: Final = "operation"
+_OPERATION_BYTES: Final = 16
+_REUSED: Final = "this idempotency key was used for another request; use a new one"
 
 # A claim is swept after a day only; to lose it between two calls more than once cannot be chance.
 _CLAIM_ATTEMPTS_MAX: Final = 3
@@ -85,8 +87,21 @@ def claim(
     )
     claimed = _put_if_absent(parts, row_key, wanted)
     if claimed.digest != digest or claimed.name != name:
-        raise KeyReused("this idempotency key was used for another request; use a new one")
+        raise KeyReused(_REUSED)
     return claimed
+
+
+def claim_move(parts: Parts, principal: str, key: str, digest: bytes, name: str) -> bytes:
+    """Claims a key for a request that makes, moves or deletes references.
+
+    Returns the operation id that its moves carry, by which a second try knows that they are made.
+    """
+    row_key = sha256(_encode((principal, key))).digest()
+    wanted = Claim(1, digest, name, 0, 0, 0, row_key.hex(), parts.clock.now_us())
+    claimed = _put_if_absent(parts, row_key, wanted)
+    if claimed.digest != digest or claimed.name != name:
+        raise KeyReused(_REUSED)
+    return row_key[:_OPERATION_BYTES]
 
 
 class ClaimedMember:

@@ -76,6 +76,7 @@ class HeadMoves:
         *,
         expected: ObjId | None = None,
         dry_run: bool = False,
+        operation: bytes | None = None,
     ) -> HeadMoved:
         """Moves a branch to a commit that has everything of it; HeadConflict if it has not."""
         views = self._parts.views
@@ -89,7 +90,7 @@ class HeadMoves:
                 )
             return Destination(source.view.obj_id, "fast-forward", source.text, head.obj_id)
 
-        return self._move(name, choose, who, expected, dry_run=dry_run)
+        return self._move(name, choose, who, expected, dry_run, operation)
 
     def force(
         self,
@@ -99,6 +100,7 @@ class HeadMoves:
         *,
         expected: ObjId | None = None,
         dry_run: bool = False,
+        operation: bytes | None = None,
     ) -> HeadMoved:
         """Sets a branch to a commit whatever it has; the old head stays in the ref-log."""
         views = self._parts.views
@@ -110,7 +112,7 @@ class HeadMoves:
             shown = b"" if base is None else base.obj_id
             return Destination(source.view.obj_id, "force", source.text, shown)
 
-        return self._move(name, choose, who, expected, dry_run=dry_run)
+        return self._move(name, choose, who, expected, dry_run, operation)
 
     def rebase(
         self,
@@ -122,6 +124,7 @@ class HeadMoves:
         expected: ObjId | None = None,
         dry_run: bool = False,
         plan: Carry | None = None,
+        operation: bytes | None = None,
     ) -> HeadMoved:
         """Makes the commits that only the branch has anew on another head, and moves it there.
 
@@ -136,7 +139,7 @@ class HeadMoves:
                 rebase.store()
             return wanted
 
-        told = self._move(name, choose, who, expected, dry_run=dry_run)
+        told = self._move(name, choose, who, expected, dry_run, operation)
         if not told.moved:
             return told
         if not dry_run:
@@ -144,7 +147,13 @@ class HeadMoves:
         return msgspec.structs.replace(told, commits=tuple(one.view for one in rebase.built))
 
     def _move(
-        self, name: RefName, choose: _Choose, who: str, expected: ObjId | None, *, dry_run: bool
+        self,
+        name: RefName,
+        choose: _Choose,
+        who: str,
+        expected: ObjId | None,
+        dry_run: bool,
+        operation: bytes | None,
     ) -> HeadMoved:
         def decide(row: ReferenceRow) -> Destination | None:
             if row.kind != "BRANCH":
@@ -155,7 +164,9 @@ class HeadMoves:
                 )
             return choose(self._parts.views.load(ObjId(row.pointer)), row)
 
-        told = self._names.move(name, decide, who, dry_run=dry_run)
+        told = self._names.move(
+            name, decide, who, dry_run=dry_run, operation=None if dry_run else operation
+        )
         return HeadMoved(told.row, told.move is not None)
 
 

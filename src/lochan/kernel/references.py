@@ -107,17 +107,26 @@ class Names:
         (settled,) = self._publisher.publish([add])
         return self.finish_create(add, settled)
 
-    def prepare_create(self, wanted: Sequence[NewReference], who: str) -> AddNames:
-        """Prepares step 1 for whoever publishes it, alone or chained with others."""
-        if len({new.name for new in wanted}) != len(wanted):
-            raise Invalid("references are created by different names")
-        return AddNames(self._parts, wanted, who)
+    def prepare_create(
+        self, wanted: Sequence[NewReference], who: str, operation: bytes | None = None
+    ) -> AddNames:
+        """Prepares step 1 for whoever publishes it, alone or chained with others.
+
+        With an operation id, names that it has added before are not in its way.
+        """
+        if not wanted or len({new.name for new in wanted}) != len(wanted):
+            raise Invalid("references are created by different names, at least one")
+        return AddNames(self._parts, wanted, who, operation)
 
     def finish_create(self, add: AddNames, settled: Settled) -> list[ReferenceRow]:
         """Step 2, when step 1 was settled; if names were in the way that are gone, both again."""
         retry = self._retry()
         while isinstance(settled, KeysConflict):
-            for name in self._listed(add.names):
+            listed = self._listed(add.names)
+            own = {name: one for name, one in listed.items() if add.has_made(one)}
+            if len(own) == len(add.names):
+                return [self._finish_create(name, own[name]) for name in add.names]
+            for name in listed:
                 # A half-deleted one is finished by looking; a live one is in the way.
                 if self.find(name) is not None:
                     raise AlreadyExists(f"Named reference '{name}' already exists.")
@@ -188,28 +197,59 @@ class Names:
         """Points a reference elsewhere; the old head stays in the ref-log."""
         return self.move(name, lambda row: _elsewhere(row, expected, pointer, "assign"), who).row
 
-    def delete(self, name: RefName, expected: ObjId, who: str) -> ReferenceRow:
+    def delete(
+        self, name: RefName, expected: ObjId, who: str, *, operation: bytes | None = None
+    ) -> ReferenceRow:
         """Deletes a reference that points where the caller believes."""
-        row = self.move(name, lambda row: _elsewhere(row, expected, expected, "delete"), who).row
+        row = self.find_deleted(name, operation)
+        if row is None:
+            told = self.move(
+                name,
+                lambda row: _elsewhere(row, expected, expected, "delete"),
+                who,
+                operation=operation,
+            )
+            row = told.row
         with _decided("delete"):
             self._finish_delete(name, row.incarnation)
         return row
 
+    def find_deleted(self, name: RefName, operation: bytes | None) -> ReferenceRow | None:
+        """Returns the tombstone that an operation has left, if it has."""
+        if operation is None:
+            return None
+        found = self._parts.references.fetch(name)
+        if found is None or not found.row.deleted or found.row.operation != operation:
+            return None
+        return found.row
+
     def move(
-        self, name: RefName, decide: Decide, who: str, *, dry_run: bool = False
+        self,
+        name: RefName,
+        decide: Decide,
+        who: str,
+        *,
+        dry_run: bool = False,
+        operation: bytes | None = None,
     ) -> MovedReference:
         """Makes a move that is no commit, by compare-and-swap; resolves a lost reply.
+
+        With an operation id it is made once: if the row or the log knows it, that is the answer.
 
         `decide` looks at the live row and says where to, or None if nothing is left to do; it is
         asked again when somebody else was first. What it points at must be stored by then. A dry
         run decides and writes nothing.
         """
         parts = self._parts
-        operation = parts.chance.random_bytes(16)
+        claimed = operation
+        operation = claimed or parts.chance.random_bytes(16)
         retry = self._retry()
         while True:
             found = self.get(name)
             row = found.row
+            done = None if claimed is None else self._move_of(row, claimed)
+            if done is not None:
+                return MovedReference(row, done)
             wanted = decide(row)
             if wanted is None:
                 return MovedReference(row, None)
@@ -232,6 +272,13 @@ class Names:
             if self._write(target, found):
                 return MovedReference(target, move)
             retry.again(at_once=retry.attempts == 1)
+
+    def _move_of(self, row: ReferenceRow, operation: bytes) -> Move | None:
+        """Returns the move that an operation has made, in this life of the reference."""
+        moves = [*row.moves]
+        if len(moves) == MOVES_MAX:
+            moves += self._parts.moves.fetch_after(row.name, row.incarnation, 0)
+        return next((move for move in moves if move.operation == operation), None)
 
     def _write(self, row: ReferenceRow, expected: StampedRow | None) -> bool:
         """Swaps a row; after a lost reply sends the same again, then looks for its operation."""
@@ -353,13 +400,24 @@ class AddNames:
 
     incarnation = None
 
-    def __init__(self, parts: Parts, wanted: Sequence[NewReference], who: str) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        wanted: Sequence[NewReference],
+        who: str,
+        operation: bytes | None = None,
+    ) -> None:
         self._wanted = wanted
+        self._claimed = operation is not None
         self.names = [new.name for new in wanted]
         self._who = who
-        self._operation = parts.chance.random_bytes(16)
+        self._operation = operation or parts.chance.random_bytes(16)
         self._now_us = parts.clock.now_us()
         self.elements: dict[RefName, ReferenceElement] = {}
+
+    def has_made(self, element: ReferenceElement) -> bool:
+        """Tells whether a listed name was added by an earlier try of the same operation."""
+        return self._claimed and element.operation == self._operation
 
     def plan(self, head: Head) -> Sequence[CommitPlan]:
         """Plans one commit with all names; each expects that it is not listed."""

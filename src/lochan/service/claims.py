@@ -5,7 +5,7 @@ from __future__ import annotations
 from lochan.base.errors import Invalid
 from lochan.base.limits import IDEMPOTENCY_KEY_CHARACTERS_MAX
 from lochan.base.names import RefName
-from lochan.kernel.claims import ClaimedMember, claim
+from lochan.kernel.claims import ClaimedMember, claim, claim_move
 from lochan.kernel.parts import Parts
 from lochan.kernel.publish import Find, Member
 from lochan.kernel.views import CommitView
@@ -25,6 +25,15 @@ class Once:
         return None if self._claimed is None else self._claimed.done
 
 
+def operation_of(parts: Parts, call: Call, name: str) -> bytes | None:
+    """Claims the caller's key for a request on references; returns the id that its moves carry."""
+    key = call.idempotency_key
+    if key is None:
+        return None
+    _check_key(key)
+    return claim_move(parts, call.who, key, call.digest, name)
+
+
 def once(
     parts: Parts, find: Find, call: Call, branch: RefName, member: Member, *, dry_run: bool
 ) -> Once:
@@ -32,10 +41,14 @@ def once(
     key = call.idempotency_key
     if key is None or dry_run:
         return Once(member, None)
+    _check_key(key)
+    made = claim(parts, call.who, key, call.digest, branch, find)
+    claimed = ClaimedMember(parts, member, made)
+    return Once(claimed, claimed)
+
+
+def _check_key(key: str) -> None:
     if not 0 < len(key) <= IDEMPOTENCY_KEY_CHARACTERS_MAX or not key.isprintable():
         raise Invalid(
             f"an idempotency key has 1 to {IDEMPOTENCY_KEY_CHARACTERS_MAX} printable characters"
         )
-    made = claim(parts, call.who, key, call.digest, branch, find)
-    claimed = ClaimedMember(parts, member, made)
-    return Once(claimed, claimed)

@@ -23,6 +23,7 @@ class OnLane(msgspec.Struct, Generic[_Answer], frozen=True):
 
     `finish` raises what the member was refused for. A dry run is planned on the head of the moment
     by `Publisher.preview` and never queued. `operations` is how much work planning will be.
+    `finish_writes` says that finishing reads and writes the store as well.
     """
 
     branch: RefName
@@ -30,6 +31,7 @@ class OnLane(msgspec.Struct, Generic[_Answer], frozen=True):
     finish: Callable[[Settled], _Answer]
     dry_run: bool = False
     operations: int = 1
+    finish_writes: bool = False
 
     def then(self, change: Callable[[_Answer], _Other]) -> OnLane[_Other]:
         """Returns the same with its answer changed."""
@@ -40,4 +42,5 @@ class OnLane(msgspec.Struct, Generic[_Answer], frozen=True):
             lambda settled: change(finish(settled)),
             self.dry_run,
             self.operations,
+            self.finish_writes,
         )

@@ -34,7 +34,7 @@ from lochan.kernel.views import CommitView
 from lochan.model.commits import CommitMeta, ContentKey
 from lochan.model.results import ContentConflict, Merged
 from lochan.service.calls import Call, Gate, Right
-from lochan.service.claims import Once, once
+from lochan.service.claims import Once, once, operation_of
 from lochan.service.lanes import OnLane
 from lochan.service.resolve import Resolver
 
@@ -190,6 +190,7 @@ class Merges:
                 expected=None if expected is None else expected.obj_id,
                 dry_run=ask.dry_run,
                 plan=carry_contents,
+                operation=self._operation(call, ask.branch, ask.dry_run),
             )
 
         return self._moved(call, ask.branch, ask.expected, move, dry_run=ask.dry_run)
@@ -204,6 +205,7 @@ class Merges:
                 call.who,
                 expected=None if expected is None else expected.obj_id,
                 dry_run=ask.dry_run,
+                operation=self._operation(call, ask.branch, ask.dry_run),
             )
 
         return self._moved(call, ask.branch, ask.expected, move, dry_run=ask.dry_run)
@@ -218,6 +220,7 @@ class Merges:
                 call.who,
                 expected=None if expected is None else expected.obj_id,
                 dry_run=ask.dry_run,
+                operation=self._operation(call, ask.branch, ask.dry_run),
             )
 
         return self._moved(call, ask.branch, ask.expected, move, dry_run=ask.dry_run)
@@ -301,6 +304,9 @@ class Merges:
         # How much there is to do is known when it is done; never on the event loop.
         operations = 1_000_000
         return OnLane(name, tried.member, finish, wanted.dry_run, operations)
+
+    def _operation(self, call: Call, branch: str, dry_run: bool) -> bytes | None:
+        return None if dry_run else operation_of(self._parts, call, self._resolver.name(branch))
 
     def _moved(
         self,

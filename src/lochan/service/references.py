@@ -15,12 +15,13 @@ from lochan.base.limits import (
     REFERENCES_PER_CALL_MAX,
     SCAN_ENTRIES_MAX,
 )
-from lochan.base.names import ref_name
+from lochan.base.names import REFS_NAME, ref_name
 from lochan.catalog.meta import meta_of
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.history import iterate_log
 from lochan.kernel.logs import Logs
 from lochan.kernel.parts import Parts
+from lochan.kernel.publish import Settled
 from lochan.kernel.references import Destination, Names
 from lochan.kernel.references import NewReference as NewRow
 from lochan.kernel.reflog import RefLog
@@ -31,7 +32,9 @@ from lochan.kernel.views import CommitView
 from lochan.model.references import Annotation, Reference, ReferenceMetadata, ReferenceMove
 from lochan.model.results import Page
 from lochan.service.calls import ANYONE, Call, Gate, Right
+from lochan.service.claims import operation_of
 from lochan.service.filters import FilterKind, compile_filter
+from lochan.service.lanes import OnLane
 from lochan.service.pages import check_limit
 from lochan.service.resolve import Resolver
 
@@ -137,20 +140,28 @@ class References:
             made = self._tokens.make(_KIND, EMPTY_ID, further.encode(), wanted)
         return Page(tuple(found), made)
 
-    def create(self, call: Call, new: NewReference) -> Reference:
-        """Makes a branch or a tag."""
-        return self.create_many(call, [new])[0]
+    def create(self, call: Call, new: NewReference) -> OnLane[Reference]:
+        """Prepares a branch or a tag."""
+        return self.create_many(call, [new]).then(lambda made: made[0])
 
-    def create_many(self, call: Call, wanted: Sequence[NewReference]) -> tuple[Reference, ...]:
-        """Makes references, all or none."""
-        if len(wanted) > REFERENCES_PER_CALL_MAX:
-            raise Invalid(f"one call creates at most {REFERENCES_PER_CALL_MAX} references")
+    def create_many(
+        self, call: Call, wanted: Sequence[NewReference]
+    ) -> OnLane[tuple[Reference, ...]]:
+        """Prepares references, all or none; names are added in the lane of their index."""
+        if not 0 < len(wanted) <= REFERENCES_PER_CALL_MAX:
+            raise Invalid(f"one call creates 1 to {REFERENCES_PER_CALL_MAX} references")
         rows = []
         for new in wanted:
             self._gate.check(call, Right.CREATE_REFERENCE, new.name)
             rows.append(self._row_of(new))
-        made = self._names.create_many(rows, call.who)
-        return tuple(self._resolver.reference(row) for row in made)
+        operation = operation_of(self._parts, call, "")
+        add = self._names.prepare_create(rows, call.who, operation)
+
+        def finish(settled: Settled) -> tuple[Reference, ...]:
+            made = self._names.finish_create(add, settled)
+            return tuple(self._resolver.reference(row) for row in made)
+
+        return OnLane(REFS_NAME, add, finish, operations=len(rows), finish_writes=True)
 
     def assign(
         self,
@@ -171,7 +182,9 @@ class References:
             self._check_meant(row, meant)
             return Destination(view.obj_id, "assign", source)
 
-        row = self._names.move(self._resolver.name(name), decide, call.who).row
+        full = self._resolver.name(name)
+        operation = operation_of(self._parts, call, full)
+        row = self._names.move(full, decide, call.who, operation=operation).row
         return self._resolver.reference(row)
 
     def delete(
@@ -182,10 +195,14 @@ class References:
         full = self._resolver.name(name)
         if full == self._parts.description.default_branch:
             raise Invalid(f"Default branch '{full}' cannot be deleted.")
+        operation = operation_of(self._parts, call, full)
+        done = self._names.find_deleted(full, operation)
+        if done is not None:
+            return self._resolver.reference(done)
         row = self._names.get(full).row
         self._check_meant(row, self._meant(name, kind, expected))
         shown = self._resolver.reference(row)
-        self._names.delete(full, ObjId(row.pointer), call.who)
+        self._names.delete(full, ObjId(row.pointer), call.who, operation=operation)
         return shown
 
     def recent_changes(

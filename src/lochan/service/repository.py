@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from lochan.base.names import RefName
+from lochan.base.names import REFS_NAME, RefName
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.parts import Parts
 from lochan.kernel.publish import Publisher
@@ -54,4 +54,6 @@ class Repository:
 
     def publisher(self, branch: RefName) -> Publisher:
         """Returns a publisher for a branch; whoever drives the lane keeps it while it is busy."""
+        if branch == REFS_NAME:
+            return self._names.publisher
         return Publisher(self.parts, branch, self._names.find)

@@ -373,7 +373,7 @@ def test_merges_say_who_made_them(desk):
 
 
 def test_a_tag_takes_no_merge_and_may_be_merged(desk):
-    desk.references.create(ME, NewReference(kind="TAG", name="v1", source="side"))
+    desk.run(desk.references.create(ME, NewReference(kind="TAG", name="v1", source="side")))
     with pytest.raises((Invalid, Conflict)):
         desk.merge("main", "v1")
     assert desk.merge("v1").applied

@@ -114,10 +114,9 @@ def test_a_hash_is_written_in_lower_case_and_whole(desk):
 def test_a_tag_leads_to_its_commit_whether_it_is_annotated_or_not(desk):
     note = Annotation(message="released")
     head = desk.head()
-    desk.references.create(ME, NewReference(kind="TAG", name="light", source="main"))
-    desk.references.create(
-        ME, NewReference(kind="TAG", name="rich", source="main~1", annotation=note)
-    )
+    desk.run(desk.references.create(ME, NewReference(kind="TAG", name="light", source="main")))
+    rich = NewReference(kind="TAG", name="rich", source="main~1", annotation=note)
+    desk.run(desk.references.create(ME, rich))
     assert at(desk, "light") == head
     assert at(desk, "rich") == desk.log()[1].meta.hash
     assert at(desk, "rich~1") == desk.log()[2].meta.hash

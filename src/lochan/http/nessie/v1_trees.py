@@ -79,7 +79,7 @@ def get_reference(exchange: Exchange) -> Response:
     return answer(reference_v1(reference), reference.hash)
 
 
-def create_reference(exchange: Exchange) -> Response:
+def create_reference(exchange: Exchange) -> OnLane[Response]:
     """Creates a branch or a tag from another reference at a hash."""
     wanted = _body_reference(exchange, "createReference.reference")
     if wanted.type not in ("BRANCH", "TAG"):
@@ -90,7 +90,7 @@ def create_reference(exchange: Exchange) -> Response:
         kind=wanted.type, name=check_new_name(wanted.name or ""), source=target_spec(path)
     )
     made = exchange.repository.references.create(call_of(exchange), new)
-    return answer(reference_v1(made), made.hash)
+    return made.then(lambda one: answer(reference_v1(one), one.hash))
 
 
 def assign_reference(exchange: Exchange) -> Response:

@@ -64,7 +64,7 @@ class Repositories(Protocol):
         ...
 
 
-def create_many(exchange: Exchange) -> Response:
+def create_many(exchange: Exchange) -> OnLane[Response]:
     """Creates many references in one call: all of them or none."""
     request: NewReferencesIn = _read_many(exchange.request.body)
     wanted = [
@@ -78,7 +78,7 @@ def create_many(exchange: Exchange) -> Response:
         for each in request.references
     ]
     made = exchange.repository.references.create_many(call_of(exchange), wanted)
-    return answer(ReferenceList([reference_v2(each) for each in made]))
+    return made.then(lambda all_: answer(ReferenceList([reference_v2(each) for each in all_])))
 
 
 def revert(exchange: Exchange) -> OnLane[Response]:

@@ -44,7 +44,7 @@ _read_transplant: Final = Reader(TransplantRequest)
 _read_update: Final = Reader(RepositoryConfigUpdate)
 
 
-def create_reference(exchange: Exchange) -> Response:
+def create_reference(exchange: Exchange) -> OnLane[Response]:
     """Creates a branch or a tag from another reference at a hash; with `bare` from nothing."""
     query = exchange.request.query
     kind = kind_of(query.get("type"))
@@ -62,7 +62,7 @@ def create_reference(exchange: Exchange) -> Response:
         expires_us=expiry(exchange, source.expires_at, source.ttl),
         annotation=None if source.annotation is None else annotation_in(source.annotation),
     )
-    return _single(exchange.repository.references.create(call_of(exchange), new))
+    return exchange.repository.references.create(call_of(exchange), new).then(_single)
 
 
 def _source(source: ReferenceIn, *, bare: bool) -> str | None:
