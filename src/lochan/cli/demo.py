@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
+from rich.text import Text
 
 from lochan.base.errors import LochanError
 from lochan.cli.printing import make_console
@@ -78,7 +79,7 @@ class _Telling:
         from lochan.cli.story import Story
 
         out = self._out
-        out.print(f"[bold]Lochan[/bold] serves an empty catalog at {url}, kept in {self._place}")
+        out.print(Text(f"Lochan serves an empty catalog at {url}, kept in {self._place}", "bold"))
         try:
             Story(url, out).tell()
         except LochanError as error:
