@@ -237,7 +237,7 @@ def _meta(author: str, message: str) -> CommitMeta:
 
 def _table(key: ContentKey, version: int) -> IcebergTable:
     return IcebergTable(
-        metadata_location=f"s3://lake/{key[-1]}/v{version}",
+        metadata_location=f"s3://{key[-1]}/v{version}",
         snapshot_id=version,
         schema_id=0,
         spec_id=0,
