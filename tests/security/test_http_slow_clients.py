@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from select import select
 from threading import Event
 
 import pytest
@@ -112,3 +113,39 @@ def test_hundreds_of_silent_connections_do_not_keep_others_from_being_served():
         finally:
             for each in silent:
                 each.close()
+
+
+def test_a_slow_reader_of_the_last_answer_gets_all_of_it():
+    timeouts = Timeouts(header_s=5, body_s=5, write_s=20, idle_s=0.2, linger_s=0.1)
+    with running(options=Options(port=0, timeouts=timeouts)) as server, Client(server) as client:
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        client.send(client.request("GET", "/t/big/2000000", b"", "Connection: close"))
+        began = server.on_loop(lambda: server.server.listening.now)
+        # The time to linger passes several times before the first byte is read.
+        while server.on_loop(lambda: server.server.listening.now) < began + 0.5:
+            pass
+        answer = client.read()
+        assert len(answer.json()) == 5 * 2_000_000
+        assert client.is_closed()
+
+
+def test_bodies_of_all_connections_together_are_bounded(monkeypatch):
+    monkeypatch.setattr("lochan.http.connection.HTTP_BODIES_BYTES_MAX", 1_000_000)
+    with running() as server:
+        holding = [Client(server) for _ in range(3)]
+        for client in holding:
+            client.send(client.request("POST", "/t/echo/x", bytes(400_000))[:-1])
+        # Two fit, and are still being read; the third is turned away.
+        refused = select([client.socket for client in holding], [], [], 20)[0]
+        assert len(refused) == 1
+        for client in holding:
+            if client.socket in refused:
+                assert client.read().status == 503
+            else:
+                client.send(bytes(1))
+                assert client.read().json()["body"] == 400_000
+        # What was answered or given up is forgotten.
+        while server.on_loop(lambda: server.server.listening.held_bytes):
+            pass
+        with Client(server) as client:
+            assert client.ask("POST", "/t/echo/x", bytes(900_000)).status == 200

@@ -196,6 +196,9 @@ PATTERN_FUNCTIONS_MAX: Final = 40
 # The body of a request, unpacked: 10,000 operations of 800 bytes; more is several commits.
 HTTP_BODY_BYTES_MAX: Final = 8 * 1_024 * 1_024
 
+# All bodies that are being read or served at once: thirty of the largest, thousands of usual ones.
+HTTP_BODIES_BYTES_MAX: Final = 256 * 1_024 * 1_024
+
 # The line that names the resource: keys of 500 characters, percent-encoded, and a long filter.
 HTTP_TARGET_BYTES_MAX: Final = 16_384
 
@@ -222,6 +225,9 @@ HTTP_LINGER_S: Final = 2.0
 
 # Each connection costs a file descriptor and some kilobytes.
 HTTP_CONNECTIONS_MAX: Final = 10_000
+
+# Every connection has a file descriptor, and the embedded store has some thousands of files.
+FILES_MAX: Final = 65_536
 
 # JSON packs at most some tens to one; a thousand to one is a bomb.
 GZIP_RATIO_MAX: Final = 200
@@ -355,3 +361,6 @@ LOG_PAGE_COMMITS_MAX: Final = 250
 
 # Some hundreds of keys in a body, each a lookup in a tree that is in memory: a few milliseconds.
 BRIEF_KEYS_BYTES_MAX: Final = 16_384
+
+# Stored contents kept in memory: some ten thousand tables that are read again and again.
+VALUE_CACHE_BYTES_MAX: Final = 32 * 1_024 * 1_024

@@ -22,6 +22,7 @@ import msgspec
 
 from lochan.base.errors import LochanError
 from lochan.base.limits import (
+    HTTP_BODIES_BYTES_MAX,
     HTTP_BODY_BYTES_MAX,
     HTTP_CONNECTIONS_MAX,
     HTTP_HEADER_BYTES_MAX,
@@ -57,6 +58,7 @@ class _Asked(msgspec.Struct):
     framing: Framing
     keep_alive: bool
     head_only: bool
+    body_bytes: int = 0
     refusal: Response | None = None
 
 
@@ -88,7 +90,10 @@ class Connection(asyncio.Protocol):
         self._last = False
         self._half_closed = False
         self._ended = False
+        self._cut_at = _NEVER
         self.deadline = _NEVER
+        # Bytes of bodies that are kept for this connection, part of what the server may keep.
+        self._held_bytes = 0
 
     @property
     def is_idle(self) -> bool:
@@ -108,6 +113,7 @@ class Connection(asyncio.Protocol):
         """Is called by the loop once; what nobody waits for any more is given up if it can be."""
         self._ended = self._last = True
         self._listening.forget(self)
+        self._hold(-self._held_bytes)
         self._asked.clear()
         if self._running is not None:
             self._running.cancel()
@@ -174,6 +180,10 @@ class Connection(asyncio.Protocol):
                 self._began = False
                 data = head + data[upgrade.args[0] :]
 
+    def _hold(self, count: int) -> None:
+        self._held_bytes += count
+        self._listening.held_bytes += count
+
     # What the parser calls, in this order.
 
     def on_message_begin(self) -> None:
@@ -233,8 +243,11 @@ class Connection(asyncio.Protocol):
             if isinstance(self._body, bytes):
                 self._body = bytearray(self._body)
             self._body += part
+        self._hold(len(part))
         if len(self._body) > HTTP_BODY_BYTES_MAX:
             raise Refused(413, f"the body is longer than {HTTP_BODY_BYTES_MAX} bytes")
+        if self._listening.held_bytes > HTTP_BODIES_BYTES_MAX:
+            raise Refused(503, "too many bodies are being read; try again later")
 
     def on_message_complete(self) -> None:
         """Is called by the parser after the last byte of a request."""
@@ -259,7 +272,8 @@ class Connection(asyncio.Protocol):
         )
         self._body = b""
         self._last = not keep_alive
-        self._asked.append(_Asked(request, framing, keep_alive, method == "HEAD"))
+        body_bytes = len(request.body)
+        self._asked.append(_Asked(request, framing, keep_alive, method == "HEAD", body_bytes))
         self._pump()
 
     # Serving.
@@ -301,6 +315,7 @@ class Connection(asyncio.Protocol):
             return
         self._current = self._running = None
         listening = self._listening
+        self._hold(-asked.body_bytes)
         keep_alive = asked.keep_alive and not listening.stopping
         if self._half_closed and not self._asked:
             keep_alive = False
@@ -342,8 +357,10 @@ class Connection(asyncio.Protocol):
         """Answers what came before, then says why nothing more is read, and closes."""
         self._last = True
         self._began = False
+        self._hold(-len(self._body))
+        self._body = b""
         problem = build_problem(status, message, reason_of(status).upper().replace(" ", "_"))
-        self._asked.append(_Asked(None, _EMPTY, False, False, problem))
+        self._asked.append(_Asked(None, _EMPTY, False, False, refusal=problem))
         self._pump()
 
     def _end(self) -> None:
@@ -357,6 +374,7 @@ class Connection(asyncio.Protocol):
             self._reading = True
             self._transport.resume_reading()
         self.deadline = self._listening.now + self._listening.timeouts.linger_s
+        self._cut_at = self._listening.now + self._listening.timeouts.write_s
         if self._transport.can_write_eof():
             self._transport.write_eof()
         else:
@@ -364,12 +382,24 @@ class Connection(asyncio.Protocol):
 
     def time_out(self) -> None:
         """Is called by the server's clock when the deadline has passed."""
-        if self._ended or not self._may_write:
+        if self._ended:
+            self._stop_lingering()
+        elif not self._may_write:
             self.abort()
         elif self._began:
             self._refuse(408, "the request took too long to arrive")
         elif self._current is None:
             self.close()
+
+    def _stop_lingering(self) -> None:
+        """Closes for good; who is still reading the last answer gets as long as anybody."""
+        if not self._transport.get_write_buffer_size():
+            # What is left is in the kernel's hands, which goes on sending it.
+            self._transport.close()
+        elif self._listening.now < self._cut_at:
+            self.deadline = self._listening.now + self._listening.timeouts.linger_s
+        else:
+            self.abort()
 
     def drain(self) -> None:
         """Closes now if nothing is under way; else the next answer is the last."""

@@ -61,6 +61,8 @@ class Listening:
         self.connections: set[Connection] = set()
         self.heads = Heads()
         self.now = 0.0
+        self.held_bytes = 0
+        """Bytes of bodies that are being read, wait or are served, of all connections."""
         self.stopping = False
         self._prefix = os.urandom(6).hex()
         self._requests = 0

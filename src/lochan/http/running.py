@@ -7,7 +7,7 @@ import gc
 import signal
 from collections.abc import Callable
 
-from lochan.base.limits import GC_THRESHOLDS
+from lochan.base.limits import FILES_MAX, GC_THRESHOLDS
 from lochan.http.server import Server
 
 MakeServer = Callable[[], Server]
@@ -18,6 +18,7 @@ def run_until_stopped(make: MakeServer, ready: Callable[[str], None]) -> None:
 
     A second signal cuts what is still under way.
     """
+    _allow_many_connections()
     with asyncio.Runner(loop_factory=_new_loop) as runner:
         runner.run(_serve(make, ready))
 
@@ -45,6 +46,18 @@ async def _serve(make: MakeServer, ready: Callable[[str], None]) -> None:
         await told.wait()
     finally:
         await server.stop()
+
+
+def _allow_many_connections() -> None:
+    """Takes as many file descriptors as this process may have; shells give few by default."""
+    try:
+        import resource
+    except ImportError:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
