@@ -42,7 +42,7 @@ def tuning_of(settings: Settings) -> Tuning:
     return Tuning(
         settings.commit_cache_mb * _MEGABYTE,
         settings.node_cache_mb * _MEGABYTE,
-        Patience(settings.commit_timeout_ms, sleep_first_ms, settings.retry_sleep_max_ms),
+        patience=Patience(settings.commit_timeout_ms, sleep_first_ms, settings.retry_sleep_max_ms),
     )
 
 

@@ -77,7 +77,7 @@ class CatalogCommit:
         self,
         parts: Parts,
         types: ContentTypes,
-        expected: CommitView | None,
+        expected: ObjId | None,
         operations: Sequence[Wish],
         text: CommitText,
     ) -> None:
@@ -182,11 +182,10 @@ class CatalogCommit:
         self, head: Head
     ) -> tuple[Mapping[bytes, bytes | None], Mapping[bytes, bytes | None]]:
         """Returns what the keys hold at the expected hash, and what they hold now."""
-        expected = self._expected
-        if expected is None or expected.obj_id == head.view.obj_id:
+        if self._expected is None or self._expected == head.view.obj_id:
             current = head.find(self.keys)
             return current, current
-        check_stands_on(head, expected)
+        expected = find_expected(self._parts, head, self._expected)
         return head.find_both(expected, self.keys)
 
     def _expectation(
@@ -288,6 +287,21 @@ class CatalogCommit:
             sides = [*conflicts, *sides_of(seen, dict(staged))]
             words = in_words(self._parts, self._types, sides, made, self._unpublished)
             raise refuse([*words, *missing, *full])
+
+
+def find_expected(parts: Parts, head: Head, expected: ObjId) -> CommitView:
+    """Returns the commit that a writer stands on; refuses one that the branch does not have.
+
+    Looked for only here, in the lane: whoever prepares a commit need not touch the store.
+    """
+    try:
+        view = parts.views.get_named(expected)
+    except ReferenceNotFound:
+        raise ReferenceNotFound(
+            f"Could not find commit '{expected.hex()}' in reference '{head.row.name}'."
+        ) from None
+    check_stands_on(head, view)
+    return view
 
 
 def check_stands_on(head: Head, expected: CommitView) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from lochan.base.ids import ID_BYTES, ContentId, ObjId, content_id_from_uuid_bytes
 from lochan.catalog.types import ContentTypes
@@ -10,7 +11,10 @@ from lochan.codec.elements import FLAG_CONTENT_ID_IN_VALUE
 from lochan.kernel.parts import Parts
 from lochan.model.contents import Content
 
-_VALUE_END = 2 + ID_BYTES
+_VALUE_END: Final = 2 + ID_BYTES
+
+# What a cached value costs beside its own bytes.
+_ENTRY_BYTES: Final = 250
 
 NOTHING_UNPUBLISHED: Mapping[ObjId, bytes] = {}
 
@@ -42,17 +46,23 @@ def load_contents(
 
     Who plans on a chain may meet elements whose values are not stored yet; it hands them over.
     """
-    if not elements:
-        return {}
-    stored = [element for element in elements if value_at(element) not in unpublished]
-    raws = parts.objects.fetch_many([value_at(element) for element in stored]) if stored else []
-    found = dict(zip(stored, raws, strict=True))
-    return {
-        element: types.decode(
-            found[element] if element in found else unpublished[value_at(element)]
-        )
-        for element in elements
-    }
+    # Kept as bytes: a content may hold maps, which whoever got it before could have changed.
+    raws: dict[bytes, bytes] = {}
+    missing: list[bytes] = []
+    cache = parts.values
+    for element in elements:
+        value = value_at(element)
+        raw = cache.find(value) or unpublished.get(value)
+        if raw is None:
+            missing.append(element)
+        else:
+            raws[element] = raw
+    if missing:
+        ids = [value_at(element) for element in missing]
+        for element, obj_id, raw in zip(missing, ids, parts.objects.fetch_many(ids), strict=True):
+            raws[element] = raw
+            cache.keep(obj_id, raw, len(raw) + _ENTRY_BYTES)
+    return {element: types.decode(raws[element]) for element in elements}
 
 
 def load_content_ids(

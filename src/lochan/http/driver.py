@@ -205,12 +205,15 @@ class Running:
         if not isinstance(brief, bool):
             brief = brief(exchange)
         self._brief = brief = brief and len(self._request.body) <= BRIEF_BODY_BYTES_MAX
-        if self._mark is None and brief and parts.inline:
+        on_loop = brief and (
+            parts.inline or (route.prepares is not None and route.prepares(exchange))
+        )
+        if self._mark is None and on_loop:
             return route.handler(exchange)
         handle: Callable[[], Outcome] = partial(route.handler, exchange)
         if self._mark is not None and parts.watch.tracer is not None:
             handle = partial(parts.watch.tracer.within, self._mark, handle)
-        if brief and parts.inline:
+        if on_loop:
             return handle()
         pool = parts.brief_pool if brief else parts.long_pool
         pool.submit(handle, self._handled)

@@ -29,6 +29,8 @@ class Route(msgspec.Struct, frozen=True):
     name: str
     handler: Handler
     brief: bool | Callable[[Exchange], bool] = True
+    prepares: Callable[[Exchange], bool] | None = None
+    """Tells whether the handler will not touch the store: then it runs on the loop on any store."""
 
 
 class Match(msgspec.Struct, frozen=True):

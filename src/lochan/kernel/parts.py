@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from lochan.base.ids import InstanceId
-from lochan.base.limits import COMMIT_CACHE_BYTES_MAX, NODE_CACHE_BYTES_MAX
+from lochan.base.limits import COMMIT_CACHE_BYTES_MAX, NODE_CACHE_BYTES_MAX, VALUE_CACHE_BYTES_MAX
 from lochan.base.ports import Chance, Clock, Waiting
 from lochan.codec.rows import Description
 from lochan.index.boundary import BoundaryRule
@@ -16,6 +16,7 @@ from lochan.kernel.moves import MoveLog
 from lochan.kernel.retry import Patience, Retry
 from lochan.kernel.views import Views
 from lochan.kv.store import Store
+from lochan.persist.cache import Generations
 from lochan.persist.objects import Objects
 from lochan.persist.references import References
 
@@ -25,6 +26,7 @@ class Tuning(msgspec.Struct, frozen=True):
 
     commit_cache_bytes: int = COMMIT_CACHE_BYTES_MAX
     node_cache_bytes: int = NODE_CACHE_BYTES_MAX
+    value_cache_bytes: int = VALUE_CACHE_BYTES_MAX
     patience: Patience = Patience()
 
 
@@ -57,6 +59,7 @@ class Parts:
         self.references = References(store, instance)
         self.moves = MoveLog(store, instance)
         self.views = Views(self.objects, tuning.commit_cache_bytes)
+        self.values: Generations[bytes] = Generations(tuning.value_cache_bytes)
         self.nodes = CachedNodes(self.objects, tuning.node_cache_bytes)
         self.rule = BoundaryRule(description.boundary_seed)
 

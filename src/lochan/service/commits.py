@@ -50,8 +50,8 @@ class Commits:
             raise Invalid(f"a commit has 1 to {COMMIT_OPERATIONS_MAX} operations")
         said = Provenance(who=call.who, operation=self._parts.chance.random_bytes(16).hex())
         text = CommitText(meta.message, headers_of(meta, call.who), said.headers())
-        view = self._resolver.expected(name, expected)
-        member = CatalogCommit(self._parts, self._types, view, operations, text)
+        base = self._resolver.expected_id(name, expected)
+        member = CatalogCommit(self._parts, self._types, base, operations, text)
         tried = once(self._parts, self._resolver.find, call, name, member, dry_run=False)
 
         def finish(settled: Settled) -> Committed:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 import msgspec
 
 from lochan.base.errors import Invalid, ReferenceNotFound
@@ -16,7 +19,8 @@ from lochan.kernel.views import CommitView
 from lochan.model.references import Annotation, Reference
 from lochan.persist.references import StampedRow
 
-DEFAULT_ALIAS = "-"
+DEFAULT_ALIAS: Final = "-"
+_WHOLE_HASH: Final = re.compile(r"[0-9a-f]{64}\Z")
 
 
 class Resolved(msgspec.Struct, frozen=True):
@@ -96,6 +100,13 @@ class Resolver:
             expires_us=row.expires_us,
             annotation=annotation,
         )
+
+    def expected_id(self, branch: str, text: str | None) -> ObjId | None:
+        """Returns the id of the commit that a writer expects; touches nothing for a plain hash."""
+        if text is not None and _WHOLE_HASH.match(text):
+            return ObjId(bytes.fromhex(text))
+        view = self.expected(branch, text)
+        return None if view is None else view.obj_id
 
     def expected(self, branch: str, text: str | None) -> CommitView | None:
         """Returns the commit that a writer expects in a branch's history."""

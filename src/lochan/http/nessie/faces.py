@@ -86,6 +86,11 @@ HANDLERS_V1: Final[Bound] = {
     "updateNamespaceV1": (v1_contents.update_namespace, False),
 }
 
+PREPARING: Final[Mapping[str, Callable[[Exchange], bool]]] = {
+    "commitV2": v2_writing.only_prepares,
+}
+"""Operations that may leave everything that touches the store to the lane."""
+
 # Objects may come raw, so their handler looks at the content type itself.
 _ANY_BODY: Final = ("putObjects",)
 
@@ -103,7 +108,8 @@ def _routes(operations: Sequence[Operation], bound: Bound) -> dict[str, Methods]
         handler, brief = bound[each.id]
         if each.request is not None and each.id not in _ANY_BODY:
             handler = takes_json(handler)
-        routes.setdefault(each.path, {})[each.method] = Route(each.id, handler, brief)
+        route = Route(each.id, handler, brief, PREPARING.get(each.id))
+        routes.setdefault(each.path, {})[each.method] = route
     return routes
 
 

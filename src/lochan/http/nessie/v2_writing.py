@@ -121,6 +121,13 @@ def delete_reference(exchange: Exchange) -> Response:
     return _single(exchange.repository.references.delete(call, path.name, expected, kind=kind))
 
 
+def only_prepares(exchange: Exchange) -> bool:
+    """Tells whether a commit can be prepared without the store: no key to claim, a plain hash."""
+    ref = exchange.params["ref"]
+    plain = "@" in ref and not any(mark in ref for mark in "~^*")
+    return plain and exchange.request.headers.get("idempotency-key") is None
+
+
 def commit(exchange: Exchange) -> OnLane[Response]:
     """Commits operations to a branch."""
     meta, operations = read_commit(exchange.request.body)
