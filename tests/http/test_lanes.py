@@ -221,12 +221,18 @@ def test_idle_lanes_are_forgotten_and_busy_ones_are_not():
         loop = asyncio.get_running_loop()
         pool = Pool(loop, "test", 1)
         lanes = Lanes(loop, pool, inline=True, published=lambda _: None, lanes_max=4)
+        all_told = asyncio.Event()
+
+        def tell(settled: Any) -> None:
+            told.append(settled)
+            if len(told) == 20:
+                all_told.set()
+
         for number in range(20):
-            waiter = Waiter(Reacts(lambda _: []), False, told.append, None)
+            waiter = Waiter(Reacts(lambda _: []), False, tell, None)
             lanes.offer(("repo", RefName(f"b{number}")), lambda _: bench.publisher, waiter)
         busy = len(lanes)
-        while len(told) < 20:
-            await asyncio.sleep(0)
+        await all_told.wait()
         lanes.offer(
             ("repo", MAIN),
             lambda _: bench.publisher,
