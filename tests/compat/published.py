@@ -18,6 +18,7 @@ import pytest
 from benchmarks.http_load.processes import (
     Missing,
     Served,
+    java_version,
     nessie_store,
     start_lochan,
     start_nessie,
@@ -55,8 +56,8 @@ def server(store: str, tmp_path: Path) -> Iterator[Served]:
 
 
 def test_the_published_tests_pass(server: Served, store: str, record_property) -> None:
-    maven = shutil.which("mvn")
-    if maven is None:
+    maven, java = shutil.which("mvn"), shutil.which("java")
+    if maven is None or java is None or java_version(java) < 17:
         pytest.skip("needs Maven (mvn) and Java 17 or newer to run Nessie's published tests")
     command = [maven, "-q", "-B", "-Dstyle.color=never", "-f", str(HERE / "nessie/pom.xml")]
     command += [f"-Dcompat.build={ROOT / '.lochan/compat'}"]
