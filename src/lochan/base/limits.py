@@ -88,9 +88,11 @@ READ_ATTEMPTS_MAX: Final = 4
 # The first pause of a retried read; it doubles, so four attempts add up to 35 ms.
 READ_RETRY_FIRST_SLEEP_MS: Final = 5
 
-# Nodes kept in memory: a quarter holds the inner nodes of ten million keys, the rest the 20,000
-# hottest leaves. Filled by use only, so an idle server does not pay for it.
-NODE_CACHE_BYTES_MAX: Final = 128 * 1_024 * 1_024
+# Nodes kept in memory: a quarter holds the inner nodes of ten million keys. Of the rest, either of
+# the cache's two halves holds the leaves of a million keys (110 MB), so that commits at random
+# places read nothing: with a third of this three of four read a leaf, and cost a quarter more
+# (ADR-0012). Filled by use only, so an idle server does not pay for it.
+NODE_CACHE_BYTES_MAX: Final = 384 * 1_024 * 1_024
 
 # Half of the 24 hours for which unreachable objects are kept; storing again refreshes at this age.
 HALF_GRACE_S: Final = 12 * 3_600
@@ -364,3 +366,6 @@ BRIEF_KEYS_BYTES_MAX: Final = 16_384
 
 # Stored contents kept in memory: some ten thousand tables that are read again and again.
 VALUE_CACHE_BYTES_MAX: Final = 32 * 1_024 * 1_024
+
+# One write of several branches waits for the database while the next is being planned.
+WRITES_TOGETHER_MAX: Final = 2

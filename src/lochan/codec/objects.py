@@ -140,35 +140,6 @@ def decode_object(kind: type[_Object], raw: bytes) -> _Object:
     return value
 
 
-class _NodeHead(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=TYPE_NODE):
-    """The beginning of a node, with its suffixes left as they are stored."""
-
-    version: int
-    level: int
-    total: int
-    raw: int
-    prefix: bytes
-    suffixes: msgspec.Raw
-
-
-_decode_head: Final = msgspec.msgpack.Decoder(_NodeHead).decode
-
-
-def node_may_hold(raw: bytes, key: bytes) -> bool:
-    """Tells without decoding a node that it does not hold a key; may say yes wrongly, never no.
-
-    Most puts are of new keys, so most leaves are asked only to say no.
-    """
-    try:
-        head = _decode_head(raw)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise Corrupt(f"not a stored NodeObject: {error}") from None
-    check_stored(head.level == 0, "only leaves hold keys of their own")
-    if not key.startswith(head.prefix):
-        return False
-    return _encode(key[len(head.prefix) :]) in bytes(head.suffixes)
-
-
 def check_canonical(value: Object, raw: bytes) -> None:
     """Raises Corrupt unless the bytes are the one encoding of the value; for bytes from outside."""
     check_stored(_encode(value) == raw, "an object is stored in its canonical encoding")

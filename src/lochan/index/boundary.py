@@ -15,7 +15,7 @@ know the seed cannot choose names that make every key a boundary, or none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from itertools import accumulate
 from typing import Final
@@ -76,6 +76,27 @@ class BoundaryRule:
         if soft or level > _HARD_LEVEL_MAX:
             return False
         return digest < _HARD if level == 0 else self.is_hard_break(key)
+
+    def find_hard(self, level: int, keys: Sequence[bytes], places: Iterable[int]) -> int | None:
+        """Returns the first of the places whose key is a hard break that counts on this level."""
+        return self._find_below(_HARD, 0, keys, places) if level <= _HARD_LEVEL_MAX else None
+
+    def find_soft(
+        self, level: int, keys: Sequence[bytes], places: Iterable[int], *, eager: bool
+    ) -> int | None:
+        """Returns the first of the places whose key ends a node that has enough elements."""
+        return self._find_below(_EAGER if eager else _ORDINARY, level, keys, places)
+
+    def _find_below(
+        self, threshold: bytes, level: int, keys: Sequence[bytes], places: Iterable[int]
+    ) -> int | None:
+        copy = self._hashers[level].copy
+        for at in places:
+            hasher = copy()
+            hasher.update(keys[at])
+            if hasher.digest() < threshold:
+                return at
+        return None
 
     def find_cuts(
         self, level: int, keys: Sequence[bytes], sizes: Sequence[int] | None

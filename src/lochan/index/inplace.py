@@ -12,7 +12,7 @@ from lochan.base.limits import (
     NODE_RAW_BYTES_CAP,
 )
 from lochan.index.boundary import BoundaryRule
-from lochan.index.node import Change, Draft, Node, weight_of
+from lochan.index.node import CHILD_WIDTH, Change, Draft, Node, weight_of
 
 
 def edit_in_place(rule: BoundaryRule, node: Node, changes: Sequence[Change]) -> Node | None:
@@ -29,6 +29,8 @@ def edit_in_place(rule: BoundaryRule, node: Node, changes: Sequence[Change]) -> 
         ((key, value),) = changes
         if value is not None:
             return _put_one(rule, node, key, value)
+    if node.level and (replaced := _replace_children(node, changes)) is not None:
+        return replaced
     changed = False
     draft = Draft(node)
     for key, value in changes:
@@ -85,6 +87,31 @@ def _put_one(rule: BoundaryRule, node: Node, key: bytes, value: bytes) -> Node |
         values = b"".join((values[:start], value, values[start:]))
         suffixes = suffixes[:at] + (suffix,) + suffixes[at:]  # noqa: RUF005 - measured faster
     return Node(1, node.level, total, raw, prefix, suffixes, node.widths, values)
+
+
+def _replace_children(node: Node, changes: Sequence[Change]) -> Node | None:
+    """Gives children of an inner node other values; None if that is not all there is to do.
+
+    Most edits of inner nodes are of this kind; their keys are not even touched.
+    """
+    prefix, suffixes = node.prefix, node.suffixes
+    skip = len(prefix)
+    values = bytearray(node.values)
+    total = node.total
+    for key, value in changes:
+        if value is None or not key.startswith(prefix):
+            return None
+        suffix = key[skip:]
+        at = bisect_left(suffixes, suffix)
+        if at == len(suffixes) or suffixes[at] != suffix:
+            return None
+        start = CHILD_WIDTH * at
+        end = start + CHILD_WIDTH
+        total += weight_of(value) - weight_of(values[start:end])
+        values[start:end] = value
+    if values == node.values:
+        return node
+    return Node(1, node.level, total, node.raw, prefix, suffixes, CHILD_WIDTH, bytes(values))
 
 
 def _may_insert(

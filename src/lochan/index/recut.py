@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from itertools import compress
 from typing import Final
 
 from lochan.base.limits import (
@@ -34,12 +35,10 @@ def _asking(*known: int) -> bytes:
     return bytes(1 if value in known else 0 for value in range(256))
 
 
-# First and last position of each stretch of a node, and which elements may be boundaries there.
-_STRETCHES: Final = (
-    (1, NODE_ELEMENTS_MIN - 1, _asking(_AFRESH)),
-    (NODE_ELEMENTS_MIN, NODE_ELEMENTS_EAGER - 1, _asking(_AFRESH, _NOTHING)),
-    (NODE_ELEMENTS_EAGER, NODE_ELEMENTS_MAX - 1, _asking(_AFRESH, _NOTHING, _NOT_ORDINARY)),
-)
+# Which elements may be hard breaks, and which may be boundaries in the two stretches of a node.
+_MAY_BE_HARD: Final = _asking(_AFRESH)
+_MAY_BE_ORDINARY: Final = _asking(_AFRESH, _NOTHING)
+_MAY_BE_EAGER: Final = _asking(_AFRESH, _NOTHING, _NOT_ORDINARY)
 
 
 class Run:
@@ -54,6 +53,8 @@ class Run:
         self._level = level
         self._raw_at_most = 0
         self._known = bytearray()
+        # So many elements were looked at already, in vain.
+        self._passed = 0
         self.keys: list[bytes] = []
         self._widths: int | tuple[int, ...] = ()
         self._values = b""
@@ -62,6 +63,9 @@ class Run:
         """Appends a node with changes applied."""
         known = _KNOWN_BY_PLACE[: len(node.suffixes)]
         known[-1] = _AFRESH
+        if not changes:
+            self._append(keys_of(node), known, node.widths, node.values, node.raw)
+            return
         if len(changes) > NODE_ELEMENTS_MAX:
             self._extend_by_many(node, known, changes)
             return
@@ -121,44 +125,51 @@ class Run:
         """Returns the nodes that are complete and keeps what is left."""
         nodes = []
         start = low = 0
-        for end in self._ends():
+        passed = self._passed
+        while (end := self._end_after(start, passed)) is not None:
             high = low + self._span(start, end)
             nodes.append(self._node(start, end, low, high))
-            start, low = end, high
+            start, low, passed = end, high, 0
         if start:
             self._values = self._values[low:]
             self.keys, self._known = self.keys[start:], self._known[start:]
             if not isinstance(self._widths, int):
                 self._widths = self._widths[start:]
+        self._passed = len(self.keys)
         return nodes
 
     def take_rest(self) -> Node:
         """Returns what is left as the last node of its level."""
         return self._node(0, len(self.keys), 0, len(self._values))
 
-    def _ends(self) -> Iterator[int]:
-        known = bytes(self._known)
-        stretches = tuple((first, last, known.translate(ask)) for first, last, ask in _STRETCHES)
-        end: int | None = 0
-        while end is not None and end < len(known):
-            end = self._end_after(end, known, stretches)
-            if end is not None:
-                yield end
+    def _end_after(self, start: int, passed: int) -> int | None:
+        """Returns the end of the node that starts there, None if it is not complete.
 
-    def _end_after(
-        self, start: int, known: bytes, stretches: tuple[tuple[int, int, bytes], ...]
-    ) -> int | None:
-        """Returns the end of the node that starts there, None if it is not complete."""
-        forced = min(start + NODE_ELEMENTS_MAX, self._cap_at(start) + 1)
-        for first, last, ask in stretches:
-            stop = min(start + last, forced - 1)
-            at = ask.find(1, start + first - 1, stop)
-            while at >= 0:
-                soft = known[at] != _AFRESH
-                if self._rule.ends_node(self._level, self.keys[at], at + 1 - start, soft=soft):
+        Its first `passed` elements are known to be no boundaries of it.
+        """
+        count = len(self.keys)
+        end = min(start + NODE_ELEMENTS_MAX, self._cap_at(start) + 1)
+        # The last one ends the node whatever its hash says, so it is not asked.
+        stop = min(end - 1, count)
+        first = start + passed
+        known = self._known
+        hard = self._rule.find_hard(
+            self._level, self.keys, _places(known, _MAY_BE_HARD, first, stop)
+        )
+        if hard is not None:
+            end, stop = hard + 1, hard
+        low = max(first, start + NODE_ELEMENTS_MIN - 1)
+        eager = start + NODE_ELEMENTS_EAGER - 1
+        for ask, begin, until, is_eager in (
+            (_MAY_BE_ORDINARY, low, min(stop, eager), False),
+            (_MAY_BE_EAGER, max(low, eager), stop, True),
+        ):
+            if begin < until:
+                places = _places(known, ask, begin, until)
+                at = self._rule.find_soft(self._level, self.keys, places, eager=is_eager)
+                if at is not None:
                     return at + 1
-                at = ask.find(1, at + 1, stop)
-        return forced if forced <= len(known) else None
+        return end if end <= count else None
 
     def _cap_at(self, start: int) -> int:
         """Returns the element with which the byte cap is reached, or one that is out of reach."""
@@ -179,3 +190,8 @@ class Run:
     def _span(self, start: int, end: int) -> int:
         widths = self._widths
         return widths * (end - start) if isinstance(widths, int) else sum(widths[start:end])
+
+
+def _places(known: bytearray, ask: bytes, start: int, end: int) -> Iterator[int]:
+    """Yields the places in [start, end) whose elements have to be asked."""
+    return compress(range(start, end), known[start:end].translate(ask))

@@ -258,7 +258,7 @@ class Builder:
         done = advance(self._nodes, self._rule, SHAPES[universe], index, changes, limit)
         nodes += done.nodes
         self._nodes.add(done.nodes)
-        return done.index, UniverseIndex(universe.value, done.embedded_raw, done.index.root)
+        return done.index, UniverseIndex(int(universe), done.embedded_raw, done.index.root)
 
     def _body(
         self,
@@ -268,8 +268,10 @@ class Builder:
         indexes: tuple[UniverseIndex, ...],
     ) -> CommitObject:
         parent = head.body
-        sequence = head.sequence + 1
-        generation = head.generation
+        sequence, generation, merges = 1, 0, 0
+        if parent is not None:
+            sequence = parent.sequence + 1
+            generation, merges = parent.generation, parent.merges
         if plan.merged:
             parents = self._views.load_many(plan.merged)
             generation = max(generation, *(merged.generation for merged in parents))
@@ -286,7 +288,7 @@ class Builder:
             max(self._clock.now_us(), 0 if parent is None else parent.created_us),
             sequence,
             generation + 1,
-            head.merges + bool(plan.merged),
+            merges + bool(plan.merged),
             b"" if parent is None else parent.root or head.obj_id,
             tail,
             self._jump(sequence, tail),
@@ -311,9 +313,9 @@ def _stored(head: CommitView, universe: Universe) -> UniverseIndex:
     """Carries an untouched universe over as it is."""
     if head.body is not None:
         for stored in head.body.indexes:
-            if stored.universe == universe.value:
+            if stored.universe == universe:
                 return stored
-    return UniverseIndex(universe.value, b"", None)
+    return UniverseIndex(int(universe), b"", None)
 
 
 def _check_texts(plan: CommitPlan) -> None:

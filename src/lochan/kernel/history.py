@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from heapq import heappop, heappush
 
 from lochan.base.checks import check, check_stored
@@ -11,6 +12,10 @@ from lochan.codec.commits import CommitObject, jump_sequence
 from lochan.kernel.views import CommitView, Views
 
 _LEFT, _RIGHT, _BOTH = 1, 2, 3
+
+# The members of a chain ask for ancestors of one head, so the same few hundred jumps are looked at
+# again and again; computing them was most of a proof.
+_jump_of = lru_cache(maxsize=4_096)(jump_sequence)
 
 
 def ancestor_at(views: Views, start: CommitView, sequence: int) -> ObjId:
@@ -24,7 +29,7 @@ def ancestor_at(views: Views, start: CommitView, sequence: int) -> ObjId:
         distance = body.sequence - sequence
         if distance <= len(body.tail):
             return ObjId(body.tail[distance - 1])
-        jump = jump_sequence(body.sequence)
+        jump = _jump_of(body.sequence)
         if jump >= sequence:
             view = views.load(ObjId(body.jump))
             check_stored(view.sequence == jump, "a jump leads where its sequence says")
@@ -40,7 +45,7 @@ def _best_of_tail(body: CommitObject, sequence: int) -> ObjId:
     """
     best, reached = 0, body.sequence
     for at in range(len(body.tail)):
-        jump = jump_sequence(body.sequence - 1 - at)
+        jump = _jump_of(body.sequence - 1 - at)
         if sequence <= jump < reached:
             best, reached = at, jump
     return ObjId(body.tail[best])

@@ -116,7 +116,7 @@ class Views:
         """Keeps a commit in memory."""
         body = view.body
         if body is not None:
-            embedded = sum(len(index.embedded) for index in body.indexes)
+            embedded = sum([len(index.embedded) for index in body.indexes])
             self._cache.keep(view.obj_id, view, _VIEW_BYTES + 3 * embedded)
 
     def _find(self, obj_id: ObjId) -> CommitView | None:
