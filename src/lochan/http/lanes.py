@@ -3,7 +3,8 @@
 Who is offered to a lane that is free is published on the next turn of the loop, together with all
 who came in the same turn: one chain, one compare-and-swap, one write. On a store that answers at
 once this happens on the loop, unless a member is heavy; else in a thread, one at a time for each
-branch, while others wait in the lane and are chained next.
+branch, while others wait in the lane and are chained next. Branches that are ready at the same time
+are written together, where a write is a round trip.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from threading import Lock
 from typing import Any
 
 from lochan.base.errors import LochanError
-from lochan.base.limits import LANES_MAX
+from lochan.base.limits import LANES_MAX, WRITES_TOGETHER_MAX
 from lochan.base.names import RefName
 from lochan.http.guarding import attempt
 from lochan.http.pool import Pool
 from lochan.kernel.lane import Lane
 from lochan.kernel.publish import Member, Publisher, Settled
+from lochan.kernel.together import Job, publish_together
 
 OpenPublisher = Callable[[RefName], Publisher]
 
@@ -88,6 +90,8 @@ class Lanes:
         self._within = within
         self._lanes_max = lanes_max
         self._lanes: OrderedDict[LaneName, _Driven] = OrderedDict()
+        self._ready: list[_Driven] = []
+        self._writing = 0
         self.inside = 0
         """How many wait or are being published, over all lanes."""
 
@@ -119,7 +123,59 @@ class Lanes:
     def _schedule(self, driven: _Driven) -> None:
         if not driven.scheduled and driven.lane.may_take:
             driven.scheduled = True
-            self._loop.call_soon(self._turn, driven)
+            if self._inline:
+                self._loop.call_soon(self._turn, driven)
+            else:
+                self._ready.append(driven)
+                self._loop.call_soon(self._turn_together)
+
+    def _turn_together(self) -> None:
+        """Takes all lanes that are ready, unless enough is being written already."""
+        if not self._ready or self._writing == WRITES_TOGETHER_MAX:
+            return
+        taken: list[tuple[_Driven, Sequence[Waiter]]] = []
+        for driven in self._ready:
+            driven.scheduled = False
+            with driven.lock:
+                batch = driven.lane.take()
+            if batch:
+                taken.append((driven, batch))
+        self._ready = []
+        alone = [one for one in taken if len(taken) == 1 or self._must_go_alone(one[1])]
+        for driven, batch in alone:
+            self._publish_alone(driven, batch)
+        together = [one for one in taken if one not in alone]
+        if together:
+            self._writing += 1
+            jobs = [
+                Job(driven.publisher, [waiter.member for waiter in batch])
+                for driven, batch in together
+            ]
+            work = partial(publish_together, jobs)
+            self._pool.submit(work, partial(self._written, together), must=True)
+
+    def _must_go_alone(self, batch: Sequence[Waiter]) -> bool:
+        return any(waiter.heavy or waiter.mark is not None for waiter in batch)
+
+    def _written(
+        self,
+        together: Sequence[tuple[_Driven, Sequence[Waiter]]],
+        answers: Sequence[Sequence[Settled] | LochanError | None] | LochanError,
+    ) -> None:
+        self._writing -= 1
+        if isinstance(answers, LochanError):
+            answers = [answers] * len(together)
+        for (driven, batch), answer in zip(together, answers, strict=True):
+            if answer is None:
+                self._publish_alone(driven, batch)
+            else:
+                self._settle(driven, answer)
+        self._turn_together()
+
+    def _publish_alone(self, driven: _Driven, batch: Sequence[Waiter]) -> None:
+        # Others depend on it: a batch that was taken must be published, however full the pool is.
+        publish = partial(self._publish, driven, batch)
+        self._pool.submit(publish, partial(self._settle, driven), must=True)
 
     def _turn(self, driven: _Driven) -> None:
         driven.scheduled = False
@@ -127,12 +183,10 @@ class Lanes:
             batch = driven.lane.take()
         if not batch:
             return
-        publish = partial(self._publish, driven, batch)
-        if self._inline and not any(waiter.heavy for waiter in batch):
-            self._settle(driven, attempt(publish))
+        if any(waiter.heavy for waiter in batch):
+            self._publish_alone(driven, batch)
         else:
-            # Others depend on it: a batch that was taken must be published, however full it is.
-            self._pool.submit(publish, partial(self._settle, driven), must=True)
+            self._settle(driven, attempt(partial(self._publish, driven, batch)))
 
     def _publish(self, driven: _Driven, batch: Sequence[Waiter]) -> Sequence[Settled]:
         members = [waiter.member for waiter in batch]

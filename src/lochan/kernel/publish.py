@@ -107,6 +107,15 @@ class _Chain(msgspec.Struct):
         return self.built[-1].view if self.built else None
 
 
+class Begun(msgspec.Struct, frozen=True):
+    """A chain that is planned, and what its write consists of."""
+
+    chain: _Chain
+    row: ReferenceRow
+    objects: list[tuple[ObjId, bytes]]
+    condition: SetIf
+
+
 class Publisher:
     """Publishes the chains of one branch; remembers its row between calls.
 
@@ -123,6 +132,11 @@ class Publisher:
         self._known: StampedRow | None = None
         self._recent: Recent | None = None
         self._cautious_rounds = 0
+
+    @property
+    def parts(self) -> Parts:
+        """The repository that the branch belongs to."""
+        return self._parts
 
     def publish(self, members: Sequence[Member], join: Join = _nobody) -> list[Settled]:
         """Publishes what can be published of the members; answers each.
@@ -141,6 +155,32 @@ class Publisher:
                 return settled
             retry.again(at_once=retry.attempts == 1)
 
+    def begin(self, members: Sequence[Member]) -> Begun | None:
+        """Plans members for a write together with other branches; None if they go alone.
+
+        Alone goes who is not undisturbed, has nothing to write, or too much.
+        """
+        known = self._known
+        if known is None or self._cautious_rounds:
+            return None
+        chain = self._plan(known, members, self._recent)
+        if not chain.built:
+            return None
+        row, objects, condition = self._write_of(chain)
+        if sum(len(raw) for _, raw in objects) > CHAIN_BYTES_MAX // 4:
+            return None
+        return Begun(chain, row, objects, condition)
+
+    def end(self, begun: Begun, outcome: Outcome | None) -> list[Settled] | None:
+        """Settles what was begun by the outcome of its write, None if that is unknown.
+
+        Returns None if the members must be published anew.
+        """
+        if self._ended(begun, outcome):
+            return begun.chain.settled
+        self._lose()
+        return None
+
     def preview(self, members: Sequence[Member]) -> list[Settled]:
         """Answers as `publish` would, and writes nothing: a dry run."""
         # It may run beside a publish, so it must not touch what that one remembers.
@@ -156,10 +196,13 @@ class Publisher:
             return chain.settled if known is None or self._is_current(row) else None
         if self._swap(chain, self._parts.store.apply):
             return chain.settled
+        self._lose()
+        return None
+
+    def _lose(self) -> None:
         self._known = None
         if self._parts.store.capabilities.row_locks:
             self._cautious_rounds = _CAUTIOUS_ROUNDS
-        return None
 
     def _publish_held(self, members: list[Member], join: Join) -> list[Settled] | None:
         """One attempt on a row that is held meanwhile."""
@@ -224,28 +267,38 @@ class Publisher:
 
     def _swap(self, chain: _Chain, apply: Apply) -> bool:
         """Steps 3 and 4; tells whether the chain is published."""
-        parts = self._parts
-        head = chain.built[-1].view
-        operation = parts.chance.random_bytes(16)
-        row = advanced(chain.row.row, head.obj_id, operation, parts.clock.now_us())
-        condition = parts.references.condition(row, chain.row)
-        objects = [item for built in chain.built for item in built.objects()]
+        row, objects, condition = self._write_of(chain)
+        outcome: Outcome | None
         try:
             outcome = self._apply(objects, condition, apply)
         except Unavailable:
             return False
         except Unknown:
-            resolved = self._resolve(chain, objects, condition)
-            if resolved is None:
+            outcome = None
+        return self._ended(Begun(chain, row, objects, condition), outcome)
+
+    def _write_of(self, chain: _Chain) -> tuple[ReferenceRow, list[tuple[ObjId, bytes]], SetIf]:
+        """Returns what step 3 writes: the row to come, the objects, the condition."""
+        parts = self._parts
+        head = chain.built[-1].view
+        operation = parts.chance.random_bytes(16)
+        row = advanced(chain.row.row, head.obj_id, operation, parts.clock.now_us())
+        objects = [item for built in chain.built for item in built.objects()]
+        return row, objects, parts.references.condition(row, chain.row)
+
+    def _ended(self, begun: Begun, outcome: Outcome | None) -> bool:
+        """Step 4; tells whether the chain is published. An outcome of None is unknown."""
+        if outcome is None:
+            outcome = self._resolve(begun.chain, begun.objects, begun.condition)
+            if outcome is None:
                 # Published, but by which stamp nobody said, and others may have written since.
                 self._known = None
-                self._remember(chain)
+                self._remember(begun.chain)
                 return True
-            outcome = resolved
         if not isinstance(outcome, Won):
             return False
-        self._known = StampedRow(row, outcome.stamp)
-        self._remember(chain)
+        self._known = StampedRow(begun.row, outcome.stamp)
+        self._remember(begun.chain)
         return True
 
     def _remember(self, chain: _Chain) -> None:

@@ -123,3 +123,10 @@ def _check_count(count: int, capabilities: Capabilities) -> None:
         raise TooLarge(
             f"a batch of {count} items is over this store's {capabilities.batch_items_max}"
         )
+
+
+def check_different_rows(changes: Sequence[tuple[Adds, SetIf]]) -> None:
+    """Refuses two changes of one row in one call."""
+    rows = {(condition.partition, condition.key) for _, condition in changes}
+    if len(rows) != len(changes):
+        raise Invalid("several changes in one call are of different rows")

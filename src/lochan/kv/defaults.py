@@ -1,7 +1,10 @@
-"""What a store that has nothing better of its own does for `hold` and `drop_partition`."""
+"""What a store that has nothing better of its own does for `apply_each`, `hold` and the like."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from lochan.base.errors import Unavailable, Unknown
 from lochan.base.limits import SCAN_ENTRIES_MAX
 from lochan.kv.store import Adds, Entry, Outcome, Partition, SetIf, Store
 
@@ -24,6 +27,19 @@ class PlainHold:
 
     def release(self) -> None:
         """Has nothing to give up."""
+
+
+def apply_in_turn(store: Store, changes: Sequence[tuple[Adds, SetIf]]) -> list[Outcome]:
+    """Applies changes one after the other."""
+    outcomes: list[Outcome] = []
+    for adds, condition in changes:
+        try:
+            outcomes.append(store.apply(adds, condition))
+        except Unavailable as error:
+            if not outcomes:
+                raise
+            raise Unknown(f"some of several writes were made ({error.message})") from error
+    return outcomes
 
 
 def drop_by_scan(store: Store, partition: Partition) -> None:

@@ -25,7 +25,7 @@ import msgspec
 
 from lochan.base.checks import check
 from lochan.base.errors import Bug, Unavailable, Unknown
-from lochan.kv.defaults import PlainHold
+from lochan.kv.defaults import PlainHold, apply_in_turn
 from lochan.kv.store import (
     Adds,
     Capabilities,
@@ -223,6 +223,10 @@ class FaultyStore:
             self._store.add_many(Adds(adds.items[:count], adds.half_day))
 
         return self._write(call, lambda: self._apply_within(adds, condition), add_some)
+
+    def apply_each(self, changes: Sequence[tuple[Adds, SetIf]]) -> list[Outcome]:
+        """Writes one after the other, each on plan."""
+        return apply_in_turn(self, changes)
 
     def hold(self, partition: Partition, key: bytes) -> Hold:
         """Reads, on plan, without a lock: a plan is one thread."""

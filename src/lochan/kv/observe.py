@@ -140,6 +140,12 @@ class ObservedStore:
         keys = len(adds.items) + 1
         return self._tell("apply", keys, size, lambda: self._store.apply(adds, condition))
 
+    def apply_each(self, changes: Sequence[tuple[Adds, SetIf]]) -> list[Outcome]:
+        """Passes on."""
+        size = sum(_size(adds.items) + len(condition.value) for adds, condition in changes)
+        keys = sum(len(adds.items) + 1 for adds, _ in changes)
+        return self._tell("apply_each", keys, size, lambda: self._store.apply_each(changes))
+
     def hold(self, partition: Partition, key: bytes) -> Hold:
         """Passes on; the `apply` of the hold is told as an `apply`."""
         held = self._tell("hold", 1, 0, lambda: self._store.hold(partition, key))

@@ -80,6 +80,10 @@ class RetryingReads:
         """Passes on once."""
         return self._store.apply(adds, condition)
 
+    def apply_each(self, changes: Sequence[tuple[Adds, SetIf]]) -> list[Outcome]:
+        """Passes on once."""
+        return self._store.apply_each(changes)
+
     def hold(self, partition: Partition, key: bytes) -> Hold:
         """Passes on once: the first attempt may have left a lock behind."""
         return self._store.hold(partition, key)

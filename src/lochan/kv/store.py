@@ -220,6 +220,14 @@ class Store(Protocol):
         """
         ...
 
+    def apply_each(self, changes: Sequence[tuple[Adds, SetIf]]) -> list[Outcome]:
+        """Applies changes of different rows, each won or lost for itself.
+
+        One round trip where the store can. Unknown if any of them may have taken effect without
+        its outcome being known; Unavailable only if none has.
+        """
+        ...
+
     def hold(self, partition: Partition, key: bytes) -> Hold:
         """Reads a row in order to write it next, locked where the store has row locks."""
         ...

@@ -50,6 +50,7 @@ class Statements:
         self.set_if = cache(self._set_if)
         self.add_many = cache(self._add_many)
         self.apply = cache(self._apply)
+        self.apply_each = cache(self._apply_each)
         self.put_many = cache(self._put_many)
         self.delete_if = cache(self._delete_if)
         self.scan = cache(self._scan)
@@ -119,6 +120,37 @@ class Statements:
         parts = [f"won AS ({self._set(table, condition)})"]
         parts += [f"{add.value}_added AS ({self._add(add, stamp, gate)})" for add in adds]
         return f"WITH {', '.join(parts)} SELECT w.stamp FROM won w".encode()
+
+    def _apply_each(self, table: Table, adds: Sequence[Table]) -> bytes:
+        """Arguments: arrays of names, values and stamps; for each table of objects half-day, arrays
+        of items and of the numbers of their rows, half-day. Rows: number and new stamp of each won.
+
+        An object that several rows bring is added if one of them was won.
+        """
+        rows = "unnest(%b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::int8[])"
+        won = (
+            f"UPDATE {self._at(table)} AS t SET value = w.v, half_day = 0, "
+            f"stamp = {self._next_stamp()} FROM {rows} WITH ORDINALITY AS w(p, k, d, v, s, n) "
+            "WHERE t.partition = w.p AND t.key = w.k AND t.digest = w.d AND t.stamp = w.s "
+            "RETURNING w.n, t.stamp"
+        )
+        parts = [f"won AS ({won})"]
+        parts += [f"{add.value}_added AS ({self._add_each(add)})" for add in adds]
+        return f"WITH {', '.join(parts)} SELECT w.n, w.stamp FROM won w".encode()
+
+    def _add_each(self, table: Table) -> str:
+        items = (
+            "unnest(%b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::int8[])"
+        )
+        return (
+            f"INSERT INTO {self._at(table)} AS t ({_COLUMNS}) "
+            "SELECT DISTINCT ON (x.p, x.k, x.d) x.p, x.k, x.d, x.r, x.v, %b, w.stamp "
+            f"FROM {items} AS x(p, k, d, r, v, o) JOIN won w ON w.n = x.o "
+            f"WHERE NOT EXISTS (SELECT FROM {self._at(table)} o WHERE o.partition = x.p "
+            "AND o.key = x.k AND o.digest = x.d AND o.half_day >= %b) ORDER BY x.p, x.k, x.d "
+            "ON CONFLICT (partition, key, digest) DO UPDATE SET half_day = excluded.half_day, "
+            "stamp = excluded.stamp WHERE t.half_day < excluded.half_day"
+        )
 
     def _delete(self, table: Table) -> bytes:
         """Arguments: name."""

@@ -26,6 +26,7 @@ from lochan.base.errors import LochanError, StoreClosed, Unavailable, Unknown
 from lochan.kv.arguments import (
     check_adds,
     check_apply,
+    check_different_rows,
     check_epoch,
     check_expected,
     check_items,
@@ -35,6 +36,7 @@ from lochan.kv.arguments import (
     check_range,
     check_value,
 )
+from lochan.kv.defaults import apply_in_turn
 from lochan.kv.store import (
     Adds,
     Capabilities,
@@ -208,6 +210,31 @@ class PostgresStore:
         self._pool.check_open()
         check_apply(adds, condition, CAPABILITIES)
         return self._outcome(self._write(*self._apply_statement(adds, condition)))
+
+    def apply_each(self, changes: Sequence[tuple[Adds, SetIf]]) -> list[Outcome]:
+        """Applies changes of several rows in one statement, if each expects a stamp."""
+        self._pool.check_open()
+        tables = {table_of(condition.partition) for _, condition in changes}
+        by_stamp = all(isinstance(condition.expected, bytes) for _, condition in changes)
+        half_days = {adds.half_day for adds, _ in changes}
+        if len(changes) < 2 or len(tables) > 1 or len(half_days) > 1 or not by_stamp:
+            return apply_in_turn(self, changes)
+        for adds, condition in changes:
+            check_apply(adds, condition, CAPABILITIES)
+        check_different_rows(changes)
+        objects = _numbered_by_table(changes)
+        arguments = _each_arguments(changes)
+        for items, owners in objects.values():
+            half_day = Int8(changes[0][0].half_day)
+            arguments += [half_day, *_item_columns(items), owners, half_day]
+        rows = self._write(self._statements.apply_each(tables.pop(), tuple(objects)), arguments)
+        won = {cast("int", number): cast("int", stamp) for number, stamp in rows}
+        for _ in won:
+            self._count()
+        return [
+            Won(stamp_from(won[number])) if number in won else Lost(None)
+            for number in range(1, len(changes) + 1)
+        ]
 
     def hold(self, partition: Partition, key: bytes) -> Hold:
         """Locks a row for the next `apply`; an absent row is not locked."""
@@ -397,3 +424,23 @@ def _set_arguments(
     elif condition is Condition.STAMP:
         arguments.append(Int8(stamp_number(expected)))
     return arguments
+
+
+def _each_arguments(changes: Sequence[tuple[Adds, SetIf]]) -> list[object]:
+    conditions = [condition for _, condition in changes]
+    names = name_columns((one.partition, one.key) for one in conditions)
+    stamps = [Int8(stamp_number(one.expected)) for one in conditions]
+    return [*names, [one.value for one in conditions], stamps]
+
+
+def _numbered_by_table(
+    changes: Sequence[tuple[Adds, SetIf]],
+) -> dict[Table, tuple[list[Item], list[Int8]]]:
+    """Shares objects out among the tables, each with the number of the row that brings it."""
+    shares: dict[Table, tuple[list[Item], list[Int8]]] = {}
+    for number, (adds, _) in enumerate(changes, 1):
+        for item in _first_of_each(adds.items):
+            items, owners = shares.setdefault(table_of(item[0]), ([], []))
+            items.append(item)
+            owners.append(Int8(number))
+    return dict(sorted(shares.items(), key=lambda share: share[0].value))

@@ -33,7 +33,7 @@ from lochan.kv.arguments import (
     check_range,
     check_value,
 )
-from lochan.kv.defaults import PlainHold
+from lochan.kv.defaults import PlainHold, apply_in_turn
 from lochan.kv.store import (
     ABSENT,
     PRESENT,
@@ -245,6 +245,10 @@ class RocksStore:
             batch.put(name, header + condition.value)
             self._commit(batch)
         return Won(Stamp(header[:STAMP_BYTES]))
+
+    def apply_each(self, changes: Sequence[tuple[Adds, SetIf]]) -> list[Outcome]:
+        """Applies changes one after the other; each takes microseconds."""
+        return apply_in_turn(self, changes)
 
     def hold(self, partition: Partition, key: bytes) -> Hold:
         """Reads a row; there is no other process to lock it against."""

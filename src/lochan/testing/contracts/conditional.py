@@ -198,3 +198,33 @@ class ConditionalContract:
             store.apply(NOTHING, SetIf(REFERENCES, b"main", b"three", stamp)), fetch(store, b"main")
         )
         assert fetch(store, b"main").value == b"two"
+
+    def test_several_changes_are_each_won_or_lost(self, store: Store) -> None:
+        stamps = [create(store, b"row%d" % n) for n in range(4)]
+        change(store, b"row2", b"meanwhile", stamps[2])
+        shared = (OBJECTS, b"shared", b"by all")
+        changes = [
+            (
+                Adds([(OBJECTS, b"own%d" % n, b"object %d" % n), shared], 7),
+                SetIf(REFERENCES, b"row%d" % n, b"new %d" % n, stamps[n]),
+            )
+            for n in (2, 0, 3, 1)
+        ]
+        outcomes = store.apply_each(changes)
+        must_lose(outcomes[0], fetch(store, b"row2"))
+        assert fetch(store, b"row2").value == b"meanwhile"
+        for n, outcome in zip((0, 3, 1), outcomes[1:], strict=True):
+            entry = fetch(store, b"row%d" % n)
+            assert (entry.value, entry.stamp) == (b"new %d" % n, must_win(outcome))
+            assert store.get(OBJECTS, b"own%d" % n) is not None
+        if store.capabilities.atomic_apply:
+            assert store.get(OBJECTS, b"own2") is None
+        added = store.get(OBJECTS, b"shared")
+        assert added is not None
+        assert (added.value, added.half_day) == (b"by all", 7)
+        again = [
+            (NOTHING, SetIf(REFERENCES, b"row0", b"later", must_win(outcomes[1]))),
+            (NOTHING, SetIf(REFERENCES, b"fresh", b"made", ABSENT)),
+        ]
+        assert [isinstance(one, Won) for one in store.apply_each(again)] == [True, True]
+        assert store.apply_each([]) == []
