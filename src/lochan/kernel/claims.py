@@ -91,17 +91,40 @@ def claim(
     return claimed
 
 
-def claim_move(parts: Parts, principal: str, key: str, digest: bytes, name: str) -> bytes:
+class ClaimedMove(msgspec.Struct, frozen=True, gc=False):
+    """What a claimed request on references knows of itself.
+
+    Its moves carry the operation id, and are made in one life of a reference only; `repeated` says
+    that somebody has claimed it before.
+    """
+
+    operation: bytes
+    incarnation: int
+    repeated: bool
+
+
+def claim_move(
+    parts: Parts, principal: str, key: str, digest: bytes, name: str, incarnation: int | None
+) -> ClaimedMove | None:
     """Claims a key for a request that makes, moves or deletes references.
 
-    Returns the operation id that its moves carry, by which a second try knows that they are made.
+    By the operation id that its moves carry a second try knows that they are made. Where there is
+    no such reference (no incarnation) it only looks for an earlier claim, None if there is none.
     """
     row_key = sha256(_encode((principal, key))).digest()
-    wanted = Claim(1, digest, name, 0, 0, 0, row_key.hex(), parts.clock.now_us())
-    claimed = _put_if_absent(parts, row_key, wanted)
+    if incarnation is None:
+        found = parts.store.get(partition(parts.instance, Kind.CLAIMS), row_key)
+        if found is None:
+            return None
+        claimed, repeated = read_claim(found.value), True
+    else:
+        now_us = parts.clock.now_us()
+        wanted = Claim(1, digest, name, incarnation, 0, 0, row_key.hex(), now_us)
+        claimed = _put_if_absent(parts, row_key, wanted)
+        repeated = claimed is not wanted
     if claimed.digest != digest or claimed.name != name:
         raise KeyReused(_REUSED)
-    return row_key[:_OPERATION_BYTES]
+    return ClaimedMove(row_key[:_OPERATION_BYTES], claimed.incarnation, repeated)
 
 
 class ClaimedMember:

@@ -28,6 +28,7 @@ from lochan.kernel.build import Builder, Built, Head
 from lochan.kernel.changes import line_above
 from lochan.kernel.history import has_merged, is_ancestor, merge_base, shared_sequence
 from lochan.kernel.merge import Carried, Choices, carry, check_choices, replayed
+from lochan.kernel.moves import Once
 from lochan.kernel.parts import Parts
 from lochan.kernel.plan import CommitPlan
 from lochan.kernel.provenance import Provenance
@@ -76,7 +77,7 @@ class HeadMoves:
         *,
         expected: ObjId | None = None,
         dry_run: bool = False,
-        operation: bytes | None = None,
+        once: Once | None = None,
     ) -> HeadMoved:
         """Moves a branch to a commit that has everything of it; HeadConflict if it has not."""
         views = self._parts.views
@@ -90,7 +91,7 @@ class HeadMoves:
                 )
             return Destination(source.view.obj_id, "fast-forward", source.text, head.obj_id)
 
-        return self._move(name, choose, who, expected, dry_run, operation)
+        return self._move(name, choose, who, expected, dry_run, once)
 
     def force(
         self,
@@ -100,7 +101,7 @@ class HeadMoves:
         *,
         expected: ObjId | None = None,
         dry_run: bool = False,
-        operation: bytes | None = None,
+        once: Once | None = None,
     ) -> HeadMoved:
         """Sets a branch to a commit whatever it has; the old head stays in the ref-log."""
         views = self._parts.views
@@ -112,7 +113,7 @@ class HeadMoves:
             shown = b"" if base is None else base.obj_id
             return Destination(source.view.obj_id, "force", source.text, shown)
 
-        return self._move(name, choose, who, expected, dry_run, operation)
+        return self._move(name, choose, who, expected, dry_run, once)
 
     def rebase(
         self,
@@ -124,7 +125,7 @@ class HeadMoves:
         expected: ObjId | None = None,
         dry_run: bool = False,
         plan: Carry | None = None,
-        operation: bytes | None = None,
+        once: Once | None = None,
     ) -> HeadMoved:
         """Makes the commits that only the branch has anew on another head, and moves it there.
 
@@ -139,7 +140,7 @@ class HeadMoves:
                 rebase.store()
             return wanted
 
-        told = self._move(name, choose, who, expected, dry_run, operation)
+        told = self._move(name, choose, who, expected, dry_run, once)
         if not told.moved:
             return told
         if not dry_run:
@@ -153,7 +154,7 @@ class HeadMoves:
         who: str,
         expected: ObjId | None,
         dry_run: bool,
-        operation: bytes | None,
+        once: Once | None,
     ) -> HeadMoved:
         def decide(row: ReferenceRow) -> Destination | None:
             if row.kind != "BRANCH":
@@ -164,9 +165,7 @@ class HeadMoves:
                 )
             return choose(self._parts.views.load(ObjId(row.pointer)), row)
 
-        told = self._names.move(
-            name, decide, who, dry_run=dry_run, operation=None if dry_run else operation
-        )
+        told = self._names.move(name, decide, who, dry_run=dry_run, once=None if dry_run else once)
         return HeadMoved(told.row, told.move is not None)
 
 

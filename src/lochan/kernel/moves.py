@@ -8,17 +8,33 @@ copying twice is harmless. Row and log together are the ref-log.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import msgspec
 
 from lochan.base.errors import Corrupt
 from lochan.base.ids import InstanceId, ObjId
+from lochan.base.keys import prefix_end
 from lochan.base.limits import MOVES_MAX, PREVIOUS_POINTERS_MAX, SCAN_ENTRIES_MAX
 from lochan.codec.rows import Move, ReferenceRow
 from lochan.kv.store import Item, Kind, Store, partition
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Move).decode
+
+
+class Once(Protocol):
+    """A move that is made once however often it is tried: by its operation id, in one life."""
+
+    @property
+    def operation(self) -> bytes:
+        """Which the move carries."""
+        ...
+
+    @property
+    def incarnation(self) -> int:
+        """Of the reference that is meant."""
+        ...
 
 
 class MoveLog:
@@ -42,6 +58,20 @@ class MoveLog:
         while start is not None:
             page = self._store.scan(self._place, start, end, SCAN_ENTRIES_MAX)
             found += [read_move(entry.value) for entry in page.entries]
+            start = page.next_start
+        return found
+
+    def fetch_all(self, name: str) -> list[tuple[int, Move]]:
+        """Returns the copied moves of all lives of a name, each with its incarnation."""
+        prefix = name.encode() + b"\0"
+        start: bytes | None = prefix
+        found: list[tuple[int, Move]] = []
+        while start is not None:
+            page = self._store.scan(self._place, start, prefix_end(prefix), SCAN_ENTRIES_MAX)
+            found += [
+                (int.from_bytes(entry.key[len(prefix) :][:8], "big"), read_move(entry.value))
+                for entry in page.entries
+            ]
             start = page.next_start
         return found
 
@@ -87,6 +117,18 @@ def moved(row: ReferenceRow, move: Move, **changes: object) -> ReferenceRow:
         previous=_previous(row, move.when_us),
         moves=(*row.moves, move)[-MOVES_MAX:],
         **changes,
+    )
+
+
+def left_by(row: ReferenceRow, incarnation: int, move: Move) -> ReferenceRow:
+    """Returns a row as it was after one of its earlier moves, in whichever life."""
+    return msgspec.structs.replace(
+        row,
+        pointer=move.new,
+        version=move.version,
+        incarnation=incarnation,
+        operation=move.operation,
+        deleted=move.kind == "delete",
     )
 
 

@@ -47,7 +47,7 @@ from lochan.codec.rows import (
 )
 from lochan.index.layers import find_many, read_page
 from lochan.kernel.build import Head
-from lochan.kernel.moves import moved
+from lochan.kernel.moves import Once, left_by, moved
 from lochan.kernel.parts import Parts
 from lochan.kernel.plan import CommitPlan, Operation
 from lochan.kernel.publish import Published, Publisher, Settled
@@ -157,7 +157,7 @@ class Names:
         """Returns a live reference; ReferenceNotFound if there is none."""
         found = self.find(name)
         if found is None:
-            raise ReferenceNotFound(f"Named reference '{name}' not found")
+            raise _missing(name)
         return found
 
     def page(self, start: str, end: str | None, limit: int) -> list[ReferenceRow]:
@@ -198,30 +198,30 @@ class Names:
         return self.move(name, lambda row: _elsewhere(row, expected, pointer, "assign"), who).row
 
     def delete(
-        self, name: RefName, expected: ObjId, who: str, *, operation: bytes | None = None
+        self, name: RefName, expected: ObjId, who: str, *, once: Once | None = None
     ) -> ReferenceRow:
         """Deletes a reference that points where the caller believes."""
-        row = self.find_deleted(name, operation)
-        if row is None:
-            told = self.move(
-                name,
-                lambda row: _elsewhere(row, expected, expected, "delete"),
-                who,
-                operation=operation,
-            )
-            row = told.row
+        row = self.move(
+            name,
+            lambda row: _elsewhere(row, expected, expected, "delete"),
+            who,
+            once=once,
+        ).row
         with _decided("delete"):
             self._finish_delete(name, row.incarnation)
         return row
 
-    def find_deleted(self, name: RefName, operation: bytes | None) -> ReferenceRow | None:
-        """Returns the tombstone that an operation has left, if it has."""
-        if operation is None:
-            return None
+    def find_done(self, name: RefName, operation: bytes) -> MovedReference | None:
+        """Returns a reference as the move of an operation left it, in whichever life."""
+        # The row before the log: what leaves the one is in the other by then.
         found = self._parts.references.fetch(name)
-        if found is None or not found.row.deleted or found.row.operation != operation:
+        if found is None:
             return None
-        return found.row
+        moves = [(found.row.incarnation, move) for move in found.row.moves]
+        for incarnation, move in (*moves, *self._parts.moves.fetch_all(name)):
+            if move.operation == operation:
+                return MovedReference(left_by(found.row, incarnation, move), move)
+        return None
 
     def move(
         self,
@@ -230,26 +230,32 @@ class Names:
         who: str,
         *,
         dry_run: bool = False,
-        operation: bytes | None = None,
+        once: Once | None = None,
     ) -> MovedReference:
         """Makes a move that is no commit, by compare-and-swap; resolves a lost reply.
 
-        With an operation id it is made once: if the row or the log knows it, that is the answer.
+        What is to be done `once` is made in one life of the reference: if the row or the log knows
+        it, that is the answer, as it was then.
 
         `decide` looks at the live row and says where to, or None if nothing is left to do; it is
         asked again when somebody else was first. What it points at must be stored by then. A dry
         run decides and writes nothing.
         """
         parts = self._parts
-        claimed = operation
-        operation = claimed or parts.chance.random_bytes(16)
+        operation = parts.chance.random_bytes(16) if once is None else once.operation
         retry = self._retry()
         while True:
-            found = self.get(name)
+            found = self.find(name)
+            if found is None or (once is not None and found.row.incarnation != once.incarnation):
+                # Another life, or none: what it was to do is done, or can be done no more.
+                gone = None if once is None else self.find_done(name, once.operation)
+                if gone is None:
+                    raise _missing(name)
+                return gone
             row = found.row
-            done = None if claimed is None else self._move_of(row, claimed)
+            done = None if once is None else self._move_of(row, once.operation)
             if done is not None:
-                return MovedReference(row, done)
+                return MovedReference(left_by(row, row.incarnation, done), done)
             wanted = decide(row)
             if wanted is None:
                 return MovedReference(row, None)
@@ -459,6 +465,10 @@ class _RemoveName:
             return []
         hidden = (("operation", (self._operation.hex(),)),)
         return [CommitPlan([Operation(key, None, found)], "delete reference", hidden=hidden)]
+
+
+def _missing(name: RefName) -> ReferenceNotFound:
+    return ReferenceNotFound(f"Named reference '{name}' not found")
 
 
 def _elsewhere(row: ReferenceRow, expected: ObjId, pointer: ObjId, kind: str) -> Destination:

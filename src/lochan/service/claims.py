@@ -5,7 +5,7 @@ from __future__ import annotations
 from lochan.base.errors import Invalid
 from lochan.base.limits import IDEMPOTENCY_KEY_CHARACTERS_MAX
 from lochan.base.names import RefName
-from lochan.kernel.claims import ClaimedMember, claim, claim_move
+from lochan.kernel.claims import ClaimedMember, ClaimedMove, claim, claim_move
 from lochan.kernel.parts import Parts
 from lochan.kernel.publish import Find, Member
 from lochan.kernel.views import CommitView
@@ -25,13 +25,16 @@ class Once:
         return None if self._claimed is None else self._claimed.done
 
 
-def operation_of(parts: Parts, call: Call, name: str) -> bytes | None:
-    """Claims the caller's key for a request on references; returns the id that its moves carry."""
+def claim_moves(parts: Parts, call: Call, name: str, incarnation: int | None) -> ClaimedMove | None:
+    """Claims the caller's key for a request on references, if it has one.
+
+    It is meant for one life of the reference; where there is none, it only may have been before.
+    """
     key = call.idempotency_key
     if key is None:
         return None
     _check_key(key)
-    return claim_move(parts, call.who, key, call.digest, name)
+    return claim_move(parts, call.who, key, call.digest, name, incarnation)
 
 
 def once(

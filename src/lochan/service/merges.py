@@ -14,6 +14,8 @@ from lochan.catalog.conflicts import merge_conflict
 from lochan.catalog.merge import CatalogMerge, KeyWish, Wishes, carry_contents, read_wishes
 from lochan.catalog.meta import headers_of
 from lochan.catalog.types import ContentTypes
+from lochan.codec.rows import Move
+from lochan.kernel.claims import ClaimedMove
 from lochan.kernel.head_moves import HeadMoved, HeadMoves, Source
 from lochan.kernel.history import is_ancestor
 from lochan.kernel.merge import (
@@ -34,7 +36,7 @@ from lochan.kernel.views import CommitView
 from lochan.model.commits import CommitMeta, ContentKey
 from lochan.model.results import ContentConflict, Merged
 from lochan.service.calls import Call, Gate, Right
-from lochan.service.claims import Once, once, operation_of
+from lochan.service.claims import Once, claim_moves, once
 from lochan.service.lanes import OnLane
 from lochan.service.resolve import Resolver
 
@@ -120,6 +122,7 @@ class Merges:
         self._types = types
         self._resolver = resolver
         self._gate = gate
+        self._names = names
         self._moves = HeadMoves(parts, names)
 
     def merge(self, call: Call, ask: MergeAsk) -> OnLane[Merged]:
@@ -181,7 +184,7 @@ class Merges:
         if wishes.values:
             raise Invalid("a rebase takes no resolved contents; merge instead")
 
-        def move(expected: CommitView | None) -> HeadMoved:
+        def move(expected: CommitView | None, once: ClaimedMove | None) -> HeadMoved:
             return self._moves.rebase(
                 self._resolver.name(ask.branch),
                 Source(self._source(ask.onto), ask.onto.partition("@")[0]),
@@ -190,7 +193,7 @@ class Merges:
                 expected=None if expected is None else expected.obj_id,
                 dry_run=ask.dry_run,
                 plan=carry_contents,
-                operation=self._operation(call, ask.branch, ask.dry_run),
+                once=once,
             )
 
         return self._moved(call, ask.branch, ask.expected, move, dry_run=ask.dry_run)
@@ -198,14 +201,14 @@ class Merges:
     def fast_forward(self, call: Call, ask: MoveAsk) -> Merged:
         """Moves a branch to a commit that has everything of it."""
 
-        def move(expected: CommitView | None) -> HeadMoved:
+        def move(expected: CommitView | None, once: ClaimedMove | None) -> HeadMoved:
             return self._moves.fast_forward(
                 self._resolver.name(ask.branch),
                 Source(self._source(ask.source), ask.source.partition("@")[0]),
                 call.who,
                 expected=None if expected is None else expected.obj_id,
                 dry_run=ask.dry_run,
-                operation=self._operation(call, ask.branch, ask.dry_run),
+                once=once,
             )
 
         return self._moved(call, ask.branch, ask.expected, move, dry_run=ask.dry_run)
@@ -213,14 +216,14 @@ class Merges:
     def force(self, call: Call, ask: MoveAsk) -> Merged:
         """Moves a branch to a commit whatever it has; the old head stays in the ref-log."""
 
-        def move(expected: CommitView | None) -> HeadMoved:
+        def move(expected: CommitView | None, once: ClaimedMove | None) -> HeadMoved:
             return self._moves.force(
                 self._resolver.name(ask.branch),
                 Source(self._source(ask.source), ask.source.partition("@")[0]),
                 call.who,
                 expected=None if expected is None else expected.obj_id,
                 dry_run=ask.dry_run,
-                operation=self._operation(call, ask.branch, ask.dry_run),
+                once=once,
             )
 
         return self._moved(call, ask.branch, ask.expected, move, dry_run=ask.dry_run)
@@ -305,24 +308,28 @@ class Merges:
         operations = 1_000_000
         return OnLane(name, tried.member, finish, wanted.dry_run, operations)
 
-    def _operation(self, call: Call, branch: str, dry_run: bool) -> bytes | None:
-        return None if dry_run else operation_of(self._parts, call, self._resolver.name(branch))
-
     def _moved(
         self,
         call: Call,
         branch: str,
         expected_text: str | None,
-        move: Callable[[CommitView | None], HeadMoved],
+        move: Callable[[CommitView | None, ClaimedMove | None], HeadMoved],
         *,
         dry_run: bool,
     ) -> Merged:
         name = self._resolver.name(branch)
         self._gate.check(call, Right.ASSIGN_REFERENCE, name)
+        found = self._names.find(name)
+        life = None if found is None else found.row.incarnation
+        claimed = None if dry_run else claim_moves(self._parts, call, name, life)
+        if claimed is not None and claimed.repeated:
+            earlier = self._names.find_done(name, claimed.operation)
+            if earlier is not None and earlier.move is not None:
+                return _done_earlier(name, expected_text, earlier.move)
         expected = self._resolver.expected(name, expected_text)
         before = self._resolver.head(self._resolver.row(name))
         try:
-            done = move(expected)
+            done = move(expected, claimed)
         except KeysConflict as refusal:
             raise self._told(refusal) from None
         return Merged(
@@ -341,6 +348,18 @@ class Merges:
             # The rules of namespaces have told their own.
             return refusal
         return merge_conflict(self._parts, self._types, conflicts, {})
+
+
+def _done_earlier(name: str, expected: str | None, move: Move) -> Merged:
+    """Tells again where a branch was moved; which commits were made then is told once."""
+    return Merged(
+        branch=name,
+        applied=True,
+        successful=True,
+        hash=move.new.hex(),
+        effective_target=move.old.hex(),
+        expected=expected,
+    )
 
 
 def _carrying(carried: Sequence[Carried]) -> Callable[[Choices], CarryMember]:

@@ -15,14 +15,17 @@ from lochan.base.limits import (
     REFERENCES_PER_CALL_MAX,
     SCAN_ENTRIES_MAX,
 )
-from lochan.base.names import REFS_NAME, ref_name
+from lochan.base.names import REFS_NAME, RefName, ref_name
 from lochan.catalog.meta import meta_of
 from lochan.codec.rows import ReferenceRow
+from lochan.kernel.build import Head
+from lochan.kernel.claims import ClaimedMove
 from lochan.kernel.history import iterate_log
 from lochan.kernel.logs import Logs
 from lochan.kernel.parts import Parts
+from lochan.kernel.plan import CommitPlan
 from lochan.kernel.publish import Settled
-from lochan.kernel.references import Destination, Names
+from lochan.kernel.references import Destination, MovedReference, Names
 from lochan.kernel.references import NewReference as NewRow
 from lochan.kernel.reflog import RefLog
 from lochan.kernel.tags import BRANCH, TAG, Tags
@@ -32,7 +35,7 @@ from lochan.kernel.views import CommitView
 from lochan.model.references import Annotation, Reference, ReferenceMetadata, ReferenceMove
 from lochan.model.results import Page
 from lochan.service.calls import ANYONE, Call, Gate, Right
-from lochan.service.claims import operation_of
+from lochan.service.claims import claim_moves
 from lochan.service.filters import FilterKind, compile_filter
 from lochan.service.lanes import OnLane
 from lochan.service.pages import check_limit
@@ -150,11 +153,15 @@ class References:
         """Prepares references, all or none; names are added in the lane of their index."""
         if not 0 < len(wanted) <= REFERENCES_PER_CALL_MAX:
             raise Invalid(f"one call creates 1 to {REFERENCES_PER_CALL_MAX} references")
-        rows = []
         for new in wanted:
             self._gate.check(call, Right.CREATE_REFERENCE, new.name)
-            rows.append(self._row_of(new))
-        operation = operation_of(self._parts, call, "")
+        # What is yet to be made has no life that could be meant.
+        claimed = claim_moves(self._parts, call, "", 0)
+        done = self._made_before(wanted, claimed)
+        if done is not None:
+            return OnLane(REFS_NAME, _NothingToAdd(), lambda _: done)
+        rows = [self._row_of(new) for new in wanted]
+        operation = None if claimed is None else claimed.operation
         add = self._names.prepare_create(rows, call.who, operation)
 
         def finish(settled: Settled) -> tuple[Reference, ...]:
@@ -174,6 +181,11 @@ class References:
     ) -> Reference:
         """Points a reference elsewhere; the old head stays in the ref-log."""
         self._gate.check(call, Right.ASSIGN_REFERENCE, name)
+        full = self._resolver.name(name)
+        claimed = self._claim(call, full)
+        done = self._done_before(full, claimed)
+        if done is not None:
+            return self._resolver.reference(done.row)
         view = self._resolver.view(target)
         meant = self._meant(name, kind, expected)
         source = target.partition("@")[0]
@@ -182,9 +194,7 @@ class References:
             self._check_meant(row, meant)
             return Destination(view.obj_id, "assign", source)
 
-        full = self._resolver.name(name)
-        operation = operation_of(self._parts, call, full)
-        row = self._names.move(full, decide, call.who, operation=operation).row
+        row = self._names.move(full, decide, call.who, once=claimed).row
         return self._resolver.reference(row)
 
     def delete(
@@ -195,15 +205,15 @@ class References:
         full = self._resolver.name(name)
         if full == self._parts.description.default_branch:
             raise Invalid(f"Default branch '{full}' cannot be deleted.")
-        operation = operation_of(self._parts, call, full)
-        done = self._names.find_deleted(full, operation)
+        claimed = self._claim(call, full)
+        done = self._done_before(full, claimed)
         if done is not None:
-            return self._resolver.reference(done)
+            return self._resolver.reference(done.row)
         row = self._names.get(full).row
-        self._check_meant(row, self._meant(name, kind, expected))
-        shown = self._resolver.reference(row)
-        self._names.delete(full, ObjId(row.pointer), call.who, operation=operation)
-        return shown
+        if claimed is None or row.incarnation == claimed.incarnation:
+            self._check_meant(row, self._meant(name, kind, expected))
+        gone = self._names.delete(full, ObjId(row.pointer), call.who, once=claimed)
+        return self._resolver.reference(gone)
 
     def recent_changes(
         self, name: str, *, scan_commits: bool = False, call: Call = ANYONE
@@ -272,6 +282,36 @@ class References:
             return 0
         return 1
 
+    def _claim(self, call: Call, name: RefName) -> ClaimedMove | None:
+        if call.idempotency_key is None:
+            return None
+        found = self._names.find(name)
+        incarnation = None if found is None else found.row.incarnation
+        return claim_moves(self._parts, call, name, incarnation)
+
+    def _done_before(self, name: RefName, claimed: ClaimedMove | None) -> MovedReference | None:
+        """Returns what an earlier try of the same request has done, whatever happened since."""
+        if claimed is None or not claimed.repeated:
+            return None
+        # What was left half done is finished by looking.
+        self._names.find(name)
+        return self._names.find_done(name, claimed.operation)
+
+    def _made_before(
+        self, wanted: Sequence[NewReference], claimed: ClaimedMove | None
+    ) -> tuple[Reference, ...] | None:
+        """Returns the references that an earlier try has made, as they were then."""
+        made = []
+        for new in wanted:
+            done = self._done_before(ref_name(new.name), claimed)
+            if done is None or done.move is None:
+                return None
+            row = msgspec.structs.replace(
+                done.row, kind=new.kind, created_us=done.move.when_us, expires_us=new.expires_us
+            )
+            made.append(self._resolver.reference(row))
+        return tuple(made)
+
     def _row_of(self, new: NewReference) -> NewRow:
         name = ref_name(new.name)
         if new.kind not in (BRANCH, TAG):
@@ -332,6 +372,16 @@ class References:
                 said, head.sequence, apart.ahead, apart.behind, apart.base.hex()
             )
         return msgspec.structs.replace(reference, metadata=metadata)
+
+
+class _NothingToAdd:
+    """A member in place of names that an earlier try has added."""
+
+    incarnation = None
+
+    def plan(self, head: Head) -> Sequence[CommitPlan]:  # noqa: ARG002 - the protocol says so
+        """Plans nothing."""
+        return []
 
 
 def _first(parts: Parts, view: CommitView) -> Sequence[CommitView]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lochan.base.errors import Invalid, KeysConflict, ReferenceNotFound
@@ -9,9 +11,11 @@ from lochan.base.limits import IDEMPOTENCY_KEY_CHARACTERS_MAX
 from lochan.base.names import RefName
 from lochan.kernel.references import Names
 from lochan.model.commits import CommitMeta, Committed, Delete, Put
+from lochan.model.references import Reference
 from lochan.service.calls import Call
-from lochan.service.merges import MergeAsk, TransplantAsk
-from tests.unit.service.desk import ME, Desk, new, writes
+from lochan.service.merges import MergeAsk, MoveAsk, RebaseAsk, TransplantAsk
+from lochan.service.references import NewReference
+from tests.unit.service.desk import ME, Desk, names, new, writes
 
 ONCE = Call(who="me", idempotency_key="k", digest=b"request")
 
@@ -20,6 +24,7 @@ ONCE = Call(who="me", idempotency_key="k", digest=b"request")
 def desk() -> Desk:
     one = Desk()
     one.fill("ns.a", "ns.b")
+    one.change("ns.a", "second")
     return one
 
 
@@ -124,3 +129,119 @@ def test_a_request_to_a_half_made_branch_finishes_it(desk, monkeypatch):
     monkeypatch.undo()
     assert desk.repository.parts.references.fetch(RefName("half")) is None
     assert send(desk.again(), new("ns.c"), branch="half").hash == desk.head("half")
+
+
+def again(name: str) -> Call:
+    return Call(who="me", idempotency_key=name, digest=name.encode())
+
+
+def make(desk: Desk, call: Call, *wanted: str, **more: Any) -> tuple[Reference, ...]:
+    rows = [NewReference(kind="BRANCH", name=name, source="main", **more) for name in wanted]
+    return desk.run(desk.references.create_many(call, rows))
+
+
+def test_references_are_made_once_and_answered_alike(desk):
+    first = make(desk, again("make"), "b", "c")
+    desk.references.assign(ME, "b", None, "main~1")
+    assert make(desk.again(), again("make"), "b", "c") == first
+    desk.references.delete(ME, "b", None)
+    assert make(desk.again(), again("make"), "b", "c") == first
+    assert names(desk.references.list().items) == ["c", "main"]
+
+
+def test_what_was_made_is_told_again_though_it_could_not_be_made_now(desk):
+    desk.branch("source")
+    soon = desk.clock.now_us() + 1
+    new = NewReference(kind="BRANCH", name="b", source="source", expires_us=soon)
+    first = desk.run(desk.references.create(again("make"), new))
+    desk.references.delete(ME, "source", None)
+    desk.clock.advance_us(1_000)
+    assert desk.run(desk.references.create(again("make"), new)) == first
+
+
+def test_a_half_made_reference_is_finished_by_the_same_request(desk, monkeypatch):
+    monkeypatch.setattr(Names, "_finish_create", lambda *_: None)
+    with pytest.raises(AttributeError):
+        make(desk, again("make"), "b", "c")
+    monkeypatch.undo()
+    (b, c) = make(desk.again(), again("make"), "b", "c")
+    assert [b, c] == [desk.references.get("b"), desk.references.get("c")]
+
+
+def test_a_reference_is_deleted_once_though_it_was_made_again(desk):
+    desk.branch("b")
+    first = desk.references.delete(again("delete"), "b", desk.head("b"))
+    assert desk.again().references.delete(again("delete"), "b", first.hash) == first
+    desk.branch("b")
+    told = desk.again().references.delete(again("delete"), "b", first.hash)
+    assert (told.name, told.hash) == ("b", first.hash)
+    assert desk.head("b") == desk.head()
+
+
+@pytest.mark.parametrize("moves", [1, 40])
+def test_a_branch_is_assigned_once_and_answered_alike(desk, moves):
+    desk.branch("b")
+    first = desk.references.assign(again("assign"), "b", None, "main~1")
+    for number in range(moves):
+        desk.references.assign(ME, "b", None, "main~1" if number % 2 else "main")
+    present = desk.head("b")
+    assert desk.again().references.assign(again("assign"), "b", None, "main~1") == first
+    desk.references.delete(ME, "b", None)
+    told = desk.again().references.assign(again("assign"), "b", None, "main~1")
+    assert told.hash == first.hash
+    desk.branch("b")
+    told = desk.again().references.assign(again("assign"), "b", None, "main~1")
+    assert told.hash == first.hash
+    assert desk.head("b") == desk.head()
+    assert present in (desk.head(), first.hash)
+
+
+def test_moves_of_heads_are_made_once_and_answered_alike(desk):
+    desk.branch("side")
+    desk.change("ns.a", "side", branch="side")
+    desk.change("ns.b", "main")
+    rebase = RebaseAsk(branch="side", onto="main")
+    first = desk.merges.rebase(again("rebase"), rebase)
+    desk.change("ns.b", "side", branch="side")
+    desk.change("ns.a", "main")
+    present = desk.head("side")
+    told = desk.again().merges.rebase(again("rebase"), rebase)
+    assert (told.applied, told.hash) == (True, first.hash)
+    assert told.effective_target == first.effective_target
+    assert desk.head("side") == present
+    for kind in ("force", "fast_forward"):
+        desk.branch(kind, "main~1")
+        ask = MoveAsk(branch=kind, source="main")
+        done = getattr(desk.merges, kind)(again(kind), ask)
+        desk.references.assign(ME, kind, None, "main~1")
+        told = getattr(desk.again().merges, kind)(again(kind), ask)
+        assert (told.applied, told.hash) == (True, done.hash)
+        assert desk.head(kind) != done.hash
+
+
+def test_who_loses_a_race_against_its_own_repetition_hears_the_same(desk, monkeypatch):
+    """The first try claims, a second one is done, then the first one goes on."""
+    desk.branch("b")
+    rival = desk.again()
+    right = Names.move
+    answers = []
+
+    def move(self, name, decide, who, **more):
+        if not answers:
+            answers.append(None)
+            answers[0] = rival.references.delete(again("delete"), "b", None)
+        return right(self, name, decide, who, **more)
+
+    monkeypatch.setattr(Names, "move", move)
+    assert desk.references.delete(again("delete"), "b", None) == answers[0]
+
+
+def test_a_key_of_a_move_is_for_one_request_only(desk):
+    make(desk, again("make"), "b")
+    other = Call(who="me", idempotency_key="make", digest=b"other")
+    with pytest.raises(Invalid, match="another request"):
+        make(desk, other, "c")
+    with pytest.raises(Invalid, match="another request"):
+        desk.references.assign(other, "b", None, "main~1")
+    with pytest.raises(Invalid, match="another request"):
+        send(desk, new("ns.c"), call=other)
