@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test quick lint types contracts house docs test-compat bench bench-http bench-peers wheel format lock clean
+.PHONY: help openapi setup demo serve test quick lint types contracts house docs test-compat bench bench-http bench-peers wheel format lock clean
 
 help: ## List the doors
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -70,6 +70,9 @@ bench-http: setup ## Measure our server alone over HTTP, about two minutes
 STORE ?= rocksdb
 bench-peers: setup ## Measure side by side with the real Nessie, about 15 minutes
 	$(BIN)/python -m benchmarks peers --store $(STORE)
+
+openapi: setup ## Write openapi.yaml from wire/
+	$(BIN)/python -m lochan.wire.openapi > openapi.yaml
 
 wheel: setup ## Build a wheel into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .

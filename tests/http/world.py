@@ -197,6 +197,7 @@ def running(
     watch: Watch | None = None,
     names: Sequence[str] = (),
     own: Any = None,
+    chores: Sequence[Any] = (),
 ) -> Iterator[Running]:
     """Starts a server on a free port and stops it afterwards; errors of its thread are raised."""
     store = store if store is not None else MemoryStore()
@@ -209,7 +210,7 @@ def running(
         stop.append((asyncio.get_running_loop(), ended))
         options_ = options or Options(port=0)
         faces_ = [SmallFace()] if faces is None else faces
-        server = Server(store, repositories, faces_, options_, watch=watch, own=own)
+        server = Server(store, repositories, faces_, options_, watch=watch, own=own, chores=chores)
         state["running"] = Running(server, await server.start(), repositories)
         started.set()
         await ended.wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -10,13 +11,15 @@ import msgspec
 
 from lochan.assembly import open_store
 from lochan.base.errors import NotFound, StoreLocked
+from lochan.base.limits import PAGE_ENTRIES_MAX, SWEEP_EVERY_S
 from lochan.http.access_log import AccessLog
 from lochan.http.app import OwnHandler
 from lochan.http.exchange import Request, Response
+from lochan.http.nessie.documents import document_handlers
 from lochan.http.nessie.faces import nessie_faces
 from lochan.http.presence import Presence, announce, find_presence, server_file, withdraw
 from lochan.http.running import run_until_stopped
-from lochan.http.server import Options, Server, check_loopback
+from lochan.http.server import Chore, Options, Server, check_loopback
 from lochan.http.watching import Watch, Watcher
 from lochan.kernel.parts import Tuning
 from lochan.kernel.repository import Ports
@@ -170,7 +173,8 @@ def _serve(
             nessie_faces(repositories),
             options_of(settings),
             watch=watching.watch(),
-            own=watching.own_routes(),
+            own={**document_handlers(), **watching.own_routes()},
+            chores=[Chore(SWEEP_EVERY_S, partial(sweep, repositories))],
         )
         watching.notice(server, repository)
         return server
@@ -186,6 +190,18 @@ def _serve(
         for presence in written:
             if note is not None:
                 withdraw(note, presence)
+
+
+def sweep(repositories: Repositories) -> None:
+    """Deletes the branches of every repository whose time is over."""
+    token: str | None = None
+    while True:
+        page = repositories.names(PAGE_ENTRIES_MAX, token)
+        for name in page.items:
+            repositories.open(name).references.sweep_expired(ANYONE)
+        token = page.token
+        if token is None:
+            return
 
 
 def options_of(settings: Settings) -> Options:

@@ -369,3 +369,6 @@ VALUE_CACHE_BYTES_MAX: Final = 32 * 1_024 * 1_024
 
 # One write of several branches waits for the database while the next is being planned.
 WRITES_TOGETHER_MAX: Final = 2
+
+# How often expired branches are looked for: half the time that they have after their end.
+SWEEP_EVERY_S: Final = 30.0

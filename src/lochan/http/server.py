@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -45,6 +45,13 @@ class Options(msgspec.Struct, frozen=True):
     default_repository: str = "default"
 
 
+class Chore(msgspec.Struct, frozen=True):
+    """Work that is done again and again, in a thread, some seconds after it was last done."""
+
+    every_s: float
+    work: Callable[[], object]
+
+
 class Server:
     """One server; made, started and stopped on one event loop."""
 
@@ -57,6 +64,7 @@ class Server:
         *,
         watch: Watch | None = None,
         own: Mapping[bytes, OwnHandler] | None = None,
+        chores: Sequence[Chore] = (),
     ) -> None:
         check_loopback(options.host)
         loop = self._loop = asyncio.get_running_loop()
@@ -95,6 +103,8 @@ class Server:
             )
         )
         self.listening = Listening(loop, self.driver, _hosts(options), options.timeouts)
+        self._chores = chores
+        self._timers: dict[int, asyncio.TimerHandle] = {}
         self._server: asyncio.Server | None = None
         self._switch_interval_s = sys.getswitchinterval()
 
@@ -112,6 +122,8 @@ class Server:
                 f"cannot listen on {self.options.host}:{self.options.port}: {error.strerror}; "
                 "stop whoever has that port, or choose another"
             ) from error
+        for number in range(len(self._chores)):
+            self._later(number)
         bound = self._server.sockets[0].getsockname()
         self.health.ready = True
         return (
@@ -123,6 +135,9 @@ class Server:
     async def stop(self) -> None:
         """Stops as described above; the caller closes the store."""
         self.health.ready = False
+        for timer in self._timers.values():
+            timer.cancel()
+        self._chores = ()
         if self._server is not None:
             self._server.close()
         await self.listening.drain(self.options.drain_s)
@@ -135,6 +150,15 @@ class Server:
         if self._server is not None:
             await self._server.wait_closed()
         sys.setswitchinterval(self._switch_interval_s)
+
+    def _later(self, number: int) -> None:
+        if number < len(self._chores):
+            every_s = self._chores[number].every_s
+            self._timers[number] = self._loop.call_later(every_s, self._do, number)
+
+    def _do(self, number: int) -> None:
+        # What failed is tried next time; a chore is nobody's request.
+        self.long_pool.submit(self._chores[number].work, lambda _: self._later(number), must=True)
 
     def _join(self) -> None:
         for pool in self._pools:

@@ -13,10 +13,12 @@ Rules of this room:
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Final
+from weakref import WeakSet
 
 from rocksdict import AccessType, Options, Rdict, RdictIter, ReadOptions, WriteBatch
 
@@ -94,6 +96,16 @@ _BULK_READ_MIN: Final = 16
 _ROW_DELETES_MAX: Final = 1_000
 
 
+# RocksDB's own threads must not outlive the interpreter: what a program forgot is closed at exit.
+_OPEN: WeakSet[RocksStore] = WeakSet()
+
+
+@atexit.register
+def _close_forgotten() -> None:
+    for store in list(_OPEN):
+        store.close()
+
+
 class RocksStore:
     """A Store on one directory of this machine, owned by one process."""
 
@@ -114,6 +126,7 @@ class RocksStore:
             self._directory.release()
             raise
         self._writes = 0
+        _OPEN.add(self)
         self._group = GroupFlush(self._synchronise, lambda: self._writes, self._stop)
 
     @property
