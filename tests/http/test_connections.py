@@ -188,6 +188,7 @@ def test_values_of_path_and_query_are_decoded_once(client):
         ("GET", "/t", 404, None),
         ("PUT", "/t/echo/x", 405, "GET, POST"),
         ("OPTIONS", "/t/echo/x", 405, "GET, POST"),
+        ("TRACE", "/t/echo/x", 405, "GET, POST"),
         ("DELETE", "/health/live", 405, "GET, HEAD"),
     ],
 )

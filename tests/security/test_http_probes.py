@@ -173,7 +173,6 @@ REFUSED: list[tuple[str, bytes, int]] = [
     ("lower-case method", b"get /t/echo/x HTTP/1.1\r\n" + HOST + b"\r\n", 400),
     ("unknown method", b"NONSENSE /t/echo/x HTTP/1.1\r\n" + HOST + b"\r\n", 400),
     ("CONNECT", b"CONNECT localhost:80 HTTP/1.1\r\n" + HOST + b"\r\n", 501),
-    ("TRACE", b"TRACE /t/echo/x HTTP/1.1\r\n" + HOST + b"\r\n", 501),
     ("another expectation", post(b"Expect: miracles\r\nContent-Length: 1\r\n", b"a"), 417),
     ("packed by brotli", post(b"Content-Encoding: br\r\nContent-Length: 1\r\n", b"a"), 415),
     ("packed twice", post(b"Content-Encoding: gzip, gzip\r\nContent-Length: 1\r\n", b"a"), 415),

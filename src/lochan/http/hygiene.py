@@ -22,7 +22,10 @@ from lochan.base.limits import (
 )
 from lochan.http.exchange import RawHeaders, decode_percent
 
-METHODS: Final = frozenset((b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"PATCH", b"OPTIONS"))
+# Nobody serves the last one; it is here to be told what is allowed at its address.
+METHODS: Final = frozenset(
+    (b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"PATCH", b"OPTIONS", b"TRACE")
+)
 
 LOOPBACK_NAMES: Final = frozenset((b"localhost", b"127.0.0.1", b"[::1]"))
 
