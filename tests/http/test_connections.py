@@ -189,6 +189,7 @@ def test_values_of_path_and_query_are_decoded_once(client):
         ("PUT", "/t/echo/x", 405, "GET, POST"),
         ("OPTIONS", "/t/echo/x", 405, "GET, POST"),
         ("TRACE", "/t/echo/x", 405, "GET, POST"),
+        ("QUERY", "/t/echo/x", 405, "GET, POST"),
         ("DELETE", "/health/live", 405, "GET, HEAD"),
     ],
 )

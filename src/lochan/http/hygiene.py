@@ -22,10 +22,8 @@ from lochan.base.limits import (
 )
 from lochan.http.exchange import RawHeaders, decode_percent
 
-# Nobody serves the last one; it is here to be told what is allowed at its address.
-METHODS: Final = frozenset(
-    (b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"PATCH", b"OPTIONS", b"TRACE")
-)
+# Nobody serves the last two; they are here to be told what is allowed at their address.
+METHODS: Final = frozenset(b"GET HEAD POST PUT DELETE PATCH OPTIONS TRACE QUERY".split())
 
 LOOPBACK_NAMES: Final = frozenset((b"localhost", b"127.0.0.1", b"[::1]"))
 
