@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help openapi setup demo serve test quick lint types contracts house docs test-compat bench bench-http bench-peers wheel format lock clean
+.PHONY: help openapi setup demo serve test quick lint types contracts house docs test-compat test-fuzz bench bench-http bench-peers wheel format lock clean
 
 help: ## List the doors
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -59,6 +59,11 @@ docs: setup ## Check that every test, ADR and link named in the docs exists
 # The files are named because they are no part of `make test`: they need Java, Maven and a network.
 test-compat: setup ## Run Nessie's published tests and pynessie against a fresh server
 	$(BIN)/python -m pytest tests/compat/published.py
+
+# FUZZ_SEED=… sends other requests than the last time.
+test-fuzz: setup ## Send thousands of requests made from openapi.yaml, about two minutes
+	LOCHAN_FUZZ=full $(if $(FUZZ_SEED),LOCHAN_FUZZ_SEED=$(FUZZ_SEED)) \
+	  $(BIN)/python -m pytest tests/fuzz -s
 
 bench: setup ## Measure; one JSON line for each number
 	$(BIN)/python -m benchmarks

@@ -1,0 +1,106 @@
+"""Requests made from `openapi.yaml`, good and bad, against a served process: never a 5xx.
+
+A look is part of every run of the tests; `make test-fuzz` sets LOCHAN_FUZZ=full and sends many more
+(LOCHAN_FUZZ_SEED repeats or varies them).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from benchmarks.http_load.processes import Served, start_lochan, tail
+
+DOCUMENT = Path(__file__).parents[2] / "openapi.yaml"
+SEED = int(os.environ.get("LOCHAN_FUZZ_SEED", "20240229"))
+
+# Long enough for the long run on two busy cores; whatever takes longer is stuck.
+PATIENCE_S = 560
+
+
+class Effort(NamedTuple):
+    """Phases of the generator, examples for each operation in the last one, cases at least."""
+
+    phases: str
+    examples: int
+    cases_min: int
+
+
+LOOK = Effort("examples,fuzzing", 8, 300)
+FULL = Effort("examples,coverage,fuzzing", 40, 3_000)
+EFFORT = FULL if os.environ.get("LOCHAN_FUZZ") == "full" else LOOK
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    with start_lochan("memory:", tmp_path / "server") as started:
+        yield started
+
+
+def drive(served: Served, folder: Path, effort: Effort) -> tuple[dict[str, Any], str]:
+    """Lets schemathesis ask; returns its report and what it printed."""
+    folder.mkdir()
+    report = folder / "report.json"
+    command = [sys.executable, "-m", "schemathesis.cli", "run", str(DOCUMENT)]
+    command += ["--url", served.address, "--seed", str(SEED), "--phases", effort.phases]
+    command += ["--max-examples", str(effort.examples), "--checks", "not_a_server_error"]
+    command += ["--continue-on-failure", "--no-shrink", "--suppress-health-check", "all"]
+    command += ["--request-timeout", "60", "--warnings", "off", "--no-color"]
+    command += ["--report", "json", "--report-json-path", str(report)]
+    done = subprocess.run(
+        command,
+        # What it remembers of a run goes where it is started, and would change the next run.
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    said = done.stdout + done.stderr
+    assert report.is_file(), said[-4_000:]
+    return json.loads(report.read_text("utf-8")), said
+
+
+def is_ready(served: Served) -> bool:
+    asked = HTTPConnection("127.0.0.1", served.port, timeout=20)
+    try:
+        asked.request("GET", "/health/ready")
+        return asked.getresponse().status == 200
+    finally:
+        asked.close()
+
+
+def check_no_server_error(served: Served, folder: Path, effort: Effort) -> str:
+    """Fails on a 5xx, on a request without an answer, and on less work than was promised."""
+    print(f"LOCHAN_FUZZ_SEED={SEED}")
+    report, said = drive(served, folder, effort)
+    assert not report["failures"], said[-8_000:]
+    assert report["exit_code"] == 0, said[-8_000:]
+    assert report["complete"]
+    operations, cases = report["operations"], report["test_cases"]
+    assert operations["tested"] == operations["total"] > 0
+    assert cases["errored"] == cases["without_checks"] == 0
+    assert cases["generated"] >= effort.cases_min
+    served.check()
+    assert is_ready(served), tail(served.log)
+    return (
+        f"requests from openapi.yaml: {cases['generated']} over {operations['tested']} operations, "
+        f"seed {SEED}, no 5xx"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_generated_requests_meet_no_server_error_and_leave_the_server_ready(
+    served: Served, tmp_path: Path, record_property
+) -> None:
+    record_property("told", check_no_server_error(served, tmp_path / "fuzz", EFFORT))
