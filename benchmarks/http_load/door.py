@@ -1,7 +1,8 @@
 """`python -m benchmarks http …`: one server alone, measured over HTTP.
 
-`rows` measures single operations, `asymmetric` small against large committers, `generate` the two
-workloads of the storage document, `simulate` Nessie's load simulations.
+`rows` measures single operations, `asymmetric` small against large committers, `heavy` small
+commits beside heavy work, `generate` the two workloads of the storage document, `simulate` Nessie's
+load simulations.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from benchmarks.http_load import generators, rows, simulations
 from benchmarks.http_load.asymmetric import asymmetric
 from benchmarks.http_load.connection import Requests
 from benchmarks.http_load.drive import run
+from benchmarks.http_load.heavy import KEYS, OPERATIONS, Heavy
 from benchmarks.http_load.processes import Missing
 from benchmarks.http_load.stage import SERVERS, STORES, Stage
 from benchmarks.http_load.world import World
@@ -37,6 +39,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     door.add_argument("rows", nargs="*", metavar="NAME:CLIENTS", help=f"of {', '.join(rows.ROWS)}")
     door = doors.add_parser("asymmetric", parents=[shared], help="1 put against 10 puts")
     door.add_argument("--pairs", type=int, nargs="+", default=[1, 8], metavar="N")
+    door = doors.add_parser("heavy", parents=[shared], help="small commits beside heavy work")
+    door.add_argument("--keys", type=int, default=KEYS, help="of the large branch")
+    door.add_argument("--operations", type=int, default=OPERATIONS, help="of a large commit")
     door = doors.add_parser("generate", parents=[shared], help="does it stay as fast?")
     door.add_argument("workloads", nargs="*", metavar="workload", help="tables, long-keys")
     door.add_argument("--scale", type=float, default=1.0, help="0.01 makes it a hundredth")
@@ -101,6 +106,9 @@ async def _all(chosen: argparse.Namespace, address: str, pids: list[int], about:
     elif chosen.door == "asymmetric":
         for pairs in chosen.pairs:
             emit("asymmetric", **about, **await asymmetric(world, pairs, **window))
+    elif chosen.door == "heavy":
+        async for told in Heavy(world, chosen.keys, chosen.operations).measure(**window):
+            emit("heavy", **about, keys=chosen.keys, operations_each=chosen.operations, **told)
     elif chosen.door == "generate":
         for name in chosen.workloads:
             made: Awaitable[dict[str, Any]] = generators.generate(

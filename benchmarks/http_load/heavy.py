@@ -1,0 +1,138 @@
+"""Small commits beside heavy work: how long do the many wait for the one?
+
+Sixteen clients commit one put each to one branch and four read contents, first alone, then beside
+one client that does one kind of heavy work again and again, on other branches of the same server:
+an unbounded listing, commits of very many operations, merges of very many new keys. Commits and one
+merge are then done on the very branch of the small ones, where they stand in one queue with them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from itertools import count
+from typing import Any
+
+from benchmarks.http_load.drive import Client, Measured, drive
+from benchmarks.http_load.rows import Asker, Committer
+from benchmarks.http_load.world import World, commit_body, put
+
+COMMITTERS, READERS = 16, 4
+KEYS = 100_000
+OPERATIONS = 10_000
+
+P99_BAR_MS = 50
+"""What small commits may take beside heavy work, on a machine that does nothing else."""
+
+# More than any window has time for.
+_TARGETS = 24
+
+Branch = tuple[str, str]
+
+
+class Sender(Client):
+    """Sends requests that were made before the clock started, each once."""
+
+    kind = "heavy"
+
+    def __init__(self, requests: Sequence[bytes]) -> None:
+        self._requests = iter(requests)
+
+    def request(self) -> bytes | None:
+        return next(self._requests, None)
+
+
+class Heavy:
+    """The experiment on one server."""
+
+    def __init__(self, world: World, keys: int, operations: int) -> None:
+        self._world = world
+        self._keys = keys
+        self._operations = operations
+
+    async def measure(
+        self, *, seconds: float, warm_s: float, pids: Sequence[int]
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Yields the figures of the small commits, alone and beside each kind of heavy work."""
+        await self._world.filled(self._keys)
+        for kind, prepare in KINDS.items():
+            branch = await self._world.branch("small")
+            clients = [*await self._small(branch), *await prepare(self, branch)]
+            requests = self._world.requests
+            # One merge into the busy branch is all there is: it must fall into the window.
+            warm = 0.0 if prepare is Heavy.merge_same else warm_s
+            measured = await drive(requests, clients, seconds=seconds, warm_s=warm, pids=pids)
+            yield {"beside": kind, **_figures(measured), **measured.costs()}
+
+    async def _small(self, branch: Branch) -> list[Client]:
+        world, numbers = self._world, count()
+        prefix = f"{world.name('k')}x"
+        made: list[Client] = []
+        for _ in range(COMMITTERS):
+            made.append(Committer(world.requests, branch, 1, prefix, numbers))
+            made[-1].kind = "commit"
+        name, _ = await world.filled(self._keys)
+        step = max(1, self._keys // 1_000)
+        paths = [f"/trees/{name}/contents/ns.t{n}" for n in range(0, self._keys, step)]
+        for seed in range(READERS):
+            made.append(Asker([world.requests.get(path) for path in paths], seed))
+            made[-1].kind = "read"
+        return made
+
+    async def alone(self, _: Branch) -> list[Client]:
+        return []
+
+    async def listing(self, _: Branch) -> list[Client]:
+        name, _at = await self._world.filled(self._keys)
+        lister = Asker([self._world.requests.get(f"/trees/{name}/entries")])
+        lister.kind = "heavy"
+        return [lister]
+
+    async def commit(self, _: Branch) -> list[Client]:
+        targets = [await self._world.branch("heavy") for _ in range(_TARGETS)]
+        return [Sender([self._commit(target, 0) for target in targets])]
+
+    async def commit_same(self, branch: Branch) -> list[Client]:
+        firsts = range(0, self._operations * _TARGETS, self._operations)
+        return [Sender([self._commit(branch, first) for first in firsts])]
+
+    async def merge(self, _: Branch) -> list[Client]:
+        targets = []
+        for number in range(_TARGETS):
+            # Its own commit, or the merge would be nothing but a new place of the branch.
+            own = put(["ns", f"own{number}"], number)
+            target = await self._world.branch("target")
+            targets.append(await self._world.commit(target, [own]))
+        return [Sender([await self._merge(target) for target in targets])]
+
+    async def merge_same(self, branch: Branch) -> list[Client]:
+        return [Sender([await self._merge(branch)])]
+
+    def _commit(self, target: Branch, first: int) -> bytes:
+        numbers = range(first, first + self._operations)
+        body = commit_body([put(["ns", f"h{n}"], n) for n in numbers])
+        return self._world.requests.post(f"/trees/{target[0]}@{target[1]}/history/commit", body)
+
+    async def _merge(self, target: Branch) -> bytes:
+        name, at = await self._world.filled(self._keys)
+        body = json.dumps({"fromRefName": name, "fromHash": at, "message": "merged"}).encode()
+        return self._world.requests.post(f"/trees/{target[0]}@{target[1]}/history/merge", body)
+
+
+KINDS: dict[str, Callable[[Heavy, Branch], Awaitable[list[Client]]]] = {
+    "nothing": Heavy.alone,
+    "listing": Heavy.listing,
+    "commits elsewhere": Heavy.commit,
+    "merges elsewhere": Heavy.merge,
+    "commits into the same branch": Heavy.commit_same,
+    "one merge into the same branch": Heavy.merge_same,
+}
+
+
+def _figures(measured: Measured) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    for kind in ("commit", "read", "heavy"):
+        if kind in measured.times:
+            told |= {f"{kind}_{name}": value for name, value in measured.figures(kind).items()}
+    told["within_bar"] = told.get("commit_p99_ms", 0.0) <= P99_BAR_MS
+    return told
