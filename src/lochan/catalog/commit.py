@@ -267,9 +267,11 @@ class CatalogCommit:
         nothing: list[KeyConflict],
     ) -> None:
         """Raises everything that stands against the plan, together."""
-        told = {one.key for one in conflicts} | {one.key for one in nothing}
         seen = [*nothing]
-        seen += [one for one in find_conflicts(plan, current) if one.key not in told]
+        found = find_conflicts(plan, current)
+        if found:
+            told = {one.key for one in conflicts} | {one.key for one in nothing}
+            seen += [one for one in found if one.key not in told]
         new = [key for key in self._may_be_new if current[key] is None]
         missing = check_parents(new, staged, head.find_steady(self._parents)) if new else []
         removed = [

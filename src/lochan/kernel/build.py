@@ -319,17 +319,26 @@ def _stored(head: CommitView, universe: Universe) -> UniverseIndex:
 
 
 def _check_texts(plan: CommitPlan) -> None:
-    headers = (*plan.headers, *plan.hidden)
-    if len(plan.message) > MESSAGE_BYTES_MAX:
+    """Refuses texts that are too long or no text; nearly all are short and plain."""
+    message = plan.message
+    if len(message) > MESSAGE_BYTES_MAX:
         raise TooLarge(f"a message has at most {MESSAGE_BYTES_MAX} bytes")
-    try:
-        message_bytes = len(plan.message.encode())
-        for name, values in headers:
-            "".join((name, *values)).encode()
-    except UnicodeEncodeError as error:
-        raise Invalid(f"not valid Unicode text at character {error.start}") from None
-    if message_bytes > MESSAGE_BYTES_MAX:
+    if not message.isascii() and len(_utf8(message)) > MESSAGE_BYTES_MAX:
         raise TooLarge(f"a message has at most {MESSAGE_BYTES_MAX} bytes")
-    size = sum(len(name) + sum(map(len, values)) for name, values in plan.headers)
+    for name, values in plan.hidden:
+        _utf8("".join((name, *values)))
+    size = 0
+    for name, values in plan.headers:
+        text = "".join((name, *values))
+        size += len(text)
+        if not text.isascii():
+            _utf8(text)
     if size > HEADERS_BYTES_MAX:
         raise TooLarge(f"the headers of a commit have at most {HEADERS_BYTES_MAX} characters")
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise Invalid(f"not valid Unicode text at character {error.start}") from None

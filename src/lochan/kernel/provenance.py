@@ -31,6 +31,9 @@ class Provenance(msgspec.Struct, frozen=True):
 
     def headers(self) -> Headers:
         """Returns the hidden headers that say so, in order."""
+        if self.kind == COMMIT_KIND and not (self.source or self.base or self.who):
+            # What nearly every commit says; its kind goes without saying.
+            return ((OPERATION_HEADER, (self.operation,)),) if self.operation else ()
         said = {
             KIND_HEADER: self.kind,
             SOURCE_HEADER: self.source,
