@@ -27,10 +27,20 @@ class Replies:
 
     def __init__(self) -> None:
         self._pending = b""
+        self._parts: list[bytes] = []
+        self._missing = 0
 
     def feed(self, data: bytes) -> tuple[int, bytes] | None:
         """Returns status and body when the reply is complete, None while more must come."""
-        if self._pending:
+        if self._missing > len(data):
+            # Joined once, at its end: a long reply must not hold up the clients beside it.
+            self._parts.append(data)
+            self._missing -= len(data)
+            return None
+        if self._parts:
+            data = b"".join([*self._parts, data])
+            self._parts, self._missing = [], 0
+        elif self._pending:
             data = self._pending + data
         end = data.find(_END_OF_HEAD)
         if end < 0:
@@ -45,7 +55,7 @@ class Replies:
             stop = head.find(b"\r\n", at)
             total = start + int(head[at : stop if stop >= 0 else end])
             if len(data) < total:
-                self._pending = data
+                self._parts, self._missing = [data], total - len(data)
                 return None
             return self._whole(status, data[start:total], len(data) - total)
         if _CHUNKED not in head:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from itertools import count
+from time import perf_counter
 from typing import Any
 
-from benchmarks.http_load.drive import Client, Measured, drive
+from benchmarks.http_load.drive import Client, Measured, drive, quantile
 from benchmarks.http_load.rows import Asker, Committer
 from benchmarks.http_load.world import World, commit_body, put
 
@@ -29,6 +30,9 @@ _TARGETS = 24
 
 Branch = tuple[str, str]
 
+Times = list[tuple[float, float]]
+"""When a commit was sent, and how long it took."""
+
 
 class Sender(Client):
     """Sends requests that were made before the clock started, each once."""
@@ -40,6 +44,31 @@ class Sender(Client):
 
     def request(self) -> bytes | None:
         return next(self._requests, None)
+
+
+class Timed(Committer):
+    """Commits one put at a time; also counts what is answered after the window has closed.
+
+    Who waits behind heavy work may wait longer than the window is open: to leave those out would
+    make the worst case look best.
+    """
+
+    kind = "commit"
+
+    def __init__(
+        self, world: World, branch: Branch, prefix: str, numbers: count, times: Times
+    ) -> None:
+        super().__init__(world.requests, branch, 1, prefix, numbers)
+        self._times = times
+        self._sent = 0.0
+
+    def request(self) -> bytes:
+        self._sent = perf_counter()
+        return super().request()
+
+    def settle(self, status: int, body: bytes) -> None:
+        super().settle(status, body)
+        self._times.append((self._sent, perf_counter() - self._sent))
 
 
 class Heavy:
@@ -57,20 +86,22 @@ class Heavy:
         await self._world.filled(self._keys)
         for kind, prepare in KINDS.items():
             branch = await self._world.branch("small")
-            clients = [*await self._small(branch), *await prepare(self, branch)]
+            times: Times = []
+            clients = [*await self._small(branch, times), *await prepare(self, branch)]
             requests = self._world.requests
             # One merge into the busy branch is all there is: it must fall into the window.
             warm = 0.0 if prepare is Heavy.merge_same else warm_s
+            began = perf_counter() + warm
             measured = await drive(requests, clients, seconds=seconds, warm_s=warm, pids=pids)
-            yield {"beside": kind, **_figures(measured), **measured.costs()}
+            took = sorted(one for sent, one in times if sent >= began)
+            yield {"beside": kind, **_figures(measured, took), **measured.costs()}
 
-    async def _small(self, branch: Branch) -> list[Client]:
+    async def _small(self, branch: Branch, times: Times) -> list[Client]:
         world, numbers = self._world, count()
         prefix = f"{world.name('k')}x"
         made: list[Client] = []
         for _ in range(COMMITTERS):
-            made.append(Committer(world.requests, branch, 1, prefix, numbers))
-            made[-1].kind = "commit"
+            made.append(Timed(world, branch, prefix, numbers, times))
         name, _ = await world.filled(self._keys)
         step = max(1, self._keys // 1_000)
         paths = [f"/trees/{name}/contents/ns.t{n}" for n in range(0, self._keys, step)]
@@ -129,10 +160,15 @@ KINDS: dict[str, Callable[[Heavy, Branch], Awaitable[list[Client]]]] = {
 }
 
 
-def _figures(measured: Measured) -> dict[str, Any]:
-    told: dict[str, Any] = {}
-    for kind in ("commit", "read", "heavy"):
+def _figures(measured: Measured, took: Sequence[float]) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "commits": len(took),
+        "commit_p50_ms": quantile(took, 0.5) * 1e3,
+        "commit_p99_ms": quantile(took, 0.99) * 1e3,
+        "commit_max_ms": quantile(took, 1) * 1e3,
+    }
+    for kind in ("read", "heavy"):
         if kind in measured.times:
             told |= {f"{kind}_{name}": value for name, value in measured.figures(kind).items()}
-    told["within_bar"] = told.get("commit_p99_ms", 0.0) <= P99_BAR_MS
+    told["within_bar"] = bool(took) and told["commit_p99_ms"] <= P99_BAR_MS
     return told
