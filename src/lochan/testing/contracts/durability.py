@@ -16,6 +16,7 @@ from lochan.testing.contracts.rows import (
     create,
     fetch,
     fetch_all,
+    fill,
     must_win,
     whole_store,
 )
@@ -43,7 +44,7 @@ class DurabilityContract:
 
     def test_a_large_dropped_partition_stays_dropped(self, store: Store, reopen: Reopen) -> None:
         for where in NEIGHBOURS[1:4]:
-            store.put_many([(where, b"%05d" % number, b"x") for number in range(1_200)])
+            fill(store, where, 1_200)
         store.drop_partition(NEIGHBOURS[2])
         again = reopen()
         assert fetch_all(again, NEIGHBOURS[2]) == []

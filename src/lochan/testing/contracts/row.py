@@ -17,6 +17,7 @@ from lochan.testing.contracts.rows import (
     create,
     fetch,
     fetch_all,
+    fill,
     must_win,
     values,
 )
@@ -137,7 +138,7 @@ class RowContract:
     def test_drop_partition_takes_large_ones_too_and_is_idempotent(self, store: Store) -> None:
         neighbours = (NEIGHBOURS[1], NEIGHBOURS[3])
         for where in (NEIGHBOURS[2], *neighbours):
-            store.put_many([(where, b"%05d" % number, b"x") for number in range(1_500)])
+            fill(store, where, 1_500)
         store.drop_partition(NEIGHBOURS[2])
         store.drop_partition(NEIGHBOURS[2])
         assert fetch_all(store, NEIGHBOURS[2]) == []

@@ -89,6 +89,13 @@ def fetch(store: Store, key: bytes, where: Partition = REFERENCES) -> Entry:
     return entry
 
 
+def fill(store: Store, where: Partition, count: int) -> None:
+    """Puts numbered rows, in batches that every store takes."""
+    for first in range(0, count, 100):
+        numbers = range(first, min(first + 100, count))
+        store.put_many([(where, b"%05d" % number, b"x") for number in numbers])
+
+
 def fetch_all(store: Store, where: Partition, limit: int = SCAN_ENTRIES_MAX) -> list[Entry]:
     """Reads a whole partition page by page."""
     return fetch_range(store, where, b"", None, limit)
