@@ -315,7 +315,8 @@ class Publisher:
 
     def _apply(self, objects: list[tuple[ObjId, bytes]], condition: SetIf, apply: Apply) -> Outcome:
         parts = self._parts
-        if sum(len(raw) for _, raw in objects) > CHAIN_BYTES_MAX:
+        items_max = parts.store.capabilities.batch_items_max
+        if len(objects) > items_max or sum(len(raw) for _, raw in objects) > CHAIN_BYTES_MAX:
             # Too much for one statement: objects first, they are harmless without the row.
             parts.objects.store_many(objects)
             objects = []

@@ -46,9 +46,13 @@ class References:
         return self._store.hold(self._place, name.encode())
 
     def fetch_many(self, names: Sequence[RefName]) -> list[StampedRow | None]:
-        """Returns rows in the order of their names, in one round trip."""
-        entries = self._store.get_many([(self._place, name.encode()) for name in names])
-        return [read_row(entry) for entry in entries]
+        """Returns rows in the order of their names, in as few round trips as the store allows."""
+        step = self._store.capabilities.batch_items_max
+        rows: list[StampedRow | None] = []
+        for start in range(0, len(names), step):
+            wanted = [(self._place, name.encode()) for name in names[start : start + step]]
+            rows += [read_row(entry) for entry in self._store.get_many(wanted)]
+        return rows
 
     def update(self, row: ReferenceRow, expected: StampedRow | None) -> Outcome:
         """Writes a row if it is still as it was read; None expects that there is none."""

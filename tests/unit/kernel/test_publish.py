@@ -466,3 +466,13 @@ def test_a_put_on_a_warm_publisher_is_exactly_one_call_whatever_the_history(hist
             assert counts.keys["apply"] == 2, "the row and the commit, and nothing else"
             seen += 1
     assert seen > 50
+
+
+def test_more_small_objects_than_one_batch_of_the_store_are_published(bench):
+    """Few bytes may still be too many rows for one write: they are stored before the row."""
+    count = bench.store.capabilities.batch_items_max + 1
+    raws = [b"%d" % number for number in range(count)]
+    values = [(object_id(raw), raw) for raw in raws]
+    bench.commit(Wants(plan([put(table(1), element(1))], "many values", objects=values)))
+    assert operations([bench.head()]) == ["many values"]
+    assert bench.parts.objects.fetch_many([obj_id for obj_id, _ in values]) == raws
