@@ -78,9 +78,9 @@ from lochan.stores.rocksdb.rows import (
 CAPABILITIES: Final = Capabilities(
     # Far above any object; a batch of such rows still fits the write buffers several times.
     value_bytes_max=4 * 1_024 * 1_024,
-    # What one caller may do while others wait for the lock: some tens of milliseconds.
-    batch_items_max=10_000,
-    batch_bytes_max=32 * 1_024 * 1_024,
+    # What one caller may do while others wait for the lock: a few milliseconds.
+    batch_items_max=1_000,
+    batch_bytes_max=4 * 1_024 * 1_024,
     atomic_apply=True,
     inline=True,
     durable_on_return=False,
