@@ -227,3 +227,10 @@ def test_too_many_connections_are_turned_away(monkeypatch):
             assert one_more.read().status == 503
             assert one_more.is_closed()
         assert clients[0].ask("GET", "/t/echo/x").status == 200
+
+
+@pytest.mark.parametrize("words", [1, 13_106, 13_107, 13_108, 2_000_000])
+def test_an_answer_of_any_size_arrives_whole_and_the_connection_lives_on(client, words):
+    answer = client.ask("GET", f"/t/big/{words}")
+    assert answer.json() == "word " * words
+    assert client.ask("GET", "/t/echo/next").json()["params"] == {"0": "next"}

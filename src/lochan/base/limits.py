@@ -262,11 +262,18 @@ LANES_MAX: Final = 4_096
 DRAIN_TIMEOUT_S: Final = 20.0
 
 # The loop gets the interpreter back from a busy thread this soon, each time it has something to do.
-SWITCH_INTERVAL_S: Final = 0.000_2
+# A thread that waits for a busy loop starts to wait anew whenever the loop lets go for a moment; if
+# this were longer than those moments are apart, heavy work would hardly ever get its turn.
+SWITCH_INTERVAL_S: Final = 0.000_05
 
-# New objects between two rounds of the collector, and rounds between older ones: each round of the
-# oldest stops everybody for ten milliseconds and more, so they are made rare.
-GC_THRESHOLDS: Final = (20_000, 20, 50)
+# New objects between two rounds of the collector, and rounds between older ones. A round stops
+# everybody: one of the middle looks at the product of the first two (400,000 took 64 ms while a
+# large listing was made), one of the oldest at everything, so those are made rare.
+GC_THRESHOLDS: Final = (10_000, 4, 500)
+
+# Answers up to this size are copied behind their head and written as one piece; to copy one of
+# twenty megabytes would keep everybody else waiting.
+HTTP_JOINED_BYTES_MAX: Final = 65_536
 
 # Names of hosts that are remembered as good; one client uses one or two.
 GOOD_HOSTS_MAX: Final = 64

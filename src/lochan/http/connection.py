@@ -27,6 +27,7 @@ from lochan.base.limits import (
     HTTP_CONNECTIONS_MAX,
     HTTP_HEADER_BYTES_MAX,
     HTTP_HEADERS_MAX,
+    HTTP_JOINED_BYTES_MAX,
     HTTP_TARGET_BYTES_MAX,
 )
 from lochan.http.exchange import Request, Response
@@ -326,8 +327,10 @@ class Connection(asyncio.Protocol):
             head = listening.heads.build(response, request_id, keep_alive=keep_alive)
         if asked.head_only or response.status in (204, 304):
             self._transport.write(head)
-        else:
+        elif len(response.body) <= HTTP_JOINED_BYTES_MAX:
             self._transport.write(head + response.body)
+        else:
+            self._transport.writelines((head, response.body))
         if not keep_alive:
             self._end()
             return
