@@ -379,3 +379,10 @@ WRITES_TOGETHER_MAX: Final = 2
 
 # How often expired branches are looked for: half the time that they have after their end.
 SWEEP_EVERY_S: Final = 30.0
+
+# Reads that one thread serves together: their rows are one statement, their answers a few
+# milliseconds of work.
+READS_TOGETHER_MAX: Final = 32
+
+# While one thread waits for the database, another one may compute.
+READS_UNDER_WAY_MAX: Final = 3

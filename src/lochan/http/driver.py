@@ -12,6 +12,7 @@ Everything here runs on the loop, by callbacks: a request costs no task and no f
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter_ns
@@ -36,6 +37,7 @@ from lochan.http.hygiene import Framing
 from lochan.http.lanes import Lanes, Waiter
 from lochan.http.pool import Pool
 from lochan.http.problems import plain_problem
+from lochan.http.readings import Reading, Readings
 from lochan.http.routes import Face, Match
 from lochan.http.watching import Finished, Watch
 from lochan.kernel.publish import Settled
@@ -49,6 +51,9 @@ Reply = Callable[[Response], None]
 Outcome = Response | OnLane[Response] | LochanError
 """What became of a request, before it is committed and turned into bytes."""
 
+# What a reference is called, in a path; what follows says which of its commits is meant.
+_REFERENCE: Final = re.compile(r"[^@~^*]+")
+_READS: Final = ("GET", "HEAD")
 _PACKED: Final = ((b"content-encoding", b"gzip"), (b"vary", b"accept-encoding"))
 
 
@@ -61,6 +66,7 @@ class DriverParts(msgspec.Struct, frozen=True):
     brief_pool: Pool
     long_pool: Pool
     lanes: Lanes
+    readings: Readings
     flushing: Flushing
     watch: Watch
     show_traces: bool = False
@@ -215,6 +221,11 @@ class Running:
             handle = partial(parts.watch.tracer.within, self._mark, handle)
         if on_loop:
             return handle()
+        if brief and self._mark is None and self._request.method in _READS:
+            reference = _REFERENCE.match(match.params.get("ref", ""))
+            if reference is not None:
+                parts.readings.add(Reading(repository, reference[0], handle, self._handled))
+                return None
         pool = parts.brief_pool if brief else parts.long_pool
         pool.submit(handle, self._handled)
         return None

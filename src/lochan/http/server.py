@@ -25,6 +25,7 @@ from lochan.http.hygiene import LOOPBACK_NAMES, Hosts
 from lochan.http.lanes import Lanes
 from lochan.http.listening import Listening, Timeouts
 from lochan.http.pool import Pool
+from lochan.http.readings import Readings
 from lochan.http.routes import Face
 from lochan.http.watching import Watch
 from lochan.kv.store import Store
@@ -97,6 +98,7 @@ class Server:
                 brief_pool=self.brief_pool,
                 long_pool=self.long_pool,
                 lanes=self.lanes,
+                readings=Readings(loop, self.brief_pool),
                 flushing=self.flushing,
                 watch=watch,
                 show_traces=options.show_traces,

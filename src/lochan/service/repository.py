@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+
 import msgspec
 
 from lochan.base.names import REFS_NAME, RefName
@@ -42,7 +45,7 @@ class Repository:
         self.name = described.name
         self.info = RepositoryInfo(described.name, described.default_branch, described.created_us)
         self._names = Names(parts)
-        resolver = Resolver(parts, self._names)
+        resolver = self._resolver = Resolver(parts, self._names)
         self.references = References(parts, self._names, resolver, gate)
         self.contents = Contents(parts, types, resolver, gate)
         self.history = History(parts, types, resolver, gate)
@@ -51,6 +54,10 @@ class Repository:
         self.namespaces = Namespaces(self.contents, self.commits)
         self.settings = RepositorySettings(parts, gate)
         self.objects = ObjectExchange(parts, gate)
+
+    def reading(self, references: Sequence[str]) -> AbstractContextManager[None]:
+        """Reads the rows of references for all use cases that are called inside."""
+        return self._resolver.reading(references)
 
     def publisher(self, branch: RefName) -> Publisher:
         """Returns a publisher for a branch; whoever drives the lane keeps it while it is busy."""

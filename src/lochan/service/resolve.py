@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final
 
 import msgspec
@@ -21,6 +24,12 @@ from lochan.persist.references import StampedRow
 
 DEFAULT_ALIAS: Final = "-"
 _WHOLE_HASH: Final = re.compile(r"[0-9a-f]{64}\Z")
+
+
+# Rows that were read for a batch of reads, by the resolver that read them.
+_AHEAD: ContextVar[tuple[Resolver, Mapping[RefName, ReferenceRow]] | None] = ContextVar(
+    "rows read ahead", default=None
+)
 
 
 class Resolved(msgspec.Struct, frozen=True):
@@ -74,7 +83,27 @@ class Resolver:
 
     def row(self, text: str) -> ReferenceRow:
         """Returns the row of a live reference."""
-        return self._names.get(self.name(text)).row
+        name = self.name(text)
+        ahead = _AHEAD.get()
+        if ahead is not None and ahead[0] is self and name in ahead[1]:
+            return ahead[1][name]
+        return self._names.get(name).row
+
+    @contextmanager
+    def reading(self, texts: Sequence[str]) -> Iterator[None]:
+        """Lets what is called inside find the rows of these references read, by one call.
+
+        For reads that came before; what changes a row reads it for itself. Rows that are missing or
+        deleted are left to be found out one by one.
+        """
+        names = list({self.name(text) for text in texts if not text.startswith(INTERNAL_PREFIX)})
+        found = zip(names, self._parts.references.fetch_many(names), strict=True)
+        rows = {name: one.row for name, one in found if one is not None and not one.row.deleted}
+        token = _AHEAD.set((self, rows))
+        try:
+            yield
+        finally:
+            _AHEAD.reset(token)
 
     def head(self, row: ReferenceRow) -> CommitView:
         """Returns the commit that a reference leads to."""
