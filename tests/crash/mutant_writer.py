@@ -6,6 +6,7 @@ import sys
 
 from rocksdict import WriteOptions
 
+from lochan.stores.rocksdb import opening
 from lochan.stores.rocksdb import store as rocks
 from lochan.stores.rocksdb.directory import Directory
 from lochan.testing import doomed
@@ -27,8 +28,8 @@ def no_log() -> None:
         built.set_recycle_log_file_num(0)
         return built
 
-    build_options = rocks.build_options  # type: ignore[attr-defined]
-    rocks.build_options = options_without_log  # type: ignore[attr-defined]
+    build_options = opening.build_options  # type: ignore[attr-defined]
+    opening.build_options = options_without_log  # type: ignore[attr-defined]
     RocksStore._commit = commit  # type: ignore[method-assign]
     # Else the store itself would notice at the next opening.
     Directory.mark_durable = lambda self, write: None  # type: ignore[method-assign]

@@ -4,7 +4,7 @@ Who is offered to a lane that is free is published on the next turn of the loop,
 who came in the same turn: one chain, one compare-and-swap, one write. On a store that answers at
 once this happens on the loop, unless a member is heavy; else in a thread, one at a time for each
 branch, while others wait in the lane and are chained next. Branches that are ready at the same time
-are written together, where a write is a round trip.
+are written together.
 """
 
 from __future__ import annotations
@@ -70,6 +70,10 @@ class _Driven:
             return [waiter.member for waiter in self.lane.take_more()]
 
 
+_Taken = tuple[_Driven, Sequence[Waiter]]
+_Answers = Sequence[Sequence[Settled] | LochanError | None] | LochanError
+
+
 class Lanes:
     """Every lane of this server; used on the loop only."""
 
@@ -123,17 +127,15 @@ class Lanes:
     def _schedule(self, driven: _Driven) -> None:
         if not driven.scheduled and driven.lane.may_take:
             driven.scheduled = True
-            if self._inline:
-                self._loop.call_soon(self._turn, driven)
-            else:
-                self._ready.append(driven)
-                self._loop.call_soon(self._turn_together)
+            self._ready.append(driven)
+            if len(self._ready) == 1:
+                self._loop.call_soon(self._turn)
 
-    def _turn_together(self) -> None:
+    def _turn(self) -> None:
         """Takes all lanes that are ready, unless enough is being written already."""
         if not self._ready or self._writing == WRITES_TOGETHER_MAX:
             return
-        taken: list[tuple[_Driven, Sequence[Waiter]]] = []
+        taken: list[_Taken] = []
         for driven in self._ready:
             driven.scheduled = False
             with driven.lock:
@@ -141,28 +143,32 @@ class Lanes:
             if batch:
                 taken.append((driven, batch))
         self._ready = []
-        alone = [one for one in taken if len(taken) == 1 or self._must_go_alone(one[1])]
-        for driven, batch in alone:
-            self._publish_alone(driven, batch)
-        together = [one for one in taken if one not in alone]
+        together: list[_Taken] = []
+        for driven, batch in taken:
+            if len(taken) > 1 and not any(one.heavy or one.mark is not None for one in batch):
+                together.append((driven, batch))
+            else:
+                self._publish_alone(driven, batch)
         if together:
+            self._publish_together(together)
+
+    def _publish_together(self, together: Sequence[_Taken]) -> None:
+        jobs = [
+            Job(driven.publisher, [waiter.member for waiter in batch]) for driven, batch in together
+        ]
+        work = partial(publish_together, jobs)
+        if self._inline:
+            self._written(together, attempt(work))
+        else:
             self._writing += 1
-            jobs = [
-                Job(driven.publisher, [waiter.member for waiter in batch])
-                for driven, batch in together
-            ]
-            work = partial(publish_together, jobs)
-            self._pool.submit(work, partial(self._written, together), must=True)
+            self._pool.submit(work, partial(self._written_in_thread, together), must=True)
 
-    def _must_go_alone(self, batch: Sequence[Waiter]) -> bool:
-        return any(waiter.heavy or waiter.mark is not None for waiter in batch)
-
-    def _written(
-        self,
-        together: Sequence[tuple[_Driven, Sequence[Waiter]]],
-        answers: Sequence[Sequence[Settled] | LochanError | None] | LochanError,
-    ) -> None:
+    def _written_in_thread(self, together: Sequence[_Taken], answers: _Answers) -> None:
         self._writing -= 1
+        self._written(together, answers)
+        self._turn()
+
+    def _written(self, together: Sequence[_Taken], answers: _Answers) -> None:
         if isinstance(answers, LochanError):
             answers = [answers] * len(together)
         for (driven, batch), answer in zip(together, answers, strict=True):
@@ -170,23 +176,14 @@ class Lanes:
                 self._publish_alone(driven, batch)
             else:
                 self._settle(driven, answer)
-        self._turn_together()
 
     def _publish_alone(self, driven: _Driven, batch: Sequence[Waiter]) -> None:
-        # Others depend on it: a batch that was taken must be published, however full the pool is.
         publish = partial(self._publish, driven, batch)
-        self._pool.submit(publish, partial(self._settle, driven), must=True)
-
-    def _turn(self, driven: _Driven) -> None:
-        driven.scheduled = False
-        with driven.lock:
-            batch = driven.lane.take()
-        if not batch:
-            return
-        if any(waiter.heavy for waiter in batch):
-            self._publish_alone(driven, batch)
+        if self._inline and not any(waiter.heavy for waiter in batch):
+            self._settle(driven, attempt(publish))
         else:
-            self._settle(driven, attempt(partial(self._publish, driven, batch)))
+            # Others depend on it: what was taken must be published, however full the pool is.
+            self._pool.submit(publish, partial(self._settle, driven), must=True)
 
     def _publish(self, driven: _Driven, batch: Sequence[Waiter]) -> Sequence[Settled]:
         members = [waiter.member for waiter in batch]

@@ -20,12 +20,13 @@ from threading import Lock
 from typing import Final
 from weakref import WeakSet
 
-from rocksdict import AccessType, Options, Rdict, RdictIter, ReadOptions, WriteBatch
+from rocksdict import RdictIter, ReadOptions, WriteBatch
 
 from lochan.base.checks import check_stored
 from lochan.base.errors import LochanError, StoreClosed, Unknown
 from lochan.kv.arguments import (
     check_apply,
+    check_different_rows,
     check_epoch,
     check_expected,
     check_half_day,
@@ -35,7 +36,7 @@ from lochan.kv.arguments import (
     check_range,
     check_value,
 )
-from lochan.kv.defaults import PlainHold, apply_in_turn
+from lochan.kv.defaults import PlainHold
 from lochan.kv.store import (
     ABSENT,
     PRESENT,
@@ -58,7 +59,8 @@ from lochan.stores.rocksdb.directory import Directory
 from lochan.stores.rocksdb.failures import lost_rows, opening_failure, reading_failure
 from lochan.stores.rocksdb.flushing import GroupFlush
 from lochan.stores.rocksdb.gate import Gate
-from lochan.stores.rocksdb.options import Settings, build_options
+from lochan.stores.rocksdb.opening import open_database
+from lochan.stores.rocksdb.options import Settings
 from lochan.stores.rocksdb.rows import (
     COUNTER_BITS,
     HEADER_BYTES,
@@ -116,7 +118,7 @@ class RocksStore:
         self._gate = Gate()
         self._directory = Directory(path)
         try:
-            self._db = _open_database(self._directory, settings)
+            self._db = open_database(self._directory, settings)
             try:
                 self._counter = self._begin(settings) << COUNTER_BITS
             except BaseException:
@@ -260,8 +262,30 @@ class RocksStore:
         return Won(Stamp(header[:STAMP_BYTES]))
 
     def apply_each(self, changes: Sequence[tuple[Adds, SetIf]]) -> list[Outcome]:
-        """Applies changes one after the other; each takes microseconds."""
-        return apply_in_turn(self, changes)
+        """Applies changes of different rows in one batch, those that win."""
+        self._check_open()
+        for adds, condition in changes:
+            check_apply(adds, condition, CAPABILITIES)
+        check_different_rows(changes)
+        keys = [row_keys(adds.items, CAPABILITIES) for adds, _ in changes]
+        outcomes: list[Outcome] = []
+        with self._lock:
+            number = self._new_number()
+            header = build_header(number)
+            batch = WriteBatch(raw_mode=True)
+            for (adds, condition), names in zip(changes, keys, strict=True):
+                name = row_key(condition.partition, condition.key)
+                raw = self._read(name)
+                if not _holds(condition.expected, raw):
+                    outcomes.append(_lost(condition.key, raw))
+                    continue
+                if names:
+                    self._put_absent(batch, names, adds, number)
+                batch.put(name, header + condition.value)
+                outcomes.append(Won(Stamp(header[:STAMP_BYTES])))
+            if any(isinstance(outcome, Won) for outcome in outcomes):
+                self._commit(batch)
+        return outcomes
 
     def hold(self, partition: Partition, key: bytes) -> Hold:
         """Reads a row; there is no other process to lock it against."""
@@ -455,33 +479,6 @@ class RocksStore:
         if self._stopped is not None:
             return StoreClosed(self._stopped)
         return reading_failure(error)
-
-
-def _open_database(directory: Directory, settings: Settings) -> Rdict:
-    """Opens the files, first for reading only: opening for writing would drop a damaged log."""
-    options = build_options(settings, create=directory.is_new)
-    try:
-        if directory.durable and not settings.drop_after_damage:
-            _check_nothing_lost(directory, options)
-        # Named here as well, or the driver takes the options of the last opening from the disk.
-        return Rdict(str(directory.path), options, column_families={"default": options})
-    except LochanError:
-        raise
-    except Exception as error:
-        raise opening_failure(directory.path, error) from error
-
-
-def _check_nothing_lost(directory: Directory, options: Options) -> None:
-    reader = Rdict(
-        str(directory.path),
-        options,
-        column_families={"default": options},
-        access_type=AccessType.read_only(),
-    )
-    found = reader.latest_sequence_number()
-    reader.close()
-    if found < directory.durable:
-        raise lost_rows(directory.path)
 
 
 def _holds(expected: Expected, raw: bytes | None) -> bool:
