@@ -52,7 +52,11 @@ class Readings:
         if len(self._waiting) >= POOL_QUEUE_MAX:
             raise Exhausted(f"{len(self._waiting)} reads wait already; try again later")
         self._waiting.append(reading)
-        self._schedule()
+        if self._under_way:
+            self._schedule()
+        else:
+            # Nobody is waited for who may not come: the first one goes at once.
+            self._turn()
 
     def _schedule(self) -> None:
         if self._waiting and not self._scheduled and self._under_way < READS_UNDER_WAY_MAX:
@@ -61,6 +65,8 @@ class Readings:
 
     def _turn(self) -> None:
         self._scheduled = False
+        if not self._waiting:
+            return
         batch = self._waiting[:READS_TOGETHER_MAX]
         del self._waiting[:READS_TOGETHER_MAX]
         self._under_way += 1
