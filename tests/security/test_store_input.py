@@ -252,7 +252,7 @@ def test_a_lost_log_is_corrupt_until_the_operator_says_otherwise(tmp_path: Path)
 def test_a_damaged_table_is_corrupt_and_never_the_end_of_data(tmp_path: Path) -> None:
     path = tmp_path / "store"
     store = open_store(f"rocksdb:{path}")
-    rows = [(PLACE, b"%05d" % number, os.urandom(200)) for number in range(2_000)]
+    rows = [(PLACE, b"%05d" % number, os.urandom(400)) for number in range(1_000)]
     store.put_many(rows)
     store.close()
     (table,) = path.glob("*.sst")
