@@ -1,0 +1,1 @@
+"""Iceberg metadata as plain dictionaries: requirements checked and updates applied, no IO."""
