@@ -35,6 +35,8 @@ KINDS = [
     ("NamespaceNotEmpty", "namespace_not_empty"),
     ("NotABranch", "not_a_branch"),
     ("KeyReused", "key_reused"),
+    ("AuditFailed", "audit_failed"),
+    ("RequirementFailed", "requirement_failed"),
 ]
 
 

@@ -20,6 +20,7 @@ from tests.wire.harness import EMPTY, Wire, put
 
 EXPECTED = {
     "AlreadyExists": (409, "REFERENCE_ALREADY_EXISTS"),
+    "AuditFailed": (400, "BAD_REQUEST"),
     "Bug": (500, "UNKNOWN"),
     "Conflict": (409, "REFERENCE_CONFLICT"),
     "ContentNotFound": (404, "CONTENT_NOT_FOUND"),
@@ -40,6 +41,7 @@ EXPECTED = {
     "NotABranch": (400, "BAD_REQUEST"),
     "NotFound": (404, "NOT_FOUND"),
     "ReferenceNotFound": (404, "REFERENCE_NOT_FOUND"),
+    "RequirementFailed": (409, "REFERENCE_CONFLICT"),
     "StoreClosed": (503, "SERVICE_UNAVAILABLE"),
     "StoreLocked": (503, "SERVICE_UNAVAILABLE"),
     "TooLarge": (400, "BAD_REQUEST"),

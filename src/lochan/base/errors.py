@@ -15,7 +15,9 @@ logs and on the wire, and is only ever appended to.
             KeysConflict
             HeadConflict
             NamespaceNotEmpty
+            RequirementFailed
         Invalid
+            AuditFailed
             InvalidKey
             InvalidUrl
             KeyReused
@@ -127,10 +129,22 @@ class NamespaceNotEmpty(Conflict):
         self.key = key
 
 
+class RequirementFailed(Conflict):
+    """A table or view is not as its writer assumed."""
+
+    kind = "requirement_failed"
+
+
 class Invalid(LochanError):
     """The request itself is wrong: never retry it unchanged."""
 
     kind = "invalid"
+
+
+class AuditFailed(Invalid):
+    """Data that did not pass every one of its checks and is therefore not published."""
+
+    kind = "audit_failed"
 
 
 class InvalidKey(Invalid):

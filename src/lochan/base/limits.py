@@ -395,3 +395,35 @@ SERVER_READY_S: Final = 120.0
 
 # Longer than the server itself waits for requests under way when it is asked to end.
 SERVER_STOP_S: Final = 60.0
+
+# Objects in each other in Iceberg metadata: schemas people write have a handful of levels, and
+# comparing and encoding descend the stack with the data.
+ICEBERG_DEPTH_MAX: Final = 128
+
+# Objects and lists in one table's metadata: a hundred thousand snapshots are some 200,000 of them;
+# beyond, the metadata is hundreds of megabytes and no client would read it.
+ICEBERG_VALUES_MAX: Final = 2_000_000
+
+# Columns of one schema, nested ones too; the widest tables in use have some tens of thousands.
+ICEBERG_COLUMNS_MAX: Final = 100_000
+
+# Checks of one audit: each is a job on the cluster or a column beside a write.
+AUDIT_CHECKS_MAX: Final = 1_000
+
+# Checks that run at once: enough to fill the cores while one of them waits for its last task.
+AUDIT_CHECKS_TOGETHER_MAX: Final = 4
+
+# Times that an audit is made again because its target has moved; then others are simply faster.
+AUDIT_ATTEMPTS_MAX: Final = 5
+
+# How long the branch of an audit is kept: a day, so that a failed one can be looked at.
+AUDIT_TTL_S: Final = 86_400
+
+# A file of checks: as many as there may be, each of a few hundred bytes.
+CHECK_FILE_BYTES_MAX: Final = 1_048_576
+
+# Keys that a report lists as changed; beyond, it only counts them.
+REPORT_CHANGES_MAX: Final = 1_000
+
+# A value or a sentence in a report; a longer one is cut, so that nobody's data fills it.
+REPORT_TEXT_CHARACTERS_MAX: Final = 1_000
