@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from pyspark.sql import DataFrame, SparkSession
 
 from lochan.client import Client
-from lochan.iceberg import LochanCatalog
 from lochan.spark.serving import Service, open_service
 from lochan.spark.session import prepare
 from lochan.spark.storage import warehouse_location
@@ -27,6 +26,7 @@ from lochan.spark.storage import warehouse_location
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
 
+    from lochan.iceberg import LochanCatalog
     from lochan.spark.audit import Audit
     from lochan.spark.writing import Batch, Written
 
@@ -66,6 +66,8 @@ class Lake:
     @cached_property
     def catalog(self) -> LochanCatalog:
         """The pyiceberg catalog of the repository, on its default branch."""
+        from lochan.iceberg import LochanCatalog
+
         return LochanCatalog(
             "lake",
             uri=self.uri,
