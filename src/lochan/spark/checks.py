@@ -1,0 +1,335 @@
+"""Checks: what must be true of tables before they are published.
+
+A check is a value; it says what is wanted and nothing about how that is found out. Checks of rows
+(`ROW_CHECKS`) are about every row that a run writes and are watched during the write; the others
+are about a table as it will be published. `check_files` reads the same values from TOML.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Final
+
+import msgspec
+
+from lochan.base.errors import Invalid
+from lochan.base.limits import AUDIT_CHECKS_MAX
+
+_PLACE: Final = re.compile(r"\{(target:)?([A-Za-z_][^{}\s]*)\}")
+
+
+class Check(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True
+):
+    """What all checks have: a name for the report, made from the rest where none is given."""
+
+    name: str = ""
+
+    about: ClassVar[str] = ""
+
+    @property
+    def kind(self) -> str:
+        """The word for this kind of check, as in a file of checks."""
+        return str(self.__struct_config__.tag)
+
+    def tables(self) -> tuple[str, ...]:
+        """Returns the tables that this check is about."""
+        return (getattr(self, "table"),)  # noqa: B009 - every check but a query has one
+
+    def label(self) -> str:
+        """Returns the name under which the result is kept."""
+        return self.name or f"{self.kind} {self.subject()}"
+
+    def subject(self) -> str:
+        """Returns what is looked at, in few words."""
+        return ", ".join(self.tables())
+
+
+class NotNull(Check, frozen=True, tag="not_null"):
+    """Every written row has a value in each of the columns."""
+
+    table: str
+    columns: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _some(self, "columns")
+
+    def subject(self) -> str:
+        """Returns the table and its columns."""
+        return f"{self.table}({', '.join(self.columns)})"
+
+
+class InRange(Check, frozen=True, tag="in_range"):
+    """Every value of the column is in the range, both ends included; NULL passes, NaN does not."""
+
+    table: str
+    column: str
+    min: Any = None
+    max: Any = None
+
+    def __post_init__(self) -> None:
+        _one_of(self, "min", "max")
+
+    def subject(self) -> str:
+        """Returns the table and its column."""
+        return f"{self.table}({self.column})"
+
+
+class Matches(Check, frozen=True, tag="matches"):
+    """Every value of the column matches the (Java) pattern as a whole; NULL passes."""
+
+    table: str
+    column: str
+    pattern: str
+
+    def subject(self) -> str:
+        """Returns the table and its column."""
+        return f"{self.table}({self.column})"
+
+
+class InSet(Check, frozen=True, tag="in_set"):
+    """Every value of the column is one of these; NULL passes."""
+
+    table: str
+    column: str
+    values: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        _some(self, "values")
+
+    def subject(self) -> str:
+        """Returns the table and its column."""
+        return f"{self.table}({self.column})"
+
+
+class Expression(Check, frozen=True, tag="expression"):
+    """The SQL expression is true for every written row; NULL counts as false."""
+
+    table: str
+    sql: str
+
+    def subject(self) -> str:
+        """Returns the table and the expression."""
+        return f"{self.table}: {self.sql}"
+
+
+class RowCount(Check, frozen=True, tag="row_count"):
+    """This run writes so many rows into the table, all its writes together."""
+
+    table: str
+    min: int | None = None
+    max: int | None = None
+
+    def __post_init__(self) -> None:
+        _one_of(self, "min", "max")
+
+
+class TableRows(Check, frozen=True, tag="table_rows"):
+    """The table has so many rows, or at least this much of what it has on the target."""
+
+    table: str
+    min: int | None = None
+    max: int | None = None
+    percent_of_target: float | None = None
+
+    def __post_init__(self) -> None:
+        _one_of(self, "min", "max", "percent_of_target")
+
+
+class Schema(Check, frozen=True, tag="schema"):
+    """The table has these columns with these types, and no other unless `exact` is false."""
+
+    table: str
+    columns: dict[str, str]
+    exact: bool = True
+
+    def __post_init__(self) -> None:
+        _some(self, "columns")
+
+
+class Unique(Check, frozen=True, tag="unique"):
+    """No two rows have the same values in the columns; two NULLs are the same."""
+
+    table: str
+    columns: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _some(self, "columns")
+
+    def subject(self) -> str:
+        """Returns the table and its columns."""
+        return f"{self.table}({', '.join(self.columns)})"
+
+
+class Fresh(Check, frozen=True, tag="fresh"):
+    """The latest time in the column is not older than so many seconds."""
+
+    table: str
+    column: str
+    age_s_max: float
+
+    def subject(self) -> str:
+        """Returns the table and its column."""
+        return f"{self.table}({self.column})"
+
+
+class RefersTo(Check, frozen=True, tag="refers_to"):
+    """Every row finds its columns in another table; rows with a NULL among them pass."""
+
+    table: str
+    columns: tuple[str, ...]
+    other: str
+    other_columns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _some(self, "columns")
+        if self.other_columns:
+            _some(self, "other_columns")
+        if len(self.other_columns or self.columns) != len(self.columns):
+            raise Invalid(f"{self.kind}: other_columns must be as many as columns")
+
+    def subject(self) -> str:
+        """Returns both tables."""
+        return f"{self.table}({', '.join(self.columns)}) in {self.other}"
+
+
+class Query(Check, frozen=True, tag="query"):
+    """A query returns no row; or, with a bound, one value that keeps it.
+
+    `{shop.orders}` in the text is the table as it will be published, `{target:shop.orders}` as the
+    target has it now.
+    """
+
+    sql: str
+    equals: Any = None
+    at_least: Any = None
+    at_most: Any = None
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise Invalid("query: a query needs a name, because its text is no name")
+        if not self.tables():
+            raise Invalid(f"query {self.name!r}: name the tables as {{shop.orders}}")
+
+    def tables(self) -> tuple[str, ...]:
+        """Returns the tables that will be published and are named in the text."""
+        return tuple(dict.fromkeys(table for is_target, table in self.places() if not is_target))
+
+    def places(self) -> tuple[tuple[bool, str], ...]:
+        """Returns the tables named in the text, each with whether it is the target's."""
+        return tuple((bool(one[1]), one[2]) for one in _PLACE.finditer(self.sql))
+
+    def filled(self, views: Mapping[tuple[bool, str], str]) -> str:
+        """Returns the text with the name of a view for each table."""
+        return _PLACE.sub(lambda one: views[bool(one[1]), one[2]], self.sql)
+
+    def bounds(self) -> dict[str, Any]:
+        """Returns the bounds that are set; none means that no row may come."""
+        told = {"equals": self.equals, "at_least": self.at_least, "at_most": self.at_most}
+        return {name: value for name, value in told.items() if value is not None}
+
+
+class Custom(Check, frozen=True, tag="custom"):
+    """A function of your own: it is given the table's frame and returns True or False.
+
+    It may return a pair, whether it passed and what it saw. Anything else, and any error, fails.
+    """
+
+    table: str
+    function: Callable[[Any], bool | tuple[bool, object]]
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise Invalid("custom: a check of your own needs a name")
+        if not callable(self.function):
+            raise Invalid(f"custom {self.name!r}: the function cannot be called")
+
+
+class Unchecked(Check, frozen=True, tag="unchecked"):
+    """No check is wanted for a table that may be written, and why."""
+
+    table: str
+    why: str
+
+    def __post_init__(self) -> None:
+        if not self.why.strip():
+            raise Invalid(f"unchecked {self.table}: say why no check is wanted")
+
+
+RowCheck = NotNull | InRange | Matches | InSet | Expression | RowCount
+ROW_CHECKS: Final = (NotNull, InRange, Matches, InSet, Expression, RowCount)
+
+FROM_FILES: Final[dict[str, type[Check]]] = {
+    str(one.__struct_config__.tag): one
+    for one in (
+        *ROW_CHECKS,
+        TableRows,
+        Schema,
+        Unique,
+        Fresh,
+        RefersTo,
+        Query,
+        Unchecked,
+    )
+}
+"""The kinds that a file may name; a function has no text."""
+
+
+class Declared(msgspec.Struct, frozen=True):
+    """The checks of one audit, each under a name of its own, and the tables without any."""
+
+    checks: tuple[Check, ...]
+    waivers: tuple[Unchecked, ...] = ()
+
+    def labels(self) -> tuple[str, ...]:
+        """Returns the names of all checks."""
+        return tuple(one.label() for one in self.checks)
+
+    def covered(self) -> frozenset[str]:
+        """Returns the tables that may be written."""
+        named = {table for one in self.checks for table in one.tables()}
+        return frozenset(named | {one.table for one in self.waivers})
+
+    def of_rows(self, table: str) -> tuple[Check, ...]:
+        """Returns the checks that are watched while the table is written."""
+        return tuple(
+            one for one in self.checks if isinstance(one, ROW_CHECKS) and table in one.tables()
+        )
+
+
+def declare(checks: Iterable[Check]) -> Declared:
+    """Returns the checks of an audit; Invalid where one is not well made or two have one name."""
+    given = tuple(_checked(one) for one in checks)
+    if len(given) > AUDIT_CHECKS_MAX:
+        raise Invalid(f"{len(given)} checks; an audit has at most {AUDIT_CHECKS_MAX}")
+    waivers = tuple(one for one in given if isinstance(one, Unchecked))
+    found = Declared(tuple(one for one in given if not isinstance(one, Unchecked)), waivers)
+    labels = found.labels()
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    if twice:
+        raise Invalid(f"two checks have the name {twice[0]!r}; give one of them another")
+    both = {one.table for one in waivers} & {t for one in found.checks for t in one.tables()}
+    if both:
+        raise Invalid(f"{min(both)} is declared unchecked and has checks; decide for one")
+    return found
+
+
+def _checked(check: Check) -> Check:
+    if not isinstance(check, Check) or type(check) is Check:
+        raise Invalid(f"{check!r} is no check; see lochan.spark.checks")
+    try:
+        # A constructor takes any type, a conversion does not; columns may come as a list.
+        return msgspec.convert(msgspec.structs.asdict(check), type(check))
+    except msgspec.ValidationError as error:
+        raise Invalid(f"{check.kind} {check.name!r}: {error}") from error
+
+
+def _some(check: Check, field: str) -> None:
+    if isinstance(getattr(check, field), str) or not getattr(check, field):
+        raise Invalid(f"{check.kind}: {field} must name at least one, as a list")
+
+
+def _one_of(check: Check, *fields: str) -> None:
+    if all(getattr(check, field) is None for field in fields):
+        raise Invalid(f"{check.kind}: say at least one of {', '.join(fields)}")

@@ -1,0 +1,171 @@
+"""Verdicts: the only thing that opens the way to the target, and the ledger that keeps it honest.
+
+A verdict says: on exactly this commit, compared with exactly this state of the target, every
+declared check has run and passed. It is built by `build_verdict`, which refuses a check that
+failed, broke, is missing or was made on another commit. The ledger knows which commits the audit
+made itself; a write after the checks takes the verdict away, and a head that it does not know is
+somebody else's. Pure: nothing here reads or writes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from lochan.base.errors import AuditFailed
+from lochan.spark.checks import Declared
+
+Status = Literal["passed", "failed", "error", "missing"]
+How = Literal["observed", "query", "schema", ""]
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one check on one commit."""
+
+    check: str
+    kind: str
+    tables: tuple[str, ...]
+    status: Status
+    commit: str
+    how: How = ""
+    observed: str = ""
+    expected: str = ""
+    detail: str = ""
+    seconds: float = 0.0
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """That a commit may be published on a target which is at `target`."""
+
+    commit: str
+    target: str
+    results: tuple[Result, ...]
+
+
+def complaints(commit: str, declared: Declared, results: Sequence[Result]) -> list[str]:
+    """Returns a sentence for everything that stands against publishing."""
+    found = []
+    wanted = set(declared.labels())
+    seen: set[str] = set()
+    for result in results:
+        if result.check not in wanted:
+            found.append(f"{result.check}: was never declared")
+        elif result.check in seen:
+            found.append(f"{result.check}: has two results")
+        elif result.commit != commit:
+            found.append(f"{result.check}: was made on another commit")
+        elif result.status != "passed":
+            found.append(f"{result.check}: {_told(result)}")
+        seen.add(result.check)
+    found += [f"{label}: has no result" for label in declared.labels() if label not in seen]
+    return found
+
+
+def build_verdict(
+    commit: str, target: str, declared: Declared, results: Sequence[Result]
+) -> Verdict:
+    """Returns the verdict on a commit; AuditFailed with all complaints if there are any."""
+    found = complaints(commit, declared, results)
+    if found:
+        count = len(declared.checks)
+        raise AuditFailed(
+            f"{len(found)} of {count} checks did not pass, nothing is published: {'; '.join(found)}"
+        )
+    return Verdict(commit, target, tuple(results))
+
+
+def check_verdict(verdict: Verdict, declared: Declared, commit: str, target: str) -> None:
+    """Raises AuditFailed unless the verdict is about this commit, this target and all checks."""
+    if verdict.commit != commit:
+        raise AuditFailed("the verdict is about another commit than the one to be published")
+    if verdict.target != target:
+        raise AuditFailed("the verdict was made against another state of the target")
+    found = complaints(commit, declared, verdict.results)
+    if found:
+        raise AuditFailed(f"the verdict does not hold: {'; '.join(found)}")
+
+
+class Ledger:
+    """What an audit itself has put on its branch, and the verdict while that stands."""
+
+    def __init__(self, declared: Declared, base: str) -> None:
+        self.declared = declared
+        self.base = base
+        self.head = base
+        self._verdict: Verdict | None = None
+        self._is_closed = False
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict on the present head, None while there is none."""
+        return self._verdict
+
+    def check_table(self, table: str) -> None:
+        """Refuses to write a table that nobody would look at."""
+        self.check_open()
+        if table not in self.declared.covered():
+            raise AuditFailed(
+                f"{table} has no check; declare one, or Unchecked({table!r}, why) to say that "
+                "none is wanted"
+            )
+
+    def check_open(self) -> None:
+        """Refuses whatever comes after the end."""
+        if self._is_closed:
+            raise AuditFailed("this audit is over; open another one")
+
+    def wrote(self, parent: str, commit: str) -> None:
+        """Takes note of a commit of our own; refuses one that stands on somebody else's."""
+        self.check_open()
+        self._verdict = None
+        if parent != self.head:
+            raise AuditFailed(
+                f"the branch of this audit was changed from outside: {parent[:12]} is not ours"
+            )
+        self.head = commit
+
+    def moved(self, base: str, head: str) -> None:
+        """Takes note that the branch stands on a newer target now; what was judged is gone."""
+        self.check_open()
+        self._verdict = None
+        self.base, self.head = base, head
+
+    def check_head(self, found: str) -> None:
+        """Refuses a branch that is not where we left it."""
+        if found != self.head:
+            self._verdict = None
+            raise AuditFailed(
+                f"the branch of this audit was changed from outside: it is at {found[:12]}, "
+                f"we left it at {self.head[:12]}"
+            )
+
+    def judged(self, verdict: Verdict) -> None:
+        """Keeps a verdict until the next write."""
+        self.check_open()
+        check_verdict(verdict, self.declared, verdict.commit, verdict.target)
+        self._verdict = verdict
+
+    def permit(self, commit: str, target: str) -> Verdict:
+        """Returns the verdict that lets a commit be published; AuditFailed if there is none."""
+        self.check_open()
+        if self._verdict is None:
+            raise AuditFailed("nothing was checked since the last write")
+        check_verdict(self._verdict, self.declared, commit, target)
+        return self._verdict
+
+    def close(self) -> None:
+        """Ends the audit; nothing can be written or published after this."""
+        self._verdict = None
+        self._is_closed = True
+
+
+def _told(result: Result) -> str:
+    if result.status == "failed":
+        told = f"{result.observed}, wanted {result.expected}" if result.expected else "failed"
+    elif result.status == "missing":
+        told = "did not run"
+    else:
+        told = "could not run"
+    return f"{told} ({result.detail})" if result.detail else told
