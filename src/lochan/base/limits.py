@@ -427,3 +427,30 @@ REPORT_CHANGES_MAX: Final = 1_000
 
 # A value or a sentence in a report; a longer one is cut, so that nobody's data fills it.
 REPORT_TEXT_CHARACTERS_MAX: Final = 1_000
+
+# A metadata file of Iceberg in plain text: beyond some hundred thousand snapshots clients give up.
+ICEBERG_METADATA_BYTES_MAX: Final = 256 * 1_024 * 1_024
+
+# Metadata files kept in memory, counted by their text: some hundred tables of ordinary size.
+ICEBERG_METADATA_CACHE_BYTES_MAX: Final = 32 * 1_024 * 1_024
+
+# How often a change of the catalog is planned again because somebody else was faster; then pyiceberg
+# or the caller decides, who can wait.
+ICEBERG_COMMIT_ATTEMPTS_MAX: Final = 5
+
+# Commits that one Spark task reads, twenty pages of a log: about a second, so that starting the
+# task is little beside it, and a task that fails repeats little.
+SPARK_SLICE_COMMITS: Final = 5_000
+
+# Keys that one Spark task reads with their contents; as long as a slice of commits.
+SPARK_SLICE_KEYS: Final = 5_000
+
+# Tasks of one read: Spark keeps them all on the driver. Longer histories get larger slices.
+SPARK_SLICES_MAX: Final = 10_000
+
+# Keys that are looked for one by one because a name may stand for several: four dots make sixteen.
+SPARK_KEYS_PUSHED_MAX: Final = 16
+
+# How far the clocks of two writers of one table may be apart: readers of Iceberg refuse a log of
+# snapshots that runs back further than this.
+ICEBERG_CLOCKS_APART_MS_MAX: Final = 60_000

@@ -1,0 +1,59 @@
+"""References of a table: named snapshots inside its metadata. `main` is what is current."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lochan.base.errors import Invalid
+from lochan.catalog.iceberg.draft import MAIN, Draft, find_by_id
+from lochan.catalog.iceberg.snapshots import clear_current, log_current
+from lochan.catalog.iceberg.values import Json, get_int, get_long, get_text, without_names
+
+_UPDATE_NAMES: Final = frozenset({"action", "ref-name"})
+
+
+def set_reference(draft: Draft, update: Json) -> None:
+    """Applies `set-snapshot-ref`."""
+    what = "set-snapshot-ref"
+    name = get_text(update, "ref-name", what)
+    reference = without_names(update, _UPDATE_NAMES)
+    number = get_long(reference, "snapshot-id", what)
+    reference["type"] = get_text(reference, "type", what).lower()
+    _check_keeping(reference, what)
+    refs = draft.metadata["refs"]
+    if refs.get(name) == reference:
+        return
+    snapshot = find_by_id(draft.metadata["snapshots"], "snapshot-id", number)
+    if snapshot is None:
+        raise Invalid(f"Cannot set {name} to unknown snapshot: {number}")
+    if name == MAIN:
+        if reference["type"] != "branch":
+            raise Invalid("Cannot set main to a tag, it must be a branch")
+        draft.metadata["current-snapshot-id"] = number
+        log_current(draft, snapshot, what)
+    refs[name] = reference
+    draft.changed = True
+
+
+def _check_keeping(reference: Json, what: str) -> None:
+    kind = reference["type"]
+    if kind not in {"branch", "tag"}:
+        raise Invalid(f"{what}: 'type' must be branch or tag")
+    for name in ("min-snapshots-to-keep", "max-snapshot-age-ms"):
+        if name in reference and kind == "tag":
+            raise Invalid(f"{what}: Tags do not support setting {name}")
+    if "min-snapshots-to-keep" in reference:
+        get_int(reference, "min-snapshots-to-keep", what, low=1)
+    for name in ("max-snapshot-age-ms", "max-ref-age-ms"):
+        if name in reference:
+            get_long(reference, name, what, low=1)
+
+
+def remove_reference(draft: Draft, update: Json) -> None:
+    """Applies `remove-snapshot-ref`; a reference that is not there is no error."""
+    name = get_text(update, "ref-name", "remove-snapshot-ref")
+    if draft.metadata["refs"].pop(name, None) is None:
+        return
+    if name == MAIN:
+        clear_current(draft)
+    draft.changed = True

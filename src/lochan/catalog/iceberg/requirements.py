@@ -1,0 +1,117 @@
+"""Requirements: what a writer assumed of a table, checked before its updates are applied.
+
+The sentences are those of the reference catalog: clients and their test suites read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from lochan.base.errors import Invalid, RequirementFailed
+from lochan.catalog.iceberg.opening import open_metadata
+from lochan.catalog.iceberg.values import (
+    Json,
+    as_requests,
+    find_long,
+    get_int,
+    get_long,
+    get_text,
+)
+
+Requirement = Callable[[Json | None, Json], None]
+
+
+def check_requirements(metadata: Json | None, requirements: Sequence[Json]) -> None:
+    """Raises RequirementFailed unless the table is as all requirements say; None is no table."""
+    requests = as_requests(requirements, "requirement")
+    kinds = [_kind(each, number) for number, each in enumerate(requests, 1)]
+    if not requests:
+        return
+    opened = None if metadata is None else open_metadata(metadata)
+    for kind, requirement in zip(kinds, requests, strict=True):
+        REQUIREMENTS[kind](opened, requirement)
+
+
+def _kind(requirement: Json, number: int) -> str:
+    kind = get_text(requirement, "type", f"requirement {number}").lower()
+    if kind not in REQUIREMENTS:
+        raise Invalid(f"requirement {number}: there is no requirement {kind[:100]!r} of tables")
+    return kind
+
+
+def _failed(why: str) -> RequirementFailed:
+    return RequirementFailed(f"Requirement failed: {why}")
+
+
+def _create(metadata: Json | None, _: Json) -> None:
+    if metadata is not None:
+        raise _failed("table already exists")
+
+
+def _uuid(metadata: Json | None, requirement: Json) -> None:
+    wanted = get_text(requirement, "uuid", "assert-table-uuid")
+    present = _existing(metadata).get("table-uuid")
+    if present is None or str(present).lower() != wanted.lower():
+        raise _failed(f"UUID does not match: expected {present} != {wanted}")
+
+
+def _reference(metadata: Json | None, requirement: Json) -> None:
+    what = "assert-ref-snapshot-id"
+    name = get_text(requirement, "ref", what)
+    wanted = find_long(requirement, "snapshot-id", what)
+    present = None if metadata is None else metadata["refs"].get(name)
+    if present is None:
+        if wanted is not None:
+            raise _failed(f"branch or tag {name} is missing, expected {wanted}")
+        return
+    kind = "tag" if present.get("type") == "tag" else "branch"
+    if wanted is None:
+        raise _failed(f"{kind} {name} was created concurrently")
+    number = get_long(present, "snapshot-id", "table metadata")
+    if number != wanted:
+        raise _failed(f"{kind} {name} has changed: expected id {wanted} != {number}")
+
+
+def _existing(metadata: Json | None) -> Json:
+    if metadata is None:
+        raise _failed("table does not exist")
+    return metadata
+
+
+def _number(name: str, field: str, words: str, *, of_new_ones: bool = False) -> Requirement:
+    """Returns the check of one number; some hold for a table that is not there yet."""
+
+    def check(metadata: Json | None, requirement: Json) -> None:
+        wanted = get_int(requirement, name, requirement["type"])
+        if metadata is None and of_new_ones:
+            return
+        present = get_int(_existing(metadata), field, "table metadata")
+        if present != wanted:
+            raise _failed(f"{words} changed: expected id {wanted} != {present}")
+
+    return check
+
+
+REQUIREMENTS: Final[dict[str, Requirement]] = {
+    "assert-create": _create,
+    "assert-table-uuid": _uuid,
+    "assert-ref-snapshot-id": _reference,
+    "assert-last-assigned-field-id": _number(
+        "last-assigned-field-id", "last-column-id", "last assigned field id", of_new_ones=True
+    ),
+    "assert-current-schema-id": _number("current-schema-id", "current-schema-id", "current schema"),
+    "assert-last-assigned-partition-id": _number(
+        "last-assigned-partition-id",
+        "last-partition-id",
+        "last assigned partition id",
+        of_new_ones=True,
+    ),
+    "assert-default-spec-id": _number(
+        "default-spec-id", "default-spec-id", "default partition spec"
+    ),
+    "assert-default-sort-order-id": _number(
+        "default-sort-order-id", "default-sort-order-id", "default sort order"
+    ),
+}
+"""How each requirement of a table is checked, by the word that names it in a request."""

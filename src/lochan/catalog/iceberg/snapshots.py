@@ -1,0 +1,159 @@
+"""Snapshots: added in order, removed with all that points at them, and the log of the main ones.
+
+The log tells which snapshot was current when. A request may pass over several snapshots, of which
+nobody ever saw but the last as current: those in between are dropped from the log at the end.
+"""
+
+from __future__ import annotations
+
+from lochan.base.errors import Invalid, RequirementFailed
+from lochan.base.limits import ICEBERG_CLOCKS_APART_MS_MAX
+from lochan.catalog.iceberg.draft import MAIN, Draft, find_by_id
+from lochan.catalog.iceberg.values import (
+    LONG_MAX,
+    Json,
+    find_long,
+    get_int,
+    get_long,
+    get_longs,
+    get_object,
+    get_text,
+    get_text_map,
+    get_texts,
+)
+
+
+def add_snapshot(draft: Draft, update: Json) -> None:
+    """Applies `add-snapshot`.
+
+    A snapshot that was made on an older state of the table is a conflict, not a mistake: its
+    writer reads the table again and gives it new numbers.
+    """
+    what = "add-snapshot"
+    snapshot = get_object(update, "snapshot", what)
+    number = get_long(snapshot, "snapshot-id", what, low=0)
+    _check_form(draft, snapshot, what)
+    if find_by_id(draft.metadata["snapshots"], "snapshot-id", number) is not None:
+        raise Invalid(f"Snapshot already exists for id: {number}")
+    if draft.format_version > 1:
+        _take_sequence_number(draft, snapshot, what)
+    if draft.format_version > 2:
+        _take_row_ids(draft, snapshot, what)
+    draft.metadata["snapshots"].append(snapshot)
+    draft.added_snapshots.add(number)
+    draft.changed = True
+
+
+def _check_form(draft: Draft, snapshot: Json, what: str) -> None:
+    get_long(snapshot, "timestamp-ms", what, low=0)
+    find_long(snapshot, "parent-snapshot-id", what)
+    if snapshot.get("schema-id") is not None:
+        get_int(snapshot, "schema-id", what)
+    if snapshot.get("summary") is not None:
+        get_text_map(snapshot, "summary", what)
+    if draft.format_version == 1 and snapshot.get("manifest-list") is None:
+        get_texts(snapshot, "manifests", what)
+    else:
+        get_text(snapshot, "manifest-list", what)
+    for name in ("schemas", "partition-specs", "sort-orders"):
+        if not draft.metadata[name]:
+            raise Invalid(f"Attempting to add a snapshot before {name} are added")
+
+
+def _take_sequence_number(draft: Draft, snapshot: Json, what: str) -> None:
+    number = find_long(snapshot, "sequence-number", what, low=0) or 0
+    last = draft.metadata["last-sequence-number"]
+    if number <= last and snapshot.get("parent-snapshot-id") is not None:
+        raise RequirementFailed(
+            f"Validation failed, please retry: Cannot add snapshot with sequence number {number} "
+            f"older than last sequence number {last}"
+        )
+    # The first snapshot of a replaced table has no parent and may be older; the table's own number
+    # never goes back, or two snapshots would have the same.
+    draft.metadata["last-sequence-number"] = max(last, number)
+
+
+def _take_row_ids(draft: Draft, snapshot: Json, what: str) -> None:
+    if snapshot.get("first-row-id") is None:
+        raise Invalid("Cannot add a snapshot: first-row-id is null")
+    first = get_long(snapshot, "first-row-id", what, low=0)
+    added = get_long(snapshot, "added-rows", what, low=0)
+    expected = draft.metadata["next-row-id"]
+    if first < expected:
+        raise RequirementFailed(
+            "Validation failed, please retry: Cannot add a snapshot, first-row-id is behind table "
+            f"next-row-id: {first} < {expected}"
+        )
+    if first + added > LONG_MAX:
+        raise Invalid(f"{what}: there are no ids for {added} more rows")
+    draft.metadata["next-row-id"] = first + added
+
+
+def remove_snapshots(draft: Draft, update: Json) -> None:
+    """Applies `remove-snapshots`: references, statistics and log entries go with them."""
+    gone = set(get_longs(update, "snapshot-ids", "remove-snapshots"))
+    metadata = draft.metadata
+    gone &= {each.get("snapshot-id") for each in metadata["snapshots"]}
+    if not gone:
+        return
+    for name in ("snapshots", "statistics", "partition-statistics"):
+        metadata[name] = [each for each in metadata[name] if each.get("snapshot-id") not in gone]
+    metadata["refs"] = {
+        name: each for name, each in metadata["refs"].items() if each.get("snapshot-id") not in gone
+    }
+    if MAIN not in metadata["refs"]:
+        clear_current(draft)
+    draft.removed_snapshots = draft.changed = True
+
+
+def clear_current(draft: Draft) -> None:
+    """Writes that no snapshot is current, as each format writes it."""
+    draft.metadata["current-snapshot-id"] = None if draft.format_version > 2 else -1
+
+
+def current_snapshot(metadata: Json) -> int | None:
+    """Returns the id of the current snapshot, None where there is none."""
+    number = find_long(metadata, "current-snapshot-id", "table metadata")
+    return None if number is None or number < 0 else number
+
+
+def log_current(draft: Draft, snapshot: Json, what: str) -> None:
+    """Writes into the log that a snapshot is the current one from now on.
+
+    Readers refuse a log that runs backwards, so a snapshot from a clock that is far off cannot be
+    taken in.
+    """
+    number = snapshot["snapshot-id"]
+    when = draft.now_ms
+    if number in draft.added_snapshots:
+        when = get_long(snapshot, "timestamp-ms", what, low=0)
+    log = draft.metadata["snapshot-log"]
+    before = get_long(log[-1], "timestamp-ms", "snapshot-log") if log else 0
+    if when < before - ICEBERG_CLOCKS_APART_MS_MAX:
+        raise Invalid(f"{what}: snapshot {number} is {before - when} ms older than the one before")
+    if when > draft.now_ms + ICEBERG_CLOCKS_APART_MS_MAX:
+        raise Invalid(f"{what}: snapshot {number} is {when - draft.now_ms} ms in the future")
+    log.append({"timestamp-ms": when, "snapshot-id": number})
+
+
+def finish_log(draft: Draft) -> None:
+    """Drops from the log what was never current for anybody, and what is older than a gap.
+
+    Without the snapshots before a gap it would look as if the one before had been current all the
+    time, so history begins anew after it.
+    """
+    current = current_snapshot(draft.metadata)
+    passed = draft.added_snapshots - {current}
+    if not passed and not draft.removed_snapshots:
+        return
+    known = {each.get("snapshot-id") for each in draft.metadata["snapshots"]}
+    kept: list[Json] = []
+    for entry in draft.metadata["snapshot-log"]:
+        number = get_long(entry, "snapshot-id", "snapshot-log")
+        if number not in known and draft.removed_snapshots:
+            kept.clear()
+        elif number not in passed:
+            kept.append(entry)
+    if current is not None and (not kept or kept[-1].get("snapshot-id") != current):
+        kept.append({"timestamp-ms": draft.now_ms, "snapshot-id": current})
+    draft.metadata["snapshot-log"] = kept
