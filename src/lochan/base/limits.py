@@ -228,6 +228,10 @@ HTTP_LINGER_S: Final = 2.0
 # Each connection costs a file descriptor and some kilobytes.
 HTTP_CONNECTIONS_MAX: Final = 10_000
 
+# A front that ends by itself is started again; one that does so this often will not stay alive.
+FRONT_STARTS_MAX: Final = 5
+FRONT_STARTS_WITHIN_S: Final = 60.0
+
 # Every connection has a file descriptor, and the embedded store has some thousands of files.
 FILES_MAX: Final = 65_536
 
