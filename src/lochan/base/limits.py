@@ -408,6 +408,10 @@ ICEBERG_DEPTH_MAX: Final = 128
 # beyond, the metadata is hundreds of megabytes and no client would read it.
 ICEBERG_VALUES_MAX: Final = 2_000_000
 
+# Updates or requirements of one table in one request: a long transaction has some thousands, and
+# each may look through all schemas, specs and orders.
+ICEBERG_REQUESTS_MAX: Final = 10_000
+
 # Columns of one schema, nested ones too; the widest tables in use have some tens of thousands.
 ICEBERG_COLUMNS_MAX: Final = 100_000
 

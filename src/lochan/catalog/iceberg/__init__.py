@@ -9,5 +9,20 @@ from __future__ import annotations
 
 from lochan.catalog.iceberg.requirements import check_requirements
 from lochan.catalog.iceberg.tables import apply_updates, build_table, table_content
+from lochan.catalog.iceberg.views import (
+    apply_view_updates,
+    build_view,
+    check_view_requirements,
+    view_content,
+)
 
-__all__ = ["apply_updates", "build_table", "check_requirements", "table_content"]
+__all__ = [
+    "apply_updates",
+    "apply_view_updates",
+    "build_table",
+    "build_view",
+    "check_requirements",
+    "check_view_requirements",
+    "table_content",
+    "view_content",
+]

@@ -10,7 +10,7 @@ from typing import Final
 
 from lochan.base.errors import Invalid
 from lochan.catalog.iceberg.columns import Column, columns_of
-from lochan.catalog.iceberg.values import INT_MAX, Json, get_int
+from lochan.catalog.iceberg.values import INT_MAX, Json, get_int, get_long
 
 FORMATS: Final = (1, 2, 3)
 LAST_ADDED: Final = -1
@@ -30,6 +30,7 @@ class Draft:
         self.last_spec_id: int | None = None
         self.last_order_id: int | None = None
         self.added_snapshots: set[int] = set()
+        self._snapshots: dict[int, Json] | None = None
         self.removed_snapshots = False
         # Whether anything changed at all, and whether the columns must fit their uses again.
         self.changed = is_new
@@ -40,6 +41,19 @@ class Draft:
         """The version of the table's format now, upgrades of this request included."""
         version: int = self.metadata["format-version"]
         return version
+
+    def snapshots(self) -> dict[int, Json]:
+        """Returns the snapshots by their ids; whoever adds one adds it here, too."""
+        if self._snapshots is None:
+            among = self.metadata["snapshots"]
+            self._snapshots = {
+                get_long(each, "snapshot-id", "table metadata"): each for each in among
+            }
+        return self._snapshots
+
+    def forget_snapshots(self) -> None:
+        """Makes the snapshots be looked through again: some were removed."""
+        self._snapshots = None
 
     def current_columns(self, what: str) -> dict[int, Column]:
         """Returns the columns of the current schema by their ids."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lochan.base.errors import Invalid
-from lochan.catalog.iceberg.draft import MAIN, Draft, find_by_id
+from lochan.catalog.iceberg.draft import MAIN, Draft
 from lochan.catalog.iceberg.snapshots import clear_current, log_current
 from lochan.catalog.iceberg.values import Json, get_int, get_long, get_text, without_names
 
@@ -21,9 +21,9 @@ def set_reference(draft: Draft, update: Json) -> None:
     reference["type"] = get_text(reference, "type", what).lower()
     _check_keeping(reference, what)
     refs = draft.metadata["refs"]
-    if refs.get(name) == reference:
+    if without_names(refs.get(name) or {}, frozenset()) == reference:
         return
-    snapshot = find_by_id(draft.metadata["snapshots"], "snapshot-id", number)
+    snapshot = draft.snapshots().get(number)
     if snapshot is None:
         raise Invalid(f"Cannot set {name} to unknown snapshot: {number}")
     if name == MAIN:

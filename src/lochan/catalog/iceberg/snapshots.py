@@ -6,9 +6,11 @@ nobody ever saw but the last as current: those in between are dropped from the l
 
 from __future__ import annotations
 
+from typing import Final
+
 from lochan.base.errors import Invalid, RequirementFailed
 from lochan.base.limits import ICEBERG_CLOCKS_APART_MS_MAX
-from lochan.catalog.iceberg.draft import MAIN, Draft, find_by_id
+from lochan.catalog.iceberg.draft import Draft
 from lochan.catalog.iceberg.values import (
     LONG_MAX,
     Json,
@@ -22,6 +24,20 @@ from lochan.catalog.iceberg.values import (
     get_texts,
 )
 
+_OPTIONAL: Final = frozenset(
+    {
+        "sequence-number",
+        "parent-snapshot-id",
+        "summary",
+        "manifest-list",
+        "manifests",
+        "schema-id",
+        "first-row-id",
+        "added-rows",
+        "key-id",
+    }
+)
+
 
 def add_snapshot(draft: Draft, update: Json) -> None:
     """Applies `add-snapshot`.
@@ -33,13 +49,18 @@ def add_snapshot(draft: Draft, update: Json) -> None:
     snapshot = get_object(update, "snapshot", what)
     number = get_long(snapshot, "snapshot-id", what, low=0)
     _check_form(draft, snapshot, what)
-    if find_by_id(draft.metadata["snapshots"], "snapshot-id", number) is not None:
+    if number in draft.snapshots():
         raise Invalid(f"Snapshot already exists for id: {number}")
     if draft.format_version > 1:
         _take_sequence_number(draft, snapshot, what)
     if draft.format_version > 2:
         _take_row_ids(draft, snapshot, what)
+    # Readers take a field that is there for one that has a value.
+    snapshot = {
+        name: one for name, one in snapshot.items() if one is not None or name not in _OPTIONAL
+    }
     draft.metadata["snapshots"].append(snapshot)
+    draft.snapshots()[number] = snapshot
     draft.added_snapshots.add(number)
     draft.changed = True
 
@@ -101,8 +122,9 @@ def remove_snapshots(draft: Draft, update: Json) -> None:
     metadata["refs"] = {
         name: each for name, each in metadata["refs"].items() if each.get("snapshot-id") not in gone
     }
-    if MAIN not in metadata["refs"]:
+    if current_snapshot(metadata) in gone:
         clear_current(draft)
+    draft.forget_snapshots()
     draft.removed_snapshots = draft.changed = True
 
 
@@ -142,11 +164,10 @@ def finish_log(draft: Draft) -> None:
     Without the snapshots before a gap it would look as if the one before had been current all the
     time, so history begins anew after it.
     """
-    current = current_snapshot(draft.metadata)
-    passed = draft.added_snapshots - {current}
+    passed = draft.added_snapshots - {current_snapshot(draft.metadata)}
     if not passed and not draft.removed_snapshots:
         return
-    known = {each.get("snapshot-id") for each in draft.metadata["snapshots"]}
+    known = draft.snapshots()
     kept: list[Json] = []
     for entry in draft.metadata["snapshot-log"]:
         number = get_long(entry, "snapshot-id", "snapshot-log")
@@ -154,6 +175,4 @@ def finish_log(draft: Draft) -> None:
             kept.clear()
         elif number not in passed:
             kept.append(entry)
-    if current is not None and (not kept or kept[-1].get("snapshot-id") != current):
-        kept.append({"timestamp-ms": draft.now_ms, "snapshot-id": current})
     draft.metadata["snapshot-log"] = kept

@@ -44,7 +44,9 @@ def place_spec(draft: Draft, spec: Json, what: str) -> None:
         if _layout(get_objects(each, "fields", what), what) == wanted:
             draft.last_spec_id = get_int(each, "spec-id", what)
             return
-    check_spec(fields, draft.current_columns(what), what)
+    columns = draft.current_columns(what)
+    check_names(fields, columns, what)
+    check_sources(fields, columns, what)
     fields = _with_ids(draft, fields, what)
     number = next_id(specs, "spec-id", 0, what)
     specs.append({**spec, "spec-id": number, "fields": fields})
@@ -80,32 +82,43 @@ def remove_specs(draft: Draft, update: Json) -> None:
 def sources_of(field: Json, what: str) -> tuple[int, ...]:
     """Returns the columns that a partition or sort field is made of; since format 3 several."""
     if field.get("source-id") is None and field.get("source-ids") is not None:
-        return tuple(get_ints(field, "source-ids", what))
+        several = tuple(get_ints(field, "source-ids", what))
+        if not several:
+            raise Invalid(f"{what}: 'source-ids' is empty")
+        return several
     return (get_int(field, "source-id", what),)
 
 
-def check_spec(fields: list[Json], columns: dict[int, Column], what: str) -> None:
-    """Raises Invalid unless the fields can be made of the columns."""
+def check_names(fields: list[Json], columns: dict[int, Column], what: str) -> None:
+    """Raises Invalid if a partition field is called like another one, or like another column.
+
+    Readers check this of all specs, not only of the one in use.
+    """
     by_path = {each.path: each.id for each in columns.values()}
     names: set[str] = set()
     for field in fields:
         name = get_text(field, "name", f"{what}: a partition field")
-        transform = get_text(field, "transform", f"{what}: {name!r}")
         sources = sources_of(field, f"{what}: {name!r}")
         if name in names:
             raise Invalid(f"{what}: Cannot use partition name more than once: {name}")
         names.add(name)
-        if name in by_path and by_path[name] not in sources and sources[:1] != ():
-            if sources[0] in columns:
-                raise Invalid(
-                    f"{what}: Cannot create identity partition sourced from different field "
-                    f"in schema: {name}"
-                )
+        named = by_path.get(name)
+        if named is not None and named not in sources and columns.keys() & sources:
+            raise Invalid(
+                f"{what}: Cannot create identity partition sourced from different field in "
+                f"schema: {name}"
+            )
+
+
+def check_sources(fields: list[Json], columns: dict[int, Column], what: str) -> None:
+    """Raises Invalid unless the fields can be made of the columns."""
+    for field in fields:
+        transform = get_text(field, "transform", f"{what}: a partition field")
         if normal_transform(transform) == VOID:
             # It stands for a column that may be gone long since.
             continue
-        for source in sources:
-            _check_source(columns, source, transform, f"{what}: {name!r}")
+        for source in sources_of(field, what):
+            _check_source(columns, source, transform, what)
 
 
 def _check_source(columns: dict[int, Column], source: int, transform: str, what: str) -> None:

@@ -20,16 +20,17 @@ from lochan.catalog.iceberg import (
     specs,
     statistics,
 )
+from lochan.catalog.iceberg.closing import UNPARTITIONED, UNSORTED, finish_table
 from lochan.catalog.iceberg.columns import renamed_id, with_fresh_ids
-from lochan.catalog.iceberg.draft import FORMATS, PARTITION_ID_FIRST, Draft, find_by_id
+from lochan.catalog.iceberg.draft import FORMATS, PARTITION_ID_FIRST, Draft
 from lochan.catalog.iceberg.opening import open_metadata
 from lochan.catalog.iceberg.values import (
-    LONG_MAX,
     Json,
     as_object,
     as_requests,
     as_text_map,
     check_bounds,
+    check_time,
     get_int,
     get_objects,
     get_text,
@@ -66,10 +67,6 @@ UPDATES: Final[dict[str, Update]] = {
 """What each update of a table does, by the word that names it in a request."""
 
 _FORMAT_DEFAULT: Final = 2
-_PREVIOUS_VERSIONS: Final = "write.metadata.previous-versions-max"
-_PREVIOUS_VERSIONS_DEFAULT: Final = 100
-_UNPARTITIONED: Final[Json] = {"fields": []}
-_UNSORTED: Final[Json] = {"fields": []}
 
 
 def build_table(
@@ -97,14 +94,14 @@ def build_table(
         numbers = schemas.identifiers_of(given, what)
         fresh["identifier-field-ids"] = [renamed_id(renamed, each, what) for each in numbers]
     schemas.place_schema(draft, fresh, what)
-    fields = _renamed_fields(spec or _UNPARTITIONED, renamed, f"{what}: its partition spec")
+    fields = _renamed_fields(spec or UNPARTITIONED, renamed, f"{what}: its partition spec")
     for number, field in enumerate(fields, PARTITION_ID_FIRST):
         field["field-id"] = number
     specs.place_spec(draft, {**(spec or {}), "fields": fields}, what)
-    fields = _renamed_fields(order or _UNSORTED, renamed, f"{what}: its sort order")
+    fields = _renamed_fields(order or UNSORTED, renamed, f"{what}: its sort order")
     orders.place_order(draft, {**(order or {}), "fields": fields}, what)
     draft.metadata["default-sort-order-id"] = draft.last_order_id
-    return _finished(draft, None)
+    return finish_table(draft, None)
 
 
 def _lasting(given: dict[str, str]) -> dict[str, str]:
@@ -141,14 +138,14 @@ def apply_updates(
         draft = _empty(_first_format(requests, actions), now_ms)
     else:
         opened = open_metadata(metadata)
-        draft = Draft(opened, max(_checked_time(now_ms), opened["last-updated-ms"]), is_new=False)
+        draft = Draft(opened, max(check_time(now_ms), opened["last-updated-ms"]), is_new=False)
     for action, update in zip(actions, requests, strict=True):
         UPDATES[action](draft, update)
     if metadata is not None and not draft.changed:
         return dict(metadata)
     before = None if metadata is None else metadata.get("last-updated-ms")
     log = None if previous_location is None else (before or 0, previous_location)
-    return _finished(draft, log)
+    return finish_table(draft, log)
 
 
 def _action(update: Json, number: int) -> str:
@@ -165,12 +162,6 @@ def _first_format(requests: list[Json], actions: list[str]) -> int:
     return _FORMAT_DEFAULT
 
 
-def _checked_time(now_ms: int) -> int:
-    if type(now_ms) is not int or not 0 <= now_ms <= LONG_MAX:
-        raise Invalid("the present time must be milliseconds since 1970")
-    return now_ms
-
-
 def _empty(format_version: int, now_ms: int) -> Draft:
     if type(format_version) is not int or format_version not in FORMATS:
         raise Invalid(f"Unsupported format version (supported: v{FORMATS[-1]})")
@@ -179,7 +170,7 @@ def _empty(format_version: int, now_ms: int) -> Draft:
         "table-uuid": None,
         "location": None,
         "last-sequence-number": 0,
-        "last-updated-ms": _checked_time(now_ms),
+        "last-updated-ms": check_time(now_ms),
         "last-column-id": 0,
         "current-schema-id": 0,
         "schemas": [],
@@ -202,62 +193,6 @@ def _empty(format_version: int, now_ms: int) -> Draft:
     if format_version > 2:
         metadata["next-row-id"] = 0
     return draft
-
-
-def _finished(draft: Draft, log: tuple[int, str] | None) -> Json:
-    metadata = draft.metadata
-    if draft.is_new:
-        _check_complete(draft)
-    schema = find_by_id(metadata["schemas"], "schema-id", metadata["current-schema-id"])
-    spec = find_by_id(metadata["partition-specs"], "spec-id", metadata["default-spec-id"])
-    if draft.relaid:
-        _check_fit(draft, spec)
-    snapshots.finish_log(draft)
-    metadata["last-updated-ms"] = draft.now_ms
-    if log is not None:
-        _log_previous(metadata, *log)
-    if draft.format_version == 1:
-        # Readers that know no lists look for these.
-        metadata["schema"] = schema
-        metadata["partition-spec"] = [] if spec is None else spec["fields"]
-        metadata.pop("last-sequence-number", None)
-    return metadata
-
-
-def _check_complete(draft: Draft) -> None:
-    for name in ("table-uuid", "location"):
-        get_text(draft.metadata, name, "a new table")
-    if not draft.metadata["schemas"]:
-        raise Invalid("a new table: no schema was added")
-    if not draft.metadata["partition-specs"]:
-        specs.place_spec(draft, _UNPARTITIONED, "a new table")
-    if not draft.metadata["sort-orders"]:
-        orders.place_order(draft, _UNSORTED, "a new table")
-
-
-def _check_fit(draft: Draft, spec: Json | None) -> None:
-    """Raises Invalid unless the default spec and order can be made of the current columns."""
-    metadata = draft.metadata
-    columns = draft.current_columns("the current schema")
-    order = find_by_id(metadata["sort-orders"], "order-id", metadata["default-sort-order-id"])
-    if spec is None or order is None:
-        raise Invalid("the default partition spec or sort order was never added")
-    specs.check_spec(get_objects(spec, "fields", "the default spec"), columns, "the default spec")
-    fields = get_objects(order, "fields", "the default sort order")
-    orders.check_order(fields, columns, "the default sort order")
-
-
-def _log_previous(metadata: Json, when_ms: int, location: str) -> None:
-    entry = {"timestamp-ms": when_ms, "metadata-file": location}
-    entries = [*metadata["metadata-log"], entry]
-    metadata["metadata-log"] = entries[-_previous_versions(metadata["properties"]) :]
-
-
-def _previous_versions(given: dict[str, str]) -> int:
-    text = given.get(_PREVIOUS_VERSIONS, "")
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        return _PREVIOUS_VERSIONS_DEFAULT
-    return max(1, int(text))
 
 
 def table_content(metadata: Json, location: str, content_id: str | None) -> IcebergTable:

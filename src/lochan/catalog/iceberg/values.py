@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from lochan.base.errors import Invalid, TooLarge
-from lochan.base.limits import ICEBERG_DEPTH_MAX, ICEBERG_VALUES_MAX
+from lochan.base.limits import ICEBERG_DEPTH_MAX, ICEBERG_REQUESTS_MAX, ICEBERG_VALUES_MAX
 
 Json: TypeAlias = dict[str, Any]
 """An object of JSON; its fields are those of the Iceberg specification."""
@@ -79,6 +79,8 @@ def as_requests(value: Sequence[Any], what: str) -> list[Json]:
     """Returns the requirements or the updates of a request, bounded and each an object."""
     if not isinstance(value, (list, tuple)):
         raise Invalid(f"{what}s must be a list, not {kind_of(value)}")
+    if len(value) > ICEBERG_REQUESTS_MAX:
+        raise TooLarge(f"{what}s: more than {ICEBERG_REQUESTS_MAX}")
     found = list(value)
     check_bounds(found, f"{what}s")
     return [as_object(each, f"{what} {number}") for number, each in enumerate(found, 1)]
@@ -195,3 +197,8 @@ def _number(value: object, what: str, low: int, high: int) -> int:
     if not low <= value <= high:
         raise Invalid(f"{what} must be between {low} and {high}")
     return value
+
+
+def check_time(now_ms: int) -> int:
+    """Returns the present time, or raises Invalid if it is none."""
+    return _number(now_ms, "the present time", 0, LONG_MAX)
