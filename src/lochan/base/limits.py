@@ -415,6 +415,9 @@ ICEBERG_REQUESTS_MAX: Final = 10_000
 # Columns of one schema, nested ones too; the widest tables in use have some tens of thousands.
 ICEBERG_COLUMNS_MAX: Final = 100_000
 
+# Full names of all columns of one schema: a long name above many columns is part of each of theirs.
+ICEBERG_PATHS_CHARACTERS_MAX: Final = 20_000_000
+
 # Checks of one audit: each is a job on the cluster or a column beside a write.
 AUDIT_CHECKS_MAX: Final = 1_000
 
@@ -462,3 +465,21 @@ SPARK_KEYS_PUSHED_MAX: Final = 16
 # How far the clocks of two writers of one table may be apart: readers of Iceberg refuse a log of
 # snapshots that runs back further than this.
 ICEBERG_CLOCKS_APART_MS_MAX: Final = 60_000
+
+# Rows that pyarrow holds in an executor until they are a row group: some of 64 MB fit a worker.
+SPARK_ROW_GROUP_BYTES_MAX: Final = 64 * 1_024 * 1_024
+
+# Tasks that read footers: thousands of tasks would cost more than what they read.
+SPARK_FOOTER_TASKS_MAX: Final = 64
+
+# Files of one write: what executors tell of them, some kilobytes each, must fit the driver.
+SPARK_WRITE_FILES_MAX: Final = 200_000
+
+# Attempts to commit a write while others move its tables: twenty writers in step each win once.
+SPARK_COMMIT_ATTEMPTS_MAX: Final = 20
+
+# Attempts that do the work of a merge, or of a write whose table was changed in shape, again.
+SPARK_REWRITE_ATTEMPTS_MAX: Final = 5
+
+# The name of a job is a value in every snapshot that it made and a part of its directories.
+SPARK_JOB_CHARACTERS_MAX: Final = 500
