@@ -1,0 +1,41 @@
+"""Following a branch with admission control, on Spark 4.2 and later.
+
+Importing this needs Spark 4.2: `pyspark.sql.streaming.datasource` is not in 4.1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql.streaming.datasource import (  # type: ignore[import-not-found]
+    ReadAllAvailable,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from lochan.spark.options import Options
+from lochan.spark.stream import ChangeStream, Offset
+from lochan.spark.walks import Pin
+
+
+class AdmittedChanges(ChangeStream, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Follows one branch; Spark tells where the stream is and how much it wants."""
+
+    def __init__(self, wanted: Options, schema: StructType) -> None:
+        super().__init__(wanted, schema)
+        self._until: Pin | None = None
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's
+        """Returns how many commits a batch has at most; Spark has no limit that counts these."""
+        commits_max = self.wanted.commits_max
+        return ReadAllAvailable() if commits_max is None else ReadMaxRows(commits_max)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
+        """Remembers where the branch is now; the query ends there."""
+        self._until = self.head()
+
+    def latestOffset(self, start: Offset, limit: Any) -> Offset:  # type: ignore[override]  # noqa: N802
+        """Returns where the next batch ends."""
+        commits_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        return self.next_offset(start, commits_max, self._until)

@@ -1,0 +1,252 @@
+"""The kinds of the data source: their columns, and the rows that values of `model/` become.
+
+Times are microseconds in rows; `arrow_batch` and `plain_rows` turn them into what Spark takes.
+Batches have exactly the Arrow types that Spark expects, which it compares, not converts. All
+columns may be null, because a user's own schema says nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from lochan.base.errors import Invalid
+from lochan.model.commits import ContentKey, LogEntry, Put
+from lochan.model.contents import Content, OtherContent, type_of
+from lochan.model.references import Reference
+from lochan.model.results import DiffEntry, Entry
+
+Row = tuple[Any, ...]
+
+_TEXT: Final = StringType()
+_TEXTS: Final = ArrayType(_TEXT)
+_LONG: Final = LongType()
+_TIME: Final = TimestampType()
+
+_ARROW_TEXTS: Final = pa.list_(pa.field("element", pa.string()))
+
+# Spark's own conversion has another signature in every version; a test holds ours to it.
+_ARROW: Final[Mapping[str, pa.DataType]] = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "array<string>": _ARROW_TEXTS,
+    "map<string,array<string>>": pa.map_(
+        pa.field("key", pa.string(), nullable=False), pa.field("value", _ARROW_TEXTS)
+    ),
+}
+
+COLUMNS: Final[Mapping[str, tuple[tuple[str, DataType], ...]]] = {
+    "refs": (
+        ("name", _TEXT),
+        ("kind", _TEXT),
+        ("commit", _TEXT),
+        ("created_at", _TIME),
+        ("expires_at", _TIME),
+        ("message", _TEXT),
+        ("commits", _LONG),
+        ("ahead", _LONG),
+        ("behind", _LONG),
+        ("common_ancestor", _TEXT),
+    ),
+    "log": (
+        ("seq", _LONG),
+        ("commit", _TEXT),
+        ("parent", _TEXT),
+        ("parents", _TEXTS),
+        ("time", _TIME),
+        ("committer", _TEXT),
+        ("author", _TEXT),
+        ("authors", _TEXTS),
+        ("author_time", _TIME),
+        ("signed_off_by", _TEXTS),
+        ("message", _TEXT),
+        ("properties", MapType(_TEXT, _TEXTS)),
+    ),
+    "entries": (
+        ("key", _TEXTS),
+        ("name", _TEXT),
+        ("type", _TEXT),
+        ("content_id", _TEXT),
+        ("metadata_location", _TEXT),
+        ("content", _TEXT),
+    ),
+    "diff": (
+        ("key", _TEXTS),
+        ("name", _TEXT),
+        ("change", _TEXT),
+        ("from_type", _TEXT),
+        ("from_content_id", _TEXT),
+        ("from_metadata_location", _TEXT),
+        ("from_content", _TEXT),
+        ("to_type", _TEXT),
+        ("to_content_id", _TEXT),
+        ("to_metadata_location", _TEXT),
+        ("to_content", _TEXT),
+    ),
+    "changes": (
+        ("seq", _LONG),
+        ("commit", _TEXT),
+        ("time", _TIME),
+        ("author", _TEXT),
+        ("message", _TEXT),
+        ("position", IntegerType()),
+        ("operation", _TEXT),
+        ("key", _TEXTS),
+        ("name", _TEXT),
+        ("type", _TEXT),
+        ("content_id", _TEXT),
+        ("metadata_location", _TEXT),
+        ("content", _TEXT),
+    ),
+}
+
+PUT: Final = "put"
+DELETE: Final = "delete"
+RESET: Final = "reset"
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NOTHING: Final = (None, None, None, None)
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def schema_of(kind: str) -> StructType:
+    """Returns the columns of a kind."""
+    return StructType([StructField(name, each) for name, each in COLUMNS[kind]])
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Returns the Arrow form of a schema of ours."""
+    return pa.schema(
+        [pa.field(each.name, _ARROW[each.dataType.simpleString()]) for each in schema.fields]
+    )
+
+
+def check_schema(kind: str, schema: StructType) -> None:
+    """Refuses a user's schema unless it chooses columns of the kind, in any order."""
+    known = dict(COLUMNS[kind])
+    for each in schema.fields:
+        if known.get(each.name) != each.dataType:
+            listed = ", ".join(f"{name} {one.simpleString()}" for name, one in known.items())
+            raise Invalid(f"kind {kind!r} has no column {each.name!r} like that; it has {listed}")
+
+
+def arrow_batch(kind: str, schema: StructType, rows: Sequence[Row]) -> pa.RecordBatch:
+    """Returns the columns of the schema, out of all columns of the rows."""
+    places = {name: at for at, (name, _) in enumerate(COLUMNS[kind])}
+    shape = arrow_schema(schema)
+    columns = list(zip(*rows, strict=True))
+    arrays = [pa.array(columns[places[one.name]], type=one.type) for one in shape]
+    return pa.RecordBatch.from_arrays(arrays, schema=shape)
+
+
+def plain_rows(kind: str, rows: Iterable[Row]) -> Iterator[Row]:
+    """Yields rows with times as Python has them."""
+    times = {at for at, (_, one) in enumerate(COLUMNS[kind]) if one == _TIME}
+    for row in rows:
+        yield tuple(
+            _EPOCH + timedelta(microseconds=value) if at in times and value is not None else value
+            for at, value in enumerate(row)
+        )
+
+
+def reference_row(reference: Reference) -> Row:
+    """Returns a branch or tag; the last four columns only where metadata was asked for."""
+    told = reference.metadata
+    found = (
+        _NOTHING if told is None else (told.total, told.ahead, told.behind, told.common_ancestor)
+    )
+    return (
+        reference.name,
+        reference.kind,
+        reference.hash,
+        reference.created_us,
+        reference.expires_us,
+        None if reference.annotation is None else reference.annotation.message,
+        *found,
+    )
+
+
+def log_row(seq: int, entry: LogEntry) -> Row:
+    """Returns a commit."""
+    meta = entry.meta
+    return (
+        seq,
+        meta.hash,
+        entry.parent,
+        list(meta.parents),
+        meta.commit_time_us,
+        meta.committer,
+        meta.authors[0] if meta.authors else None,
+        list(meta.authors),
+        meta.author_time_us,
+        list(meta.signed_off_by),
+        meta.message,
+        {name: list(values) for name, values in meta.properties},
+    )
+
+
+def entry_row(entry: Entry) -> Row:
+    """Returns a key and what it holds."""
+    if entry.content is None:
+        return (list(entry.key), _name(entry.key), entry.type, entry.content_id, None, None)
+    return (list(entry.key), _name(entry.key), *_content(entry.content))
+
+
+def diff_row(entry: DiffEntry) -> Row:
+    """Returns a key that differs, and what it held before and after."""
+    change = "added" if entry.left is None else "removed" if entry.right is None else "changed"
+    sides = (*_content(entry.left), *_content(entry.right))
+    return (list(entry.key), _name(entry.key), change, *sides)
+
+
+def change_rows(seq: int, entry: LogEntry) -> Iterator[Row]:
+    """Yields what a commit changed, a row for each key."""
+    meta = entry.meta
+    author = meta.authors[0] if meta.authors else None
+    said = (seq, meta.hash, meta.commit_time_us, author, meta.message)
+    for position, operation in enumerate(entry.operations or ()):
+        key = operation.key
+        content = operation.content if isinstance(operation, Put) else None
+        did = DELETE if content is None else PUT
+        yield (*said, position, did, list(key), _name(key), *_content(content))
+
+
+def reset_row(seq: int, commit: str, lost: str) -> Row:
+    """Returns the row that tells a reader to begin again at a commit."""
+    message = f"the branch was reassigned; {lost} is no longer in its history"
+    return (seq, commit, None, None, message, 0, RESET, None, None, *_NOTHING)
+
+
+def _name(key: ContentKey) -> str:
+    return ".".join(key)
+
+
+def _content(content: Content | None) -> Row:
+    """Returns type, id, place of the metadata, and all of it as JSON."""
+    if content is None:
+        return _NOTHING
+    if isinstance(content, OtherContent):
+        place: Any = content.fields.get("metadataLocation")
+        whole = _encode({"type": content.type, "id": content.id, **content.fields})
+    else:
+        place = getattr(content, "metadata_location", None)
+        whole = _encode(content)
+    located = place if isinstance(place, str) else None
+    return (type_of(content), content.id, located, whole.decode("utf-8"))

@@ -1,0 +1,142 @@
+"""Options of the data source `lochan`, checked before anything is asked.
+
+Spark shows options in plans and in its logs and hands them to every worker, so they carry
+addresses, never credentials: those come from the environment of the process that connects.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from lochan.base.errors import Invalid, InvalidUrl
+from lochan.base.limits import SPARK_SLICE_COMMITS, SPARK_SLICE_KEYS
+from lochan.client import DEFAULT_BRANCH, Client
+
+TOKEN_VARIABLE: Final = "LOCHAN_TOKEN"  # noqa: S105 - the name of a variable, not a secret
+"""Sent as bearer token, if it is set where the source runs."""
+
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+
+_ALWAYS: Final = ("uri", "repository", "kind", "pushdown")
+
+# What each kind understands beside these; the order is the one of messages and of the docs.
+KIND_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "refs": ("prefix", "metadata"),
+    "log": ("ref", "since", "seq", "commitsPerPartition"),
+    "entries": ("ref", "prefix", "content", "keysPerPartition"),
+    "diff": ("from", "to", "prefix"),
+    "changes": ("ref", "since", "seq", "commitsPerPartition", "maxCommits", "onReassign"),
+}
+
+_FLAGS: Final = {"true": True, "false": False}
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What a read wants; `seq` is how many commits `ref` has, where the caller knows it."""
+
+    uri: str
+    kind: str
+    repository: str = "default"
+    pushdown: bool = False
+    ref: str = DEFAULT_BRANCH
+    before: str = ""
+    after: str = ""
+    since: str = EARLIEST
+    prefix: str = ""
+    metadata: bool = False
+    content: bool = True
+    seq: int | None = None
+    commits_per_partition: int = SPARK_SLICE_COMMITS
+    keys_per_partition: int = SPARK_SLICE_KEYS
+    commits_max: int | None = None
+    reset: bool = False
+
+    def client(self) -> Client:
+        """Connects; the caller closes."""
+        token = os.environ.get(TOKEN_VARIABLE)
+        headers = {"authorization": f"Bearer {token}"} if token else None
+        return Client(self.uri, self.repository, headers=headers)
+
+
+def read_options(given: Mapping[str, str]) -> Options:
+    """Reads what a user has written; Invalid says what is wrong and what would be right."""
+    words = {name.lower(): value for name, value in given.items()}
+    kind = words.get("kind", "")
+    if kind not in KIND_OPTIONS:
+        asked = f"{kind!r} is no kind" if kind else "the option 'kind' is missing"
+        raise Invalid(f"{asked}; there are {', '.join(KIND_OPTIONS)}")
+    known = {name.lower(): name for name in (*_ALWAYS, *KIND_OPTIONS[kind])}
+    for name in words:
+        if name not in known:
+            listed = ", ".join(known.values())
+            raise Invalid(f"kind {kind!r} has no option {name!r}; it has {listed}")
+    reassign = words.get("onreassign", "fail")
+    if reassign not in ("fail", "reset"):
+        raise Invalid(f"the option 'onReassign' is fail or reset, not {reassign!r}")
+    made = Options(
+        uri=_address(words.get("uri", "")),
+        kind=kind,
+        repository=words.get("repository") or "default",
+        pushdown=_flag(words, "pushdown", default=False),
+        ref=words.get("ref") or DEFAULT_BRANCH,
+        before=words.get("from", ""),
+        after=words.get("to", ""),
+        since=words.get("since") or EARLIEST,
+        prefix=words.get("prefix", ""),
+        metadata=_flag(words, "metadata", default=False),
+        content=_flag(words, "content", default=True),
+        seq=_number(words, "seq", None, least=0),
+        commits_per_partition=_number(words, "commitsPerPartition", SPARK_SLICE_COMMITS) or 1,
+        keys_per_partition=_number(words, "keysPerPartition", SPARK_SLICE_KEYS) or 1,
+        commits_max=_number(words, "maxCommits", None),
+        reset=reassign == "reset",
+    )
+    if kind == "diff" and not (made.before and made.after):
+        raise Invalid("kind 'diff' needs the options 'from' and 'to'")
+    return made
+
+
+def _address(uri: str) -> str:
+    """Returns the address of a server; what it says of a bad one never shows the address."""
+    if not uri:
+        raise Invalid("the option 'uri' is missing: the address of a server, http://host:port")
+    try:
+        parts = urlsplit(uri)
+        scheme, host, secret = parts.scheme, parts.hostname, "@" in parts.netloc
+    except ValueError:
+        scheme, host, secret = "", None, False
+    if secret:
+        raise InvalidUrl(
+            "the option 'uri' holds a user or a password, and options are shown in plans and "
+            f"logs; set {TOKEN_VARIABLE} where the workers run"
+        )
+    if scheme not in ("http", "https") or not host:
+        raise InvalidUrl(
+            "the option 'uri' is not the address of a server, http://host:port; workers are "
+            "other processes and cannot open a store"
+        )
+    return uri
+
+
+def _flag(words: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = words.get(name.lower(), "").lower()
+    if not text:
+        return default
+    if text not in _FLAGS:
+        raise Invalid(f"the option {name!r} is true or false, not {text[:40]!r}")
+    return _FLAGS[text]
+
+
+def _number(words: Mapping[str, str], name: str, default: int | None, least: int = 1) -> int | None:
+    text = words.get(name.lower(), "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) >= least):
+        raise Invalid(f"the option {name!r} is a number from {least}, not {text[:40]!r}")
+    return int(text)

@@ -1,0 +1,180 @@
+"""Following a branch: `changes` as a stream.
+
+An offset names a commit: `{"ref": …, "commit": …, "seq": …}`. A batch is what lies between two of
+them, which never changes, so a batch that is run again has the same rows.
+
+1. `latestOffset` looks where the branch is. If the commit of the last offset is not among the
+   first parents of the new head, the branch was reassigned: the stream fails, or, with
+   `onReassign=reset`, the next offset is the new head, marked with the commit that was lost.
+2. Spark writes the offset into its checkpoint.
+3. `partitions` cuts what lies between the two; for a marked offset it is one row, `reset`, which
+   tells the reader to begin again from the state at that commit.
+4. Spark runs the batch and marks it as done.
+
+A crash after 2 repeats 3 and 4 with the same two offsets. Sinks that know the batch's number make
+that invisible: see `sink`.
+
+On Spark 4.1 `latestOffset` is told neither where the stream is nor how much is wanted. It is
+remembered here: Spark asks for the partitions of a batch before it asks for the next offset, and
+after a restart for those of an empty one. From 4.2 on, `admission` has what Spark tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from lochan.base.errors import HeadConflict, Invalid, ReferenceNotFound
+from lochan.client import Client
+from lochan.spark import kinds, walks
+from lochan.spark.options import Options
+from lochan.spark.source import read_part, since
+from lochan.spark.walks import Pin
+
+Offset = dict[str, Any]
+
+_LOST: Final = "reset"
+
+
+class Reset(msgspec.Struct, frozen=True):
+    """The part of a batch that tells of a reassigned branch."""
+
+    seq: int
+    commit: str
+    lost: str
+
+
+def stream_reader(wanted: Options, schema: StructType) -> DataSourceStreamReader:
+    """Returns what follows a branch, with admission control where Spark has it."""
+    if wanted.kind != "changes":
+        raise Invalid(f"only kind 'changes' can be followed as a stream, not {wanted.kind!r}")
+    kinds.check_schema(wanted.kind, schema)
+    try:
+        from lochan.spark.admission import AdmittedChanges
+    except ModuleNotFoundError:
+        return ChangeStream(wanted, schema)
+    admitted: DataSourceStreamReader = AdmittedChanges(wanted, schema)
+    return admitted
+
+
+class ChangeStream(DataSourceStreamReader):
+    """Follows one branch; one object lives beside the driver as long as the query runs."""
+
+    def __init__(self, wanted: Options, schema: StructType) -> None:
+        self.wanted = wanted
+        self.shape = schema
+        self._client: Client | None = None
+        self._seen: Offset | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Tasks get a copy of their own and connect for themselves.
+        return {**self.__dict__, "_client": None, "_seen": None}
+
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's
+        """Returns where a new query begins."""
+        head = self.head()
+        self._seen = self.offset(since(self.client, self.wanted.since, head))
+        return self._seen
+
+    def latestOffset(self) -> Offset:  # noqa: N802 - Spark's
+        """Returns where the next batch ends."""
+        return self.next_offset(self._seen, self.wanted.commits_max)
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Cuts what lies between two offsets."""
+        for each in (start, end):
+            self.check_offset(each)
+        self._seen = end
+        if start == end:
+            return []
+        newest = Pin(end["commit"], end["seq"])
+        if _LOST in end:
+            return [InputPartition(Reset(newest.seq, newest.commit, end[_LOST]))]
+        self.check_ancestor(Pin(start["commit"], start["seq"]), newest)
+        found = walks.slices(newest, start["seq"], self.wanted.commits_per_partition)
+        return [InputPartition(part) for part in found]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Yields the rows of a part, in batches."""
+        part = partition.value
+        if isinstance(part, Reset):
+            row = kinds.reset_row(part.seq, part.commit, part.lost)
+            return iter((kinds.arrow_batch(self.wanted.kind, self.shape, [row]),))
+        return read_part(self.wanted, self.shape, part)
+
+    def commit(self, end: Offset) -> None:
+        """Does nothing: history stays whether it was read or not."""
+
+    def stop(self) -> None:
+        """Closes the connection."""
+        if self._client is not None:
+            self._client.close()
+
+    @property
+    def client(self) -> Client:
+        """The connection of the planning side."""
+        if self._client is None:
+            self._client = self.wanted.client()
+        return self._client
+
+    def head(self) -> Pin:
+        """Returns where the branch is; ReferenceNotFound if it is gone."""
+        try:
+            return walks.pin(self.client, self.wanted.ref)
+        except ReferenceNotFound as error:
+            raise ReferenceNotFound(
+                f"the branch {self.wanted.ref!r} that this stream follows is not there: "
+                f"{error.message}"
+            ) from None
+
+    def next_offset(
+        self, start: Offset | None, commits_max: int | None, until: Pin | None = None
+    ) -> Offset:
+        """Returns where the next batch ends that begins there, at `until` at the latest."""
+        head = until or self.head()
+        if start is None:
+            return self.offset(head)
+        self.check_offset(start)
+        here = Pin(start["commit"], start["seq"])
+        if head == here:
+            return start
+        if not walks.is_ancestor(self.client, here, head):
+            if until is not None and walks.is_ancestor(self.client, head, here):
+                # A query that reads what is there now may have been further already.
+                return start
+            if not self.wanted.reset:
+                raise self.reassigned(here, head)
+            return {**self.offset(head), _LOST: here.commit}
+        if commits_max is not None and head.seq - here.seq > commits_max:
+            seq = here.seq + commits_max
+            return self.offset(Pin(walks.ancestor(self.client, head, seq), seq))
+        return self.offset(head)
+
+    def offset(self, at: Pin) -> Offset:
+        """Returns the offset that names a commit."""
+        return {"ref": self.wanted.ref, "commit": at.commit, "seq": at.seq}
+
+    def check_offset(self, offset: Offset) -> None:
+        """Refuses an offset of another stream, or of none."""
+        if offset.get("ref") != self.wanted.ref:
+            raise Invalid(
+                f"the checkpoint belongs to a stream of {offset.get('ref')!r}, and this one "
+                f"follows {self.wanted.ref!r}; give it a checkpoint of its own"
+            )
+
+    def check_ancestor(self, older: Pin, newest: Pin) -> None:
+        """Refuses a batch whose commits do not lie on one line."""
+        if not walks.is_ancestor(self.client, older, newest):
+            raise self.reassigned(older, newest)
+
+    def reassigned(self, here: Pin, head: Pin) -> HeadConflict:
+        """Returns the error for a branch that leads elsewhere."""
+        return HeadConflict(
+            f"the branch {self.wanted.ref!r} was reassigned: commit {here.commit}, where this "
+            f"stream is, is not in the history of its head {head.commit}. Begin with a new "
+            "checkpoint, or set onReassign=reset to be told by a row and go on from the head"
+        )

@@ -1,0 +1,328 @@
+"""The data source in batches: what each kind shows, how it is cut, and what it refuses."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is missing: install the extra `spark`")
+
+from pyspark.errors import AnalysisException, PySparkException
+
+from lochan.base.errors import Invalid
+from lochan.spark import kinds
+from lochan.spark.options import KIND_OPTIONS, read_options
+from lochan.spark.walks import EMPTY
+from tests.spark.histories import make_commits, make_story
+
+# Spark leaves the sockets of its gateway to the garbage collector.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+
+def _read(spark, lake, kind, **options):
+    given = {"uri": lake.uri, "repository": lake.repository, "kind": kind, **options}
+    return spark.read.format("lochan").options(**given).load()
+
+
+@pytest.mark.parametrize("kind", list(KIND_OPTIONS))
+def test_batches_have_exactly_the_types_that_spark_expects(kind):
+    from pyspark.sql.pandas import types
+
+    schema = kinds.schema_of(kind)
+    # Newer versions want to be told the time zone.
+    parameters = inspect.signature(types.to_arrow_schema).parameters
+    more: Any = {"timezone": "UTC"} if "timezone" in parameters else {}
+    expected = types.to_arrow_schema(schema, **more)
+    assert kinds.arrow_schema(schema).equals(expected)
+
+
+def test_the_source_is_found_without_registration(spark, lake):
+    fresh = spark.newSession()
+    rows = _read(fresh, lake, "refs").collect()
+    assert [(row.name, row.kind, row.commit) for row in rows] == [("main", "BRANCH", EMPTY)]
+
+
+def test_the_module_that_spark_finds_hides_nothing_when_parts_are_missing():
+    # As on a machine without pyspark or without pyarrow.
+    code = (
+        "import sys\n"
+        "sys.modules['pyarrow'] = None\n"
+        "import pyspark_lochan\n"
+        "assert not hasattr(pyspark_lochan, 'DefaultSource')\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_refs_show_branches_and_tags_and_what_is_counted_only_on_demand(lake):
+    make_commits(lake.client, 2)
+    lake.client.references.create("etl", "main", expires_us=4_000_000_000_000_000)
+    lake.client.references.create("v1", "main~1", kind="TAG")
+    make_commits(lake.client, 1, "etl", first=7)
+    plain = {row.name: row for row in lake.refs().collect()}
+    assert {name: row.kind for name, row in plain.items()} == {
+        "etl": "BRANCH",
+        "main": "BRANCH",
+        "v1": "TAG",
+    }
+    assert plain["etl"].expires_at.astimezone(UTC) == datetime(2096, 10, 2, 7, 6, 40, tzinfo=UTC)
+    assert plain["etl"].commits is None
+    counted = {row.name: row for row in lake.refs(metadata=True).collect()}
+    assert (counted["etl"].commits, counted["etl"].ahead, counted["etl"].behind) == (3, 1, 0)
+    assert counted["v1"].commits == 1
+    assert [row.name for row in lake.refs(prefix="e").collect()] == ["etl"]
+
+
+def test_the_log_shows_everything_that_is_said_of_a_commit(lake):
+    hashes = make_story(lake.client)
+    rows = {row.seq: row for row in lake.log("main").collect()}
+    assert [rows[seq].commit for seq in (1, 2, 3, 4)] == hashes
+    assert [rows[seq].parent for seq in (1, 2, 3, 4)] == [EMPTY, *hashes[:3]]
+    first = rows[1]
+    assert (first.message, first.author, first.authors) == ("first", "Ada", ["Ada", "Grace"])
+    assert (first.signed_off_by, first.properties) == (["Lin"], {"job": ["a", "b"]})
+    assert first.parents == [EMPTY]
+    told = lake.client.history.log(hashes[0], 1).items[0].meta
+    moment = first.time.astimezone(UTC)
+    assert (moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1e6 == pytest.approx(
+        told.commit_time_us, abs=1
+    )
+
+
+def test_entries_show_keys_ids_and_contents(lake):
+    make_story(lake.client)
+    rows = {row.name: row for row in lake.entries("main").collect()}
+    assert rows["odd.name"].key == ["odd.name"]
+    assert json.loads(rows["odd.name"].content)["depth"] == 3
+    assert rows["odd.name"].type == "MODEL"
+    lines = rows["lines"]
+    assert (lines.type, lines.metadata_location) == ("ICEBERG_TABLE", "s3://lake/t/3.json")
+    assert json.loads(lines.content)["snapshotId"] == 3
+    assert lines.content_id == lake.client.contents.get("main", ("lines",))[0].id
+    bare = {row.name: row for row in lake.entries("main", content=False).collect()}
+    assert set(bare) == set(rows)
+    assert {row.content_id for row in bare.values()} == {row.content_id for row in rows.values()}
+    assert [row.content for row in bare.values()] == [None, None]
+
+
+def test_diff_tells_added_removed_and_changed(lake):
+    hashes = make_story(lake.client)
+    rows = {row.name: row for row in lake.diff(hashes[0], "main").collect()}
+    assert {name: row.change for name, row in rows.items()} == {
+        "lines": "added",
+        "orders": "removed",
+    }
+    assert rows["orders"].from_metadata_location == "s3://lake/t/1.json"
+    assert rows["orders"].to_content is None
+    assert rows["lines"].to_type == "ICEBERG_TABLE"
+    (changed,) = lake.diff(hashes[0], hashes[1]).collect()
+    assert (changed.change, changed.from_content_id) == ("changed", changed.to_content_id)
+    assert json.loads(changed.to_content)["snapshotId"] == 2
+
+
+def test_a_diff_with_an_empty_branch_shows_everything(lake):
+    lake.client.references.create("empty", None)
+    make_commits(lake.client, 2)
+    assert {row.change for row in lake.diff("empty", "main").collect()} == {"added"}
+
+
+def test_changes_show_every_key_of_every_commit(lake):
+    hashes = make_story(lake.client)
+    rows = lake.changes("main").orderBy("seq", "position").collect()
+    assert [(row.seq, row.operation, row.name) for row in rows] == [
+        (1, "put", "odd.name"),
+        (1, "put", "orders"),
+        (2, "put", "orders"),
+        (3, "put", "lines"),
+        (4, "delete", "orders"),
+    ]
+    assert [row.commit for row in rows] == [hashes[0], *hashes]
+    assert (rows[1].author, rows[1].message) == ("Ada", "first")
+    assert rows[2].metadata_location == "s3://lake/t/2.json"
+    assert rows[1].content_id == rows[2].content_id
+    assert (rows[4].type, rows[4].content) == (None, None)
+
+
+def test_changes_after_a_commit_leave_out_what_was_before(lake):
+    hashes = make_story(lake.client)
+    for since in (hashes[1], "main~2"):
+        rows = lake.changes("main", since=since).collect()
+        assert sorted(row.seq for row in rows) == [3, 4]
+    assert lake.changes("main", since="latest").collect() == []
+    assert lake.log("main", since="main~1").collect()[0].commit == hashes[3]
+
+
+def test_a_commit_that_is_not_in_the_history_is_refused_as_a_beginning(lake):
+    make_commits(lake.client, 1)
+    lake.client.references.create("side", None)
+    (elsewhere,) = make_commits(lake.client, 1, "side", first=9)
+    with pytest.raises(Invalid, match="not among the first parents"):
+        lake.changes("main", since=elsewhere)
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_slices_of_any_size_show_every_commit_once(lake, size):
+    hashes = make_commits(lake.client, 10)
+    frame = lake.log("main", commits_per_partition=size)
+    assert frame.rdd.getNumPartitions() == -(-10 // size)
+    rows = {row.seq: row.commit for row in frame.collect()}
+    assert rows == dict(enumerate(hashes, 1))
+    changed = lake.changes("main", commits_per_partition=size).collect()
+    assert sorted(row.commit for row in changed) == sorted(hashes)
+
+
+def test_keys_are_cut_into_ranges_without_a_gap(lake):
+    make_commits(lake.client, 10)
+    frame = lake.entries("main", keys_per_partition=3)
+    assert frame.rdd.getNumPartitions() == 4
+    assert [row.name for row in frame.orderBy("name").collect()] == [
+        f"t{number:05d}" for number in range(1, 11)
+    ]
+
+
+def test_a_frame_stays_at_the_commit_where_it_was_made(lake):
+    make_commits(lake.client, 3)
+    frames = [
+        lake.log("main"),
+        lake.changes("main"),
+        lake.entries("main"),
+        lake.diff("main~3", "main"),
+    ]
+    make_commits(lake.client, 2, first=10)
+    assert [frame.count() for frame in frames] == [3, 3, 3, 3]
+    assert lake.log("main").count() == 5
+
+
+@pytest.mark.parametrize("spec", ["main~1", "hash", "tag", "-"])
+def test_commits_are_numbered_alike_by_whatever_name_they_are_reached(spark, lake, spec):
+    hashes = make_commits(lake.client, 6)
+    lake.client.references.create("tag", "main", kind="TAG")
+    named = {"hash": hashes[3]}.get(spec, spec)
+    newest = {"main~1": 5, "hash": 4}.get(spec, 6)
+    rows = _read(spark, lake, "log", ref=named).collect()
+    assert sorted((row.seq, row.commit) for row in rows) == list(enumerate(hashes[:newest], 1))
+
+
+def test_a_wrong_count_of_commits_is_found_out(spark, lake):
+    hashes = make_commits(lake.client, 4)
+    for seq in ("3", "4", "5", "0"):
+        rows = _read(spark, lake, "log", ref=hashes[3], seq=seq).collect()
+        assert sorted(row.seq for row in rows) == [1, 2, 3, 4]
+
+
+def test_an_empty_branch_has_no_rows_of_any_kind(lake):
+    for frame in (lake.log("main"), lake.changes("main"), lake.entries("main")):
+        assert frame.collect() == []
+
+
+def test_a_schema_chooses_columns(spark, lake):
+    make_story(lake.client)
+    frame = (
+        spark.read.format("lochan")
+        .schema("name string, seq bigint")
+        .options(uri=lake.uri, kind="changes")
+        .load()
+    )
+    assert frame.columns == ["name", "seq"]
+    assert min(frame.collect()).asDict() == {"name": "lines", "seq": 3}
+    with pytest.raises(AnalysisException, match=r"no column 'seq' like that; it has seq bigint"):
+        spark.read.format("lochan").schema("seq string").options(
+            uri=lake.uri, kind="changes"
+        ).load().collect()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kind": "tables"}, "'tables' is no kind; there are refs, log, entries, diff, changes"),
+        ({}, "the option 'kind' is missing; there are refs"),
+        ({"kind": "log", "color": "red"}, "has no option 'color'; it has uri, repository, kind"),
+        ({"kind": "log", "to": "x"}, "kind 'log' has no option 'to'"),
+        ({"kind": "diff", "from": "main"}, "needs the options 'from' and 'to'"),
+        ({"kind": "log", "commitsPerPartition": "0"}, "'commitsPerPartition' is a number from 1"),
+        ({"kind": "entries", "content": "maybe"}, "'content' is true or false, not 'maybe'"),
+        ({"kind": "log", "uri": "rocksdb:/x"}, "cannot open a store"),
+        ({"kind": "log", "uri": ""}, "the option 'uri' is missing"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_words(options, message):
+    with pytest.raises(Invalid) as refusal:
+        read_options({"uri": "http://127.0.0.1:1", **options})
+    assert message in refusal.value.message
+
+
+def test_spark_shows_the_words_of_a_refusal(spark, lake):
+    with pytest.raises(PySparkException, match="'tables' is no kind; there are refs, log"):
+        _read(spark, lake, "tables")
+    with pytest.raises(PySparkException, match="nowhere"):
+        _read(spark, lake, "log", ref="nowhere").collect()
+
+
+def test_credentials_in_an_address_are_refused_and_not_repeated(spark):
+    with pytest.raises(PySparkException) as refusal:
+        spark.read.format("lochan").options(
+            uri="http://ada:opensesame@127.0.0.1:1", kind="refs"
+        ).load()
+    said = str(refusal.value)
+    assert "LOCHAN_TOKEN" in said
+    assert "opensesame" not in said
+
+
+def test_filters_narrow_what_is_read_and_change_no_answer(lake):
+    make_commits(lake.client, 10)
+    frame = lake.log("main", commits_per_partition=2).where("seq > 3 and seq <= 7")
+    assert sorted(row.seq for row in frame.collect()) == [4, 5, 6, 7]
+    assert frame.rdd.getNumPartitions() == 2
+    one = lake.changes("main").where("seq = 5").collect()
+    assert [row.name for row in one] == ["t00005"]
+    assert lake.log("main").where("seq > 10").collect() == []
+    assert lake.log("main").where("seq < 1").collect() == []
+
+
+def test_filters_on_names_find_keys_with_dots_inside_elements(lake):
+    client = lake.client
+    client.namespaces.create("main", ("shop",))
+    make_story(client)
+    from lochan.model.commits import Put
+    from tests.spark.histories import table
+
+    keys = [("shop", "orders"), ("shop.orders",), ("shopping",), ("a",)]
+    client.commits.commit("main", "more", [Put(key=key, content=table(1)) for key in keys])
+    named = lake.entries("main").where("name = 'shop.orders'").collect()
+    assert sorted(row.key for row in named) == [["shop", "orders"], ["shop.orders"]]
+    started = lake.entries("main").where("name like 'shop.%'").collect()
+    assert sorted(row.key for row in started) == [["shop", "orders"], ["shop.orders"]]
+    assert lake.entries("main").where("name like 'shop%'").count() == 4
+    assert lake.entries("main").where("name = 'no.such.name.at.all.is.here'").count() == 0
+    assert lake.diff("main~1", "main").where("name = 'shopping'").count() == 1
+    assert lake.entries("main").where(r"name = ''").count() == 0
+
+
+def test_filters_stay_with_spark_while_the_session_does_not_allow_them(spark, lake):
+    make_commits(lake.client, 3)
+    name = "spark.sql.python.filterPushdown.enabled"
+    spark.conf.set(name, "false")
+    try:
+        assert lake.log("main").where("seq > 1").count() == 2
+    finally:
+        spark.conf.set(name, "true")
+
+
+def test_a_prefix_chooses_keys_and_what_is_below_them(lake):
+    client = lake.client
+    client.namespaces.create("main", ("shop",))
+    from lochan.model.commits import Put
+    from tests.spark.histories import table
+
+    keys = [("shop", "orders"), ("shopping",)]
+    client.commits.commit("main", "more", [Put(key=key, content=table(1)) for key in keys])
+    names = {row.name for row in lake.entries("main", prefix="shop").collect()}
+    assert names == {"shop", "shop.orders"}
+    assert lake.diff("main~2", "main", prefix="shop").count() == 2
