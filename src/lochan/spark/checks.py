@@ -315,7 +315,7 @@ def declare(checks: Iterable[Check]) -> Declared:
     return found
 
 
-def _checked(check: Check) -> Check:
+def _checked(check: object) -> Check:
     if not isinstance(check, Check) or type(check) is Check:
         raise Invalid(f"{check!r} is no check; see lochan.spark.checks")
     try:

@@ -76,6 +76,9 @@ class Publisher:
         self._ledger = ledger
         self._place = place
         self._beside: list[str] = []
+        self._last: tuple[str, Candidate] | None = None
+        self.is_swinging = False
+        """Whether the target was told to move and has not answered."""
 
     def publish(self, judge: Judge, *, is_repeated: bool = False) -> Published:
         """Publishes, judging again whenever the target has moved; Conflict if it moves too often.
@@ -85,7 +88,7 @@ class Publisher:
         for attempt in range(1, AUDIT_ATTEMPTS_MAX + 1):
             candidate = self.candidate()
             is_new = candidate.commit != candidate.target
-            if is_new or not is_repeated:
+            if (is_new or not is_repeated) and not self._is_judged(candidate):
                 self._ledger.judged(judge(candidate))
             if not is_new:
                 return Published(candidate.commit, candidate.target, attempt, False)
@@ -116,14 +119,21 @@ class Publisher:
         self._ledger.permit(candidate.commit, candidate.target)
         self._ledger.check_head(self._client.references.get(place.branch).hash)
         source = f"{candidate.branch}@{candidate.commit}"
+        self.is_swinging = True
         try:
             done = self._client.merges.fast_forward(place.target, source, expected=candidate.target)
-        except HeadConflict:
-            return False
         except Unknown:
             if not self._is_in_target(candidate):
                 raise
+            self.is_swinging = False
             return True
+        except HeadConflict:
+            self.is_swinging = False
+            return False
+        except LochanError:
+            self.is_swinging = False
+            raise
+        self.is_swinging = False
         if done.hash != candidate.commit:
             raise Unknown(f"{place.target!r} is at {done.hash}, not at what was checked")
         return True
@@ -138,6 +148,15 @@ class Publisher:
                 # The target has everything; what is left of the branch ends with its time.
                 told = f"{name} is left until its time: {error.message}"
         return told
+
+    def _is_judged(self, candidate: Candidate) -> bool:
+        """Tells whether there is a verdict on this very candidate already."""
+        verdict = self._ledger.verdict
+        return (
+            verdict is not None
+            and verdict.commit == candidate.commit
+            and verdict.target == candidate.target
+        )
 
     def _rebase(self, target: str) -> None:
         """Makes our own commits again on the target's new head."""
@@ -160,6 +179,9 @@ class Publisher:
     def _merged(self, target: str) -> Candidate:
         """Makes one commit of all our own, on a branch that stands on the target's head."""
         place, ledger = self._place, self._ledger
+        if self._last is not None and self._last[0] == ledger.head:
+            if self._last[1].target == target:
+                return self._last[1]
         beside = f"{place.branch}-publish-{len(self._beside) + 1}"
         self._client.references.create(
             beside, f"{place.target}@{target}", expires_us=place.expires_us
@@ -171,7 +193,9 @@ class Publisher:
         except KeysConflict as refusal:
             raise self._in_the_way(refusal) from refusal
         self._check_ancestor(done.common_ancestor)
-        return Candidate(done.hash or target, target, beside)
+        made = Candidate(done.hash or target, target, beside)
+        self._last = (ledger.head, made)
+        return made
 
     def _check_ancestor(self, found: str | None) -> None:
         """Refuses a target that no longer has what the audit began with."""

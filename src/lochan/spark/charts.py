@@ -1,0 +1,124 @@
+"""Charts of a report as SVG, drawn by hand: bars, a tally and a time line.
+
+Pure, numbers in and text out. Colours are classes that the page defines for light and for dark;
+every text is escaped here, and every chart says what it shows to those who cannot see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Final
+
+import msgspec
+
+_WIDTH: Final = 720
+_LABELS: Final = 220
+_FIGURES: Final = 110
+_ROW: Final = 26
+_BAR: Final = 16
+_LABEL_CHARACTERS: Final = 30
+_SLIVER: Final = 1.5
+_TICKS: Final = 5
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """One bar: what it is of, how long it is, what is written behind it, and its colour."""
+
+    label: str
+    value: float
+    text: str
+    colour: str = "plain"
+
+
+class Span(msgspec.Struct, frozen=True):
+    """One stretch of a time line, in seconds from its beginning."""
+
+    label: str
+    start_s: float
+    length_s: float
+    colour: str = "plain"
+
+
+def plain(text: str) -> str:
+    """Returns a text fit for a page: control characters spelled out, and nothing of it markup."""
+    if not text.isprintable():
+        text = "".join(one if one.isprintable() or one == "\n" else repr(one)[1:-1] for one in text)
+    return escape(text, quote=True)
+
+
+def bars(title: str, items: Sequence[Bar]) -> str:
+    """Returns horizontal bars, one below the other."""
+    most = max((one.value for one in items), default=0) or 1
+    room = _WIDTH - _LABELS - _FIGURES
+    parts = []
+    for number, one in enumerate(items):
+        top = number * _ROW
+        length = max(_SLIVER, one.value / most * room) if one.value > 0 else 0
+        parts.append(_label(one.label, top))
+        parts.append(_rect(_LABELS, top, length, one.colour, f"{one.label}: {one.text}"))
+        parts.append(_text(_LABELS + length + 8, top, one.text, "figure"))
+    return _svg(title, len(items) * _ROW, parts)
+
+
+def tally(title: str, counts: Sequence[tuple[str, int]]) -> str:
+    """Returns one bar that is made of parts, and what each part is, below it."""
+    total = sum(count for _, count in counts) or 1
+    parts = []
+    left = legend = 0.0
+    for name, count in counts:
+        if not count:
+            continue
+        length = count / total * _WIDTH
+        parts.append(_rect(left, 0, length - 2, name, f"{count} {name}"))
+        parts.append(_rect(legend, _ROW, 10, name, name))
+        parts.append(_text(legend + 16, _ROW, f"{count} {name}", "figure"))
+        left += length
+        legend += 130
+    return _svg(title, 2 * _ROW, parts)
+
+
+def timeline(title: str, spans: Sequence[Span]) -> str:
+    """Returns stretches of time, one below the other, on a scale in seconds."""
+    end_s = max((one.start_s + one.length_s for one in spans), default=0) or 1
+    room = _WIDTH - _LABELS - _FIGURES
+    bottom = len(spans) * _ROW
+    parts = []
+    for tick in range(_TICKS + 1):
+        x = _LABELS + room * tick / _TICKS
+        parts.append(f'<line class="grid" x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="{bottom}"/>')
+        parts.append(_text(x, bottom, f"{end_s * tick / _TICKS:.1f} s", "tick"))
+    for number, one in enumerate(spans):
+        top = number * _ROW
+        x = _LABELS + one.start_s / end_s * room
+        length = max(_SLIVER, one.length_s / end_s * room)
+        told = f"{one.length_s:.2f} s"
+        parts.append(_label(one.label, top))
+        parts.append(_rect(x, top, length, one.colour, f"{one.label}: {told}"))
+        parts.append(_text(x + length + 8, top, told, "figure"))
+    return _svg(title, bottom + _ROW, parts)
+
+
+def _svg(title: str, height: float, parts: Sequence[str]) -> str:
+    shown = plain(title)
+    return (
+        f'<svg role="img" aria-label="{shown}" viewBox="0 0 {_WIDTH} {height:.0f}" '
+        f'width="{_WIDTH}" height="{height:.0f}"><title>{shown}</title>{"".join(parts)}</svg>'
+    )
+
+
+def _label(text: str, top: float) -> str:
+    short = text if len(text) <= _LABEL_CHARACTERS else text[: _LABEL_CHARACTERS - 1] + "…"
+    return _text(_LABELS - 10, top, short, "label")
+
+
+def _text(x: float, top: float, text: str, kind: str) -> str:
+    y = top + _BAR - 3
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{plain(text)}</text>'
+
+
+def _rect(x: float, top: float, length: float, colour: str, told: str) -> str:
+    return (
+        f'<rect class="{plain(colour)}" x="{x:.1f}" y="{top}" width="{max(length, 0):.1f}" '
+        f'height="{_BAR}" rx="2"><title>{plain(told)}</title></rect>'
+    )

@@ -1,0 +1,52 @@
+"""What was found and what was wanted, in words that fit a report."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from lochan.base.limits import REPORT_TEXT_CHARACTERS_MAX
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What became of looking: whether it is as wanted, what was seen, what was wanted."""
+
+    passed: bool
+    observed: str
+    expected: str
+
+
+def shown(value: Any) -> str:
+    """Returns a value as text, cut where it is too long for a report."""
+    if isinstance(value, bool) or value is None:
+        text = "NULL" if value is None else str(value).lower()
+    elif isinstance(value, (int, Decimal)):
+        text = f"{value:,}"
+    elif isinstance(value, float):
+        text = f"{value:,.6g}"
+    else:
+        text = str(value)
+    return cut(text)
+
+
+def cut(text: str) -> str:
+    """Returns the beginning of a text that is too long, else the text."""
+    if len(text) <= REPORT_TEXT_CHARACTERS_MAX:
+        return text
+    return text[: REPORT_TEXT_CHARACTERS_MAX - 1] + "…"
+
+
+def bounds_text(low: Any, high: Any, unit: str = "") -> str:
+    """Returns a range in words."""
+    if low is None:
+        return f"at most {shown(high)}{unit}"
+    if high is None:
+        return f"at least {shown(low)}{unit}"
+    return f"{shown(low)} to {shown(high)}{unit}"
+
+
+def is_between(number: int, low: int | None, high: int | None) -> bool:
+    """Tells whether a number keeps the bounds that are set."""
+    return (low is None or number >= low) and (high is None or number <= high)

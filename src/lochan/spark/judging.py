@@ -1,0 +1,140 @@
+"""Judging a candidate: every declared check gets a result on its commit, whatever happens.
+
+Checks run beside each other in threads, which only wait for Spark. A check that raises, anything at
+all, has the result `error`; one that was never watched has the result `missing`. Neither passes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import msgspec
+from pyspark.sql import DataFrame
+
+from lochan.base.limits import AUDIT_CHECKS_TOGETHER_MAX
+from lochan.iceberg.names import key_of
+from lochan.model.contents import Content
+from lochan.spark.checks import ROW_CHECKS, Check, Declared, RowCount, Schema
+from lochan.spark.findings import Finding, cut
+from lochan.spark.row_checks import Figures, find_rows, measures
+from lochan.spark.state_checks import Scene, find_state
+from lochan.spark.verdicts import How, Result
+
+if TYPE_CHECKING:
+    from lochan.spark.lake import Lake
+
+Tell = Callable[[Result], None]
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """What was watched while a table was written, and what the table was afterwards."""
+
+    content: Content
+    watched: tuple[Figures, ...]
+
+
+class _Outcome(msgspec.Struct, frozen=True):
+    finding: Finding | None
+    how: How
+    seconds: float
+
+
+class Judging:
+    """Runs the checks of one audit on one commit."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        declared: Declared,
+        evidence: Mapping[str, Evidence],
+        tell: Tell | None = None,
+    ) -> None:
+        self._lake = lake
+        self._declared = declared
+        self._evidence = evidence
+        self._tell = tell
+
+    def results(self, commit: str, target: str) -> tuple[Result, ...]:
+        """Returns a result for every check, in the order in which they were declared."""
+        scene = Scene(self._lake, commit, target)
+        usable = self._usable(commit)
+        with ThreadPoolExecutor(AUDIT_CHECKS_TOGETHER_MAX, "lochan-check") as pool:
+            waiting = [
+                (check, pool.submit(self._look, check, scene, usable))
+                for check in self._declared.checks
+            ]
+            return tuple(self._settled(check, commit, future) for check, future in waiting)
+
+    def _usable(self, commit: str) -> dict[str, Evidence]:
+        """Returns the evidence on tables that are at this commit exactly as we left them."""
+        keys = {key_of(table): table for table in self._evidence}
+        if not keys:
+            return {}
+        found, _ = self._lake.client.contents.get_many(commit, list(keys))
+        return {
+            keys[key]: self._evidence[keys[key]]
+            for key, content in found
+            if content == self._evidence[keys[key]].content
+        }
+
+    def _look(self, check: Check, scene: Scene, usable: Mapping[str, Evidence]) -> _Outcome:
+        begun = time.monotonic()
+        how: How = "schema" if isinstance(check, Schema) else "query"
+        finding: Finding | None
+        if isinstance(check, ROW_CHECKS):
+            (table,) = check.tables()
+            if table in usable:
+                number = self._declared.of_rows(table).index(check)
+                finding, how = find_rows(check, number, usable[table].watched), "observed"
+            elif isinstance(check, RowCount):
+                # A table as a whole does not tell how many rows of it this run has written.
+                finding = None
+            else:
+                finding = _over_all(check, scene.table(table))
+        else:
+            finding = find_state(check, scene)
+        return _Outcome(finding, how, time.monotonic() - begun)
+
+    def _settled(self, check: Check, commit: str, future: Future[_Outcome]) -> Result:
+        blank = Result(
+            check=check.label(),
+            kind=check.kind,
+            tables=check.tables(),
+            status="missing",
+            commit=commit,
+            detail="this run has not written the table, or it was changed afterwards",
+        )
+        # An error is taken as a value, so that no kind of error can pass for anything else.
+        error = future.exception()
+        if error is not None:
+            told = cut(f"{type(error).__name__}: {error}")
+            result = msgspec.structs.replace(blank, status="error", detail=told)
+        else:
+            result = _filled(blank, future.result())
+        if self._tell is not None:
+            self._tell(result)
+        return result
+
+
+def _filled(blank: Result, outcome: _Outcome) -> Result:
+    finding = outcome.finding
+    if finding is None:
+        return blank
+    return msgspec.structs.replace(
+        blank,
+        status="passed" if finding.passed is True else "failed",
+        how=outcome.how,
+        observed=cut(finding.observed),
+        expected=cut(finding.expected),
+        detail="",
+        seconds=outcome.seconds,
+    )
+
+
+def _over_all(check: Check, frame: DataFrame) -> Finding:
+    """Returns what all rows of a table say, where their writing was not watched."""
+    (row,) = frame.agg(*measures([check], frame)).collect()
+    return find_rows(check, 0, [row.asDict()])

@@ -1,0 +1,150 @@
+"""What an audit writes down while it runs, from which its report is made."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from lochan.base.errors import AuditFailed, Conflict, Unknown
+from lochan.base.limits import REPORT_CHANGES_MAX
+from lochan.client import Client
+from lochan.spark.checks import Declared
+from lochan.spark.findings import cut
+from lochan.spark.publishing import Place
+from lochan.spark.report import (
+    Change,
+    Commits,
+    Outcome,
+    Report,
+    Step,
+    Waiver,
+    WrittenTable,
+    build_change,
+    moment,
+)
+from lochan.spark.verdicts import Result
+
+Progress = Callable[[str, str], None]
+"""Is told what is being done, and on what, at the beginning of each step."""
+
+
+class Recording:
+    """Grows with the audit; `report` may be asked for at any time."""
+
+    def __init__(self, place: Place, declared: Declared, job: str, progress: Progress | None):
+        self._begun_us = time.time_ns() // 1_000
+        self._begun_s = time.monotonic()
+        self._place = place
+        self._declared = declared
+        self._job = job
+        self._progress = progress
+        self._steps: list[Step] = []
+        self._tables: list[WrittenTable] = []
+        self._changes: tuple[Change, ...] = ()
+        self._changes_total = 0
+        self._ended_s: float | None = None
+        self.commits = Commits()
+        self.checks: tuple[Result, ...] = ()
+        self.outcome: Outcome = "running"
+        self.reason = ""
+        self.attempts = 0
+
+    @contextmanager
+    def step(self, name: str, detail: str = "") -> Iterator[None]:
+        """Takes the time of a step, whether it ends well or not."""
+        self.tell(name, detail)
+        begun = time.monotonic()
+        try:
+            yield
+        except BaseException:
+            self._add(name, detail, begun, is_done=False)
+            raise
+        self._add(name, detail, begun, is_done=True)
+
+    def tell(self, name: str, detail: str) -> None:
+        """Tells whoever wants to see how far it is."""
+        if self._progress is not None:
+            self._progress(name, detail)
+
+    def _add(self, name: str, detail: str, begun: float, *, is_done: bool) -> None:
+        now = time.monotonic()
+        status = "done" if is_done else "failed"
+        start = begun - self._begun_s
+        self._steps.append(Step(name, cut(detail), start, now - begun, status))  # type: ignore[arg-type]
+
+    def wrote(self, written: WrittenTable) -> None:
+        """Adds a write."""
+        self._tables.append(written)
+
+    def about(self, **hashes: str) -> None:
+        """Notes hashes of commits."""
+        self.commits = msgspec.structs.replace(self.commits, **hashes)
+
+    def compare(self, client: Client) -> list[Change]:
+        """Notes what differs between the target and the candidate, and returns all of it."""
+        if self.commits.target == self.commits.audited:
+            return []
+        diff = client.history.iterate_diff(self.commits.target, self.commits.audited)
+        found = [build_change(one) for one in diff]
+        self._changes, self._changes_total = tuple(found[:REPORT_CHANGES_MAX]), len(found)
+        return found
+
+    def end(self, outcome: Outcome, reason: str = "") -> None:
+        """Notes how it ended."""
+        self.outcome, self.reason = outcome, cut(reason)
+        self._ended_s = time.monotonic()
+
+    def fail(self, error: BaseException, *, is_unknown: bool = False) -> None:
+        """Notes the error with which it ended; what is published stays published."""
+        told = f"{type(error).__name__}: {error}"
+        if self.outcome != "running":
+            self.end(self.outcome, told)
+        else:
+            self.end("unknown" if is_unknown else _outcome_of(error), told)
+
+    def report(self) -> Report:
+        """Returns what is known now."""
+        ended = time.monotonic() if self._ended_s is None else self._ended_s
+        return Report(
+            outcome=self.outcome,
+            reason=self.reason,
+            job=self._job,
+            target=self._place.target,
+            branch=self._place.branch,
+            publish=self._place.mode,
+            begun=moment(self._begun_us),
+            seconds=ended - self._begun_s,
+            attempts=self.attempts,
+            commits=self.commits,
+            checks=self.checks,
+            unchecked=tuple(Waiver(one.table, one.why) for one in self._declared.waivers),
+            tables=tuple(self._tables),
+            steps=tuple(self._steps),
+            changes=self._changes,
+            changes_total=self._changes_total,
+        )
+
+
+def written_table(written: Any, mode: str) -> WrittenTable:
+    """Returns a line of the report for what a write returned."""
+    return WrittenTable(
+        table=written.table,
+        mode=mode,
+        rows=written.rows,
+        files=written.files,
+        bytes=written.bytes,
+        commit=written.commit or "",
+        was_done_before=written.was_done_before,
+    )
+
+
+def _outcome_of(error: BaseException) -> Outcome:
+    if isinstance(error, AuditFailed):
+        return "refused"
+    if isinstance(error, Conflict):
+        return "conflict"
+    return "unknown" if isinstance(error, Unknown) else "failed"

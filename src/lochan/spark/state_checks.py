@@ -1,0 +1,203 @@
+"""Checks of tables as they will be published: each one looks at one commit and at nothing else.
+
+A table is always read by the hash of the commit that is judged, never by the name of a branch, so
+what is seen here cannot change before it is published.
+"""
+
+from __future__ import annotations
+
+import operator
+import time
+from collections.abc import Callable
+from functools import reduce
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark user knows
+
+from lochan.base.errors import Bug, Invalid
+from lochan.iceberg.names import key_of
+from lochan.spark.checks import (
+    Check,
+    Custom,
+    Fresh,
+    Query,
+    RefersTo,
+    Schema,
+    TableRows,
+    Unique,
+)
+from lochan.spark.findings import Finding, bounds_text, is_between, shown
+
+if TYPE_CHECKING:
+    from lochan.spark.lake import Lake
+
+_ALIASES: Final = {
+    "long": "bigint",
+    "integer": "int",
+    "short": "smallint",
+    "byte": "tinyint",
+    "real": "float",
+    "bool": "boolean",
+    "text": "string",
+}
+
+_COMPARE: Final[dict[str, tuple[str, Callable[[Any, Any], Any]]]] = {
+    "equals": ("", operator.eq),
+    "at_least": ("at least ", operator.ge),
+    "at_most": ("at most ", operator.le),
+}
+
+
+class Scene(msgspec.Struct, frozen=True):
+    """Where a check looks: a commit, and the state of the target that it is compared with."""
+
+    lake: Lake
+    commit: str
+    target: str
+
+    def table(self, name: str) -> DataFrame:
+        """Returns a table as it will be published."""
+        return self.lake.read(name, ref=self.commit)
+
+    def target_table(self, name: str) -> DataFrame | None:
+        """Returns a table as the target has it, None if it has none."""
+        found, _ = self.lake.client.contents.get_many(self.target, [key_of(name)])
+        return self.lake.read(name, ref=self.target) if found else None
+
+
+def find_state(check: Check, scene: Scene) -> Finding:
+    """Looks, and returns what was found; whatever goes wrong is raised as it is."""
+    match check:
+        case TableRows():
+            return _table_rows(check, scene)
+        case Schema():
+            return _schema(check, scene)
+        case Unique():
+            return _unique(check, scene)
+        case Fresh():
+            return _fresh(check, scene)
+        case RefersTo():
+            return _refers_to(check, scene)
+        case Query():
+            return _query(check, scene)
+        case Custom():
+            return _custom(check, scene)
+    raise Bug(f"{check.kind} is no check of tables")
+
+
+def _table_rows(check: TableRows, scene: Scene) -> Finding:
+    rows = scene.table(check.table).count()
+    passed = is_between(rows, check.min, check.max)
+    expected = []
+    if check.min is not None or check.max is not None:
+        expected.append(bounds_text(check.min, check.max, " rows"))
+    observed = f"{rows:,} rows"
+    if check.percent_of_target is not None:
+        target = scene.target_table(check.table)
+        before = 0 if target is None else target.count()
+        passed = passed and rows * 100 >= before * check.percent_of_target
+        expected.append(f"at least {check.percent_of_target:g} % of the target's {before:,} rows")
+    return Finding(passed, observed, ", ".join(expected))
+
+
+def _schema(check: Schema, scene: Scene) -> Finding:
+    found = {one.name: one.dataType.simpleString() for one in scene.table(check.table).schema}
+    said = {name: _type_text(text) for name, text in check.columns.items()}
+    wrong = [
+        f"{name} is {found.get(name, 'missing')}"
+        for name, text in said.items()
+        if found.get(name) != text
+    ]
+    if check.exact:
+        wrong += [f"{name} is surplus" for name in found if name not in said]
+    expected = ", ".join(f"{name} {text}" for name, text in said.items())
+    observed = "; ".join(wrong) or f"{len(found)} columns, as wanted"
+    return Finding(not wrong, shown(observed), shown(expected))
+
+
+def _unique(check: Unique, scene: Scene) -> Finding:
+    groups = scene.table(check.table).groupBy(*check.columns).agg(F.count(F.lit(1)).alias("times"))
+    twice = groups.where("times > 1").agg(F.count(F.lit(1)), F.sum(F.col("times") - 1)).collect()
+    keys, surplus = twice[0]
+    observed = f"{keys:,} keys occur more than once, {surplus:,} rows too many"
+    return Finding(
+        keys == 0,
+        observed if keys else "no key occurs more than once",
+        f"{', '.join(check.columns)} only once",
+    )
+
+
+def _fresh(check: Fresh, scene: Scene) -> Finding:
+    expected = f"not older than {check.age_s_max:,.0f} s"
+    latest = F.unix_micros(F.max(F.col(check.column).cast("timestamp")))
+    found = scene.table(check.table).select(latest).collect()[0][0]
+    if found is None:
+        return Finding(False, "no time at all", expected)
+    age_s = (time.time_ns() // 1_000 - found) / 1e6
+    return Finding(age_s <= check.age_s_max, f"{age_s:,.0f} s old", expected)
+
+
+def _refers_to(check: RefersTo, scene: Scene) -> Finding:
+    names = [f"c{number}" for number in range(len(check.columns))]
+    left = scene.table(check.table).select(
+        *(F.col(one).alias(name) for one, name in zip(check.columns, names, strict=True))
+    )
+    there = check.other_columns or check.columns
+    right = scene.table(check.other).select(
+        *(F.col(one).alias(name) for one, name in zip(there, names, strict=True))
+    )
+    whole = reduce(operator.and_, [F.col(name).isNotNull() for name in names])
+    lost = left.where(whole).join(right.distinct(), names, "left_anti").count()
+    return Finding(
+        lost == 0, f"{lost:,} rows refer to nothing", f"every row found in {check.other}"
+    )
+
+
+def _query(check: Query, scene: Scene) -> Finding:
+    spark = scene.lake.spark
+    views: dict[tuple[bool, str], str] = {}
+    try:
+        for is_target, table in check.places():
+            frame = scene.target_table(table) if is_target else scene.table(table)
+            if frame is None:
+                # The target has no such table yet: it is compared with none of its rows.
+                frame = scene.table(table).limit(0)
+            views[is_target, table] = f"lochan_audit_{token_hex(8)}"
+            frame.createOrReplaceTempView(views[is_target, table])
+        found = spark.sql(check.filled(views))
+        if not check.bounds():
+            rows = found.count()
+            return Finding(rows == 0, f"{rows:,} rows", "no rows")
+        return _value(check, found)
+    finally:
+        for view in views.values():
+            spark.catalog.dropTempView(view)
+
+
+def _value(check: Query, found: DataFrame) -> Finding:
+    rows = found.limit(2).collect()
+    if len(rows) != 1 or len(rows[0]) != 1:
+        raise Invalid("the query must return one row of one column")
+    value = rows[0][0]
+    told = {f"{_COMPARE[name][0]}{shown(bound)}" for name, bound in check.bounds().items()}
+    passed = value is not None and all(
+        bool(_COMPARE[name][1](value, bound)) for name, bound in check.bounds().items()
+    )
+    return Finding(passed, shown(value), ", ".join(sorted(told)))
+
+
+def _custom(check: Custom, scene: Scene) -> Finding:
+    told = check.function(scene.table(check.table))
+    passed, observed = told if isinstance(told, tuple) and len(told) == 2 else (told, None)
+    if not isinstance(passed, bool):
+        raise Invalid(f"the function returned {type(passed).__name__}; it must be True or False")
+    return Finding(passed, shown(passed if observed is None else observed), "true")
+
+
+def _type_text(text: str) -> str:
+    plain = "".join(text.split())
+    # Names of fields inside a struct keep their case.
+    return plain if "<" in plain else _ALIASES.get(plain.lower(), plain.lower())
