@@ -228,6 +228,9 @@ HTTP_LINGER_S: Final = 2.0
 # Each connection costs a file descriptor and some kilobytes.
 HTTP_CONNECTIONS_MAX: Final = 10_000
 
+# Clients that the kernel keeps waiting at the door, when all of them come at once.
+LISTEN_BACKLOG: Final = 1_024
+
 # A front that ends by itself is started again; one that does so this often will not stay alive.
 FRONT_STARTS_MAX: Final = 5
 FRONT_STARTS_WITHIN_S: Final = 60.0
@@ -475,11 +478,23 @@ SPARK_FOOTER_TASKS_MAX: Final = 64
 # Files of one write: what executors tell of them, some kilobytes each, must fit the driver.
 SPARK_WRITE_FILES_MAX: Final = 200_000
 
-# Attempts to commit a write while others move its tables: twenty writers in step each win once.
-SPARK_COMMIT_ATTEMPTS_MAX: Final = 20
+# Attempts to commit a write while others move its tables: fifty writers in step each win once.
+SPARK_COMMIT_ATTEMPTS_MAX: Final = 50
 
 # Attempts that do the work of a merge, or of a write whose table was changed in shape, again.
 SPARK_REWRITE_ATTEMPTS_MAX: Final = 5
 
 # The name of a job is a value in every snapshot that it made and a part of its directories.
 SPARK_JOB_CHARACTERS_MAX: Final = 500
+
+# Footers that one task of Spark reads: a fraction of a second on a disk, seconds on an object store.
+FOOTERS_PER_TASK: Final = 200
+
+# What is known of files without field ids, a kilobyte each; the oldest is forgotten first.
+FOOTERS_KEPT_MAX: Final = 100_000
+
+# Tasks that read files by PyIceberg: far above the cores of a cluster; more cost only planning.
+ARROW_READ_TASKS_MAX: Final = 2_000
+
+# Key ranges that a merge asks the bounds of files for one by one; of more only the span is used.
+SPARK_MERGE_RANGES_MAX: Final = 64

@@ -1,0 +1,205 @@
+"""Parquet files written by pyarrow in executors: where Spark has no way to the store, or no ids.
+
+Spark cannot reach object stores without a jar, and writes no ids for what is in lists and maps. A
+task writes files whose names hold its attempt, and tells of them by the rows that it returns. A
+task that is retried, or raced by another one, leaves files that no row tells of; they are in no
+snapshot, and a later sweep finds them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    FixedType,
+    IcebergType,
+    ListType,
+    MapType,
+    NestedField,
+    StructType,
+    UUIDType,
+)
+
+from lochan.base.limits import SPARK_ROW_GROUP_BYTES_MAX
+from lochan.spark.statistics import FileFacts, Layout, columns_of, facts_of, with_partition
+from lochan.spark.transforms import path_of, values_of
+
+_NO_CODEC: Final = "uncompressed"
+
+
+def needs_pyarrow(schema: Schema) -> bool:
+    """Tells whether a table has columns that Spark itself cannot write as Iceberg wants them."""
+    return any(isinstance(kind, ListType | MapType | UUIDType | FixedType) for kind in _all(schema))
+
+
+def find_unwritable(schema: Schema) -> list[str]:
+    """Returns columns that cannot be written: uuids that are not columns of their own."""
+    own = {field.field_id for field in schema.fields}
+    return [
+        schema.find_column_name(number) or str(number)
+        for number in schema.field_ids
+        if number not in own and isinstance(schema.find_type(number), UUIDType)
+    ]
+
+
+def _all(schema: Schema) -> Iterator[IcebergType]:
+    return (schema.find_type(number) for number in schema.field_ids)
+
+
+def write_task(
+    layout: Layout, name: str, group: str, batches: Iterable[pa.RecordBatch]
+) -> Iterator[FileFacts]:
+    """Writes the rows of one task, a new file wherever the column `group` changes."""
+    with ExitStack() as stack:
+        writing = _Writing(layout, name, stack)
+        for batch in batches:
+            try:
+                rows = _stored(layout.schema, batch, writing.schema)
+                for start, stop in _runs(batch, group):
+                    yield from writing.add(
+                        rows.slice(start, stop - start), _group(batch, group, start)
+                    )
+            except (pa.ArrowInvalid, ValueError) as error:
+                # As a row and not as a failed task: another attempt would meet the same.
+                yield FileFacts(path=layout.directory, size=0, refused=str(error))
+                return
+        yield from writing.end()
+
+
+class _Writing:
+    """The file that a task writes at present, and its rows that are not written yet."""
+
+    def __init__(self, layout: Layout, name: str, stack: ExitStack) -> None:
+        self._layout = layout
+        self._name = name
+        self._stack = stack
+        self._paths = [path_of(layout.schema, field.source_id) for field in layout.spec.fields]
+        self.schema = schema_to_pyarrow(layout.schema)
+        self._count = 0
+        self._group: int | None = None
+        self._held: list[pa.Table] = []
+        self._found: list[list[Any]] = []
+        self._path = ""
+        self._stream: Any = None
+        self._writer: pq.ParquetWriter | None = None
+
+    def add(self, rows: pa.Table, group: int | None) -> Iterator[FileFacts]:
+        if group != self._group:
+            yield from self.end()
+            self._group = group
+        self._held.append(rows)
+        self._note_partition(rows)
+        if sum(each.nbytes for each in self._held) >= SPARK_ROW_GROUP_BYTES_MAX:
+            self._flush()
+            if self._stream.tell() >= self._layout.file_bytes:
+                yield from self.end()
+
+    def end(self) -> Iterator[FileFacts]:
+        """Closes the file, if there is one; it exists from then on."""
+        self._flush()
+        if self._writer is None:
+            return
+        writer, self._writer = self._writer, None
+        writer.close()
+        size = self._stream.tell()
+        self._stream.close()
+        facts = facts_of(self._layout, self._path, size, writer.writer.metadata)
+        found, self._found = self._found, []
+        yield facts if facts.problem else with_partition(self._layout, facts, found)
+
+    def _flush(self) -> None:
+        if not self._held:
+            return
+        rows, self._held = pa.concat_tables(self._held), []
+        if self._writer is None:
+            self._open()
+        if self._writer is not None:
+            self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
+
+    def _open(self) -> None:
+        self._path = f"{self._layout.directory}/{self._name}-{self._count:05d}.parquet"
+        self._count += 1
+        self._stream = self._stack.enter_context(self._layout.io.new_output(self._path).create())
+        codec = self._layout.codec
+        self._writer = pq.ParquetWriter(
+            self._stream,
+            self.schema,
+            compression="none" if codec == _NO_CODEC else codec,
+            store_decimal_as_integer=True,
+            store_schema=False,
+        )
+
+    def _note_partition(self, rows: pa.Table) -> None:
+        columns = [column.combine_chunks() for column in columns_of(rows, self._paths)]
+        new = values_of(self._layout.schema, self._layout.spec, columns)
+        self._found = self._found or [[] for _ in new]
+        for known, values in zip(self._found, new, strict=True):
+            known.extend(value for value in values if repr(value) not in map(repr, known))
+
+
+def _runs(batch: pa.RecordBatch, group: str) -> Iterator[tuple[int, int]]:
+    """Yields where the rows of one group begin and end; rows come sorted by it."""
+    if not group:
+        if batch.num_rows:
+            yield 0, batch.num_rows
+        return
+    ends = pa.compute.run_end_encode(batch.column(group)).run_ends.to_pylist()
+    yield from zip([0, *ends[:-1]], ends, strict=True)
+
+
+def _group(batch: pa.RecordBatch, group: str, row: int) -> int | None:
+    return batch.column(group)[row].as_py() if group else None
+
+
+def _stored(schema: Schema, batch: pa.RecordBatch, wanted: pa.Schema) -> pa.Table:
+    """Returns rows as they are in files; ValueError where a required value is missing."""
+    columns: list[pa.Array] = []
+    for field in schema.fields:
+        column = batch.column(field.name)
+        missing = _missing_inside(field, column)
+        if missing:
+            raise ValueError(f"{missing} is required and has NULL")
+        if isinstance(field.field_type, UUIDType):
+            column = _uuids(column)
+        columns.append(column.cast(wanted.field(field.name).type))
+    return pa.Table.from_arrays(columns, schema=wanted)
+
+
+def _uuids(column: pa.Array) -> pa.Array:
+    raw = [None if each is None else uuid.UUID(each).bytes for each in column.to_pylist()]
+    return pa.ExtensionArray.from_storage(pa.uuid(), pa.array(raw, pa.binary(16)))
+
+
+def _missing_inside(field: NestedField, column: pa.Array) -> str:
+    """Returns the path in a column where a required value is NULL, '' if there is none.
+
+    An arrow cast would make a zero of it in a list, without a word.
+    """
+    todo: list[tuple[str, IcebergType, bool, pa.Array]] = [
+        (field.name, field.field_type, field.required, column)
+    ]
+    while todo:
+        path, kind, required, values = todo.pop()
+        if required and values.null_count:
+            return path
+        values = values.drop_null()
+        match kind:
+            case StructType():
+                todo += [
+                    (f"{path}.{each.name}", each.field_type, each.required, values.field(each.name))
+                    for each in kind.fields
+                ]
+            case ListType():
+                inner = pa.compute.list_flatten(values)
+                todo.append((f"{path}.element", kind.element_type, kind.element_required, inner))
+            case MapType():
+                todo.append((f"{path}.key", kind.key_type, True, values.keys))
+                todo.append((f"{path}.value", kind.value_type, kind.value_required, values.items))
+    return ""

@@ -1,0 +1,167 @@
+"""Data files of a frame: written by tasks, listed and counted by executors, told as facts.
+
+Every write has a directory of its own, `<table>/data/<job>-<attempt>/`. What a failed or abandoned
+write leaves there is in no snapshot. Nothing is deleted here, not even then: whether a commit was
+made may be unknown, and a later sweep, which looks at what all references need, knows better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import pyarrow as pa
+from pyiceberg.schema import Schema
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812
+
+from lochan.base.checks import check
+from lochan.base.errors import Corrupt, Invalid, TooLarge
+from lochan.base.limits import SPARK_FOOTER_TASKS_MAX, SPARK_WRITE_FILES_MAX
+from lochan.spark.arrow_files import needs_pyarrow, write_task
+from lochan.spark.shaping import missing_values, with_ids
+from lochan.spark.statistics import FileFacts, Layout, read_facts
+from lochan.spark.storage import how, native_options, native_path
+from lochan.spark.transforms import group_of
+
+if TYPE_CHECKING:
+    from lochan.spark.lake import Lake
+
+_ROWS: Final = "rows"
+_FACTS: Final = pa.schema([("facts", pa.binary())])
+_FACTS_DDL: Final = "facts binary"
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+Batches = Iterable[pa.RecordBatch]
+
+
+def write_files(
+    lake: Lake, frame: DataFrame, layout: Layout, table: str, keys: Sequence[str] = ()
+) -> list[FileFacts]:
+    """Writes a frame that has a table's shape; returns the files, all checked and none empty.
+
+    NULL is refused in what the table requires, and in `keys`.
+    """
+    schema = layout.schema
+    group = ""
+    expression = group_of(schema, layout.spec)
+    if expression is not None:
+        group = _free_name(schema)
+        frame = _clustered(lake, frame.withColumn(group, expression), group)
+    missing = missing_values(schema, keys)
+    observed = Observation()
+    counts = [count.alias(f"missing_{number}") for number, count in enumerate(missing.values())]
+    frame = frame.observe(observed, F.count(F.lit(1)).alias(_ROWS), *counts)
+    if how(lake, layout.directory) == "arrow" or needs_pyarrow(schema):
+        facts = _by_pyarrow(frame, layout, group)
+    else:
+        _by_spark(lake, frame, layout, group)
+        # Without a row there may be no directory.
+        facts = _read(lake, layout) if observed.get[_ROWS] else []
+    for number, path in enumerate(missing):
+        if observed.get[f"missing_{number}"]:
+            why = "by which it is merged" if path in keys else f"which {table} requires"
+            raise Invalid(f"the frame has NULL in {path}, {why}")
+    return _checked(facts, observed.get[_ROWS])
+
+
+def _free_name(schema: Schema) -> str:
+    name = "partition"
+    while name in {field.name.lower() for field in schema.fields}:
+        name += "_"
+    return name
+
+
+def _clustered(lake: Lake, frame: DataFrame, group: str) -> DataFrame:
+    """Brings the rows of a partition together, so that a task does not write a file for each.
+
+    While it runs, Spark splits what is large and joins what is small, if it may.
+    """
+    if lake.spark.conf.get("spark.sql.adaptive.enabled") == "true":
+        return frame.hint("rebalance", F.col(group))
+    return frame.repartition(F.col(group))
+
+
+def _by_spark(lake: Lake, frame: DataFrame, layout: Layout, group: str) -> None:
+    columns = with_ids(layout.schema)
+    writer = (
+        frame.select(*columns, *([F.col(group)] if group else []))
+        .write.format("parquet")
+        .option("compression", layout.codec)
+        # Files of tasks come to their place when the job has succeeded, and not before.
+        .option("mapreduce.fileoutputcommitter.algorithm.version", "1")
+        .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    )
+    writer = writer.options(**native_options(lake, layout.directory))
+    (writer.partitionBy(group) if group else writer).save(native_path(layout.directory))
+
+
+def _read(lake: Lake, layout: Layout) -> list[FileFacts]:
+    """Lists the directory by Spark, which may be the only one to see it, and reads footers."""
+    listing = (
+        lake.spark.read.format("binaryFile")
+        .option("recursiveFileLookup", "true")
+        .option("pathGlobFilter", "*.parquet")
+        .option("__globPaths__", "false")
+        .options(**native_options(lake, layout.directory))
+        .load(native_path(layout.directory))
+        .select("path")
+    )
+    return _collect(
+        listing.coalesce(SPARK_FOOTER_TASKS_MAX).mapInArrow(_reader(layout), _FACTS_DDL)
+    )
+
+
+def _reader(layout: Layout) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    # Spark shows a path in its own way; what is below the directory has plain letters only.
+    marker = f"/{layout.directory.rpartition('/')[2]}/"
+
+    def read(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for path in batch.column(0).to_pylist():
+                yield _row(read_facts(layout, layout.directory + "/" + path.rpartition(marker)[2]))
+
+    return read
+
+
+def _by_pyarrow(frame: DataFrame, layout: Layout, group: str) -> list[FileFacts]:
+    if group:
+        frame = frame.sortWithinPartitions(group)
+
+    def write(batches: Batches) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        number, attempt = (task.partitionId(), task.taskAttemptId()) if task else (0, 0)
+        for facts in write_task(layout, f"{number:05d}-{attempt}", group, batches):
+            yield _row(facts)
+
+    return _collect(frame.mapInArrow(write, _FACTS_DDL))
+
+
+def _row(facts: FileFacts) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([_encode(facts)], pa.binary())], schema=_FACTS)
+
+
+def _collect(frame: DataFrame) -> list[FileFacts]:
+    # Never with a limit: Spark would then run a few tasks at a time.
+    rows = frame.toArrow().column(0).to_pylist()
+    if len(rows) > SPARK_WRITE_FILES_MAX:
+        raise TooLarge(
+            f"the frame makes more than {SPARK_WRITE_FILES_MAX} files; write it with fewer "
+            "partitions, or in parts"
+        )
+    decoder = msgspec.msgpack.Decoder(FileFacts)
+    return sorted((decoder.decode(row) for row in rows), key=lambda facts: facts.path)
+
+
+def _checked(facts: list[FileFacts], rows: int) -> list[FileFacts]:
+    for each in facts:
+        if each.refused:
+            raise Invalid(f"the frame does not fit: {each.refused}")
+        check(not each.problem, f"files that cannot be used: {each.problem}")
+    total = sum(each.rows for each in facts)
+    if total != rows:
+        raise Corrupt(f"{rows} rows were written and {total} are in the files")
+    return [each for each in facts if each.rows]

@@ -1,0 +1,351 @@
+"""One table's part in a commit: its files, what they replace, and whether they still fit.
+
+A part goes through these steps; only the last one changes anything that others see:
+
+1. `find_done`: the job is looked for in the snapshots of the table.
+2. `prepare`: the table is loaded, or a new one is designed; the frame is checked and written as
+   files; a merge finds and rewrites what it replaces.
+3. `fits`: the table, as the commit would meet it, is one that the files were written for.
+4. `stage`: manifests are written and the snapshot is added to the block that becomes one commit.
+
+Whatever is left by an end between the steps is files in no snapshot, for a later sweep.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+import msgspec
+from pyiceberg.exceptions import (
+    NoSuchIcebergTableError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.manifest import DataFile
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table, TableProperties
+from pyiceberg.types import PrimitiveType
+from pyspark.sql import DataFrame
+
+from lochan.base.checks import check
+from lochan.base.errors import AlreadyExists, Bug, ContentNotFound, Invalid
+from lochan.spark.arrow_files import find_unwritable
+from lochan.spark.files import write_files
+from lochan.spark.replacing import all_files, files_of_partitions, replace_files
+from lochan.spark.schemas import to_iceberg
+from lochan.spark.shaping import check_shape, shape
+from lochan.spark.statistics import FileFacts, Layout, build_data_file, build_layout
+from lochan.spark.transforms import build_spec
+from lochan.spark.upsert import check_keys, check_unique, find_matching, keys_of, survivors
+
+if TYPE_CHECKING:
+    from lochan.iceberg import LochanCatalog, Many
+    from lochan.spark.lake import Lake
+
+Mode = Literal["append", "overwrite", "overwrite_partitions", "merge"]
+MODES: Final = get_args(Mode)
+
+# Under this name a snapshot says which job made it.
+JOB: Final = "lochan.job"
+_ROWS: Final = "lochan.rows"
+
+# What pyiceberg can write manifests of.
+_FORMAT_MAX: Final = 2
+_PLAIN: Final = re.compile(r"[^A-Za-z0-9]+")
+_SLUG_CHARACTERS: Final = 60
+
+Steps = Callable[[str], None]
+"""Called with the name of a step when it is done; whoever raises there stops the write there."""
+
+
+class Written(msgspec.Struct, frozen=True):
+    """What became of a frame: the commit, and what it added to the table.
+
+    Where the job was done before, `commit` is one that holds it, and the figures are those of the
+    snapshot that it made then. `rows` are those of the frame; a merge adds files with others too.
+    """
+
+    table: str
+    commit: str
+    snapshot_id: int
+    rows: int
+    files: int
+    bytes: int
+    was_done_before: bool = False
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody wants to be written."""
+
+    frame: DataFrame
+    table: str
+    mode: Mode = "append"
+    keys: tuple[str, ...] = ()
+    partition_by: tuple[str, ...] = ()
+    properties: Mapping[str, str] = {}
+    create: bool = True
+
+
+class _Files(msgspec.Struct, frozen=True, kw_only=True):
+    """Files of a frame, and the table as it was when they were written."""
+
+    table: Table
+    is_new: bool
+    layout: Layout
+    facts: tuple[FileFacts, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(each.rows for each in self.facts)
+
+    def entries(self) -> list[DataFile]:
+        spec = self.table.spec()
+        return [build_data_file(each, self.layout.schema, spec) for each in self.facts]
+
+
+class _Merge(msgspec.Struct, frozen=True, kw_only=True):
+    """What a merge replaces in one snapshot of a table, and the rows that stay."""
+
+    snapshot_id: int | None
+    removed: tuple[DataFile, ...] = ()
+    kept: tuple[FileFacts, ...] = ()
+
+
+class Part:
+    """A frame on its way into one table."""
+
+    def __init__(self, lake: Lake, job: str, wish: Wish, steps: Steps) -> None:
+        self._lake = lake
+        self._job = job
+        self._wish = wish
+        self._steps = steps
+        self._files: _Files | None = None
+        self._merge: _Merge | None = None
+        self._snapshot_id = 0
+        self.done: Written | None = None
+
+    @property
+    def table(self) -> str:
+        """The table's name."""
+        return self._wish.table
+
+    @property
+    def words(self) -> str:
+        """What is done, for the message of a commit."""
+        return f"{self._wish.mode} {self._wish.table}"
+
+    def find_done(self, catalog: LochanCatalog, commit: str) -> Written | None:
+        """Returns what the job has done to the table already, as a commit holds it."""
+        table = find_table(catalog, self.table)
+        for snapshot in table.metadata.snapshots if table is not None else ():
+            summary = snapshot.summary
+            if summary is None or summary.additional_properties.get(JOB) != self._job:
+                continue
+            return Written(
+                table=self.table,
+                commit=commit,
+                snapshot_id=snapshot.snapshot_id,
+                rows=int(summary.additional_properties.get(_ROWS, 0)),
+                files=int(summary.additional_properties.get("added-data-files", 0)),
+                bytes=int(summary.additional_properties.get("added-files-size", 0)),
+                was_done_before=True,
+            )
+        return None
+
+    def prepare(self, catalog: LochanCatalog) -> None:
+        """Writes the files that a commit needs and that no earlier attempt has left."""
+        table, is_new = self._open(catalog)
+        if self._files is None or not self._is_same_shape(table, is_new=is_new):
+            self._files = self._write(table, is_new=is_new)
+            self._steps("written")
+        if self._wish.mode == "merge":
+            self._merge = self._prepare_merge(table, self._files)
+            self._steps("merged")
+
+    def fits(self, many: Many) -> bool:
+        """Tells whether the files can be added to the table that a block sees."""
+        if self._files is None:
+            return False
+        table = find_table(many, self.table)
+        if table is None:
+            return self._files.is_new
+        if not self._is_same_shape(table, is_new=False):
+            return False
+        snapshot = table.metadata.current_snapshot_id
+        return self._merge is None or self._merge.snapshot_id == snapshot
+
+    def stage(self, many: Many) -> None:
+        """Adds the snapshot to a block; what it replaces is what the block's table has."""
+        files = self._written()
+        table = self._create(many, files) if files.is_new else many.load_table(self.table)
+        added = files.entries()
+        removed: list[DataFile] = []
+        match self._wish.mode:
+            case "overwrite":
+                removed = all_files(table)
+            case "overwrite_partitions":
+                removed = files_of_partitions(table, added)
+            case "merge" if self._merge is not None:
+                spec, schema = table.spec(), files.layout.schema
+                added += [build_data_file(each, schema, spec) for each in self._merge.kept]
+                removed = list(self._merge.removed)
+        said = {JOB: self._job, _ROWS: str(files.rows)}
+        replace_files(table, added, removed, said)
+        self._snapshot_id = table.metadata.current_snapshot_id or 0
+
+    def result(self, commit: str) -> Written:
+        """Returns what was done, by a commit that was made."""
+        files = self._written()
+        kept = self._merge.kept if self._merge is not None else ()
+        every = (*files.facts, *kept)
+        return Written(
+            table=self.table,
+            commit=commit,
+            snapshot_id=self._snapshot_id,
+            rows=files.rows,
+            files=len(every),
+            bytes=sum(each.size for each in every),
+        )
+
+    def _written(self) -> _Files:
+        if self._files is None:
+            raise Bug("files are written before they are committed")
+        return self._files
+
+    def _open(self, catalog: LochanCatalog) -> tuple[Table, bool]:
+        """Returns the table, or one that is yet to be made, and whether it is that."""
+        wish = self._wish
+        table = find_table(catalog, wish.table)
+        if table is None:
+            if not wish.create:
+                message = f"there is no table {wish.table} on {catalog.ref}"
+                raise ContentNotFound(message, tuple(wish.table.split(".")))
+            return self._design(catalog), True
+        if table.format_version > _FORMAT_MAX:
+            raise Invalid(f"{wish.table} has format {table.format_version}; 2 is written at most")
+        if wish.partition_by:
+            _check_spec(table, wish.partition_by)
+        return table, False
+
+    def _design(self, catalog: LochanCatalog) -> Table:
+        wish = self._wish
+        schema = to_iceberg(wish.frame.schema)
+        with _names(wish.table):
+            made = catalog.create_table_transaction(
+                wish.table,
+                schema,
+                partition_spec=build_spec(schema, wish.partition_by),
+                properties=dict(wish.properties),
+            )
+        return made._table  # noqa: SLF001 - the one way to a table that nobody has made yet
+
+    def _create(self, many: Many, files: _Files) -> Table:
+        designed = files.table
+        with _names(self.table):
+            table = many.create_table(
+                self.table,
+                schema=designed.schema(),
+                location=designed.location(),
+                partition_spec=designed.spec(),
+                properties=dict(self._wish.properties),
+            )
+        check(table.schema() == files.layout.schema, "a new table has the ids of its files")
+        check(table.spec() == designed.spec(), "a new table has the partitions of its files")
+        return table
+
+    def _is_same_shape(self, table: Table, *, is_new: bool) -> bool:
+        """Tells whether files that were written before can be added to a table as it is now."""
+        files = self._files
+        if files is None or is_new or files.is_new:
+            return files is not None and is_new and files.is_new
+        before, now = files.table.metadata, table.metadata
+        if before.table_uuid != now.table_uuid or before.spec() != now.spec():
+            return False
+        return _is_readable(files.layout.schema, now.schema())
+
+    def _write(self, table: Table, *, is_new: bool) -> _Files:
+        wish, schema = self._wish, table.schema()
+        unwritable = find_unwritable(schema)
+        if unwritable:
+            raise Invalid(f"{wish.table}: Spark cannot write uuids inside {', '.join(unwritable)}")
+        check_shape(wish.table, wish.frame.schema, schema, whole=wish.mode == "merge")
+        if wish.mode == "merge":
+            check_keys(wish.table, schema, wish.keys)
+        layout = self._layout(table)
+        frame = shape(wish.frame, schema)
+        facts = write_files(self._lake, frame, layout, wish.table, wish.keys)
+        return _Files(table=table, is_new=is_new, layout=layout, facts=tuple(facts))
+
+    def _layout(self, table: Table) -> Layout:
+        properties = table.properties
+        data = properties.get(TableProperties.WRITE_DATA_PATH, f"{table.location()}/data")
+        slug = _PLAIN.sub("-", self._job).strip("-")[:_SLUG_CHARACTERS]
+        directory = f"{data.rstrip('/')}/{slug}-{uuid.uuid4().hex}"
+        return build_layout(table.schema(), table.spec(), properties, self._lake.files, directory)
+
+    def _prepare_merge(self, table: Table, files: _Files) -> _Merge:
+        lake, entries = self._lake, files.entries()
+        snapshot_id = table.metadata.current_snapshot_id
+        if not entries:
+            return _Merge(snapshot_id=snapshot_id)
+        keys = keys_of(lake, table, entries, self._wish.keys)
+        if self._merge is None:
+            check_unique(keys, self.table)
+        tasks = find_matching(lake, table, files.facts, keys)
+        kept: list[FileFacts] = []
+        if tasks:
+            layout = self._layout(table)
+            kept = write_files(lake, survivors(lake, table, tasks, keys), layout, self.table)
+        return _Merge(
+            snapshot_id=snapshot_id,
+            removed=tuple(task.file for task in tasks),
+            kept=tuple(kept),
+        )
+
+
+def find_table(catalog: LochanCatalog, name: str) -> Table | None:
+    """Returns a table as a catalog sees it, None if the name is free."""
+    try:
+        return catalog.load_table(name)
+    except NoSuchIcebergTableError as error:
+        raise AlreadyExists(str(error)) from error
+    except NoSuchTableError:
+        return None
+
+
+@contextmanager
+def _names(table: str) -> Iterator[None]:
+    """Says in our words why a table cannot have a name."""
+    try:
+        yield
+    except (TableAlreadyExistsError, NoSuchNamespaceError) as error:
+        raise AlreadyExists(f"no table {table} can be made: {error}") from error
+
+
+def _check_spec(table: Table, words: tuple[str, ...]) -> None:
+    wanted = [(each.source_id, each.transform) for each in build_spec(table.schema(), words).fields]
+    there = [(each.source_id, each.transform) for each in table.spec().fields]
+    if wanted != there:
+        raise Invalid(
+            f"{'.'.join(table.name())} is partitioned by {table.spec()}, not by "
+            f"{', '.join(words)}; leave partition_by out, or evolve the table first"
+        )
+
+
+def _is_readable(written: Schema, now: Schema) -> bool:
+    """Tells whether files of some columns can be read as a table: by id, NULL for the rest."""
+    by_id = {number: written.find_field(number) for number in written.field_ids}
+    for number in now.field_ids:
+        field = now.find_field(number)
+        before = by_id.get(number)
+        if before is None and field.required:
+            return False
+        if before is not None and isinstance(field.field_type, PrimitiveType):
+            if before.field_type != field.field_type or (field.required and not before.required):
+                return False
+    return True

@@ -1,0 +1,104 @@
+"""Snapshots: files added and files replaced, by pyiceberg's own producers, on the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, ManifestFile
+from pyiceberg.table import Table, TableProperties, Transaction
+from pyiceberg.table.snapshots import Operation
+from pyiceberg.table.update.snapshot import _OverwriteFiles, _SnapshotProducer
+from pyiceberg.utils.properties import property_as_bool
+
+from lochan.base.errors import Invalid
+from lochan.spark.transforms import encode_values
+
+
+def replace_files(
+    table: Table, added: Sequence[DataFile], removed: Sequence[DataFile], said: Mapping[str, str]
+) -> None:
+    """Commits one snapshot in which some files stand in the place of others.
+
+    There is one even if nothing changes, because its summary says which job was done.
+    """
+    with table.transaction() as transaction:
+        producer = _producer(transaction, table, dict(said), is_append=not removed)
+        for file in added:
+            producer.append_data_file(file)
+        for file in removed:
+            producer.delete_data_file(file)
+        producer.commit()
+
+
+def _producer(
+    transaction: Transaction, table: Table, said: dict[str, str], *, is_append: bool
+) -> _SnapshotProducer[Any]:
+    if not is_append:
+        return _Replacing(Operation.OVERWRITE, transaction, table.io, snapshot_properties=said)
+    update = transaction.update_snapshot(snapshot_properties=said)
+    # By default, as other engines do: else every small append would leave a manifest for ever.
+    if property_as_bool(table.properties, TableProperties.MANIFEST_MERGE_ENABLED, True):
+        return update.merge_append()
+    return update.fast_append()
+
+
+class _Replacing(_OverwriteFiles):
+    """Pyiceberg's overwrite for files that were chosen one by one.
+
+    The original looks only into manifests that a predicate over all partitions admits, which cannot
+    be made where a partition is NaN and takes long where there are thousands. And it knows no
+    removal of delete files, which go when all that they belong to goes.
+    """
+
+    def _build_delete_files_partition_predicate(self) -> None:
+        pass
+
+    def _build_manifest_evaluator(self, spec_id: int) -> Callable[[ManifestFile], bool]:  # noqa: ARG002
+        return lambda _: True
+
+    def _validate_required_deletes(self, deleted_entries: list[ManifestEntry]) -> None:
+        found = {entry.data_file.file_path for entry in deleted_entries}
+        gone = [
+            file.file_path
+            for file in self._deleted_data_files
+            if file.content == DataFileContent.DATA and file.file_path not in found
+        ]
+        if gone:
+            raise Invalid(f"files to be replaced are not in the table: {', '.join(sorted(gone))}")
+
+
+def all_files(table: Table) -> list[DataFile]:
+    """Returns every file of a table's present snapshot, those with deletes too."""
+    return list(_live(table))
+
+
+def files_of_partitions(table: Table, added: Sequence[DataFile]) -> list[DataFile]:
+    """Returns the files of a table in the partitions that other files are in."""
+    schema, spec = table.schema(), table.spec()
+
+    def place(file: DataFile) -> tuple[bytes | None, ...]:
+        record = file.partition
+        return tuple(encode_values(schema, spec, [record[at] for at in range(len(record))]))
+
+    wanted = {place(file) for file in added}
+    found: list[DataFile] = []
+    for file in _live(table) if wanted else ():
+        if file.content != DataFileContent.DATA:
+            continue
+        if file.spec_id != spec.spec_id:
+            raise Invalid(
+                f"{'.'.join(table.name())} still has files that were partitioned otherwise, such "
+                f"as {file.file_path}; which partitions they hold cannot be told, so rewrite the "
+                'table first (mode="overwrite"), or write with mode="merge"'
+            )
+        if place(file) in wanted:
+            found.append(file)
+    return found
+
+
+def _live(table: Table) -> Iterator[DataFile]:
+    snapshot = table.current_snapshot()
+    for manifest in snapshot.manifests(table.io) if snapshot is not None else ():
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+            yield entry.data_file

@@ -1,0 +1,262 @@
+"""What a manifest says about a data file: read from footers in executors, never on the driver.
+
+`read_facts` runs where the files are and returns plain values that travel back as bytes;
+`build_data_file` makes pyiceberg's entry of them. Besides counting, executors check what the
+writer was told: every column has its id, and all rows of a file are of one partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.io.pyarrow import (
+    compute_statistics_plan,
+    data_file_statistics_from_parquet_metadata,
+    parquet_path_to_id_mapping,
+    pyarrow_to_schema,
+)
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import TableProperties
+from pyiceberg.transforms import BucketTransform, VoidTransform
+from pyiceberg.typedef import Record
+from pyiceberg.types import (
+    DateType,
+    IntegerType,
+    LongType,
+    TimestampType,
+    TimestamptzType,
+)
+from pyiceberg.utils.properties import property_as_int
+
+from lochan.spark.transforms import decode_values, encode_values, path_of, values_of
+
+# Smallest and largest value of these are in every footer, whole and in the order of transforms.
+_ORDERED: Final = (IntegerType, LongType, DateType, TimestampType, TimestamptzType)
+_NAMED_MAX: Final = 3
+_METRICS: Final = "write.metadata.metrics"
+
+
+class FileFacts(msgspec.Struct, frozen=True):
+    """One written file; or why there is none: rows that are `refused`, a `problem` of ours."""
+
+    path: str
+    size: int
+    rows: int = 0
+    column_sizes: dict[int, int] = {}
+    value_counts: dict[int, int] = {}
+    null_counts: dict[int, int] = {}
+    nan_counts: dict[int, int] = {}
+    lower: dict[int, bytes] = {}
+    upper: dict[int, bytes] = {}
+    split_offsets: list[int] = []
+    partition: list[bytes | None] = []
+    refused: str = ""
+    problem: str = ""
+
+
+class Layout(msgspec.Struct, frozen=True, dict=True):
+    """What executors must know of a table, as texts, so that it travels between processes."""
+
+    schema_json: str
+    spec_json: str
+    properties: dict[str, str]
+    files: dict[str, str]
+    directory: str
+    codec: str = "zstd"
+    file_bytes: int = 512 * 1_024 * 1_024
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The columns of the files."""
+        return Schema.model_validate_json(self.schema_json)
+
+    @cached_property
+    def spec(self) -> PartitionSpec:
+        """How the files are partitioned."""
+        return PartitionSpec.model_validate_json(self.spec_json)
+
+    @cached_property
+    def io(self) -> FileIO:
+        """The way to the files; credentials come from where they are read."""
+        return load_file_io(self.files, self.directory)
+
+    @cached_property
+    def plan(self) -> Any:
+        """Which statistics the table wants of which column."""
+        return compute_statistics_plan(self.schema, self.properties)
+
+
+def build_layout(
+    schema: Schema,
+    spec: PartitionSpec,
+    properties: Mapping[str, str],
+    files: Mapping[str, str],
+    directory: str,
+) -> Layout:
+    """Returns what executors must know to write files into a directory, or to read them there."""
+    return Layout(
+        schema_json=schema.model_dump_json(),
+        spec_json=spec.model_dump_json(),
+        properties={key: value for key, value in properties.items() if _METRICS in key},
+        files=dict(files),
+        directory=directory,
+        codec=properties.get(TableProperties.PARQUET_COMPRESSION, "zstd").lower(),
+        file_bytes=property_as_int(
+            dict(properties),
+            TableProperties.WRITE_TARGET_FILE_SIZE_BYTES,
+            TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT,
+        )
+        or TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT,
+    )
+
+
+def read_facts(layout: Layout, path: str) -> FileFacts:
+    """Reads the footer of a file, and columns of its partition where the footer does not tell."""
+    source = layout.io.new_input(path)
+    with source.open() as stream:
+        # Not `read_table` on a stream: it aborts the interpreter at its end now and then.
+        file = pq.ParquetFile(stream)
+        facts = facts_of(layout, path, len(source), file.metadata)
+        if facts.problem or not facts.rows:
+            return facts
+        found = _partition_from_footer(layout, facts)
+        if found is None:
+            found = _partition_from_rows(layout, file)
+    return with_partition(layout, facts, found)
+
+
+def facts_of(layout: Layout, path: str, size: int, footer: pq.FileMetaData) -> FileFacts:
+    """Returns what a footer says, without the partition."""
+    problem = _check_ids(layout.schema, footer.schema.to_arrow_schema())
+    if problem:
+        return FileFacts(path=path, size=size, rows=footer.num_rows, problem=f"{path}: {problem}")
+    if not footer.num_rows:
+        return FileFacts(path=path, size=size)
+    counted = data_file_statistics_from_parquet_metadata(
+        parquet_metadata=footer,
+        stats_columns=layout.plan,
+        parquet_column_mapping=parquet_path_to_id_mapping(layout.schema),
+    ).to_serialized_dict()
+    return FileFacts(
+        path=path,
+        size=size,
+        rows=counted["record_count"],
+        column_sizes=counted["column_sizes"],
+        value_counts=counted["value_counts"],
+        null_counts=counted["null_value_counts"],
+        nan_counts=counted["nan_value_counts"],
+        lower=counted["lower_bounds"],
+        upper=counted["upper_bounds"],
+        split_offsets=counted["split_offsets"],
+    )
+
+
+def with_partition(layout: Layout, facts: FileFacts, found: list[list[Any]]) -> FileFacts:
+    """Returns the facts with the one partition that the values are of, or with a problem."""
+    for field, values in zip(layout.spec.fields, found, strict=True):
+        if len(values) != 1:
+            shown = ", ".join(repr(value) for value in values[:_NAMED_MAX])
+            problem = f"{facts.path} has rows of several partitions: {field.name} is {shown}…"
+            return msgspec.structs.replace(facts, problem=problem)
+    values = encode_values(layout.schema, layout.spec, [each[0] for each in found])
+    return msgspec.structs.replace(facts, partition=values)
+
+
+def build_data_file(facts: FileFacts, schema: Schema, spec: PartitionSpec) -> DataFile:
+    """Returns a file as pyiceberg's manifests hold it."""
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=facts.path,
+        file_format=FileFormat.PARQUET,
+        partition=Record(*decode_values(schema, spec, facts.partition)),
+        record_count=facts.rows,
+        file_size_in_bytes=facts.size,
+        column_sizes=facts.column_sizes,
+        value_counts=facts.value_counts,
+        null_value_counts=facts.null_counts,
+        nan_value_counts=facts.nan_counts,
+        lower_bounds=facts.lower,
+        upper_bounds=facts.upper,
+        split_offsets=facts.split_offsets,
+        sort_order_id=None,
+        spec_id=spec.spec_id,
+        equality_ids=None,
+        key_metadata=None,
+    )
+
+
+def _check_ids(schema: Schema, written: pa.Schema) -> str:
+    """Says what is wrong with the ids of a file's columns; readers find columns by them alone."""
+    try:
+        found = pyarrow_to_schema(written, format_version=3)
+    except ValueError as error:
+        return f"columns without their ids: {error}"
+    wanted = {each: schema.find_column_name(each) for each in schema.field_ids}
+    there = {each: found.find_column_name(each) for each in found.field_ids}
+    return "" if wanted == there else f"columns {there}, which should be {wanted}"
+
+
+def _partition_from_footer(layout: Layout, facts: FileFacts) -> list[list[Any]] | None:
+    """Returns partition values by smallest and largest; None where they cannot tell."""
+    columns: list[pa.Array] = []
+    for field in layout.spec.fields:
+        source = layout.schema.find_field(field.source_id)
+        kind, number = source.field_type, source.field_id
+        if isinstance(field.transform, VoidTransform):
+            columns.append(pa.nulls(1))
+            continue
+        nulls = facts.null_counts.get(number)
+        if isinstance(field.transform, BucketTransform) or not isinstance(kind, _ORDERED):
+            return None
+        if nulls == facts.rows:
+            columns.append(pa.nulls(1, _arrow_type(kind)))
+            continue
+        ends = [facts.lower.get(number), facts.upper.get(number)]
+        if nulls != 0 or None in ends or len(path_of(layout.schema, number)) > 1:
+            return None
+        values = [int.from_bytes(end or b"", "little", signed=True) for end in ends]
+        plain = pa.int32() if isinstance(kind, IntegerType | DateType) else pa.int64()
+        columns.append(pa.array(values, plain).cast(_arrow_type(kind)))
+    return values_of(layout.schema, layout.spec, columns)
+
+
+def _arrow_type(kind: Any) -> pa.DataType:
+    match kind:
+        case IntegerType():
+            return pa.int32()
+        case DateType():
+            return pa.date32()
+        case TimestampType():
+            return pa.timestamp("us")
+        case TimestamptzType():
+            return pa.timestamp("us", "UTC")
+        case _:
+            return pa.int64()
+
+
+def _partition_from_rows(layout: Layout, file: pq.ParquetFile) -> list[list[Any]]:
+    """Returns all partition values that the rows of a file have."""
+    paths = [path_of(layout.schema, field.source_id) for field in layout.spec.fields]
+    found: list[list[Any]] = [[] for _ in paths]
+    for batch in file.iter_batches(columns=[".".join(path) for path in paths]):
+        columns = list(columns_of(batch, paths))
+        for known, new in zip(found, values_of(layout.schema, layout.spec, columns), strict=True):
+            known.extend(value for value in new if repr(value) not in map(repr, known))
+    return found
+
+
+def columns_of(batch: pa.RecordBatch, paths: list[tuple[str, ...]]) -> Iterator[pa.Array]:
+    """Yields the columns at paths through structs; where a struct is NULL, so is what is in it."""
+    for path in paths:
+        column = batch.column(path[0])
+        for name in path[1:]:
+            column = pa.compute.struct_field(column, [name])
+        yield column

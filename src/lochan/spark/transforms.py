@@ -1,0 +1,292 @@
+"""Partition transforms: from words to specs, groups of rows on Spark, values of files in executors.
+
+Three things, and the last one decides. `build_spec` reads words such as `day(ts)`. `group_of` is
+an expression that is equal for rows of one partition; Spark lays rows out by it, no more.
+`values_of` computes a file's partition from the file's own columns by pyiceberg's transforms and
+finds out if there is more than one, so that a wrong group could never become a wrong partition.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import TypeAdapter
+from pyiceberg.conversions import from_bytes, to_bytes
+from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import (
+    BucketTransform,
+    IdentityTransform,
+    Transform,
+    TruncateTransform,
+    VoidTransform,
+    parse_transform,
+)
+from pyiceberg.types import (
+    BinaryType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    PrimitiveType,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+)
+from pyiceberg.utils.datetime import date_to_days, datetime_to_micros
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+
+from lochan.base.errors import Invalid
+
+_CALL: Final = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*")
+_WIDTH: Final = re.compile(r"[1-9][0-9]{0,8}")
+_PLAIN: Final = {
+    "identity": "identity",
+    "year": "year",
+    "years": "year",
+    "month": "month",
+    "months": "month",
+    "day": "day",
+    "days": "day",
+    "hour": "hour",
+    "hours": "hour",
+    "void": "void",
+}
+_WITH_WIDTH: Final = {"bucket": "bucket", "truncate": "truncate"}
+_SUFFIX: Final = {"void": "null"}
+_DAY_MICROS: Final = 86_400_000_000
+_HOUR_MICROS: Final = 3_600_000_000
+_TYPES: Final = TypeAdapter(IcebergType)
+
+
+def build_spec(schema: Schema, words: Sequence[str]) -> PartitionSpec:
+    """Returns the spec of words such as `region`, `day(ts)`, `bucket(16, id)`, `truncate(4, s)`."""
+    fields: list[PartitionField] = []
+    for number, word in enumerate(words):
+        transform, source = _parse(schema, word)
+        name = _name_of(transform, source)
+        clash = any(field.name == name for field in fields)
+        if clash or (name in schema.column_names and not isinstance(transform, IdentityTransform)):
+            raise Invalid(f"partition_by {word!r}: the name {name!r} is taken")
+        fields.append(
+            PartitionField(
+                source_id=schema.find_field(source).field_id,
+                field_id=PARTITION_FIELD_ID_START + number,
+                transform=transform,
+                name=name,
+            )
+        )
+    return PartitionSpec(*fields)
+
+
+def _parse(schema: Schema, word: str) -> tuple[Transform[Any, Any], str]:
+    match = _CALL.fullmatch(word)
+    kind, inside = (match[1].lower(), match[2]) if match else ("identity", word.strip())
+    if kind in _PLAIN:
+        text, source = _PLAIN[kind], inside
+    elif kind in _WITH_WIDTH:
+        text, source = _with_width(kind, inside, word)
+    else:
+        known = ", ".join(["bucket(N, c)", "truncate(W, c)", *(f"{each}(c)" for each in _PLAIN)])
+        raise Invalid(f"partition_by {word!r}: there is no {kind}; known are c, {known}")
+    try:
+        field = schema.find_field(source)
+    except ValueError:
+        raise Invalid(f"partition_by {word!r}: there is no column {source!r}") from None
+    transform = parse_transform(text)
+    is_usable = isinstance(field.field_type, PrimitiveType)
+    if not is_usable or not (isinstance(transform, VoidTransform) or _takes(transform, field)):
+        raise Invalid(f"partition_by {word!r}: {kind} does not take {field.field_type}")
+    path_of(schema, field.field_id)
+    return transform, source
+
+
+def _takes(transform: Transform[Any, Any], field: Any) -> bool:
+    return bool(transform.can_transform(field.field_type))
+
+
+def _with_width(kind: str, inside: str, word: str) -> tuple[str, str]:
+    """Reads `16, id`, and `id, 16`, which some engines write."""
+    first, comma, second = (each.strip() for each in inside.partition(","))
+    if _WIDTH.fullmatch(second):
+        first, second = second, first
+    if not comma or not _WIDTH.fullmatch(first):
+        raise Invalid(f"partition_by {word!r}: write {kind}(NUMBER, column)")
+    return f"{_WITH_WIDTH[kind]}[{int(first)}]", second
+
+
+def _name_of(transform: Transform[Any, Any], source: str) -> str:
+    if isinstance(transform, IdentityTransform):
+        return source
+    if isinstance(transform, BucketTransform):
+        return f"{source}_bucket_{transform.num_buckets}"
+    if isinstance(transform, TruncateTransform):
+        return f"{source}_trunc_{transform.width}"
+    return f"{source}_{_SUFFIX.get(str(transform), str(transform))}"
+
+
+def path_of(schema: Schema, field_id: int) -> tuple[str, ...]:
+    """Returns the names that lead to a field through structs; Invalid if there are none."""
+    found: list[tuple[tuple[str, ...], StructType]] = [((), schema.as_struct())]
+    while found:
+        above, struct = found.pop()
+        for field in struct.fields:
+            path = (*above, field.name)
+            if field.field_id == field_id:
+                return path
+            if isinstance(field.field_type, StructType):
+                found.append((path, field.field_type))
+    raise Invalid(f"field {field_id} is no column, and no field of a struct")
+
+
+def group_of(schema: Schema, spec: PartitionSpec) -> Column | None:
+    """Returns a number that rows of one partition share; None if all rows are of one partition."""
+    parts: list[Column] = []
+    for field in spec.fields:
+        if isinstance(field.transform, VoidTransform):
+            continue
+        source = schema.find_field(field.source_id).field_type
+        column = F.col(
+            ".".join(f"`{name.replace('`', '``')}`" for name in path_of_source(schema, field))
+        )
+        part = _part_of(field.transform, source, column)
+        # A hash passes over NULL, so that (NULL, 'a') and ('a', NULL) would be the same.
+        parts += [part, F.isnull(part)]
+    return F.xxhash64(*parts) if parts else None
+
+
+def path_of_source(schema: Schema, field: PartitionField) -> tuple[str, ...]:
+    """Returns the names that lead to the source of a partition field."""
+    return path_of(schema, field.source_id)
+
+
+def _part_of(transform: Transform[Any, Any], source: IcebergType, column: Column) -> Column:
+    if isinstance(transform, IdentityTransform):
+        return column
+    if isinstance(transform, BucketTransform):
+        return _by_pyiceberg(column, transform, source, "int")
+    if isinstance(transform, TruncateTransform):
+        return _truncate(column, source, transform)
+    match str(transform):
+        case "year":
+            return F.year(_date(column, source))
+        case "month":
+            day = _date(column, source)
+            return F.year(day) * 12 + F.month(day)
+        case "day":
+            return _date(column, source)
+        case "hour" if isinstance(source, TimestamptzType):
+            return _units(column, _HOUR_MICROS)
+        case "hour":
+            return F.unix_date(F.to_date(column)) * 24 + F.hour(column)
+        case other:
+            raise Invalid(f"tables that are partitioned by {other} cannot be written")
+
+
+def _date(column: Column, source: IcebergType) -> Column:
+    """Returns the day, of an instant in UTC whatever the session's zone is."""
+    if isinstance(source, DateType):
+        return column
+    if isinstance(source, TimestampType):
+        return F.to_date(column)
+    return F.date_from_unix_date(_units(column, _DAY_MICROS).cast("int"))
+
+
+def _units(column: Column, micros: int) -> Column:
+    """Returns whole units since 1970, rounded down before 1970 too."""
+    instant = F.unix_micros(column)
+    return F.call_function("div", instant - F.pmod(instant, F.lit(micros)), F.lit(micros))
+
+
+def _truncate(column: Column, source: IcebergType, transform: TruncateTransform[Any]) -> Column:
+    if isinstance(source, StringType | BinaryType):
+        return F.substring(column, 1, transform.width)
+    if isinstance(source, DecimalType):
+        return _by_pyiceberg(
+            column, transform, source, f"decimal({source.precision},{source.scale})"
+        )
+    whole = column.cast("bigint")
+    # At the edge of the range this is NULL where Iceberg goes round; the file's check would tell.
+    return F.try_subtract(whole, F.pmod(whole, F.lit(transform.width).cast("bigint")))
+
+
+def _by_pyiceberg(
+    column: Column, transform: Transform[Any, Any], source: IcebergType, result: str
+) -> Column:
+    """Returns what pyiceberg computes, in executors; for transforms that Spark does not have."""
+    words = (str(transform), str(source))
+
+    def transformed(values: pa.Array) -> pa.Array:
+        from lochan.spark.transforms import transform_array
+
+        return transform_array(*words, values)
+
+    made: Column = arrow_udf(transformed, result, ArrowUDFType.SCALAR)(column)
+    return made
+
+
+def transform_array(transform: str, source: str, values: pa.Array) -> pa.Array:
+    """Returns the transformed values; instants are taken in UTC, whatever zone they have."""
+    if pa.types.is_timestamp(values.type) and values.type.tz not in (None, "UTC"):
+        values = values.cast(pa.timestamp("us", "UTC"))
+    function = parse_transform(transform).pyarrow_transform(_TYPES.validate_python(source))
+    return function(values)
+
+
+def values_of(
+    schema: Schema, spec: PartitionSpec, columns: Sequence[pa.Array | pa.ChunkedArray]
+) -> list[list[Any]]:
+    """Returns for each field of a spec the distinct partition values of its source's column."""
+    found: list[list[Any]] = []
+    for field, column in zip(spec.fields, columns, strict=True):
+        if isinstance(field.transform, VoidTransform):
+            found.append([None])
+            continue
+        source = schema.find_field(field.source_id).field_type
+        distinct = pc.unique(column)
+        if isinstance(source, FloatType | DoubleType):
+            # Spark groups -0.0 and 0.0 together, which arrow tells apart.
+            distinct = pc.unique(pc.add(distinct, pa.scalar(0.0, distinct.type)))
+        changed = transform_array(str(field.transform), str(source), distinct)
+        found.append([_stored(value) for value in pc.unique(changed).to_pylist()])
+    return found
+
+
+def _stored(value: Any) -> Any:
+    """Returns a value as manifests hold it: days and microseconds as numbers."""
+    if isinstance(value, datetime):
+        return datetime_to_micros(value)
+    if isinstance(value, date):
+        return date_to_days(value)
+    return value
+
+
+def encode_values(schema: Schema, spec: PartitionSpec, values: Sequence[Any]) -> list[bytes | None]:
+    """Returns partition values as bytes, to be sent by executors."""
+    types = _result_types(schema, spec)
+    return [
+        None if value is None else to_bytes(kind, _stored(value))
+        for kind, value in zip(types, values, strict=True)
+    ]
+
+
+def decode_values(schema: Schema, spec: PartitionSpec, raw: Sequence[bytes | None]) -> list[Any]:
+    """Returns the partition values that an executor has sent."""
+    types = _result_types(schema, spec)
+    return [
+        None if each is None else from_bytes(kind, each)
+        for kind, each in zip(types, raw, strict=True)
+    ]
+
+
+def _result_types(schema: Schema, spec: PartitionSpec) -> list[Any]:
+    return [field.field_type for field in spec.partition_type(schema).fields]

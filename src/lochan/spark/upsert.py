@@ -1,0 +1,256 @@
+"""Merging rows into a table by key, copy on write: only files that hold matching keys are replaced.
+
+1. The frame is written as files of the table, once. Its keys are then read from there, so that a
+   frame that would come out differently the next time cannot tear a merge apart.
+2. Bounds of the keys leave out files of the table that cannot match (`candidates`).
+3. Of those that are left Spark finds the files with a matching row (`find_matching`).
+4. The other rows of those files are written again (`survivors`); the files are replaced by them
+   and by those of step 1, in one snapshot.
+
+If the table moves meanwhile, steps 2 to 4 are done again on what it is then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow as pa
+from pyiceberg.conversions import from_bytes
+from pyiceberg.expressions import (
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    GreaterThanOrEqual,
+    LessThanOrEqual,
+    Or,
+    Reference,
+)
+from pyiceberg.expressions.literals import literal
+from pyiceberg.io import load_file_io
+from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.manifest import DataFile
+from pyiceberg.schema import Schema
+from pyiceberg.table import FileScanTask, Table
+from pyiceberg.table.metadata import TableMetadataUtil
+from pyiceberg.types import DoubleType, FloatType, NestedField, PrimitiveType, UUIDType
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as spark
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from lochan.base.checks import check
+from lochan.base.errors import Invalid
+from lochan.base.limits import ARROW_READ_TASKS_MAX, SPARK_MERGE_RANGES_MAX
+from lochan.spark.native_reading import is_native_task, shape_by_ids
+from lochan.spark.predicates import quoted
+from lochan.spark.reading import Plan, frame_of, plan_table
+from lochan.spark.schemas import shown, to_spark
+from lochan.spark.shaping import nullable
+from lochan.spark.statistics import FileFacts
+from lochan.spark.storage import how, native_options, native_path, shown_path
+
+if TYPE_CHECKING:
+    from lochan.spark.lake import Lake
+
+_PATH: Final = "lochan_path"
+_NAMED_MAX: Final = 3
+
+
+def check_keys(table: str, schema: Schema, keys: Sequence[str]) -> None:
+    """Raises Invalid unless rows can be told apart by the columns."""
+    if not keys:
+        raise Invalid(f'a merge into {table} needs keys, for example keys=("id",)')
+    if isinstance(keys, str):
+        raise Invalid(f"keys are a list of columns; write keys=[{keys!r}]")
+    fields = {field.name: field for field in schema.fields}
+    for key in keys:
+        if key not in fields:
+            raise Invalid(f"{table} has no column {key} to merge by")
+        if not isinstance(fields[key].field_type, PrimitiveType):
+            raise Invalid(f"{table} cannot be merged by {key}: it is {fields[key].field_type}")
+
+
+def keys_of(lake: Lake, table: Table, files: Sequence[DataFile], keys: Sequence[str]) -> DataFrame:
+    """Returns the keys of files that were just written, which no snapshot has yet."""
+    plan = plan_table(lake, table, columns=list(keys))
+    tasks = tuple(FileScanTask(data_file=file) for file in files)
+    return frame_of(lake, msgspec.structs.replace(plan, tasks=tasks, bound=AlwaysTrue()))
+
+
+def check_unique(keys: DataFrame, table: str) -> None:
+    """Raises Invalid if two rows of a frame have the same key: nobody knows which should win."""
+    names = [F.col(quoted(name)) for name in keys.columns]
+    found = keys.groupBy(*names).count().where(F.col("count") > 1).limit(_NAMED_MAX).collect()
+    if found:
+        shown = "; ".join(", ".join(repr(value) for value in row[:-1]) for row in found)
+        raise Invalid(
+            f"the frame for {table} has rows with the same {', '.join(keys.columns)}: {shown}; "
+            "leave one of each, for example by dropDuplicates"
+        )
+
+
+def find_matching(
+    lake: Lake, table: Table, facts: Sequence[FileFacts], keys: DataFrame
+) -> list[FileScanTask]:
+    """Returns the files of a table with at least one row whose key is among the keys."""
+    names = keys.columns
+    fields = [table.schema().find_field(name) for name in names]
+    where = _ranges(fields, facts)
+    plan = plan_table(lake, table, columns=names, where=where)
+    if not plan.tasks or not facts:
+        return []
+    native, others = _split(lake, table, plan)
+    frames = [_native_rows(lake, plan, native)] if native else []
+    frames += [_arrow_rows(lake, plan, others)] if others else []
+    rows = reduce(DataFrame.unionAll, frames)
+    wanted = keys.select(*[F.col(quoted(name)).alias(f"wanted {name}") for name in names])
+    same = [F.col(quoted(name)) == F.col(quoted(f"wanted {name}")) for name in names]
+    matching = rows.join(wanted, same, "left_semi").select(_PATH).distinct().collect()
+    by_path = {task.file.file_path: task for task in plan.tasks}
+    by_path |= {shown_path(path): task for path, task in list(by_path.items())}
+    unknown = [row[0] for row in matching if row[0] not in by_path]
+    check(not unknown, f"files with names that nobody planned: {unknown[:_NAMED_MAX]}")
+    return [by_path[row[0]] for row in matching]
+
+
+def survivors(
+    lake: Lake, table: Table, tasks: Sequence[FileScanTask], keys: DataFrame
+) -> DataFrame:
+    """Returns the rows of files whose key is not among the keys; no key with NULL ever is."""
+    plan = plan_table(lake, table)
+    rows = frame_of(lake, msgspec.structs.replace(plan, tasks=tuple(tasks)))
+    wanted = keys.select(*[F.col(quoted(name)).alias(f"wanted {name}") for name in keys.columns])
+    same = [F.col(quoted(name)) == F.col(quoted(f"wanted {name}")) for name in keys.columns]
+    return rows.join(wanted, same, "left_anti")
+
+
+def _ranges(fields: Sequence[NestedField], facts: Sequence[FileFacts]) -> BooleanExpression:
+    """Returns what holds for every key of some files, by their bounds; it may hold for others."""
+    if len(facts) > SPARK_MERGE_RANGES_MAX:
+        facts = [_span(fields, facts)]
+    found: list[BooleanExpression] = []
+    for each in facts:
+        parts = [part for field in fields for part in _range(field, each)]
+        if not parts:
+            return AlwaysTrue()
+        found.append(reduce(And, parts))
+    return reduce(Or, found) if found else AlwaysTrue()
+
+
+def _range(field: NestedField, facts: FileFacts) -> Iterator[BooleanExpression]:
+    kind = field.field_type
+    lower, upper = facts.lower.get(field.field_id), facts.upper.get(field.field_id)
+    # Bounds do not count NaN; and a text that was cut has an upper bound only if there is a next.
+    if isinstance(kind, FloatType | DoubleType | UUIDType) or not isinstance(kind, PrimitiveType):
+        return
+    if lower is not None:
+        yield GreaterThanOrEqual(term=Reference(field.name), value=_literal(kind, lower))
+    if upper is not None:
+        yield LessThanOrEqual(term=Reference(field.name), value=_literal(kind, upper))
+
+
+def _literal(kind: PrimitiveType, raw: bytes) -> Any:
+    return literal(from_bytes(kind, raw)).to(kind)
+
+
+def _span(fields: Sequence[NestedField], facts: Sequence[FileFacts]) -> FileFacts:
+    """Returns bounds around the bounds of many files."""
+    lower: dict[int, bytes] = {}
+    upper: dict[int, bytes] = {}
+    for field in fields:
+        kind, number = field.field_type, field.field_id
+        if not isinstance(kind, PrimitiveType):
+            continue
+        lows = [facts_of.lower.get(number) for facts_of in facts]
+        highs = [facts_of.upper.get(number) for facts_of in facts]
+        if None not in lows and None not in highs:
+            lower[number] = min((each for each in lows if each), key=_order(kind))
+            upper[number] = max((each for each in highs if each), key=_order(kind))
+    return FileFacts(path="", size=0, lower=lower, upper=upper)
+
+
+def _order(kind: PrimitiveType) -> Any:
+    return lambda raw: from_bytes(kind, raw)
+
+
+def _split(lake: Lake, table: Table, plan: Plan) -> tuple[list[FileScanTask], list[FileScanTask]]:
+    """Returns the files whose rows Spark can tell the file of, and the others."""
+    plain = table.metadata.name_mapping() is None
+    native = [
+        task
+        for task in plan.tasks
+        if plain
+        and not task.delete_files
+        and is_native_task(task)
+        and how(lake, task.file.file_path) == "native"
+    ]
+    chosen = {task.file.file_path for task in native}
+    return native, [task for task in plan.tasks if task.file.file_path not in chosen]
+
+
+def _native_rows(lake: Lake, plan: Plan, tasks: Sequence[FileScanTask]) -> DataFrame:
+    shape = shape_by_ids(plan.table.metadata, plan.schema)
+    paths = [task.file.file_path for task in tasks]
+    options = {"__globPaths__": "false", "recursiveFileLookup": "true"}
+    reader = lake.spark.read.schema(shape.struct())
+    reader = reader.options(**options, **native_options(lake, paths[0]))
+    frame = reader.parquet(*[native_path(path) for path in paths])
+    path = F.col("_metadata.file_path").alias(_PATH)
+    return frame.select(*shape.columns(), path).select(
+        *[F.col(quoted(name[0])) for name in plan.columns], _PATH
+    )
+
+
+def _arrow_rows(lake: Lake, plan: Plan, tasks: Sequence[FileScanTask]) -> DataFrame:
+    """Returns the keys of files that PyIceberg reads in executors, each with its file."""
+    stored = nullable(to_spark(plan.schema, stored=True, ids=False))
+    told = spark.StructType([*stored.fields, spark.StructField(_PATH, spark.StringType())])
+    parts = min(len(tasks), ARROW_READ_TASKS_MAX)
+    rows = [(number % parts, number) for number in range(len(tasks))]
+    work = lake.spark.createDataFrame(rows, "part int, number int")
+    history: dict[str, Any] = {"snapshots": [], "snapshot_log": [], "metadata_log": [], "refs": {}}
+    lean = plan.table.metadata.model_copy(update={**history, "current_snapshot_id": None})
+    reader = _Reader(
+        tasks=tuple(tasks),
+        metadata_json=lean.model_dump_json(),
+        schema_json=plan.schema.model_dump_json(),
+        arrow_schema=to_arrow_schema(told).serialize().to_pybytes(),
+        files=dict(lake.files),
+    )
+    frame = work.repartitionById(parts, F.col("part")).select("number").mapInArrow(reader, told)
+    columns = [
+        shown(F.col(quoted(field.name)), field.field_type).alias(field.name)
+        for field in plan.schema.fields
+    ]
+    return frame.select(*columns, _PATH).select(
+        *[F.col(quoted(name[0])) for name in plan.columns], _PATH
+    )
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads keys of files in an executor; a dataclass, as Spark pickles it."""
+
+    tasks: tuple[FileScanTask, ...]
+    metadata_json: str
+    schema_json: str
+    arrow_schema: bytes
+    files: dict[str, str]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        wanted = pa.ipc.read_schema(pa.py_buffer(self.arrow_schema))
+        metadata = TableMetadataUtil.parse_raw(self.metadata_json)
+        schema = Schema.model_validate_json(self.schema_json)
+        for batch in batches:
+            for number in batch.column("number").to_pylist():
+                task = self.tasks[number]
+                path = task.file.file_path
+                io = load_file_io(self.files, path)
+                scan = ArrowScan(metadata, io, schema, AlwaysTrue())
+                rows = scan.to_table([task])
+                rows = rows.append_column(_PATH, pa.array([path] * rows.num_rows, pa.string()))
+                yield from rows.cast(wanted).to_batches()

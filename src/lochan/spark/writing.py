@@ -1,0 +1,257 @@
+"""Writing frames into tables by branch: any number of tables, one commit, once for every job.
+
+    lake.write(orders, "shop.orders", branch="etl", job="orders-2025-11-15")
+
+    with lake.writing(branch="etl", job="daily-2025-11-15") as batch:
+        batch.write(orders, "shop.orders", mode="overwrite_partitions")
+        batch.write(lines, "shop.lines", partition_by=("day(ts)",))
+
+The steps, and what an end after each of them leaves:
+
+1. Look for the job in the snapshots of the table. If it is there, nothing is left to do.
+2. Write data files, each frame into a directory of its own. (Files that no snapshot knows.)
+3. Open a block on the head of the branch: look for the job again, and whether what the files were
+   written for still stands. If the table was changed in shape, or moved under a merge, back to 2.
+4. Write manifests. (Files, as before.)
+5. Swing: metadata files, then one compare-and-swap of all tables. (Done.)
+
+If 5 is refused because somebody else moved a table, 3 comes again. If nobody knows whether it was
+done, 3 comes again too: what was done is found there by the job's name, and what comes late meets
+a table that has moved. Files are never deleted here, so that nothing is ever taken from a commit;
+what failed attempts leave is for a later sweep.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+import msgspec
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyspark.sql import DataFrame
+
+from lochan.base.errors import Conflict, Invalid, LochanError, NotABranch, TooLarge, Unknown
+from lochan.base.limits import (
+    SPARK_COMMIT_ATTEMPTS_MAX,
+    SPARK_JOB_CHARACTERS_MAX,
+    SPARK_REWRITE_ATTEMPTS_MAX,
+)
+from lochan.spark.parts import JOB, MODES, Mode, Part, Steps, Wish, Written
+
+if TYPE_CHECKING:
+    from lochan.iceberg import LochanCatalog, Many
+    from lochan.spark.lake import Lake
+
+__all__ = ["Batch", "Written", "write"]
+
+_BRANCH: Final = "BRANCH"
+
+
+def write(
+    lake: Lake,
+    frame: DataFrame,
+    table: str,
+    *,
+    branch: str,
+    mode: Mode = "append",
+    job: str | None = None,
+    keys: Sequence[str] = (),
+    message: str | None = None,
+    partition_by: Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+    create: bool = True,
+    steps: Steps | None = None,
+) -> Written:
+    """Writes a frame into a table on a branch, as one commit.
+
+    `mode` is `append`, `overwrite` (all rows), `overwrite_partitions` (the partitions that the
+    frame has rows of) or `merge` (rows with the same `keys` are replaced, others added). A table
+    that is missing is made in the same commit, with `partition_by`, such as
+    `("day(ts)", "bucket(16, id)", "region")`, and with table `properties`; unless `create` is
+    false. A `job` that has written into the table before does nothing.
+    """
+    with Batch(lake, branch=branch, job=job, message=message, steps=steps) as batch:
+        batch.write(
+            frame,
+            table,
+            mode,
+            keys=keys,
+            partition_by=partition_by,
+            properties=properties,
+            create=create,
+        )
+    return batch.written[0]
+
+
+class Batch:
+    """Writes to any number of tables that become one commit when the block ends without an error.
+
+    `written` then tells what was done, in the order of the calls. An error in the block leaves the
+    branch as it was.
+    """
+
+    def __init__(
+        self,
+        lake: Lake,
+        *,
+        branch: str,
+        job: str | None = None,
+        message: str | None = None,
+        steps: Steps | None = None,
+    ) -> None:
+        self.job: Final = _checked_job(job)
+        self.branch: Final = branch
+        self.written: tuple[Written, ...] = ()
+        self._lake = lake
+        self._message = message
+        self._steps: Steps = steps or _pass
+        self._parts: list[Part] = []
+        self._is_unknown = False
+        self._catalog: LochanCatalog | None = None
+
+    def __enter__(self) -> Self:
+        reference = self._lake.client.references.get(self.branch)
+        if reference.kind != _BRANCH:
+            raise NotABranch(f"{self.branch} is a {reference.kind.lower()}; write to a branch")
+        self._catalog = self._lake.catalog.at(self.branch)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        catalog, self._catalog = self._catalog, None
+        if kind is None and catalog is not None and self._parts:
+            self._commit(catalog)
+
+    def write(
+        self,
+        frame: DataFrame,
+        table: str,
+        mode: Mode = "append",
+        *,
+        keys: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        create: bool = True,
+    ) -> None:
+        """Writes the files of a frame at once; the table gets them when the block ends."""
+        catalog = self._inside()
+        if mode not in MODES:
+            raise Invalid(f"there is no mode {mode!r}; there are {', '.join(MODES)}")
+        if any(part.table == table for part in self._parts):
+            raise Invalid(f"{table} is in the batch already; write it once, as one frame")
+        if keys and mode != "merge":
+            raise Invalid(f'keys are for mode="merge", not for {mode!r}')
+        wish = Wish(
+            frame=frame,
+            table=table,
+            mode=mode,
+            keys=_listed("keys", keys),
+            partition_by=_listed("partition_by", partition_by),
+            properties=dict(properties or {}),
+            create=create,
+        )
+        part = Part(self._lake, self.job, wish, self._steps)
+        head = self._lake.client.references.get(self.branch).hash
+        part.done = part.find_done(catalog, head)
+        self._steps("looked")
+        if part.done is None:
+            part.prepare(catalog)
+        self._parts.append(part)
+
+    def _inside(self) -> LochanCatalog:
+        if self._catalog is None:
+            raise Invalid("a batch is used as a block: with lake.writing(…) as batch")
+        return self._catalog
+
+    def _commit(self, catalog: LochanCatalog) -> None:
+        names = ", ".join(part.table for part in self._parts)
+        again = f"run it again with job={self.job!r}"
+        try:
+            failure = self._try(catalog)
+        except (LochanError, OSError) as error:
+            if not self._is_unknown:
+                raise
+            failure = error
+        if failure is None:
+            return
+        if self._is_unknown:
+            raise Unknown(
+                f"whether {names} was written to {self.branch} is unknown; {again}, which finds out"
+            ) from failure
+        raise Conflict(f"others kept changing {names} on {self.branch}; {again}") from failure
+
+    def _try(self, catalog: LochanCatalog) -> Exception | None:
+        """Commits, and returns nothing; or returns what stood against it to the end."""
+        rewrites = 0
+        failure: Exception | None = None
+        for _ in range(SPARK_COMMIT_ATTEMPTS_MAX):
+            try:
+                stale = self._attempt(catalog)
+            except CommitFailedException as error:
+                failure = error
+                continue
+            except CommitStateUnknownException as error:
+                failure = error
+                self._is_unknown = True
+                continue
+            if not stale:
+                return None
+            if rewrites == SPARK_REWRITE_ATTEMPTS_MAX:
+                return failure or Conflict("the table was changed in shape again and again")
+            rewrites += 1
+            for part in stale:
+                part.prepare(catalog)
+        return failure
+
+    def _attempt(self, catalog: LochanCatalog) -> list[Part]:
+        """Commits, and returns nothing; or returns the parts that must be prepared again."""
+        message = self._message or "; ".join(part.words for part in self._parts)
+        waiting = [part for part in self._parts if part.done is None]
+        with catalog.many(message, properties={JOB: self.job}) as many:
+            for part in waiting:
+                part.done = self._find(part, many)
+            waiting = [part for part in waiting if part.done is None]
+            stale = [part for part in waiting if not part.fits(many)]
+            if not stale:
+                for part in waiting:
+                    part.stage(many)
+                self._steps("staged")
+        if stale:
+            return stale
+        self._steps("committed")
+        commit = many.committed.hash if many.committed is not None else many.expected
+        self.written = tuple(part.done or part.result(commit) for part in self._parts)
+        return []
+
+    def _find(self, part: Part, many: Many) -> Written | None:
+        found = part.find_done(many, many.expected)
+        if found is not None and self._is_unknown:
+            # Nobody knew whether it was done, and it was: by us, a moment ago.
+            return msgspec.structs.replace(found, was_done_before=False)
+        return found
+
+
+def _pass(step: str) -> None:
+    """Does nothing after a step."""
+
+
+def _checked_job(job: str | None) -> str:
+    if job is None:
+        return uuid.uuid4().hex
+    if not job or job != job.strip():
+        raise Invalid(f"a job has a name, without spaces around it, not {job!r}")
+    if len(job) > SPARK_JOB_CHARACTERS_MAX:
+        raise TooLarge(f"the name of a job has {SPARK_JOB_CHARACTERS_MAX} characters at most")
+    return job
+
+
+def _listed(name: str, words: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(words, str):
+        raise Invalid(f"{name} is a list of texts; write {name}=[{words!r}]")
+    return tuple(words)
