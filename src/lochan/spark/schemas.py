@@ -70,6 +70,14 @@ def to_spark(schema: Schema, *, stored: bool = False, ids: bool = True) -> spark
     return spark.StructType(fields)
 
 
+def nullable(kind: spark.StructType) -> spark.StructType:
+    """Returns a schema in which every column may be null, as one of rows that were read."""
+    fields = [
+        spark.StructField(each.name, each.dataType, True, each.metadata) for each in kind.fields
+    ]
+    return spark.StructType(fields)
+
+
 def spark_field(
     field: iceberg.NestedField, where: str, *, stored: bool = False, ids: bool = True
 ) -> spark.StructField:

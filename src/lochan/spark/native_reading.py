@@ -1,0 +1,236 @@
+"""Files that Spark reads itself, by field id or by name, with positional deletes applied.
+
+Spark finds columns by id, but asks the statistics of a file by *name*: after a column was dropped
+and another one got its name, a filter would skip row groups by the wrong statistics and lose rows,
+without an error. So a column whose name has ever belonged to another field is read under a name
+that no file has, and gets its own afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from pyiceberg import types as iceberg
+from pyiceberg.manifest import FileFormat
+from pyiceberg.schema import Schema
+from pyiceberg.table import FileScanTask
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.transforms import IdentityTransform
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as spark
+
+from lochan.spark.predicates import quoted
+from lochan.spark.schemas import FIELD_ID, shown, spark_type
+from lochan.spark.storage import native_options, native_path, shown_path
+
+if TYPE_CHECKING:
+    from lochan.spark.lake import Lake
+
+# Paths are taken literally, and directories such as day=1 are only directories.
+_OPTIONS: Final[Mapping[str, str]] = {"__globPaths__": "false", "recursiveFileLookup": "true"}
+
+# Columns that are there only while deletes are applied.
+_PATH: Final = "lochan_path"
+_SHOWN: Final = "lochan_shown"
+_ROW: Final = "lochan_row"
+
+# By name, which the specification fixes.
+_DELETES: Final = spark.StructType(
+    [spark.StructField("file_path", spark.StringType()), spark.StructField("pos", spark.LongType())]
+)
+
+
+class Source(msgspec.Struct, frozen=True):
+    """A column of a table, and what a group of files calls it; None if they do not have it."""
+
+    field: iceberg.NestedField
+    name: str | None
+    kind: spark.DataType
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """How a group of files is read."""
+
+    sources: tuple[Source, ...]
+    by_id: bool
+
+    def struct(self) -> spark.StructType:
+        """Returns the schema that Spark is given."""
+        struct = spark.StructType()
+        for each in self.sources:
+            if each.name is not None:
+                metadata = {FIELD_ID: each.field.field_id} if self.by_id else None
+                struct.add(spark.StructField(each.name, each.kind, True, metadata))
+        return struct
+
+    def columns(self) -> list[Column]:
+        """Returns the columns of the table, made from those of the files."""
+        return [_column(each, by_id=self.by_id) for each in self.sources]
+
+
+def _column(source: Source, *, by_id: bool) -> Column:
+    field = source.field
+    if source.name is None:
+        kind = spark_type(field.field_type, field.name, ids=False)
+        return F.lit(None).cast(kind).alias(field.name)
+    column = F.col(quoted(source.name))
+    if not by_id:
+        # Names inside structs are those of the files; a cast goes by position and gives the right.
+        column = column.cast(spark_type(field.field_type, field.name, stored=True, ids=False))
+    # Without metadata of its own it would keep the id, which means nothing outside of files.
+    return shown(column, field.field_type).alias(field.name, metadata={})
+
+
+def is_native_task(task: FileScanTask) -> bool:
+    """Tells whether Spark can read a file and what was deleted from it."""
+    files = (task.file, *task.delete_files)
+    return all(
+        each.file_format == FileFormat.PARQUET and _is_seen(each.file_path) for each in files
+    )
+
+
+def _is_seen(path: str) -> bool:
+    """Tells whether Spark reads a file of this name: hidden ones it skips without a word."""
+    name = path.rpartition("/")[2]
+    return not name.startswith(("_", ".")) and ":" not in name
+
+
+def shape_by_ids(metadata: TableMetadata, schema: Schema) -> Shape:
+    """Returns the shape of files that carry the ids of fields."""
+    ambiguous = _ambiguous(metadata)
+    sources: list[Source] = []
+    for field in schema.fields:
+        name = _hidden_name(schema, field) if field.field_id in ambiguous else field.name
+        sources.append(Source(field, name, spark_type(field.field_type, field.name, stored=True)))
+    return Shape(tuple(sources), True)
+
+
+def _hidden_name(schema: Schema, field: iceberg.NestedField) -> str:
+    name = f"lochan field {field.field_id}"
+    while name in schema.column_names:
+        name += "'"
+    return name
+
+
+def _ambiguous(metadata: TableMetadata) -> set[int]:
+    """Returns the columns with a name, or a name inside them, that was once another field's.
+
+    Where schemas were removed from the metadata nobody knows, so every column is taken.
+    """
+    owners: dict[str, set[int]] = {}
+    known: set[int] = set()
+    for schema in metadata.schemas:
+        for name in schema.column_names:
+            number = schema.find_field(name).field_id
+            known.add(number)
+            owners.setdefault(name.lower(), set()).add(number)
+    current = metadata.schema()
+    if len(known) < metadata.last_column_id:
+        return {field.field_id for field in current.fields}
+    shared = {name for name, ids in owners.items() if len(ids) > 1}
+    return {
+        field.field_id
+        for field in current.fields
+        if any(
+            name == field.name.lower() or name.startswith(f"{field.name.lower()}.")
+            for name in shared
+        )
+    }
+
+
+def shape_by_names(
+    metadata: TableMetadata, schema: Schema, held_json: str, spec_id: int
+) -> Shape | None:
+    """Returns the shape of files without ids that hold what an Iceberg schema, in JSON, says.
+
+    None if a column is not in the files because it is in the names of their directories.
+    """
+    held = Schema.model_validate_json(held_json)
+    spec = metadata.specs()[spec_id]
+    identities = {
+        each.source_id for each in spec.fields if isinstance(each.transform, IdentityTransform)
+    }
+    sources: list[Source] = []
+    by_id = {field.field_id: field for field in held.fields}
+    for field in schema.fields:
+        found = by_id.get(field.field_id)
+        if found is None and field.field_id in identities:
+            return None
+        if found is None:
+            kind = spark_type(field.field_type, field.name, stored=True, ids=False)
+            sources.append(Source(field, None, kind))
+        else:
+            kind = _named_type(field.field_type, found.field_type, field.name)
+            sources.append(Source(field, found.name, kind))
+    return Shape(tuple(sources), False)
+
+
+def _named_type(
+    wanted: iceberg.IcebergType, held: iceberg.IcebergType, where: str
+) -> spark.DataType:
+    """Returns the type that is wanted, with the names that a file has inside it."""
+    match wanted, held:
+        case iceberg.StructType(), iceberg.StructType():
+            by_id = {field.field_id: field for field in held.fields}
+            fields: list[spark.StructField] = []
+            for field in wanted.fields:
+                found = by_id.get(field.field_id)
+                name = f"lochan field {field.field_id}" if found is None else found.name
+                inner = field.field_type if found is None else found.field_type
+                kind = _named_type(field.field_type, inner, f"{where}.{field.name}")
+                fields.append(spark.StructField(name, kind))
+            return spark.StructType(fields)
+        case iceberg.ListType(), iceberg.ListType():
+            return spark.ArrayType(_named_type(wanted.element_type, held.element_type, where))
+        case iceberg.MapType(), iceberg.MapType():
+            return spark.MapType(
+                _named_type(wanted.key_type, held.key_type, where),
+                _named_type(wanted.value_type, held.value_type, where),
+            )
+        case _:
+            return spark_type(wanted, where, stored=True, ids=False)
+
+
+def native_frames(lake: Lake, shape: Shape, tasks: Sequence[FileScanTask]) -> Iterator[DataFrame]:
+    """Yields the rows of files of one shape: of those as they are, and of those with deletes."""
+    whole = [task.file.file_path for task in tasks if not task.delete_files]
+    if whole:
+        yield _parquet(lake, shape.struct(), whole).select(*shape.columns())
+    partial = [task for task in tasks if task.delete_files]
+    if partial:
+        frame = _parquet(lake, shape.struct(), [task.file.file_path for task in partial])
+        yield _without_deleted(lake, frame, partial).select(*shape.columns())
+
+
+def _parquet(lake: Lake, schema: spark.StructType, paths: Sequence[str]) -> DataFrame:
+    options = {**_OPTIONS, **native_options(lake, paths[0])}
+    reader = lake.spark.read.schema(schema).options(**options)
+    return reader.parquet(*[native_path(path) for path in paths])
+
+
+def _without_deleted(lake: Lake, frame: DataFrame, tasks: Sequence[FileScanTask]) -> DataFrame:
+    """Leaves out the rows whose file and position a delete file names.
+
+    A delete names files as the metadata does, Spark shows them in another notation. Should the two
+    ever not meet, deleted rows would come back without a word; so a file that is not known by its
+    notation is an error.
+    """
+    paths = [task.file.file_path for task in tasks]
+    names = lake.spark.createDataFrame(
+        [(path, shown_path(path)) for path in paths], f"{_PATH} string, {_SHOWN} string"
+    )
+    deletes = sorted({each.file_path for task in tasks for each in task.delete_files})
+    deleted = _parquet(lake, _DELETES, deletes).select(
+        F.col("file_path").alias(_PATH), F.col("pos").alias(_ROW)
+    )
+    shown_as = F.col("_metadata.file_path")
+    unknown = F.concat(F.lit("a file with deletes has an unexpected name: "), F.col(_SHOWN))
+    located = (
+        frame.withColumns({_SHOWN: shown_as, _ROW: F.col("_metadata.row_index")})
+        .join(F.broadcast(names), _SHOWN, "left")
+        .withColumn(_PATH, F.coalesce(F.col(_PATH), F.raise_error(unknown).cast("string")))
+    )
+    return located.join(deleted, [_PATH, _ROW], "left_anti")

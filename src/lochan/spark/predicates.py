@@ -1,0 +1,218 @@
+"""Filters: one text or expression that chooses both files, by PyIceberg, and rows, by Spark.
+
+Both are made from one parsed expression, so that they can never mean different things. Comparisons
+with NULL choose nothing, as in SQL. NaN is neither larger nor smaller than a number, as in Iceberg:
+Spark alone calls it the largest, but the bounds of files do not count it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from pyiceberg import types as iceberg
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression, BoundTerm
+from pyiceberg.expressions.literals import Literal
+from pyiceberg.expressions.parser import parse
+from pyiceberg.expressions.visitors import (
+    BoundBooleanExpressionVisitor,
+    bind,
+    extract_field_ids,
+    rewrite_not,
+    visit,
+)
+from pyiceberg.schema import Schema
+from pyparsing import ParseException
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812
+
+from lochan.base.errors import Invalid
+from lochan.spark.schemas import spark_type
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FLOATS: Final = (iceberg.FloatType, iceberg.DoubleType)
+# In SQL an underscore of a pattern stands for any character; PyIceberg's LIKE takes it literally.
+_WILD_LIKE: Final = re.compile(r"\blike\s+'(?:[^']|'')*_", re.IGNORECASE)
+
+
+def parse_filter(where: str | BooleanExpression | None) -> BooleanExpression:
+    """Returns the expression of a filter; everything matches where there is none."""
+    if where is None:
+        return AlwaysTrue()
+    if isinstance(where, BooleanExpression):
+        return where
+    if _WILD_LIKE.search(where):
+        raise Invalid(
+            f"the filter {where!r} has a LIKE with an underscore, which would have to match any "
+            "character; filter the frame instead: lake.read(…).where(…)"
+        )
+    try:
+        return parse(where)
+    except (ParseException, ValueError) as error:
+        raise Invalid(
+            f"the filter {where!r} is not understood: {error}; for more than comparisons of "
+            "columns with values filter the frame: lake.read(…).where(…)"
+        ) from None
+
+
+def bind_filter(
+    expression: BooleanExpression, schema: Schema, *, case_sensitive: bool
+) -> BooleanExpression:
+    """Returns an expression whose columns are those of a schema and whose values fit them."""
+    try:
+        return bind(schema, rewrite_not(expression), case_sensitive)
+    except (ValueError, TypeError) as error:
+        raise Invalid(f"the filter does not fit the table: {error}") from None
+
+
+def filtered_fields(bound: BooleanExpression) -> set[int]:
+    """Returns the ids of the fields that a filter looks at."""
+    return set(extract_field_ids(bound))
+
+
+def to_column(bound: BooleanExpression, schema: Schema) -> Column:
+    """Returns the condition that Spark checks on every row."""
+    return visit(bound, _Conditions(field_paths(schema)))
+
+
+def field_paths(schema: Schema) -> Mapping[int, tuple[str, ...]]:
+    """Returns the way to every field that is reached through structs alone."""
+    paths: dict[int, tuple[str, ...]] = {}
+    waiting: list[tuple[tuple[str, ...], iceberg.NestedField]]
+    waiting = [((), field) for field in schema.fields]
+    while waiting:
+        above, field = waiting.pop()
+        path = (*above, field.name)
+        paths[field.field_id] = path
+        if isinstance(field.field_type, iceberg.StructType):
+            waiting.extend((path, inner) for inner in field.field_type.fields)
+    return paths
+
+
+def column_at(path: tuple[str, ...]) -> Column:
+    """Returns the column at the end of a way; names may hold dots and quotes."""
+    column = F.col(quoted(path[0]))
+    for name in path[1:]:
+        column = column.getField(name)
+    return column
+
+
+def quoted(name: str) -> str:
+    """Returns a name as Spark takes it literally."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+class _Conditions(BoundBooleanExpressionVisitor[Column]):
+    """Makes a Spark condition of a bound expression."""
+
+    def __init__(self, paths: Mapping[int, tuple[str, ...]]) -> None:
+        self._paths = paths
+
+    def _column(self, term: BoundTerm) -> Column:
+        return column_at(self._paths[term.ref().field.field_id])
+
+    def _value(self, term: BoundTerm, literal: Any) -> Column:
+        return _literal(term.ref().field.field_type, literal)
+
+    def _is_number(self, term: BoundTerm) -> Column:
+        if isinstance(term.ref().field.field_type, _FLOATS):
+            return ~F.isnan(self._column(term))
+        return F.lit(True)
+
+    def visit_in(self, term: BoundTerm, literals: set[Any]) -> Column:
+        """Returns the condition that a column has one of some values."""
+        return self._column(term).isin([self._value(term, each) for each in literals])
+
+    def visit_not_in(self, term: BoundTerm, literals: set[Any]) -> Column:
+        """Returns the condition that a column has none of some values."""
+        return ~self.visit_in(term, literals)
+
+    def visit_is_nan(self, term: BoundTerm) -> Column:
+        """Returns the condition that a column is NaN."""
+        return F.isnan(self._column(term))
+
+    def visit_not_nan(self, term: BoundTerm) -> Column:
+        """Returns the condition that a column is not NaN."""
+        return ~F.isnan(self._column(term))
+
+    def visit_is_null(self, term: BoundTerm) -> Column:
+        """Returns the condition that a column is null."""
+        return self._column(term).isNull()
+
+    def visit_not_null(self, term: BoundTerm) -> Column:
+        """Returns the condition that a column is not null."""
+        return self._column(term).isNotNull()
+
+    def visit_equal(self, term: BoundTerm, literal: Any) -> Column:
+        """Returns the condition that a column has a value."""
+        return self._column(term) == self._value(term, literal)
+
+    def visit_not_equal(self, term: BoundTerm, literal: Any) -> Column:
+        """Returns the condition that a column has another value."""
+        return self._column(term) != self._value(term, literal)
+
+    def visit_greater_than_or_equal(self, term: BoundTerm, literal: Any) -> Column:
+        """Returns the condition that a column is at least a value."""
+        return (self._column(term) >= self._value(term, literal)) & self._is_number(term)
+
+    def visit_greater_than(self, term: BoundTerm, literal: Any) -> Column:
+        """Returns the condition that a column is more than a value."""
+        return (self._column(term) > self._value(term, literal)) & self._is_number(term)
+
+    def visit_less_than(self, term: BoundTerm, literal: Any) -> Column:
+        """Returns the condition that a column is less than a value."""
+        return self._column(term) < self._value(term, literal)
+
+    def visit_less_than_or_equal(self, term: BoundTerm, literal: Any) -> Column:
+        """Returns the condition that a column is at most a value."""
+        return self._column(term) <= self._value(term, literal)
+
+    def visit_starts_with(self, term: BoundTerm, literal: Any) -> Column:
+        """Returns the condition that a text begins with another."""
+        return self._column(term).startswith(self._value(term, literal))
+
+    def visit_not_starts_with(self, term: BoundTerm, literal: Any) -> Column:
+        """Returns the condition that a text begins otherwise."""
+        return ~self.visit_starts_with(term, literal)
+
+    def visit_true(self) -> Column:
+        """Returns the condition that always holds."""
+        return F.lit(True)
+
+    def visit_false(self) -> Column:
+        """Returns the condition that never holds."""
+        return F.lit(False)
+
+    def visit_not(self, child_result: Column) -> Column:
+        """Returns the opposite."""
+        return ~child_result
+
+    def visit_and(self, left_result: Column, right_result: Column) -> Column:
+        """Returns that both hold."""
+        return left_result & right_result
+
+    def visit_or(self, left_result: Column, right_result: Column) -> Column:
+        """Returns that one of both holds."""
+        return left_result | right_result
+
+
+def _literal(kind: iceberg.IcebergType, literal: Any) -> Column:
+    """Returns a value as Spark holds it; Iceberg counts days and microseconds from 1970."""
+    value = literal.value if isinstance(literal, Literal) else literal
+    match kind:
+        case iceberg.DateType():
+            return F.date_from_unix_date(F.lit(value))
+        case iceberg.TimestamptzType():
+            return F.timestamp_micros(F.lit(value))
+        case iceberg.TimestampType():
+            moment = (_EPOCH + timedelta(microseconds=value)).replace(tzinfo=None)
+            return F.expr(f"TIMESTAMP_NTZ '{moment.isoformat(sep=' ')}'")
+        case iceberg.UUIDType():
+            return F.lit(str(value if isinstance(value, UUID) else UUID(bytes=bytes(value))))
+        case iceberg.BinaryType() | iceberg.FixedType():
+            return F.unhex(F.lit(bytes(value).hex()))
+        case _:
+            return F.lit(value).cast(spark_type(kind))
