@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from lochan.base.errors import Invalid, TooLarge
-from lochan.base.limits import ICEBERG_COLUMNS_MAX
+from lochan.base.limits import ICEBERG_COLUMNS_MAX, ICEBERG_PATHS_CHARACTERS_MAX
 from lochan.catalog.iceberg.values import (
     INT_MAX,
     Json,
@@ -95,7 +95,11 @@ def columns_of(schema: Json, what: str) -> list[Column]:
     found: list[Column] = []
     ids: set[int] = set()
     paths: set[str] = set()
+    characters = 0
     for column in _walk(schema, what):
+        characters += len(column.path)
+        if characters > ICEBERG_PATHS_CHARACTERS_MAX:
+            raise TooLarge(f"{what}: the names of columns are too long")
         if column.id in ids:
             raise Invalid(f"{what}: two columns have the id {column.id}")
         if column.path in paths:

@@ -13,17 +13,16 @@ from lochan.catalog.iceberg.draft import FORMATS, MAIN, PARTITION_ID_FIRST, find
 from lochan.catalog.iceberg.values import (
     Json,
     as_object,
-    as_objects,
     check_bounds,
     find_int,
     find_long,
     find_objects,
+    find_text_map,
     get_int,
     get_long,
     get_object,
     get_objects,
     get_text,
-    get_text_map,
 )
 
 _WHAT: Final = "table metadata"
@@ -47,11 +46,13 @@ def open_metadata(stored: Json) -> Json:
     metadata["last-updated-ms"] = find_long(metadata, "last-updated-ms", _WHAT, low=0) or 0
     for name in _LISTS:
         metadata[name] = find_objects(metadata, name, _WHAT)
+    for name in ("statistics", "partition-statistics", "snapshot-log"):
+        for each in metadata[name]:
+            get_long(each, "snapshot-id", f"{_WHAT}: {name!r}")
     _open_schemas(metadata, version)
     _open_specs(metadata, version)
     _open_orders(metadata, version)
-    properties = metadata.get("properties")
-    metadata["properties"] = get_text_map(metadata, "properties", _WHAT) if properties else {}
+    metadata["properties"] = find_text_map(metadata, "properties", _WHAT)
     _open_references(metadata)
     if version > 1:
         get_text(metadata, "table-uuid", _WHAT)
@@ -76,7 +77,7 @@ def _open_schemas(metadata: Json, version: int) -> None:
 
 def _open_specs(metadata: Json, version: int) -> None:
     if metadata.get("partition-specs") is None and version == 1:
-        fields = as_objects(metadata.get("partition-spec") or [], f"{_WHAT}: 'partition-spec'")
+        fields = find_objects(metadata, "partition-spec", _WHAT)
         metadata["partition-specs"] = [{"spec-id": 0, "fields": fields}]
         metadata["default-spec-id"] = 0
     specs = get_objects(metadata, "partition-specs", _WHAT)

@@ -136,6 +136,11 @@ def get_text_map(of: Json, name: str, what: str) -> dict[str, str]:
     return as_text_map(_present(of, name, what), f"{what}: {name!r}")
 
 
+def find_text_map(of: Json, name: str, what: str) -> dict[str, str]:
+    """Returns a field that is an object of texts, a new empty one where it is missing."""
+    return {} if of.get(name) is None else get_text_map(of, name, what)
+
+
 def as_text_map(value: Mapping[Any, Any], what: str) -> dict[str, str]:
     """Returns a value that must be an object of texts."""
     if not isinstance(value, Mapping):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from lochan.base.errors import Invalid
 from lochan.catalog.iceberg.draft import LAST_ADDED, chosen_id, find_by_id, next_id
@@ -157,13 +157,13 @@ def finish_versions(draft: ViewDraft) -> None:
     kept_max = max(size, len(draft.added_versions | {current}))
     if len(metadata["versions"]) <= kept_max:
         return
-    numbers: list[Any] = [get_int(each, "version-id", "a version") for each in metadata["versions"]]
+    numbers = [get_int(each, "version-id", "a version") for each in metadata["versions"]]
     newest = sorted((each for each in numbers if each != current), reverse=True)
     kept = {current, *newest[: kept_max - 1]}
     metadata["versions"] = [each for each in metadata["versions"] if each["version-id"] in kept]
     log: list[Json] = []
     for entry in metadata["version-log"]:
-        if entry.get("version-id") in kept:
+        if get_int(entry, "version-id", "version-log") in kept:
             log.append(entry)
         else:
             log.clear()

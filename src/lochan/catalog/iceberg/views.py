@@ -15,10 +15,10 @@ from lochan.catalog.iceberg.values import (
     as_text_map,
     check_bounds,
     check_time,
+    find_text_map,
     get_int,
     get_objects,
     get_text,
-    get_text_map,
 )
 from lochan.catalog.iceberg.view_versions import (
     VERSION_ID_FIRST,
@@ -165,8 +165,7 @@ def _open_metadata(stored: Json) -> Json:
     get_text(metadata, "location", _WHAT)
     for name in ("schemas", "versions", "version-log"):
         metadata[name] = get_objects(metadata, name, _WHAT)
-    given = metadata.get("properties")
-    metadata["properties"] = get_text_map(metadata, "properties", _WHAT) if given else {}
+    metadata["properties"] = find_text_map(metadata, "properties", _WHAT)
     _check_current(metadata)
     return metadata
 
