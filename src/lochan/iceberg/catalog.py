@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _HEADER: Final = "header."
+_NOT_FOR_FILES: Final = ("uri", "py-catalog-impl")
 _SERVERS: Final = ("http://", "https://")
 
 
@@ -127,6 +128,9 @@ class LochanCatalog(Tables, Views, Namespaces):
         if self._owned is not None:
             self._owned.close()
 
+    def __enter__(self) -> Self:
+        return self
+
 
 class Many(LochanCatalog):
     """Changes to several tables that become one commit; a catalog of its own while it lasts.
@@ -151,9 +155,6 @@ class Many(LochanCatalog):
     def expected(self) -> str:
         """The commit that everything in the block is read at."""
         return self._collected.expected
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self,
@@ -202,7 +203,7 @@ def _connection(
     if place is not None:
         shown["warehouse"] = place
     # How files are reached is nothing to do with how the repository is.
-    files = {key: value for key, value in properties.items() if key != "uri" and value is not None}
+    files = {key: value for key, value in properties.items() if key not in _NOT_FOR_FILES}
     return _Connection(name, repository, MetadataFiles(files), place, shown)
 
 

@@ -292,8 +292,7 @@ def taken(key: ContentKey, content: Content) -> str:
 def _message(key: ContentKey, before: Metadata | None, updates: Sequence[Metadata]) -> str:
     if before is None:
         return f"Create table {text_of(key)}"
-    for update in updates:
-        if update.get("action") == "add-snapshot":
-            summary = update["snapshot"].get("summary") or {}
-            return f"{str(summary.get('operation', 'update')).capitalize()} table {text_of(key)}"
-    return f"Update table {text_of(key)}"
+    snapshots = [each["snapshot"] for each in updates if each.get("action") == "add-snapshot"]
+    done = [(each.get("summary") or {}).get("operation", "update") for each in snapshots]
+    words = " and ".join(dict.fromkeys(done)) or "update"
+    return f"{words.capitalize()} table {text_of(key)}"
