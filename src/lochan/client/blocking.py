@@ -61,10 +61,11 @@ class Client:
         self.url = base_url(url, repository)
         self.repository = repository
         self._attempts_max = attempts_max
+        # Sent with every request; httpx adds its own only to requests that it has built itself.
+        self._headers = dict(headers or {})
         self._sleep = sleep
         self._http = httpx.Client(
             timeout=timeout_s,
-            headers=headers,
             transport=transport,
             limits=CONNECTIONS,
             trust_env=not is_loopback(self.url),
@@ -110,7 +111,7 @@ class Client:
         attempts = Attempts(ask, self._attempts_max)
         while True:
             try:
-                response = self._http.send(http_request(self.url, ask))
+                response = self._http.send(http_request(self.url, ask, self._headers))
             except httpx.RequestError as error:
                 what, reached = failure(error)
                 self._sleep(attempts.after_failure(what, reached=reached))

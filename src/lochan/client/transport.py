@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote, urlencode
 
@@ -46,12 +47,12 @@ def is_loopback(url: str) -> bool:
     return httpx.URL(url).host in _LOOPBACK
 
 
-def http_request(base: str, ask: Ask) -> httpx.Request:
-    """Returns the request that carries an ask."""
+def http_request(base: str, ask: Ask, more: Mapping[str, str]) -> httpx.Request:
+    """Returns the request that carries an ask; `more` are the caller's own headers."""
     url = base + ask.path
     if ask.query:
         url += "?" + urlencode(ask.query, quote_via=quote)
-    headers = dict(_HEADERS)
+    headers = {**more, **_HEADERS}
     if ask.body is not None:
         headers["content-type"] = "application/json"
     if ask.key is not None:
