@@ -448,8 +448,8 @@ ICEBERG_METADATA_BYTES_MAX: Final = 256 * 1_024 * 1_024
 # Metadata files kept in memory, counted by their text: some hundred tables of ordinary size.
 ICEBERG_METADATA_CACHE_BYTES_MAX: Final = 32 * 1_024 * 1_024
 
-# How often a change of the catalog is planned again because somebody else was faster; then pyiceberg
-# or the caller decides, who can wait.
+# How often a change of the catalog is planned again because somebody else was faster; then
+# pyiceberg or the caller decides, who can wait.
 ICEBERG_COMMIT_ATTEMPTS_MAX: Final = 5
 
 # Commits that one Spark task reads, twenty pages of a log: about a second, so that starting the
@@ -461,9 +461,6 @@ SPARK_SLICE_KEYS: Final = 5_000
 
 # Tasks of one read: Spark keeps them all on the driver. Longer histories get larger slices.
 SPARK_SLICES_MAX: Final = 10_000
-
-# Keys that are looked for one by one because a name may stand for several: four dots make sixteen.
-SPARK_KEYS_PUSHED_MAX: Final = 16
 
 # How far the clocks of two writers of one table may be apart: readers of Iceberg refuse a log of
 # snapshots that runs back further than this.
