@@ -43,7 +43,7 @@ from pyiceberg.types import (
 from pyiceberg.utils.datetime import date_to_days, datetime_to_micros
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.pandas.functions import arrow_udf
 
 from lochan.base.errors import Invalid
 
@@ -230,7 +230,8 @@ def _by_pyiceberg(
 
         return transform_array(*words, values)
 
-    made: Column = arrow_udf(transformed, result, ArrowUDFType.SCALAR)(column)
+    # The kind of function is taken from its types; to name it, too, would be a warning.
+    made: Column = arrow_udf(transformed, result)(column)  # type: ignore[call-overload]
     return made
 
 
@@ -238,6 +239,8 @@ def transform_array(transform: str, source: str, values: pa.Array) -> pa.Array:
     """Returns the transformed values; instants are taken in UTC, whatever zone they have."""
     if pa.types.is_timestamp(values.type) and values.type.tz not in (None, "UTC"):
         values = values.cast(pa.timestamp("us", "UTC"))
+    # Spark sends arrays aligned to 8 bytes, and pyiceberg's core panics unless decimals are to 16.
+    values = pa.concat_arrays([values, values.slice(0, 0)])
     function = parse_transform(transform).pyarrow_transform(_TYPES.validate_python(source))
     return function(values)
 

@@ -1,0 +1,137 @@
+"""What manifests say about files is what PyIceberg itself reads in their footers."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.io.pyarrow import (
+    compute_statistics_plan,
+    data_file_statistics_from_parquet_metadata,
+    parquet_path_to_id_mapping,
+    schema_to_pyarrow,
+)
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField, StringType, StructType
+
+from lochan.spark.statistics import build_data_file, build_layout, read_facts
+from lochan.spark.transforms import build_spec
+from tests.spark.readers import same_for_all
+
+SCHEMA = Schema(
+    NestedField(1, "id", LongType(), required=True),
+    NestedField(2, "region", StringType()),
+    NestedField(3, "place", StructType(NestedField(4, "x", LongType()))),
+)
+
+FIGURES = (
+    *("record_count", "column_sizes", "value_counts", "null_value_counts", "nan_value_counts"),
+    *("lower_bounds", "upper_bounds", "split_offsets"),
+)
+
+
+def their_statistics(table, path: str) -> dict:
+    metadata = pq.ParquetFile(path.removeprefix("file://")).metadata
+    return data_file_statistics_from_parquet_metadata(
+        parquet_metadata=metadata,
+        stats_columns=compute_statistics_plan(table.schema(), table.properties),
+        parquet_column_mapping=parquet_path_to_id_mapping(table.schema()),
+    ).to_serialized_dict()
+
+
+@pytest.mark.parametrize("kind", ["by Spark", "by pyarrow"])
+def test_manifests_hold_the_statistics_of_the_footers(lake, tmp_path, kind):
+    frame = lake.spark.range(1_000).selectExpr(
+        "id",
+        "if(id % 7 = 0, null, concat('a long text that is cut in bounds ', id)) as s",
+        "cast(id as float) / 3 as f",
+        "if(id % 2 = 0, double('nan'), 1.5D) as n",
+        "cast(id as decimal(20, 3)) as m",
+        "date_add(date'2020-01-01', cast(id % 5 as int)) as d",
+        "timestamp_micros(id * 1000000007) as ts",
+        "encode(repeat('x', cast(id % 3 as int)), 'utf-8') as b",
+        "named_struct('x', id, 'y', 'q') as st",
+        "cast(null as string) as nothing",
+        *(["array(id, null) as l", "map('k', id) as mp"] if kind == "by pyarrow" else []),
+    )
+    lake.write(frame.repartition(2), "t.figures", partition_by=["d"])
+    table = lake.catalog.load_table("t.figures")
+    files = [task.file for task in table.scan().plan_files()]
+    assert len(files) == 5
+    for file in files:
+        theirs = their_statistics(table, file.file_path)
+        assert {name: plain(getattr(file, name)) for name in FIGURES} == {
+            name: plain(theirs[name]) for name in FIGURES
+        }
+        assert file.file_size_in_bytes == len(table.io.new_input(file.file_path))
+        codecs = pq.ParquetFile(file.file_path.removeprefix("file://")).metadata.row_group(0)
+        assert codecs.column(0).compression == "ZSTD"
+    assert len(same_for_all(lake, "t.figures")) == 1_000
+
+
+def plain(value):
+    """Returns what Avro gives as lists and maps of its own in Python's own."""
+    return dict(value) if hasattr(value, "items") else value
+
+
+def test_properties_of_a_table_choose_its_statistics(lake):
+    frame = lake.spark.range(10).selectExpr("id", "'abcdefgh' as s", "'x' as quiet")
+    properties = {
+        "write.metadata.metrics.column.s": "truncate(3)",
+        "write.metadata.metrics.column.quiet": "none",
+        "write.parquet.compression-codec": "gzip",
+    }
+    lake.write(frame.coalesce(1), "t.chosen", properties=properties)
+    table = lake.catalog.load_table("t.chosen")
+    (file,) = [task.file for task in table.scan().plan_files()]
+    assert (file.lower_bounds[2], file.upper_bounds[2]) == (b"abc", b"abd")
+    assert 3 not in file.value_counts
+    footer = pq.ParquetFile(file.file_path.removeprefix("file://")).metadata
+    assert footer.row_group(0).column(0).compression == "GZIP"
+
+
+def written(tmp_path, rows: pa.Table) -> str:
+    path = f"{tmp_path}/one.parquet"
+    pq.write_table(rows, path)
+    return path
+
+
+def layout_of(tmp_path, spec: PartitionSpec):
+    return build_layout(SCHEMA, spec, {}, {}, str(tmp_path))
+
+
+ROWS = pa.Table.from_pylist(
+    [{"id": 1, "region": "eu", "place": {"x": 1}}, {"id": 2, "region": "eu", "place": None}],
+    schema_to_pyarrow(SCHEMA),
+)
+
+
+def test_a_file_says_its_partition_itself(tmp_path):
+    spec = build_spec(SCHEMA, ["region", "bucket(1, id)", "void(id)"])
+    facts = read_facts(layout_of(tmp_path, spec), written(tmp_path, ROWS))
+    assert (facts.problem, facts.rows) == ("", 2)
+    file = build_data_file(facts, SCHEMA, spec)
+    assert [file.partition[at] for at in range(3)] == ["eu", 0, None]
+
+
+@pytest.mark.parametrize("words", [["id"], ["truncate(2, id)"], ["place.x"], ["bucket(97, id)"]])
+def test_a_file_with_rows_of_two_partitions_is_found_out(tmp_path, words):
+    spec = build_spec(SCHEMA, words)
+    facts = read_facts(layout_of(tmp_path, spec), written(tmp_path, ROWS))
+    assert "rows of several partitions" in facts.problem
+
+
+def test_a_file_without_the_right_ids_is_found_out(tmp_path):
+    bare = pa.Table.from_arrays(ROWS.columns, ROWS.schema.names)
+    layout = layout_of(tmp_path, PartitionSpec())
+    assert "without their ids" in read_facts(layout, written(tmp_path, bare)).problem
+    swapped = schema_to_pyarrow(
+        Schema(
+            NestedField(2, "id", LongType()),
+            NestedField(1, "region", StringType()),
+            NestedField(3, "place", StructType(NestedField(4, "x", LongType()))),
+        )
+    )
+    other = written(tmp_path, ROWS.cast(swapped))
+    assert "which should be" in read_facts(layout, other).problem
