@@ -12,7 +12,7 @@ UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
 NOW = 1_700_000_000_000
 
 
-def column(number: int, name: str, kind: Any = "long", *, required: bool = False, **more) -> Json:
+def column(number, name, kind="long", *, required=False, **more) -> Json:
     return {"id": number, "name": name, "required": required, "type": kind, **more}
 
 
@@ -27,11 +27,11 @@ SCHEMA = schema(
 )
 
 
-def partition(source: int, name: str, transform: str = "identity", **more) -> Json:
+def partition(source, name, transform="identity", **more) -> Json:
     return {"source-id": source, "name": name, "transform": transform, **more}
 
 
-def sorting(source: int, **more) -> Json:
+def sorting(source, **more) -> Json:
     return {
         "source-id": source,
         "transform": "identity",
@@ -55,7 +55,7 @@ def table(version: int = 2, **more) -> Json:
     return build_table(**(given | more))
 
 
-def snapshot(number: int, sequence_number: int | None = None, **more) -> Json:
+def snapshot(number, sequence_number=None, **more) -> Json:
     return {
         "snapshot-id": number,
         "sequence-number": number if sequence_number is None else sequence_number,
@@ -67,11 +67,11 @@ def snapshot(number: int, sequence_number: int | None = None, **more) -> Json:
     }
 
 
-def adding(number: int, **more) -> Json:
+def adding(number, **more) -> Json:
     return {"action": "add-snapshot", "snapshot": snapshot(number, **more)}
 
 
-def pointing(number: int, name: str = "main", kind: str = "branch", **more) -> Json:
+def pointing(number, name="main", kind="branch", **more) -> Json:
     return {
         "action": "set-snapshot-ref",
         "ref-name": name,
@@ -81,7 +81,7 @@ def pointing(number: int, name: str = "main", kind: str = "branch", **more) -> J
     }
 
 
-def changed(metadata: Json | None, *updates: Json, now_ms: int = NOW + 1_000, **more) -> Json:
+def changed(metadata, *updates, now_ms=NOW + 1_000, **more) -> Json:
     return apply_updates(metadata, list(updates), now_ms=now_ms, **more)
 
 

@@ -8,6 +8,7 @@ from lochan.base.errors import Invalid, RequirementFailed
 from tests.unit.catalog_iceberg.making import (
     NOW,
     UUID,
+    Json,
     adding,
     changed,
     column,
@@ -107,7 +108,7 @@ GOLDEN_SNAPSHOTS = [
     },
 ]
 
-GOLDEN = {
+GOLDEN: Json = {
     "format-version": 3,
     "table-uuid": UUID,
     "location": "s3://lake/t",
@@ -213,7 +214,7 @@ def test_the_life_of_a_table_in_full():
     )
     metadata = changed(
         metadata,
-        {"action": "add-schema", "schema": {**GOLDEN["schemas"][1], "schema-id": 0}},  # type: ignore[index,dict-item]
+        {"action": "add-schema", "schema": {**GOLDEN["schemas"][1], "schema-id": 0}},
         {"action": "set-current-schema", "schema-id": -1},
         {
             "action": "add-spec",

@@ -27,7 +27,7 @@ from tests.unit.catalog_iceberg.making import (
 
 
 def deep(levels, kind="list"):
-    inner = "int"
+    inner: object = "int"
     for number in range(levels, 0, -1):
         if kind == "list":
             inner = {

@@ -10,6 +10,7 @@ from tests.unit.catalog_iceberg.making import (
     NOW,
     SCHEMA,
     UUID,
+    Json,
     changed,
     column,
     grown,
@@ -209,7 +210,7 @@ def test_a_create_transaction_may_leave_out_the_spec_and_the_order():
 
 @pytest.mark.parametrize("left_out", ["assign-uuid", "set-location", "add-schema"])
 def test_a_create_transaction_without_the_needful_is_refused(left_out):
-    updates = [
+    updates: list[Json] = [
         {"action": "assign-uuid", "uuid": UUID},
         {"action": "set-location", "location": "s3://lake/t"},
         {"action": "add-schema", "schema": SCHEMA},

@@ -183,8 +183,8 @@ def test_the_word_of_an_update_may_be_written_large():
 
 def test_old_metadata_of_the_first_format_is_completed():
     full = changed(table(1), adding(1), pointing(1))
-    later = ("schemas", "current-schema-id", "partition-specs", "default-spec-id", "sort-orders")
-    later += ("default-sort-order-id", "last-partition-id", "refs", "snapshot-log", "statistics")
+    later = ["schemas", "current-schema-id", "partition-specs", "default-spec-id", "sort-orders"]
+    later += ["default-sort-order-id", "last-partition-id", "refs", "snapshot-log", "statistics"]
     old = {name: value for name, value in full.items() if name not in later}
     old["schema"] = {k: v for k, v in old["schema"].items() if k != "schema-id"}
     old["partition-spec"] = [
