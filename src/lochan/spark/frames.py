@@ -20,8 +20,6 @@ from lochan.spark.source import LochanSource
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
 
-_PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
-
 _known: Final[WeakSet[SparkSession]] = WeakSet()
 
 
@@ -116,8 +114,6 @@ def _commits(
 def _frame(lake: Lake, kind: str, **more: str | float | None) -> DataFrame:
     _ensure_known(lake.spark)
     given = _options(lake, kind, **more)
-    # Without the setting a reader that takes filters is an error, not only slow.
-    given["pushdown"] = (lake.spark.conf.get(_PUSHDOWN, None) or "false").lower()
     return lake.spark.read.format(LochanSource.name()).options(**given).load()
 
 

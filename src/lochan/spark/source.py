@@ -5,11 +5,15 @@
 Nothing here runs in the user's interpreter: planning runs in a worker beside the driver, reading in
 executors. All of them speak to the server for themselves. A plan is pinned to commits, so that all
 tasks and all retries of it show one state.
+
+No filters are taken from Spark, although they could narrow a read: Spark 4.1 keeps one plan for all
+uses of a frame, so `frame.count()` after `frame.where(…)` counted only what the filter had left.
+The options `since` and `prefix` narrow a read without that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -19,7 +23,6 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
-    Filter,
     InputPartition,
 )
 from pyspark.sql.types import StructType
@@ -29,7 +32,6 @@ from lochan.client import Client
 from lochan.model.commits import ContentKey
 from lochan.spark import kinds, walks
 from lochan.spark.options import EARLIEST, LATEST, Options, read_options
-from lochan.spark.pushing import Bounds, bounds_of
 from lochan.spark.walks import Pin, Slice
 
 
@@ -38,7 +40,6 @@ class Keys(msgspec.Struct, frozen=True):
 
     commit: str
     other: str = ""
-    keys: tuple[ContentKey, ...] = ()
     start: ContentKey | None = None
     end: ContentKey | None = None
     prefix: ContentKey | None = None
@@ -57,11 +58,8 @@ class LochanSource(DataSource):
         return kinds.schema_of(self._wanted().kind)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Returns what reads a batch; it takes filters only if it was told that it may."""
-        wanted = self._wanted()
-        # Spark refuses a reader that takes filters while the session does not allow it.
-        make = FilteringReader if wanted.pushdown else Reader
-        return make(wanted, schema)
+        """Returns what reads a batch."""
+        return Reader(self._wanted(), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Returns what follows a branch."""
@@ -80,12 +78,11 @@ class Reader(DataSourceReader):
         kinds.check_schema(wanted.kind, schema)
         self.wanted = wanted
         self.shape = schema
-        self.bounds = Bounds()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Returns the parts that tasks read, pinned to the commits of this moment."""
         with self.wanted.client() as client:
-            return [InputPartition(part) for part in _plan(client, self.wanted, self.bounds)]
+            return [InputPartition(part) for part in _plan(client, self.wanted)]
 
     def read(self, partition: InputPartition | None) -> Iterator[Any]:
         """Yields the rows of a part, in batches."""
@@ -93,15 +90,6 @@ class Reader(DataSourceReader):
             # That is how Spark says that nothing was planned.
             return iter(())
         return read_part(self.wanted, self.shape, partition.value)
-
-
-class FilteringReader(Reader):
-    """The same, with filters that narrow what is asked."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's
-        """Takes what bounds the read; hands everything back, because bounds are not exact."""
-        self.bounds = bounds_of(filters)
-        return filters
 
 
 def read_part(wanted: Options, schema: StructType, part: Any) -> Iterator[pa.RecordBatch]:
@@ -127,7 +115,7 @@ def part_rows(wanted: Options, part: Any) -> Iterator[list[kinds.Row]]:
 def all_rows(wanted: Options) -> Iterator[kinds.Row]:
     """Yields all rows of a read, one after the other, in this process."""
     with wanted.client() as client:
-        parts = _plan(client, wanted, Bounds())
+        parts = _plan(client, wanted)
     for part in parts:
         for rows in part_rows(wanted, part):
             yield from rows
@@ -144,32 +132,19 @@ def register(spark: SparkSession) -> None:
     register_functions(spark)
 
 
-def _plan(client: Client, wanted: Options, bounds: Bounds) -> list[Any]:
+def _plan(client: Client, wanted: Options) -> list[Any]:
     if wanted.kind == "refs":
         return [None]
     if wanted.kind in ("log", "changes"):
-        return list(_commit_parts(client, wanted, bounds))
-    if bounds.keys == ():
-        return []
-    whole = Keys(
-        walks.commit_of(client, wanted.before or wanted.ref),
-        walks.commit_of(client, wanted.after) if wanted.after else "",
-        bounds.keys or (),
-        *_range(wanted, bounds),
-    )
-    if wanted.kind == "diff" or whole.keys or not wanted.content:
-        return [whole]
-    return _key_parts(client, wanted, whole)
-
-
-def _commit_parts(client: Client, wanted: Options, bounds: Bounds) -> list[Slice]:
-    newest = walks.pin(client, wanted.ref, wanted.seq)
-    after = since(client, wanted.since, newest).seq
-    if bounds.seq_max is not None and bounds.seq_max < newest.seq:
-        seq = max(bounds.seq_max, 0)
-        newest = Pin(walks.ancestor(client, newest, seq), seq)
-    after = max(after, bounds.seq_min - 1)
-    return walks.slices(newest, after, wanted.commits_per_partition)
+        newest = walks.pin(client, wanted.ref, wanted.seq)
+        after = since(client, wanted.since, newest)
+        return list(walks.slices(newest, after.seq, wanted.commits_per_partition))
+    prefix = tuple(wanted.prefix.split(".")) if wanted.prefix else None
+    if wanted.kind == "diff":
+        before, other = (walks.commit_of(client, each) for each in (wanted.before, wanted.after))
+        return [Keys(before, other, prefix=prefix)]
+    whole = Keys(walks.commit_of(client, wanted.ref), prefix=prefix)
+    return list(_key_parts(client, wanted, whole)) if wanted.content else [whole]
 
 
 def since(client: Client, spec: str, newest: Pin) -> Pin:
@@ -179,27 +154,13 @@ def since(client: Client, spec: str, newest: Pin) -> Pin:
     return newest if spec == LATEST else walks.pin_on_line(client, spec, newest)
 
 
-def _range(
-    wanted: Options, bounds: Bounds
-) -> tuple[ContentKey | None, ContentKey | None, ContentKey | None]:
-    """Returns first and last key, or a prefix; the API takes not both, and a prefix is exact."""
-    if wanted.prefix:
-        return None, None, tuple(wanted.prefix.split("."))
-    return bounds.start, bounds.end, None
-
-
 def _key_parts(client: Client, wanted: Options, whole: Keys) -> list[Keys]:
     """Cuts the keys of a commit; names are a small part of what their contents cost."""
     parts: list[Keys] = []
     token: str | None = None
     while True:
         page = client.contents.entries(
-            whole.commit,
-            wanted.keys_per_partition,
-            token,
-            start=whole.start,
-            end=whole.end,
-            prefix=whole.prefix,
+            whole.commit, wanted.keys_per_partition, token, prefix=whole.prefix
         )
         if page.items:
             first, last = page.items[0].key, page.items[-1].key
@@ -237,7 +198,6 @@ def _entry_rows(client: Client, wanted: Options, part: Keys) -> Iterator[list[ki
             part.commit,
             PAGE_ENTRIES_MAX,
             token,
-            keys=part.keys,
             start=part.start,
             end=part.end,
             prefix=part.prefix,
@@ -253,14 +213,7 @@ def _diff_rows(client: Client, part: Keys) -> Iterator[list[kinds.Row]]:
     token: str | None = None
     while True:
         page = client.history.diff(
-            part.commit,
-            part.other,
-            PAGE_ENTRIES_MAX,
-            token,
-            keys=part.keys,
-            start=part.start,
-            end=part.end,
-            prefix=part.prefix,
+            part.commit, part.other, PAGE_ENTRIES_MAX, token, prefix=part.prefix
         )
         yield [kinds.diff_row(each) for each in page.items]
         token = page.token

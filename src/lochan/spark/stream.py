@@ -16,7 +16,8 @@ that invisible: see `sink`.
 
 On Spark 4.1 `latestOffset` is told neither where the stream is nor how much is wanted. It is
 remembered here: Spark asks for the partitions of a batch before it asks for the next offset, and
-after a restart for those of an empty one. From 4.2 on, `admission` has what Spark tells.
+after a restart for those of an empty one. With the trigger `availableNow` 4.1 runs one batch, so
+with `maxCommits` too. From 4.2 on, `admission` has what Spark tells, and all is read.
 """
 
 from __future__ import annotations
@@ -68,21 +69,24 @@ class ChangeStream(DataSourceStreamReader):
         self.wanted = wanted
         self.shape = schema
         self._client: Client | None = None
+        self._initial: Offset | None = None
         self._seen: Offset | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # Tasks get a copy of their own and connect for themselves.
-        return {**self.__dict__, "_client": None, "_seen": None}
+        return {**self.__dict__, "_client": None}
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's
-        """Returns where a new query begins."""
-        head = self.head()
-        self._seen = self.offset(since(self.client, self.wanted.since, head))
-        return self._seen
+        """Returns where a new query begins, the same each time it is asked."""
+        if self._initial is None:
+            self._initial = self.offset(since(self.client, self.wanted.since, self.head()))
+        return self._initial
 
     def latestOffset(self) -> Offset:  # noqa: N802 - Spark's
         """Returns where the next batch ends."""
-        return self.next_offset(self._seen, self.wanted.commits_max)
+        # Nothing was planned yet only where a query is new; old ones begin with an empty batch.
+        start = self.initialOffset() if self._seen is None else self._seen
+        return self.next_offset(start, self.wanted.commits_max)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Cuts what lies between two offsets."""
@@ -132,12 +136,10 @@ class ChangeStream(DataSourceStreamReader):
             ) from None
 
     def next_offset(
-        self, start: Offset | None, commits_max: int | None, until: Pin | None = None
+        self, start: Offset, commits_max: int | None, until: Pin | None = None
     ) -> Offset:
         """Returns where the next batch ends that begins there, at `until` at the latest."""
         head = until or self.head()
-        if start is None:
-            return self.offset(head)
         self.check_offset(start)
         here = Pin(start["commit"], start["seq"])
         if head == here:
