@@ -26,6 +26,13 @@ from lochan.catalog.iceberg.values import (
 )
 
 _WHAT: Final = "table metadata"
+_CURRENT: Final = (
+    "current-schema-id",
+    "default-spec-id",
+    "default-sort-order-id",
+    "last-column-id",
+    "last-partition-id",
+)
 _LISTS: Final = (
     "snapshots",
     "statistics",
@@ -35,13 +42,37 @@ _LISTS: Final = (
 )
 
 
+def open_briefly(stored: Json) -> Json:
+    """Returns what is current in stored metadata, without a look at every snapshot.
+
+    A table may have thousands of them, and requirements and contents need only what is current.
+    """
+    version = _version(as_object(stored, _WHAT))
+    if version == 1:
+        return open_metadata(stored)
+    brief = {name: get_int(stored, name, _WHAT) for name in _CURRENT}
+    current = find_long(stored, "current-snapshot-id", _WHAT)
+    return {
+        **brief,
+        "format-version": version,
+        "table-uuid": get_text(stored, "table-uuid", _WHAT),
+        "current-snapshot-id": current,
+        "refs": _references(stored, current),
+    }
+
+
+def _version(stored: Json) -> int:
+    version = get_int(stored, "format-version", _WHAT)
+    if version not in FORMATS:
+        raise Invalid(f"{_WHAT}: Cannot read unsupported version {version}")
+    return version
+
+
 def open_metadata(stored: Json) -> Json:
     """Returns a copy of stored metadata with all fields that updates touch, checked."""
     metadata = dict(as_object(stored, _WHAT))
     check_bounds(metadata, _WHAT)
-    version = get_int(metadata, "format-version", _WHAT)
-    if version not in FORMATS:
-        raise Invalid(f"{_WHAT}: Cannot read unsupported version {version}")
+    version = _version(metadata)
     get_text(metadata, "location", _WHAT)
     metadata["last-updated-ms"] = find_long(metadata, "last-updated-ms", _WHAT, low=0) or 0
     for name in _LISTS:
@@ -120,19 +151,23 @@ def _check_chosen(metadata: Json, among: str, name: str, chosen: str) -> None:
 
 def _open_references(metadata: Json) -> None:
     current = find_long(metadata, "current-snapshot-id", _WHAT)
-    current = None if current is None or current < 0 else current
     known = {get_long(each, "snapshot-id", _WHAT) for each in metadata["snapshots"]}
-    if metadata.get("refs") is None:
-        refs = {} if current is None else {MAIN: {"snapshot-id": current, "type": "branch"}}
-    else:
-        refs = dict(get_object(metadata, "refs", _WHAT))
-    for name, each in refs.items():
-        number = get_long(as_object(each, f"{_WHAT}: {name!r}"), "snapshot-id", _WHAT)
-        if number not in known:
-            raise Invalid(f"{_WHAT}: {name!r} points at snapshot {number}, which is not there")
-    if current is not None and current not in known:
+    metadata["refs"] = _references(metadata, current)
+    for name, each in metadata["refs"].items():
+        if each["snapshot-id"] not in known:
+            raise Invalid(f"{_WHAT}: {name[:100]!r} points at a snapshot that is not there")
+    if current is not None and current >= 0 and current not in known:
         raise Invalid(f"{_WHAT}: Cannot find current version")
+
+
+def _references(metadata: Json, current: int | None) -> Json:
+    current = None if current is None or current < 0 else current
+    if metadata.get("refs") is None:
+        return {} if current is None else {MAIN: {"snapshot-id": current, "type": "branch"}}
+    refs = dict(get_object(metadata, "refs", _WHAT))
+    for name, each in refs.items():
+        get_long(as_object(each, f"{_WHAT}: {name[:100]!r}"), "snapshot-id", _WHAT)
     main = refs.get(MAIN)
     if main is not None and main["snapshot-id"] != current:
         raise Invalid(f"{_WHAT}: Current snapshot ID does not match main branch")
-    metadata["refs"] = refs
+    return refs

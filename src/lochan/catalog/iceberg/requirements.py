@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from lochan.base.errors import Invalid, RequirementFailed
-from lochan.catalog.iceberg.opening import open_metadata
+from lochan.catalog.iceberg.opening import open_briefly
 from lochan.catalog.iceberg.values import (
     Json,
     as_requests,
@@ -28,7 +28,7 @@ def check_requirements(metadata: Json | None, requirements: Sequence[Json]) -> N
     kinds = [_kind(each, number) for number, each in enumerate(requests, 1)]
     if not requests:
         return
-    opened = None if metadata is None else open_metadata(metadata)
+    opened = None if metadata is None else open_briefly(metadata)
     for kind, requirement in zip(kinds, requests, strict=True):
         REQUIREMENTS[kind](opened, requirement)
 

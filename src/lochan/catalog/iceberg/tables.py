@@ -7,7 +7,7 @@ does; the clients' own copies come to the same result. Nothing here reads a file
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from lochan.base.errors import Invalid
 from lochan.catalog.iceberg import (
@@ -23,7 +23,7 @@ from lochan.catalog.iceberg import (
 from lochan.catalog.iceberg.closing import UNPARTITIONED, UNSORTED, finish_table
 from lochan.catalog.iceberg.columns import renamed_id, with_fresh_ids
 from lochan.catalog.iceberg.draft import FORMATS, PARTITION_ID_FIRST, Draft
-from lochan.catalog.iceberg.opening import open_metadata
+from lochan.catalog.iceberg.opening import open_briefly, open_metadata
 from lochan.catalog.iceberg.values import (
     Json,
     as_object,
@@ -197,7 +197,7 @@ def _empty(format_version: int, now_ms: int) -> Draft:
 
 def table_content(metadata: Json, location: str, content_id: str | None) -> IcebergTable:
     """Returns what a key holds for a table with this metadata at a location."""
-    opened: dict[str, Any] = open_metadata(metadata)
+    opened = open_briefly(metadata)
     current = snapshots.current_snapshot(opened)
     return IcebergTable(
         id=content_id,
