@@ -10,11 +10,15 @@ import threading
 import time
 from collections.abc import Sequence
 from random import SystemRandom
+from typing import Final
 
 from lochan.base.errors import LochanError, Unknown
 from lochan.base.ports import Lock
 from lochan.kernel.lane import Lane
 from lochan.kernel.publish import Member, Published, Publisher, Settled
+
+# Enough for some hundred ids; asked for by one system call.
+_CHANCE_BYTES: Final = 4_096
 
 
 class SystemClock:
@@ -30,14 +34,31 @@ class SystemClock:
 
 
 class SystemChance:
-    """The operating system's randomness."""
+    """The operating system's randomness; fetched ahead, as asking costs more than what is got."""
 
     def __init__(self) -> None:
         self._random = SystemRandom()
+        self._lock = threading.Lock()
+        self._forget()
+        # Two processes must never hand out the same bytes.
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self._ahead = b""
+        self._used = 0
 
     def random_bytes(self, count: int) -> bytes:
-        """Returns that many bytes, fit for secrets and ids."""
-        return os.urandom(count)
+        """Returns that many bytes, fit for secrets and ids; nobody gets any of them twice."""
+        with self._lock:
+            end = self._used + count
+            if end > len(self._ahead):
+                if count > _CHANCE_BYTES:
+                    return os.urandom(count)
+                self._ahead = os.urandom(_CHANCE_BYTES)
+                self._used, end = 0, count
+            taken = self._ahead[self._used : end]
+            self._used = end
+            return taken
 
     def between(self, low: float, high: float) -> float:
         """Returns a number in [low, high)."""

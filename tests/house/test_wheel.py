@@ -72,7 +72,12 @@ def installed(wheel, tmp_path_factory):
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0] for name in names} == {"lochan", f"lochan-{__version__}.dist-info"}
+    assert {name.split("/")[0] for name in names} == {
+        "lochan",
+        f"lochan-{__version__}.dist-info",
+        # By this name Spark finds our data source.
+        "pyspark_lochan.py",
+    }
     assert "lochan/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
 

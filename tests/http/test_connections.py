@@ -15,9 +15,10 @@ from lochan.http.server import Options
 from tests.http.world import Client, SmallFace, running
 
 
-@pytest.fixture(scope="module")
-def server():
-    with running(options=Options(port=0, names=("catalog.test",))) as started:
+@pytest.fixture(scope="module", params=[False, True], ids=["alone", "behind a front"])
+def server(request):
+    options = Options(port=0, names=("catalog.test",), front=request.param)
+    with running(options=options) as started:
         yield started
 
 

@@ -19,6 +19,8 @@ from lochan.stores.memory.store import MemoryStore
 from tests.house.tree import ROOT
 from tests.http.world import Client, KernelRepositories, Place, Running, SmallFace, running
 
+BOTH = pytest.mark.parametrize("front", [False, True], ids=["alone", "behind a front"])
+
 
 class Standing:
     """A long handler that stands until it may go."""
@@ -45,15 +47,16 @@ def stop(server: Running) -> Thread:
     loop.call_soon_threadsafe(begin)
     waiting = Thread(target=stopping.wait, args=(30,))
     waiting.start()
-    while not server.on_loop(lambda: server.server.listening.stopping):
+    while not server.on_loop(lambda: server.server.is_stopping):
         pass
     return waiting
 
 
-def test_what_is_under_way_is_answered_and_idle_connections_are_closed():
+@BOTH
+def test_what_is_under_way_is_answered_and_idle_connections_are_closed(front):
     standing, face = Standing(), SmallFace()
     face.add("GET", b"stand", standing.handle, brief=False)
-    with running(faces=[face]) as server:
+    with running(faces=[face], options=Options(port=0, front=front)) as server:
         busy, idle = Client(server), Client(server)
         assert idle.ask("GET", "/t/echo/x").status == 200
         busy.send(busy.request("GET", "/t/stand"))
@@ -87,10 +90,11 @@ def test_a_request_that_is_being_sent_is_served_as_the_last_of_its_connection():
         assert server.repositories.opened["default"].log() == ["late"]
 
 
-def test_whoever_does_not_finish_in_time_is_cut():
+@BOTH
+def test_whoever_does_not_finish_in_time_is_cut(front):
     standing, face = Standing(), SmallFace()
     face.add("GET", b"stand", standing.handle, brief=False)
-    with running(faces=[face], options=Options(port=0, drain_s=0.2)) as server:
+    with running(faces=[face], options=Options(port=0, drain_s=0.2, front=front)) as server:
         client = Client(server)
         client.send(client.request("GET", "/t/stand"))
         assert standing.reached.wait(20)
@@ -101,7 +105,8 @@ def test_whoever_does_not_finish_in_time_is_cut():
         assert not stopped.is_alive()
 
 
-def test_a_server_that_stops_under_load_has_committed_exactly_what_it_acknowledged():
+@BOTH
+def test_a_server_that_stops_under_load_has_committed_exactly_what_it_acknowledged(front):
     """Or a little more: who was cut off has no answer, but nobody has a wrong one."""
     acknowledged: list[str] = []
     sent: list[str] = []
@@ -125,7 +130,7 @@ def test_a_server_that_stops_under_load_has_committed_exactly_what_it_acknowledg
             # The connection ended before the answer: unknown to this client.
             return
 
-    with running() as server:
+    with running(options=Options(port=0, front=front)) as server:
         with ThreadPoolExecutor(8) as clients:
             for number in range(8):
                 clients.submit(committing, number)

@@ -216,9 +216,9 @@ PASSED: list[tuple[str, bytes]] = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def server():
-    with running(options=Options(port=0)) as started:
+@pytest.fixture(scope="module", params=[False, True], ids=["alone", "behind a front"])
+def server(request):
+    with running(options=Options(port=0, front=request.param)) as started:
         yield started
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -116,7 +117,7 @@ class Watching:
             return {}
         nodes, views = repository.parts.nodes, repository.parts.views
         return {
-            "connections": len(server.listening.connections),
+            "connections": server.connections(),
             "requests_under_way": server.driver.under_way,
             "lanes": len(server.lanes),
             "lane_members": server.lanes.inside,
@@ -213,6 +214,8 @@ def options_of(settings: Settings) -> Options:
         brief_threads=settings.brief_threads,
         publish_threads=settings.publish_threads,
         long_threads=settings.long_threads,
+        # With one core there is nothing to gain from a second process.
+        front=settings.front and (os.cpu_count() or 1) > 1,
         drain_s=settings.drain_timeout_s,
         show_traces=settings.stack_traces,
         default_repository=settings.repository,

@@ -43,8 +43,7 @@ from lochan.http.hygiene import (
 from lochan.http.problems import build_problem, reason_of
 
 if TYPE_CHECKING:
-    from lochan.http.driver import Running
-    from lochan.http.listening import Listening
+    from lochan.http.listening import Listening, UnderWay
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _NO_LINGER: Final = struct.pack("ii", 1, 0)
@@ -72,7 +71,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._asked: deque[_Asked] = deque()
         self._current: _Asked | None = None
-        self._running: Running | None = None
+        self._running: UnderWay | None = None
         self._pumping = False
         self._may_write = True
         self._reading = True

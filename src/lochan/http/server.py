@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from lochan.base.errors import Invalid, Unavailable
-from lochan.base.limits import DRAIN_TIMEOUT_S, SWITCH_INTERVAL_S
+from lochan.base.limits import DRAIN_TIMEOUT_S, LISTEN_BACKLOG, SWITCH_INTERVAL_S
 from lochan.http.app import App, OwnHandler, Repositories
+from lochan.http.behind import FrontDoor
 from lochan.http.connection import Connection
 from lochan.http.driver import Driver, DriverParts
 from lochan.http.flushing import Flushing
@@ -41,6 +43,8 @@ class Options(msgspec.Struct, frozen=True):
     publish_threads: int = 12
     long_threads: int = 4
     timeouts: Timeouts = Timeouts()
+    front: bool = False
+    """Whether a process of its own reads and writes HTTP."""
     drain_s: float = DRAIN_TIMEOUT_S
     show_traces: bool = False
     default_repository: str = "default"
@@ -104,7 +108,12 @@ class Server:
                 show_traces=options.show_traces,
             )
         )
-        self.listening = Listening(loop, self.driver, _hosts(options), options.timeouts)
+        self._names = _names(options)
+        self.listening = Listening(loop, self.driver, Hosts(self._names), options.timeouts)
+        self.front: FrontDoor | None = None
+        self.is_stopping = False
+        self.failed = asyncio.Event()
+        """Set when nobody can reach this server any more."""
         self._chores = chores
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._server: asyncio.Server | None = None
@@ -113,35 +122,65 @@ class Server:
     async def start(self) -> str:
         """Listens, and returns the address under which it can be reached."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        host = "127.0.0.1" if self.options.host == "localhost" else self.options.host.strip("[]")
         try:
-            self._server = await self._loop.create_server(
-                lambda: Connection(self.listening), host, self.options.port, backlog=1_024
-            )
+            listener = self._bind()
         except OSError as error:
             self.listening.close()
             raise Unavailable(
                 f"cannot listen on {self.options.host}:{self.options.port}: {error.strerror}; "
                 "stop whoever has that port, or choose another"
             ) from error
+        host, port = listener.getsockname()[:2]
+        # Before anybody can ask: who is let in is served.
+        self.health.ready = True
+        if self.options.front:
+            self.front = FrontDoor(
+                self._loop,
+                self.driver,
+                listener,
+                self._names,
+                self.options.timeouts,
+                self.failed.set,
+            )
+            self.front.start()
+        else:
+            self._server = await self._loop.create_server(
+                lambda: Connection(self.listening), sock=listener, backlog=LISTEN_BACKLOG
+            )
         for number in range(len(self._chores)):
             self._later(number)
-        bound = self._server.sockets[0].getsockname()
-        self.health.ready = True
-        return (
-            f"http://[{bound[0]}]:{bound[1]}"
-            if ":" in bound[0]
-            else f"http://{bound[0]}:{bound[1]}"
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def _bind(self) -> socket.socket:
+        host = "127.0.0.1" if self.options.host == "localhost" else self.options.host.strip("[]")
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server(
+            (host, self.options.port), family=family, backlog=LISTEN_BACKLOG
         )
+        listener.setblocking(False)
+        return listener
+
+    def connections(self) -> int:
+        """Returns how many clients are connected."""
+        return len(self.listening.connections) if self.front is None else self.front.connections
+
+    def cut(self) -> None:
+        """Cuts all connections, whatever is under way."""
+        self.listening.cut()
+        if self.front is not None:
+            self.front.cut()
 
     async def stop(self) -> None:
         """Stops as described above; the caller closes the store."""
         self.health.ready = False
+        self.is_stopping = True
         for timer in self._timers.values():
             timer.cancel()
         self._chores = ()
         if self._server is not None:
             self._server.close()
+        if self.front is not None:
+            await self.front.stop(self.options.drain_s)
         await self.listening.drain(self.options.drain_s)
         self.listening.close()
         # Whoever was cut off may still be in a lane or a thread: what it writes is whole or not at
@@ -187,7 +226,6 @@ def check_loopback(host: str) -> None:
         )
 
 
-def _hosts(options: Options) -> Hosts:
+def _names(options: Options) -> frozenset[bytes]:
     own = options.host if ":" not in options.host else f"[{options.host.strip('[]')}]"
-    names = {name.lower().encode() for name in (own, *options.names)}
-    return Hosts(LOOPBACK_NAMES | names)
+    return LOOPBACK_NAMES | {name.lower().encode() for name in (own, *options.names)}
