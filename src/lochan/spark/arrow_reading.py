@@ -14,18 +14,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
+from pyiceberg.types import UUIDType
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lochan.base.limits import ARROW_READ_TASKS_MAX
-from lochan.spark.predicates import quoted
+from lochan.spark.predicates import bind_filter, filtered_fields, quoted
 from lochan.spark.schemas import nullable, shown, to_spark
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def arrow_frame(
         metadata_json=_lean(table.metadata),
         schema_json=schema.model_dump_json(),
         arrow_schema=to_arrow_schema(stored).serialize().to_pybytes(),
-        expression=expression,
+        expression=_pushable(expression, table.schema(), case_sensitive=case_sensitive),
         case_sensitive=case_sensitive,
         files=dict(lake.files),
     )
@@ -65,6 +66,18 @@ def arrow_frame(
             for field in schema.fields
         ]
     )
+
+
+def _pushable(
+    expression: BooleanExpression, schema: Schema, *, case_sensitive: bool
+) -> BooleanExpression:
+    """Returns what pyarrow can check of an expression: nothing, if it would have to compare uuids.
+
+    Rows are checked by Spark in any case.
+    """
+    bound = bind_filter(expression, schema, case_sensitive=case_sensitive)
+    kinds = [schema.find_type(number) for number in filtered_fields(bound)]
+    return AlwaysTrue() if any(isinstance(kind, UUIDType) for kind in kinds) else expression
 
 
 def _lean(metadata: TableMetadata) -> str:

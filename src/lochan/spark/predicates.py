@@ -10,12 +10,23 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from decimal import Context, Decimal, Inexact, InvalidOperation
+from typing import Any, Final, cast
 from uuid import UUID
 
 from pyiceberg import types as iceberg
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression, BoundTerm
-from pyiceberg.expressions.literals import Literal
+from pyiceberg.expressions import (
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    BoundTerm,
+    LiteralPredicate,
+    Not,
+    NotNull,
+    Or,
+    SetPredicate,
+)
+from pyiceberg.expressions.literals import DecimalLiteral, Literal
 from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import (
     BoundBooleanExpressionVisitor,
@@ -33,6 +44,8 @@ from lochan.base.errors import Invalid
 from lochan.spark.schemas import spark_type
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EXACT: Final = Context(prec=100, traps=[Inexact, InvalidOperation])
+_NUMBERS: Final = (iceberg.IntegerType, iceberg.LongType, iceberg.DecimalType)
 _FLOATS: Final = (iceberg.FloatType, iceberg.DoubleType)
 # In SQL an underscore of a pattern stands for any character; PyIceberg's LIKE takes it literally.
 _WILD_LIKE: Final = re.compile(r"\blike\s+'(?:[^']|'')*_", re.IGNORECASE)
@@ -56,6 +69,64 @@ def parse_filter(where: str | BooleanExpression | None) -> BooleanExpression:
             f"the filter {where!r} is not understood: {error}; for more than comparisons of "
             "columns with values filter the frame: lake.read(…).where(…)"
         ) from None
+
+
+def fit_filter(
+    expression: BooleanExpression, schema: Schema, *, case_sensitive: bool
+) -> BooleanExpression:
+    """Returns an expression whose values its columns can have, with the meaning that it has in SQL.
+
+    PyIceberg alone rounds 1.5 for a column of whole numbers, knows no decimal of fewer digits than
+    the column has, and lets NULL be less than a number that is too large for the column.
+    """
+    match expression:
+        case And() | Or():
+            left = fit_filter(expression.left, schema, case_sensitive=case_sensitive)
+            right = fit_filter(expression.right, schema, case_sensitive=case_sensitive)
+            return And(left, right) if isinstance(expression, And) else Or(left, right)
+        case Not():
+            return Not(fit_filter(expression.child, schema, case_sensitive=case_sensitive))
+        case LiteralPredicate() | SetPredicate():
+            return _fit_predicate(expression, schema, case_sensitive=case_sensitive)
+        case _:
+            return expression
+
+
+def _fit_predicate(predicate: Any, schema: Schema, *, case_sensitive: bool) -> BooleanExpression:
+    field = _find_field(predicate.term.name, schema, case_sensitive=case_sensitive)
+    if isinstance(predicate, SetPredicate):
+        values = {_fit_literal(each, field) for each in predicate.literals}
+        return cast("BooleanExpression", type(predicate)(predicate.term, values))
+    fitting = type(predicate)(predicate.term, _fit_literal(predicate.literal, field))
+    try:
+        if isinstance(fitting.bind(schema, case_sensitive), AlwaysTrue):
+            return NotNull(term=predicate.term)
+    except (ValueError, TypeError) as error:
+        raise Invalid(f"the filter does not fit the table: {error}") from None
+    return cast("BooleanExpression", fitting)
+
+
+def _find_field(name: str, schema: Schema, *, case_sensitive: bool) -> iceberg.NestedField:
+    try:
+        return schema.find_field(name, case_sensitive)
+    except ValueError:
+        raise Invalid(f"the filter does not fit the table: there is no column {name}") from None
+
+
+def _fit_literal(literal: Any, field: iceberg.NestedField) -> Any:
+    """Returns a value as a column has it; Invalid if it would have to be rounded."""
+    value, kind, name = literal.value, field.field_type, field.name
+    if not isinstance(value, Decimal | float | str) or not isinstance(kind, _NUMBERS):
+        return literal
+    try:
+        exact = Decimal(str(value))
+        if isinstance(kind, iceberg.DecimalType):
+            return DecimalLiteral(exact.quantize(Decimal(1).scaleb(-kind.scale), context=_EXACT))
+    except ArithmeticError:
+        raise Invalid(f"the column {name} is {kind} and never {value}") from None
+    if exact != exact.to_integral_value():
+        raise Invalid(f"the column {name} is {kind} and never {value}")
+    return literal
 
 
 def bind_filter(

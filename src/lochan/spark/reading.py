@@ -39,6 +39,7 @@ from lochan.spark.predicates import (
     bind_filter,
     column_at,
     filtered_fields,
+    fit_filter,
     parse_filter,
     to_column,
 )
@@ -102,7 +103,7 @@ def plan_table(
     """Finds the files of a table that is loaded."""
     case_sensitive = lake.spark.conf.get("spark.sql.caseSensitive", "false") == "true"
     whole = table.schema()
-    expression = parse_filter(where)
+    expression = fit_filter(parse_filter(where), whole, case_sensitive=case_sensitive)
     bound = bind_filter(expression, whole, case_sensitive=case_sensitive)
     chosen = _choose(whole, columns, case_sensitive=case_sensitive)
     needed = {path[0] for path in chosen} | _top_level(whole, filtered_fields(bound))
