@@ -267,3 +267,12 @@ def test_a_block_on_a_branch_that_was_moved_away_fails_as_a_conflict(shop):
         many.load_table("shop.orders").append(rows(2))
         shop.repository.references.assign("main", "main~1")
     assert held(shop) == [1]
+
+
+def test_a_table_cannot_take_the_place_of_one_that_the_block_drops_and_none_is_changed(shop):
+    before = messages(shop)
+    with pytest.raises(Invalid, match="belongs to another content"), shop.many() as many:  # noqa: PT012
+        many.drop_table("shop.orders")
+        many.rename_table("shop.lines", "shop.orders")
+    assert messages(shop) == before
+    assert shop.list_tables("shop") == [("shop", "lines"), ("shop", "orders")]

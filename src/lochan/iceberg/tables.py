@@ -130,7 +130,8 @@ class Tables(Desk):
             content_id = None
             if isinstance(there, IcebergTable) and overwrite:
                 # The same table keeps its content; another one only takes its place.
-                if state.metadata(there).get("table-uuid") == metadata.get("table-uuid"):
+                own = metadata.get("table-uuid")
+                if own is not None and state.metadata(there).get("table-uuid") == own:
                     content_id = there.id
             else:
                 check_free(state, key)
