@@ -181,7 +181,7 @@ class Audit:
             return written
         self._is_repeated = False
         self._follow()
-        self._keep(table, watching.figures(written.rows, mode))
+        self._keep(table, watching.figures(written.rows))
         return written
 
     def adopt(self) -> str:
@@ -299,13 +299,13 @@ class _Watching:
         if self._observation is not None:
             self.frame = frame.observe(self._observation, *measures(checks, frame))
 
-    def figures(self, rows: int, mode: str) -> Figures | None:
+    def figures(self, rows: int) -> Figures | None:
         """Returns what was counted; None where it is not about exactly the rows that were written.
 
         Stages that were run twice count twice, and a job that looks at some rows first is the one
         that is counted. The number of rows in the files is exact, so it tells.
         """
-        if self._observation is None or mode == "merge":
+        if self._observation is None:
             return None
         found = self._observation.get
         return found if found.get(ROWS) == rows else None

@@ -122,12 +122,11 @@ def _unique(check: Unique, scene: Scene) -> Finding:
     groups = scene.table(check.table).groupBy(*check.columns).agg(F.count(F.lit(1)).alias("times"))
     twice = groups.where("times > 1").agg(F.count(F.lit(1)), F.sum(F.col("times") - 1)).collect()
     keys, surplus = twice[0]
-    observed = f"{keys:,} keys occur more than once, {surplus:,} rows too many"
-    return Finding(
-        keys == 0,
-        observed if keys else "no key occurs more than once",
-        f"{', '.join(check.columns)} only once",
-    )
+    expected = f"{', '.join(check.columns)} only once"
+    if not keys:
+        return Finding(True, "no key occurs more than once", expected)
+    seen = f"{keys:,} keys occur more than once, {surplus:,} rows too many"
+    return Finding(False, seen, expected)
 
 
 def _fresh(check: Fresh, scene: Scene) -> Finding:

@@ -1,0 +1,229 @@
+"""Every kind of check on real tables: what passes, what fails, and what cannot run."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from lochan.base.errors import AuditFailed
+from lochan.spark.checks import (
+    FROM_FILES,
+    Custom,
+    Expression,
+    Fresh,
+    InRange,
+    InSet,
+    Matches,
+    NotNull,
+    Query,
+    RefersTo,
+    RowCount,
+    Schema,
+    TableRows,
+    Unique,
+    declare,
+)
+from lochan.spark.judging import Judging
+from lochan.spark.verdicts import build_verdict
+
+DAY = dt.date(2026, 10, 15)
+NOW = dt.datetime.now(dt.UTC)
+
+ORDERS = pa.table(
+    {
+        "id": pa.array([1, 2, 3, 4], pa.int64()),
+        "customer": pa.array(["ada", "bob", "ada", None], pa.string()),
+        "net": pa.array([1.5, 20.0, None, 7.25], pa.float64()),
+        "state": pa.array(["open", "paid", "paid", "open"], pa.string()),
+        "day": pa.array([DAY] * 4, pa.date32()),
+        "seen": pa.array([NOW, NOW - dt.timedelta(hours=1), None, None], pa.timestamp("us", "UTC")),
+    }
+)
+CUSTOMERS = pa.table({"name": pa.array(["ada", "bob", "bob"], pa.string())})
+ODD = pa.table(
+    {
+        "net": pa.array([float("nan"), 1.0], pa.float64()),
+        "key": pa.array([None, None], pa.int64()),
+        "text": pa.array(["abc\n", "abc"], pa.string()),
+    }
+)
+
+TYPES = {
+    "id": "long",
+    "customer": "string",
+    "net": "Double",
+    "state": "string",
+    "day": "date",
+    "seen": "timestamp",
+}
+
+
+@pytest.fixture(scope="module")
+def tables(spark, tmp_path_factory):
+    """A lake with tables on two commits: the target has fewer orders."""
+    from lochan.spark.lake import Lake
+
+    place = tmp_path_factory.mktemp("warehouse")
+    with Lake(spark, "memory:", warehouse=str(place)) as lake:
+        lake.catalog.create_namespace("shop")
+        for name, rows in (("customers", CUSTOMERS), ("orders", ORDERS), ("odd", ODD)):
+            lake.catalog.create_table(f"shop.{name}", schema=rows.schema).append(rows)
+        target = lake.client.references.get("main").hash
+        lake.catalog.load_table("shop.orders").append(ORDERS.slice(0, 1))
+        yield lake, lake.client.references.get("main").hash, target
+
+
+def judged(tables, *checks):
+    lake, commit, target = tables
+    # Two checks of one kind on one column need a name to be told apart.
+    named = [
+        msgspec.structs.replace(one, name=f"{number} {one.name}")
+        for number, one in enumerate(checks)
+    ]
+    return Judging(lake, declare(named), {}).results(commit, target)
+
+
+def judged_plainly(tables):
+    lake, commit, target = tables
+    return Judging(lake, declare([BROKEN[0][0]]), {}).results(commit, target)
+
+
+PASSING = [
+    NotNull("shop.orders", ("id", "state")),
+    InRange("shop.orders", "net", min=1, max=20.0),
+    InRange("shop.orders", "day", min=dt.date(2026, 1, 1)),
+    Matches("shop.orders", "customer", "[a-z]{3}"),
+    InSet("shop.orders", "state", ("open", "paid")),
+    Expression("shop.orders", "id > 0 AND day < current_date() + 10000"),
+    TableRows("shop.orders", min=5, max=5, percent_of_target=125),
+    TableRows("shop.customers", percent_of_target=100),
+    Schema("shop.orders", TYPES),
+    Schema("shop.orders", {"id": "bigint"}, exact=False),
+    Unique("shop.odd", ("text",)),
+    Fresh("shop.orders", "seen", age_s_max=3_600),
+    RefersTo("shop.orders", ("customer",), "shop.customers", ("name",)),
+    Query("SELECT * FROM {shop.orders} WHERE id < 0", name="no rows"),
+    Query("SELECT count(*) FROM {shop.orders}", equals=5, name="value"),
+    Query("SELECT sum(net) FROM {shop.orders}", at_least=30, at_most=30.5, name="between"),
+    Query(
+        "SELECT n.rows - o.rows FROM (SELECT count(*) rows FROM {shop.orders}) n, "
+        "(SELECT count(*) rows FROM {target:shop.orders}) o",
+        equals=1,
+        name="one more than the target",
+    ),
+    Query("SELECT * FROM {shop.orders} WHERE customer NOT RLIKE '^[a-z]{3}$'", name="a quantifier"),
+    Custom("shop.orders", lambda frame: frame.count() == 5, name="mine"),
+    Custom("shop.orders", lambda frame: (True, frame.count()), name="mine, and what I saw"),
+]
+
+FAILING = [
+    (NotNull("shop.orders", ("id", "customer")), "1 of 5 rows break it"),
+    (InRange("shop.orders", "net", min=2), "2 of 5 rows break it; values from 1.5 to 20"),
+    (InRange("shop.orders", "net", max=19), "1 of 5 rows"),
+    (InRange("shop.odd", "net", min=0), "1 of 2 rows"),
+    (Matches("shop.orders", "customer", "[a-z]"), "4 of 5 rows"),
+    (Matches("shop.odd", "text", "abc"), "1 of 2 rows"),
+    (InSet("shop.orders", "state", ("open",)), "2 of 5 rows"),
+    (Expression("shop.orders", "net > 0"), "1 of 5 rows"),
+    (TableRows("shop.orders", min=6), "5 rows"),
+    (TableRows("shop.orders", max=4), "5 rows"),
+    (TableRows("shop.orders", percent_of_target=126), "5 rows"),
+    (Schema("shop.orders", {"id": "int", "gone": "string"}, exact=False), "id is bigint; gone is"),
+    (Schema("shop.customers", {"other": "string"}), "other is missing; name is surplus"),
+    (Unique("shop.orders", ("id",)), "1 keys occur more than once, 1 rows too many"),
+    (Unique("shop.odd", ("key",)), "1 keys"),
+    (Fresh("shop.orders", "seen", age_s_max=-1), "s old"),
+    (Fresh("shop.orders", "day", age_s_max=-1e12), "s old"),
+    (RefersTo("shop.orders", ("state",), "shop.customers", ("name",)), "5 rows refer to nothing"),
+    (Query("SELECT * FROM {shop.orders} WHERE id = 1", name="rows"), "2 rows"),
+    (Query("SELECT count(*) FROM {shop.orders}", at_most=4, name="value"), "5"),
+    (Query("SELECT CAST(NULL AS INT) FROM {shop.orders} LIMIT 1", equals=1, name="null"), "NULL"),
+    (Custom("shop.orders", lambda frame: False, name="mine"), "false"),
+    (Custom("shop.orders", lambda frame: (False, "too few"), name="told"), "too few"),
+]
+
+
+def leave(frame):
+    raise SystemExit(0)
+
+
+def broken(frame):
+    raise AssertionError("nobody expected this")
+
+
+BROKEN = [
+    (NotNull("shop.orders", ("gone",)), "gone"),
+    (NotNull("shop.nowhere", ("id",)), "nowhere"),
+    (Matches("shop.orders", "customer", "("), "("),
+    (Expression("shop.orders", "this is no SQL"), "PARSE_SYNTAX_ERROR"),
+    (Fresh("shop.orders", "customer", age_s_max=1), "ada"),
+    (Unique("shop.orders", ("gone",)), "gone"),
+    (TableRows("shop.nowhere", min=0), "nowhere"),
+    (RefersTo("shop.orders", ("id",), "shop.nowhere"), "nowhere"),
+    (Query("SELECT 1 FROM {shop.nowhere}", name="no table"), "nowhere"),
+    (Query("nonsense {shop.orders}", name="no SQL"), "PARSE_SYNTAX_ERROR"),
+    (Query("SELECT id FROM {shop.orders}", equals=1, name="many"), "one row of one column"),
+    (Query("SELECT 1 FROM {shop.orders} LIMIT 0", equals=1, name="none"), "one row of one column"),
+    (Query("SELECT 'x' FROM {shop.odd} LIMIT 1", at_least=1, name="types"), "TypeError"),
+    (Custom("shop.orders", broken, name="raises"), "AssertionError: nobody expected this"),
+    (Custom("shop.orders", leave, name="leaves"), "SystemExit"),
+    (Custom("shop.orders", lambda frame: None, name="forgot to return"), "NoneType"),
+    (Custom("shop.orders", lambda frame: 1, name="truthy"), "int"),
+    (Custom("shop.orders", lambda frame: (1, 2, 3), name="odd"), "tuple"),
+]
+
+
+def test_checks_that_are_kept_pass(tables):
+    found = judged(tables, *PASSING)
+    assert [one.kind for one in found] == [one.kind for one in PASSING]
+    assert [one for one in found if one.status != "passed"] == []
+    assert all(one.commit == tables[1] and one.expected for one in found)
+
+
+def test_checks_that_are_broken_fail_and_say_what_was_seen(tables):
+    found = judged(tables, *(check for check, _ in FAILING))
+    for result, (check, seen) in zip(found, FAILING, strict=True):
+        assert (result.kind, result.status) == (check.kind, "failed"), result
+        assert seen in result.observed, result
+
+
+def test_checks_that_cannot_run_do_not_pass_and_say_why(tables):
+    found = judged(tables, *(check for check, _ in BROKEN))
+    for result, (check, told) in zip(found, BROKEN, strict=True):
+        assert (result.kind, result.status) == (check.kind, "error"), result
+        assert told in result.detail, result
+    with pytest.raises(AuditFailed, match="could not run"):
+        build_verdict(tables[1], tables[2], declare([BROKEN[0][0]]), judged_plainly(tables))
+
+
+def test_rows_of_a_run_that_wrote_nothing_are_missing_not_counted(tables):
+    (result,) = judged(tables, RowCount("shop.orders", min=0))
+    assert result.status == "missing"
+
+
+def test_every_kind_is_shown_to_pass_to_fail_and_to_break(tables):
+    kinds = set(FROM_FILES) - {"unchecked"} | {"custom"}
+    assert {one.kind for one in PASSING} == kinds - {"row_count"}
+    assert {one.kind for one, _ in FAILING} == kinds - {"row_count"}
+    # Ranges and sets meet a missing column or table as the others do.
+    assert {one.kind for one, _ in BROKEN} >= kinds - {"row_count", "in_range", "in_set", "schema"}
+
+
+def test_views_of_queries_are_gone_afterwards(tables):
+    judged(tables, PASSING[13], BROKEN[8][0], BROKEN[9][0])
+    left = [one.name for one in tables[0].spark.catalog.listTables()]
+    assert [name for name in left if name.startswith("lochan_audit_")] == []
+
+
+def test_a_table_that_the_target_has_not_is_compared_with_no_rows(spark, tables):
+    lake, commit, _ = tables
+    checks = (
+        TableRows("shop.orders", percent_of_target=100),
+        Query("SELECT * FROM {shop.orders} n JOIN {target:shop.orders} o USING (id)", name="new"),
+    )
+    empty = lake.client.config().empty_hash
+    found = Judging(lake, declare(checks), {}).results(commit, empty)
+    assert [one.status for one in found] == ["passed", "passed"], found
