@@ -182,6 +182,13 @@ def test_a_new_spec_gets_the_next_id_and_its_new_fields_the_next_ids():
     assert after["last-partition-id"] == 1001
 
 
+def test_the_last_partition_id_never_goes_back():
+    assert changed(table(), add_spec())["last-partition-id"] == 1000
+    wide = changed(table(), add_spec(partition(1, "id_b", "bucket[4]", **{"field-id": 1009})))
+    after = changed(wide, add_spec(partition(3, "n", **{"field-id": 1004})))
+    assert after["last-partition-id"] == 1009
+
+
 def test_ids_of_fields_that_came_with_them_stay():
     after = changed(table(), add_spec(partition(3, "n", **{"field-id": 1007})), set_spec(-1))
     assert after["partition-specs"][1]["fields"][0]["field-id"] == 1007

@@ -137,6 +137,16 @@ def test_old_versions_are_forgotten_with_the_history_before_them():
     assert [each["version-id"] for each in metadata["version-log"]] == [3, 4]
 
 
+def test_history_has_no_gaps():
+    metadata = view(properties={"version.history.num-entries": "2"})
+    metadata = changed(metadata, adding(version(sql("2"))), choosing())
+    metadata = changed(metadata, choosing(1))
+    assert [each["version-id"] for each in metadata["version-log"]] == [1, 2, 1]
+    metadata = changed(metadata, adding(version(sql("3"))), choosing())
+    assert ids(metadata, "versions", "version-id") == [2, 3]
+    assert [each["version-id"] for each in metadata["version-log"]] == [3]
+
+
 def test_what_a_request_added_and_what_is_current_is_never_forgotten():
     metadata = view(properties={"version.history.num-entries": "1"})
     metadata = changed(metadata, adding(version(sql("2"))), adding(version(sql("3"))))
