@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 from lochan.base.errors import Unavailable
-from lochan.base.limits import FRONT_STARTS_MAX, FRONT_STARTS_WITHIN_S
+from lochan.base.limits import FRONT_STARTS_MAX, FRONT_STARTS_WITHIN_S, HTTP_JOINED_BYTES_MAX
 from lochan.http.driver import Driver, Running
 from lochan.http.exchange import Request, Response
 from lochan.http.frames import (
@@ -103,9 +103,16 @@ class Behind:
     def _reply(self, number: int, response: Response) -> None:
         if self._running.pop(number, None) is None:
             self._answered_at_once = number
-        self._joint.put(
-            Answer(number, response.status, response.body, response.headers, response.content_type)
+        status, body, headers, kind = (
+            response.status,
+            response.body,
+            response.headers,
+            response.content_type,
         )
+        if len(body) > HTTP_JOINED_BYTES_MAX:
+            self._joint.put(Answer(number, status, b"", headers, kind, True), body)
+        else:
+            self._joint.put(Answer(number, status, body, headers, kind))
 
     def _give_up(self, number: int) -> None:
         running = self._running.get(number)

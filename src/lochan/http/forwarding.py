@@ -46,11 +46,11 @@ class Forwarding:
         )
         return Forwarded(self, number)
 
-    def answered(self, answer: Answer) -> None:
+    def answered(self, answer: Answer, body: bytes) -> None:
         """Passes an answer on, if anybody still waits for it."""
         reply = self._replies.pop(answer.number, None)
         if reply is not None:
-            reply(Response(answer.status, answer.body, answer.headers, answer.content_type))
+            reply(Response(answer.status, body, answer.headers, answer.content_type))
 
     def cancel(self, number: int) -> None:
         """Says that nobody waits any more."""

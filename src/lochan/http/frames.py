@@ -57,13 +57,14 @@ class Count(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=4):
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=5):
-    """The answer to a request."""
+    """The answer to a request; a long body follows as a frame of its own, which is not copied."""
 
     number: int
     status: int
     body: bytes
     headers: tuple[tuple[bytes, bytes], ...]
     content_type: bytes
+    body_follows: bool = False
 
 
 class Begin(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=6):
@@ -145,12 +146,15 @@ class Joint:
         self._closed = False
         loop.add_reader(joined, self._read)
 
-    def put(self, message: FromFront | ToFront) -> None:
-        """Sends a message soon, after those before it."""
+    def put(self, message: FromFront | ToFront, body: bytes | None = None) -> None:
+        """Sends a message soon, after those before it; and a long body behind it."""
         data = encode(message)
         self._parts.append(len(data).to_bytes(_LENGTH_BYTES, "big"))
         self._parts.append(data)
-        if len(self._parts) >= _PARTS_MAX:
+        if body is not None:
+            self._parts.append(len(body).to_bytes(_LENGTH_BYTES, "big"))
+            self._send(body)
+        elif len(self._parts) >= _PARTS_MAX:
             self._send()
         elif not self._scheduled:
             self._scheduled = True
@@ -174,12 +178,14 @@ class Joint:
         if self._parts:
             self._send()
 
-    def _send(self) -> None:
+    def _send(self, body: bytes | None = None) -> None:
         if self._closed:
             return
         waits = bool(self._unsent)
         self._unsent.append(memoryview(b"".join(self._parts)))
         self._parts.clear()
+        if body is not None:
+            self._unsent.append(memoryview(body))
         if not waits:
             self._write()
 
@@ -187,7 +193,7 @@ class Joint:
         while self._unsent:
             data = self._unsent[0]
             try:
-                sent = self._socket.send(data)
+                sent = self._socket.send(data[:_READ_BYTES])
             except BlockingIOError:
                 self._loop.add_writer(self._socket, self._write)
                 return

@@ -43,6 +43,7 @@ class Front:
         self._loop = loop
         self._spec = spec
         self._told = 0
+        self._begun_answer: Answer | None = None
         self._task: asyncio.Task[None] | None = None
         self._accepting: asyncio.Server | None = None
         self.gone = asyncio.Event()
@@ -54,9 +55,16 @@ class Front:
         self._count()
 
     def _received(self, frame: memoryview) -> None:
+        if self._begun_answer is not None:
+            answer, self._begun_answer = self._begun_answer, None
+            self._forwarding.answered(answer, bytes(frame))
+            return
         message = decode_to_front(frame)
         if isinstance(message, Answer):
-            self._forwarding.answered(message)
+            if message.body_follows:
+                self._begun_answer = message
+            else:
+                self._forwarding.answered(message, message.body)
         elif isinstance(message, Begin):
             self._task = self._loop.create_task(self._begin())
         else:
