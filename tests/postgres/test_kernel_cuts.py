@@ -84,12 +84,7 @@ class Experiment:
         """
         self.publisher._cautious_rounds = 8 * self._held
         if self._held or not self._is_warm:
-            try:
-                self.publish()
-            except Unavailable:
-                # The pool still had the connection that was cut last, and a hold met its end.
-                self.refused += 1
-                self.publish()
+            self.publish()
             self.publisher._cautious_rounds = 8 * self._held
 
     def cut(self, way: Way, after: int) -> bool:

@@ -173,6 +173,9 @@ REBASE_COMMITS_MAX: Final = 10_000
 # A content is nested as deep as people write; deeper would overrun the stack of whoever reads it.
 CONTENT_DEPTH_MAX: Final = 100
 
+# The name of a content's type: a word, maybe with the vendor's before it.
+CONTENT_TYPE_CHARACTERS_MAX: Final = 200
+
 # A commit is checked and planned in one go; more operations are several commits.
 COMMIT_OPERATIONS_MAX: Final = 10_000
 

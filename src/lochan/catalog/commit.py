@@ -7,7 +7,8 @@ hash. The rules, each with its refusal:
   two puts bring the same (Invalid);
 * a put without an id needs a free key (Invalid; KEY_EXISTS if the key was taken since);
 * a put on an existing key needs an expected content or hash (KEY_EXISTS);
-* ids of the put, of what it expects and of what is there agree (Invalid);
+* ids of the put, of what it expects and of what is there agree (Invalid), unless the same commit
+  takes away what is there and the content comes from another key;
 * what is there is what was expected (VALUE_DIFFERS, KEY_DOES_NOT_EXIST, CONTENT_ID_DIFFERS);
 * the type of a content never changes (PAYLOAD_DIFFERS);
 * parents are namespaces, and namespaces that go are empty (`namespaces.py`).
@@ -216,6 +217,10 @@ class CatalogCommit:
                 "deleted in the same commit"
             )
         if self._id_of(found) != given:
+            if key in self._deletes:
+                # What was here goes, and what another key held comes in its place.
+                self._check_renamed(put, before, conflicts)
+                return found
             raise Invalid(
                 f"Key '{name}' already exists and belongs to another content: its content ID is "
                 f"'{self._id_of(found)}', not '{given}'"

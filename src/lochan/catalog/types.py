@@ -14,7 +14,7 @@ import msgspec
 from lochan.base.checks import check_stored
 from lochan.base.errors import Corrupt, Invalid
 from lochan.base.ids import ContentId, ObjId
-from lochan.base.limits import CONTENT_DEPTH_MAX, PAYLOAD_MAX
+from lochan.base.limits import CONTENT_DEPTH_MAX, CONTENT_TYPE_CHARACTERS_MAX, PAYLOAD_MAX
 from lochan.codec.objects import ValueObject, build_value, decode_object, encode_object, object_id
 from lochan.model.contents import (
     KNOWN_TYPES,
@@ -62,6 +62,10 @@ class ContentTypes:
     def encode(self, content: Content, content_id: str) -> tuple[ObjId, bytes]:
         """Returns a content as the object that stores it, and its id."""
         if isinstance(content, OtherContent):
+            if not 0 < len(content.type) <= CONTENT_TYPE_CHARACTERS_MAX:
+                raise Invalid(
+                    f"the type of a content has 1 to {CONTENT_TYPE_CHARACTERS_MAX} characters"
+                )
             _check_depth(content.fields)
             try:
                 data = _encode({**content.fields, "type": content.type})

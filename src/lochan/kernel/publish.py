@@ -205,8 +205,13 @@ class Publisher:
             self._cautious_rounds = _CAUTIOUS_ROUNDS
 
     def _publish_held(self, members: list[Member], join: Join) -> list[Settled] | None:
-        """One attempt on a row that is held meanwhile."""
-        with closing(_Held(self._parts.references.hold(self._name))) as held:
+        """One attempt on a row that is held meanwhile; where it cannot be held, one that hopes."""
+        try:
+            hold = self._parts.references.hold(self._name)
+        except Unavailable:
+            self._known = None
+            return self._publish_hoping(members)
+        with closing(_Held(hold)) as held:
             members += join()
             row = held.row
             if row is None or row.row.deleted:

@@ -243,6 +243,31 @@ def test_a_rename_takes_the_content_along(desk):
     assert caught.value.key == ("ns", "a")
 
 
+def test_a_rename_may_take_the_place_of_what_the_same_commit_deletes(desk):
+    content, _ = desk.contents.get("main", ("ns", "a"))
+    desk.commit(new("ns.c", "in the way"))
+    place = Put(key=("ns", "c"), content=content)
+    with pytest.raises(Invalid, match="belongs to another content"):
+        desk.commit(Delete(key=("ns", "a")), place)
+    desk.commit(Delete(key=("ns", "a")), Delete(key=("ns", "c")), place)
+    assert desk.contents.get("main", ("ns", "c"))[0] == content
+    assert "ns.a" not in desk.state()
+
+
+def test_what_takes_a_place_must_come_from_a_key_of_the_same_commit(desk):
+    desk.commit(new("ns.c", "in the way"))
+    other, _ = desk.contents.get("main", ("ns", "a"))
+    stranger = Put(key=("ns", "c"), content=other)
+    with pytest.raises(Invalid, match="must not have a content ID"):
+        desk.commit(Delete(key=("ns", "c")), stranger)
+
+
+@pytest.mark.parametrize("name", ["", "X" * 201])
+def test_the_name_of_a_type_has_a_limit(desk, name):
+    with pytest.raises(Invalid, match="1 to 200 characters"):
+        desk.commit(Put(key=("ns", "o"), content=OtherContent(name, None, {})))
+
+
 def test_one_content_is_renamed_to_one_key_only(desk):
     content, _ = desk.contents.get("main", ("ns", "a"))
     with pytest.raises(Invalid, match="content ID"):
