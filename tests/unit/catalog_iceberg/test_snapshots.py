@@ -65,6 +65,9 @@ def test_a_first_snapshot_may_be_old_but_the_count_never_goes_back():
         ({**snapshot(7), "summary": {"operation": 5}}, "must hold texts only"),
         ({**snapshot(7), "sequence-number": 1.5}, "must be a whole number"),
         ({**snapshot(7), "schema-id": []}, "must be a whole number"),
+        ({**snapshot(7), "sequence-number": None}, "'sequence-number' is missing"),
+        ({**snapshot(7), "first-row-id": "0"}, "must be a whole number"),
+        ({**snapshot(7), "key-id": 5}, "'key-id' must be a text"),
     ],
 )
 def test_a_snapshot_that_is_none_is_refused(given, sentence):

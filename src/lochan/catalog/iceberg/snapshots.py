@@ -14,8 +14,8 @@ from lochan.catalog.iceberg.draft import Draft
 from lochan.catalog.iceberg.values import (
     LONG_MAX,
     Json,
+    find_int,
     find_long,
-    get_int,
     get_long,
     get_longs,
     get_object,
@@ -68,8 +68,11 @@ def add_snapshot(draft: Draft, update: Json) -> None:
 def _check_form(draft: Draft, snapshot: Json, what: str) -> None:
     get_long(snapshot, "timestamp-ms", what, low=0)
     find_long(snapshot, "parent-snapshot-id", what)
-    if snapshot.get("schema-id") is not None:
-        get_int(snapshot, "schema-id", what)
+    for name in ("sequence-number", "first-row-id", "added-rows"):
+        find_long(snapshot, name, what, low=0)
+    find_int(snapshot, "schema-id", what)
+    if snapshot.get("key-id") is not None:
+        get_text(snapshot, "key-id", what)
     if snapshot.get("summary") is not None:
         get_text_map(snapshot, "summary", what)
     if draft.format_version == 1 and snapshot.get("manifest-list") is None:
@@ -82,7 +85,7 @@ def _check_form(draft: Draft, snapshot: Json, what: str) -> None:
 
 
 def _take_sequence_number(draft: Draft, snapshot: Json, what: str) -> None:
-    number = find_long(snapshot, "sequence-number", what, low=0) or 0
+    number = get_long(snapshot, "sequence-number", what, low=0)
     last = draft.metadata["last-sequence-number"]
     if number <= last and snapshot.get("parent-snapshot-id") is not None:
         raise RequirementFailed(
