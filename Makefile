@@ -28,8 +28,8 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@touch $@
 
 # ONCE=1 ends the demo after its story; PORT=… serves at a known place.
-demo: setup ## Start a server, tell a short story on it, leave it serving (ONCE=1 ends it)
-	@$(BIN)/lochan demo $(if $(ONCE),--once) $(if $(PORT),--port $(PORT))
+demo: setup ## Start a server, tell a story on it, Spark included, leave it serving (ONCE=1 ends it)
+	@$(BIN)/lochan demo --report build/demo $(if $(ONCE),--once) $(if $(PORT),--port $(PORT))
 
 serve: setup ## Serve the catalog in .lochan (ARGS="--port 0" and so on)
 	@$(BIN)/lochan serve $(ARGS)

@@ -105,14 +105,23 @@ def test_a_server_that_was_killed_is_not_found_any_more(place):
     assert Shell().location("orders") == "s3://1"
 
 
+def without_spark(place: Path) -> dict[str, str]:
+    """Surroundings in which pyspark is not installed; tests/spark tells the demo with it."""
+    hidden = place / "hidden"
+    hidden.mkdir()
+    (hidden / "pyspark.py").write_text("raise ModuleNotFoundError('none', name='pyspark')\n")
+    return {"PYTHONPATH": str(hidden)}
+
+
 def test_the_demo_tells_its_whole_story_and_ends_when_told_once(place):
     temporary = place / "temporary"
     temporary.mkdir()
     surroundings = {"TMPDIR": str(temporary), "LOCHAN_STORE": "nowhere:"}
-    done = ran(*LOCHAN, "demo", "--once", where=place, **surroundings)
+    done = ran(*LOCHAN, "demo", "--once", where=place, **surroundings, **without_spark(place))
     assert (done.returncode, done.stderr) == (0, "")
     chapters = [line for line in done.stdout.splitlines() if line[:1].isdigit()]
-    assert [line[0] for line in chapters] == list("12345678")
+    assert [line[0] for line in chapters] == list("123456789")
+    assert "left out, pyspark is missing: `pip install 'lochan[spark]'`" in done.stdout
     assert "the merge is refused, nothing was written" in done.stdout
     assert "sent 2 times with one idempotency key, committed 1 time" in done.stdout
     assert "That was the story" in done.stdout
@@ -120,7 +129,7 @@ def test_the_demo_tells_its_whole_story_and_ends_when_told_once(place):
 
 
 def test_the_demo_serves_on_until_it_is_stopped_and_keeps_named_data(place):
-    with process("demo", "--data", "kept", where=place) as demo:
+    with process("demo", "--data", "kept", where=place, **without_spark(place)) as demo:
         assert demo.stdout is not None
         lines = iter(demo.stdout.readline, "")
         url = (
@@ -136,6 +145,9 @@ def test_the_demo_serves_on_until_it_is_stopped_and_keeps_named_data(place):
 
 
 def test_make_passes_once_on_to_the_demo():
-    for words, expected in ((["ONCE=1"], "lochan demo --once"), ([], "lochan demo \n")):
+    for words, expected in (
+        (["ONCE=1"], "lochan demo --report build/demo --once"),
+        ([], "lochan demo --report build/demo \n"),
+    ):
         shown = ran("make", "-n", "demo", *words, where=ROOT)
         assert expected in shown.stdout.replace("  ", " ")

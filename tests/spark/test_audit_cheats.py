@@ -6,17 +6,28 @@ The same list without Spark, against forged verdicts and lost replies, is in
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import AuditFailed
 from lochan.spark import judging
+from lochan.spark.audit import Audit
 from lochan.spark.checks import Custom, InRange, NotNull, Query, RowCount, Schema, Unique
 from lochan.spark.publishing import MODES
 from lochan.spark.verdicts import Verdict
 from tests.spark.test_audit import CHECKS, ORDERS, head, orders, poor, refused, run
 
 GOOD = Custom(ORDERS, lambda frame: True, name="always content")
+
+
+def broken(frame):
+    raise ZeroDivisionError
+
+
+def forgetful(frame) -> Any:
+    frame.count()
 
 
 @pytest.fixture
@@ -45,7 +56,7 @@ def test_a_check_that_is_skipped(spark, lake, audited, monkeypatch):
 
 def test_a_check_that_raises(spark, lake, audited):
     before = head(lake)
-    checks = (GOOD, Custom(ORDERS, lambda frame: 1 / 0, name="broken"))
+    checks = (GOOD, Custom(ORDERS, broken, name="broken"))
     told = r"1 of 2 checks did not pass.*broken: could not run \(ZeroDivisionError"
     refused(audited(*checks), lambda audit: audit.write(orders(spark), ORDERS), told)
     untouched(lake, before)
@@ -53,7 +64,7 @@ def test_a_check_that_raises(spark, lake, audited):
 
 def test_a_check_that_forgets_to_answer(spark, lake, audited):
     before = head(lake)
-    check = Custom(ORDERS, lambda frame: None, name="forgetful")
+    check = Custom(ORDERS, forgetful, name="forgetful")
     refused(audited(check), lambda audit: audit.write(orders(spark), ORDERS), "could not run")
     untouched(lake, before)
 
@@ -157,13 +168,14 @@ def test_a_branch_that_is_changed_from_outside_under_a_write(spark, lake, audite
 
 def test_a_check_that_changes_the_branch_itself(spark, lake, either):
     before = head(lake)
-    block = None
+    blocks: list[Audit] = []
 
     def meddle(frame):
-        lake.write(poor(spark), ORDERS, branch=block.branch)
+        lake.write(poor(spark), ORDERS, branch=blocks[0].branch)
         return True
 
     block = either(Custom(ORDERS, meddle, name="meddles"))
+    blocks.append(block)
     refused(block, lambda audit: audit.write(orders(spark), ORDERS), "changed from outside")
     untouched(lake, before)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -150,6 +152,10 @@ def leave(frame):
     raise SystemExit(0)
 
 
+def returns(value: Any) -> Callable[[Any], Any]:
+    return lambda frame: value
+
+
 def broken(frame):
     raise AssertionError("nobody expected this")
 
@@ -170,9 +176,9 @@ BROKEN = [
     (Query("SELECT 'x' FROM {shop.odd} LIMIT 1", at_least=1, name="types"), "TypeError"),
     (Custom("shop.orders", broken, name="raises"), "AssertionError: nobody expected this"),
     (Custom("shop.orders", leave, name="leaves"), "SystemExit"),
-    (Custom("shop.orders", lambda frame: None, name="forgot to return"), "NoneType"),
-    (Custom("shop.orders", lambda frame: 1, name="truthy"), "int"),
-    (Custom("shop.orders", lambda frame: (1, 2, 3), name="odd"), "tuple"),
+    (Custom("shop.orders", returns(None), name="forgot to return"), "NoneType"),
+    (Custom("shop.orders", returns(1), name="truthy"), "int"),
+    (Custom("shop.orders", returns((1, 2, 3)), name="odd"), "tuple"),
 ]
 
 

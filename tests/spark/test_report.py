@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 import msgspec
 import pytest
@@ -36,7 +37,7 @@ def sample(text: str = "shop.orders", **more) -> Report:
         detail=text,
         seconds=0.25,
     )
-    told = {
+    told: dict[str, Any] = {
         "outcome": "refused",
         "reason": f"AuditFailed: {text}",
         "job": text,

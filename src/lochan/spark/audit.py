@@ -33,6 +33,7 @@ from lochan.model.commits import CommitMeta
 from lochan.spark.check_files import load_checks
 from lochan.spark.checks import Check
 from lochan.spark.judging import Evidence, Judging
+from lochan.spark.parts import Mode as WriteMode
 from lochan.spark.publishing import MODES, Candidate, Mode, Place, Publisher
 from lochan.spark.recording import Progress, Recording, written_table
 from lochan.spark.report import Report, check_path
@@ -159,7 +160,9 @@ class Audit:
         """Returns a table as it stands on the audit's branch."""
         return self._lake.read(table, ref=self._inside().ledger.head, **more)
 
-    def write(self, frame: DataFrame, table: str, mode: str = "append", **more: Any) -> Written:
+    def write(
+        self, frame: DataFrame, table: str, mode: WriteMode = "append", **more: Any
+    ) -> Written:
         """Writes a frame on the audit's branch, as `lake.write` does, and watches its rows."""
         if "branch" in more or "job" in more:
             raise Invalid("an audit has its own branch and its own job")
