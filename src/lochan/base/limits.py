@@ -408,16 +408,13 @@ SERVER_READY_S: Final = 120.0
 # Longer than the server itself waits for requests under way when it is asked to end.
 SERVER_STOP_S: Final = 60.0
 
-# Objects in each other in Iceberg metadata: schemas people write have a handful of levels, and
-# comparing and encoding descend the stack with the data.
+# Levels of Iceberg metadata: people write a handful, and encoding descends the stack with each.
 ICEBERG_DEPTH_MAX: Final = 128
 
-# Objects and lists in one table's metadata: a hundred thousand snapshots are some 200,000 of them;
-# beyond, the metadata is hundreds of megabytes and no client would read it.
+# Objects and lists in a table's metadata: those of a million snapshots, which no client could read.
 ICEBERG_VALUES_MAX: Final = 2_000_000
 
-# Updates or requirements of one table in one request: a long transaction has some thousands, and
-# each may look through all schemas, specs and orders.
+# Updates of a table in one request, each of which may look through all schemas; some have thousands.
 ICEBERG_REQUESTS_MAX: Final = 10_000
 
 # Columns of one schema, nested ones too; the widest tables in use have some tens of thousands.
@@ -467,8 +464,7 @@ SPARK_SLICE_KEYS: Final = 5_000
 # Tasks of one read: Spark keeps them all on the driver. Longer histories get larger slices.
 SPARK_SLICES_MAX: Final = 10_000
 
-# How far the clocks of two writers of one table may be apart: readers of Iceberg refuse a log of
-# snapshots that runs back further than this.
+# Clocks of a table's writers: Iceberg's readers refuse a log that runs back further than this.
 ICEBERG_CLOCKS_APART_MS_MAX: Final = 60_000
 
 # Rows that pyarrow holds in an executor until they are a row group: some of 64 MB fit a worker.
