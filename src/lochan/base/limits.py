@@ -414,7 +414,7 @@ ICEBERG_DEPTH_MAX: Final = 128
 # Objects and lists in a table's metadata: those of a million snapshots, which no client could read.
 ICEBERG_VALUES_MAX: Final = 2_000_000
 
-# Updates of a table in one request, each of which may look through all schemas; some have thousands.
+# Updates of a table in one request: some have thousands, and each may look through all schemas.
 ICEBERG_REQUESTS_MAX: Final = 10_000
 
 # Columns of one schema, nested ones too; the widest tables in use have some tens of thousands.
