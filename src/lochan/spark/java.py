@@ -45,7 +45,8 @@ _SCRIPT: Final = """#!/bin/sh
 for argument do
   shift
   case $argument in
-    {module}*) ;;
+    {module}) ;;
+    {module},*) set -- "$@" "--add-modules=${{argument#*,}}" ;;
     *) set -- "$@" "$argument" ;;
   esac
 done

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -47,6 +48,7 @@ LOCAL_SETTINGS: Final[Mapping[str, str]] = {
 }
 
 _PYTHON: Final = "PYSPARK_PYTHON"
+_EXITED: Final = "JAVA_GATEWAY_EXITED"
 
 
 def session(
@@ -75,15 +77,22 @@ def session(
         builder = builder.config(key, value)
     try:
         return builder.getOrCreate()
-    except (PySparkException, OSError) as error:
-        raise Unavailable(f"no Spark session on {master}: {error}") from error
+    except (PySparkException, Py4JError, OSError) as error:
+        raise Unavailable(f"no Spark session on {master}: {_said(error)}") from error
+
+
+def _said(error: Exception) -> str:
+    """Returns what went wrong; of a Java error the first line that says something."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    first = next((line[2:] for line in lines if line.startswith(": ")), lines[0] if lines else "")
+    exited = isinstance(error, PySparkException) and error.getCondition() == _EXITED
+    return f"{first} Why is on standard error." if exited else first
 
 
 def prepare(spark: SparkSession) -> None:
-    """Sets on a session what reading and writing need and it has not; nothing else is touched."""
+    """Sets on a session what reading and writing need; nothing else is touched."""
     for key, value in RUNTIME_SETTINGS.items():
         try:
-            if spark.conf.get(key, "") != value:
-                spark.conf.set(key, value)
+            spark.conf.set(key, value)
         except PySparkException as error:
             raise Invalid(f"the session refuses the setting {key}={value}: {error}") from error

