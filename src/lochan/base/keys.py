@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
+from heapq import merge
+from itertools import pairwise
 from typing import Final, NewType
 
 from lochan.base.checks import check_stored
@@ -24,6 +26,9 @@ Key = NewType("Key", bytes)
 """An encoded key: universe byte and name."""
 
 SEPARATOR: Final = "\x01"
+
+# To sort this many keeps other threads waiting for a millisecond.
+_SORTED_AT_ONCE_MAX: Final = 2_000
 
 
 class Universe(IntEnum):
@@ -111,3 +116,18 @@ def _text(key: Key) -> str:
     except UnicodeDecodeError:
         check_stored(False, "a stored key is UTF-8")
         raise
+
+
+def ordered(keys: Iterable[bytes]) -> list[bytes]:
+    """Returns keys in their order, each once; many in slices, so that others get their turn."""
+    found = list(keys)
+    if all(left < right for left, right in pairwise(found)):
+        return found
+    if len(found) <= _SORTED_AT_ONCE_MAX:
+        return sorted(set(found))
+    starts = range(0, len(found), _SORTED_AT_ONCE_MAX)
+    result: list[bytes] = []
+    for key in merge(*[sorted(found[start : start + _SORTED_AT_ONCE_MAX]) for start in starts]):
+        if not result or result[-1] != key:
+            result.append(key)
+    return result

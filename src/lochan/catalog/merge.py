@@ -14,7 +14,7 @@ import msgspec
 
 from lochan.base.errors import Invalid, KeysConflict
 from lochan.base.ids import ContentId, ObjId, content_id_from_uuid_bytes, find_uuid_bytes, uuid_of
-from lochan.base.keys import Universe, table_key
+from lochan.base.keys import Universe, ordered, table_key
 from lochan.catalog.commit import check_stands_on
 from lochan.catalog.conflicts import key_of, merge_conflict, refuse, text_of
 from lochan.catalog.contents import payload_at
@@ -158,11 +158,10 @@ class CatalogMerge:
         """Tells for every touched key what was to be done with it, and what stood in the way."""
         by_key = {conflict.key: conflict for conflict in conflicts}
         tables = [key_of(raw) for raw in self.touched if raw[0] == Universe.TABLES]
-        known = set(tables)
-        tables += [key for key in by_key if key is not None and key not in known]
-        return tuple(
-            [KeyOutcome(key, self._behaviour(key), by_key.get(key)) for key in sorted(tables)]
-        )
+        further = {key for key in by_key if key is not None}.difference(tables)
+        if further:
+            tables = sorted([*tables, *further])
+        return tuple([KeyOutcome(key, self._behaviour(key), by_key.get(key)) for key in tables])
 
     def _behaviour(self, key: ContentKey) -> str:
         return self._wishes.choices.of(bytes(table_key(key))).behaviour.value
@@ -211,9 +210,9 @@ def carry_contents(
 def _check_namespaces(head: Head, plans: Sequence[CommitPlan]) -> None:
     """Refuses what would leave a key without its namespaces, after any of the commits."""
     lines = [[op for op in plan.operations if op.key[0] == Universe.TABLES] for plan in plans]
-    keys = {op.key for line in lines for op in line}
-    keys.update([parent for key in keys for parent in parents_of(key)])
-    current = head.find(sorted(keys))
+    keys = ordered(op.key for line in lines for op in line)
+    parents = {parent for key in keys for parent in parents_of(key)}
+    current = head.find(keys) | head.find(ordered(parents.difference(keys)))
     staged: dict[bytes, bytes | None] = {}
     found: dict[tuple[str, ContentKey | None], ContentConflict] = {}
     for line in lines:

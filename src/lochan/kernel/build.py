@@ -14,7 +14,7 @@ import msgspec
 
 from lochan.base.errors import Invalid, TooLarge
 from lochan.base.ids import EMPTY_ID, ObjId
-from lochan.base.keys import Universe
+from lochan.base.keys import Universe, ordered
 from lochan.base.limits import (
     COMMIT_OWN_BYTES_MAX,
     COMMIT_OWN_KEYS_MAX,
@@ -169,14 +169,14 @@ class Builder:
             (key,) = keys
             index = head.files if key < _TABLES_BEGIN else head.tables
             return {key: find_one(self._nodes, index, key)}
-        ordered = sorted(set(keys))
-        split = bisect_left(ordered, _TABLES_BEGIN)
+        keys = ordered(keys)
+        split = bisect_left(keys, _TABLES_BEGIN)
         found = []
         if split:
-            found += find_many(self._nodes, head.files, ordered[:split])
-        if split < len(ordered):
-            found += find_many(self._nodes, head.tables, ordered[split:])
-        return dict(zip(ordered, found, strict=True))
+            found += find_many(self._nodes, head.files, keys[:split])
+        if split < len(keys):
+            found += find_many(self._nodes, head.tables, keys[split:])
+        return dict(zip(keys, found, strict=True))
 
     def find_both(
         self, one: CommitView, other: CommitView, keys: Sequence[bytes]
@@ -194,13 +194,13 @@ class Builder:
                 key for key in keys if (touched.get(key) or recent.last_touched(key)) > since
             ]
             return {**found, **self.find(one, changed)} if changed else found.copy(), found
-        ordered = sorted(set(keys)) if len(keys) > 1 else list(keys)
-        split = bisect_left(ordered, _TABLES_BEGIN)
-        files = find_in_both(self._nodes, one.files, other.files, ordered[:split])
-        tables = find_in_both(self._nodes, one.tables, other.tables, ordered[split:])
+        keys = ordered(keys)
+        split = bisect_left(keys, _TABLES_BEGIN)
+        files = find_in_both(self._nodes, one.files, other.files, keys[:split])
+        tables = find_in_both(self._nodes, one.tables, other.tables, keys[split:])
         return (
-            dict(zip(ordered, files[0] + tables[0], strict=True)),
-            dict(zip(ordered, files[1] + tables[1], strict=True)),
+            dict(zip(keys, files[0] + tables[0], strict=True)),
+            dict(zip(keys, files[1] + tables[1], strict=True)),
         )
 
     def find_steady(self, head: CommitView, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:

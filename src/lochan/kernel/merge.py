@@ -17,7 +17,7 @@ import msgspec
 
 from lochan.base.errors import Invalid, KeysConflict
 from lochan.base.ids import EMPTY_ID, ObjId
-from lochan.base.keys import Universe
+from lochan.base.keys import Universe, ordered
 from lochan.codec.commits import Headers
 from lochan.index.difference import Difference
 from lochan.index.layers import find_many
@@ -93,7 +93,7 @@ class CarryMember:
         self._choices = choices
         self.incarnation = incarnation
         self.base: CommitView | None = None
-        self.touched = tuple(sorted({change.key for one in carried for change in one.changes}))
+        self.touched = tuple(ordered(change.key for one in carried for change in one.changes))
 
     def plan(self, head: Head) -> Sequence[CommitPlan]:
         """Plans one commit for each that leaves something to do; tells all conflicts at once."""
@@ -147,10 +147,9 @@ class MergeMember:
             changes = list(diff_commits(parts.nodes, base, self._source))
             merged = (self._source.obj_id,)
             carried = [Carried(changes, self._message, self._headers, self._hidden, merged)]
-        touched = {change.key for one in carried for change in one.changes}
-        self.touched = tuple(sorted(touched))
-        if not touched.issuperset(self._choices.keys):
-            unknown = set(self._choices.keys) - touched
+        self.touched = tuple(ordered(change.key for one in carried for change in one.changes))
+        unknown = set(self._choices.keys).difference(self.touched)
+        if unknown:
             raise Invalid(f"{len(unknown)} keys have a merge behaviour but were not changed")
         return carry(head, carried, self._choices)
 
@@ -225,7 +224,7 @@ def reverted(parts: Parts, commit: CommitView, message: str, hidden: Headers = (
 
 def carry(head: Head, carried: Sequence[Carried], choices: Choices) -> list[CommitPlan]:
     """Plans the commits that carry changes onto a head, one after the other."""
-    keys = sorted({change.key for one in carried for change in one.changes})
+    keys = ordered(change.key for one in carried for change in one.changes)
     current = head.find(keys)
     conflicts: list[MergeConflict] = []
     plans = []

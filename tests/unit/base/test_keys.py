@@ -15,6 +15,7 @@ from lochan.base.keys import (
     Universe,
     file_key,
     file_path,
+    ordered,
     prefix_end,
     table_elements,
     table_key,
@@ -197,3 +198,13 @@ def test_the_limit_of_bytes_holds_by_itself(monkeypatch):
     assert table_key(["é" * 4]) == b"t" + "é".encode() * 4
     with pytest.raises(InvalidKey, match="at most 10 bytes, not 11"):
         table_key(["é" * 5])
+
+
+@given(st.lists(st.binary(max_size=3), max_size=60))
+def test_ordered_keys_are_sorted_and_each_there_once(keys):
+    assert ordered(iter(keys)) == sorted(set(keys))
+
+
+def test_many_keys_are_ordered_in_slices():
+    keys = [b"%07d" % (n * 7_919 % 10_007) for n in range(12_000)]
+    assert ordered(keys) == sorted(set(keys))

@@ -5,6 +5,7 @@ Some messages are literally those of Nessie's Java server, because tests of its 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +23,7 @@ from lochan.http.nessie.asking import (
     with_headers,
 )
 from lochan.http.nessie.expecting import expected_hash, expected_of, full, reading_spec, target_spec
+from lochan.http.nessie.listing import whole_or_page
 from lochan.http.nessie.merging import merge_ask, transplant_ask
 from lochan.http.nessie.v1_entries import entries_of_depth
 from lochan.model.commits import Committed
@@ -120,17 +122,15 @@ def delete_reference(exchange: Exchange) -> Response:
 def get_entries(exchange: Exchange) -> Response:
     """Lists keys and the types of what they hold; with a depth, namespaces of that depth."""
     spec = reading_spec(_read_path(exchange, "hashOnRef"))
-    limit, token = limit_of(exchange, "maxRecords"), token_of(exchange, "pageToken")
     depth = limit_of(exchange, "namespaceDepth")
-    contents = exchange.repository.contents
+    ask = partial(exchange.repository.contents.entries, filter=filter_of(exchange))
     if depth is None:
-        page = contents.entries(spec, limit, token, filter=filter_of(exchange))
-        items = page.items
+        paging = (limit_of(exchange, "maxRecords"), token_of(exchange, "pageToken"))
+        entries, page = whole_or_page(exchange, ask, spec, paging, entry_v1)
     else:
         # Truncated names can repeat across pages, so all of them are looked at together.
-        page = contents.entries(spec, None, None, filter=filter_of(exchange))
-        items = entries_of_depth(page.items, depth)
-    entries = [entry_v1(each) for each in items]
+        page = ask(spec, None, None)
+        entries = [entry_v1(each) for each in entries_of_depth(page.items, depth)]
     digits = None if page.reference is None else page.reference.hash
     return answer(EntriesV1(page.token is not None, page.token, entries), digits)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from lochan.base.errors import Invalid
@@ -19,6 +20,7 @@ from lochan.http.nessie.asking import (
     token_of,
 )
 from lochan.http.nessie.expecting import reading_spec
+from lochan.http.nessie.listing import whole_or_page
 from lochan.model.commits import ContentKey
 from lochan.model.references import Reference
 from lochan.service.references import PreviousHead
@@ -150,10 +152,8 @@ def get_reflog(exchange: Exchange) -> Response:
 def get_entries(exchange: Exchange) -> Response:
     """Lists keys and what they hold."""
     start, end, prefix = key_range_of(exchange)
-    page = exchange.repository.contents.entries(
-        reading_spec(parse_ref_path(exchange.params["ref"])),
-        limit_of(exchange),
-        token_of(exchange),
+    ask = partial(
+        exchange.repository.contents.entries,
         keys=keys_of(exchange),
         start=start,
         end=end,
@@ -161,8 +161,10 @@ def get_entries(exchange: Exchange) -> Response:
         filter=filter_of(exchange),
         with_content=flag_of(exchange, "content"),
     )
+    spec = reading_spec(parse_ref_path(exchange.params["ref"]))
+    paging = (limit_of(exchange), token_of(exchange))
+    entries, page = whole_or_page(exchange, ask, spec, paging, entry_v2)
     reference = pinned(page.reference)
-    entries = [entry_v2(each) for each in page.items]
     shown = EntriesV2(page.token is not None, page.token, entries, reference_v2(reference))
     return answer(shown, reference.hash)
 
