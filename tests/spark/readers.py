@@ -59,10 +59,14 @@ def by_duckdb(lake, table: str, ref: str = "main") -> list[str]:
         return ordered(found.to_arrow_table().to_pylist())
 
 
-def same_for_all(lake, table: str, ref: str = "main") -> list[str]:
+def same_for_all(
+    lake, table: str, ref: str = "main", *, with_null_lists_of_structs: bool = False
+) -> list[str]:
     """Returns the rows, after a look that all readers find the same."""
     ours = by_spark(lake, table, ref)
-    assert by_pyiceberg(lake, table, ref) == ours
+    # PyIceberg 0.12 shows a list of structs that is NULL as an empty one, whoever wrote it.
+    if not with_null_lists_of_structs:
+        assert by_pyiceberg(lake, table, ref) == ours
     assert by_duckdb(lake, table, ref) == ours
     return ours
 

@@ -8,6 +8,7 @@ snapshot, and a later sweep finds them.
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -32,6 +33,7 @@ from lochan.spark.statistics import FileFacts, Layout, columns_of, facts_of, wit
 from lochan.spark.transforms import path_of, values_of
 
 _NO_CODEC: Final = "uncompressed"
+_REQUIRED: Final = ("required", "element-required", "value-required")
 
 
 def needs_pyarrow(schema: Schema) -> bool:
@@ -54,22 +56,20 @@ def _all(schema: Schema) -> Iterator[IcebergType]:
 
 
 def write_task(
-    layout: Layout, name: str, group: str, batches: Iterable[pa.RecordBatch]
+    layout: Layout, name: str, grouped: bool, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[FileFacts]:
-    """Writes the rows of one task, a new file wherever the column `group` changes."""
+    """Writes the rows of one task; `grouped`, a new file begins where the last column changes."""
     with ExitStack() as stack:
         writing = _Writing(layout, name, stack)
         for batch in batches:
             try:
                 rows = _stored(layout.schema, batch, writing.schema)
-                for start, stop in _runs(batch, group):
-                    yield from writing.add(
-                        rows.slice(start, stop - start), _group(batch, group, start)
-                    )
             except (pa.ArrowInvalid, ValueError) as error:
                 # As a row and not as a failed task: another attempt would meet the same.
                 yield FileFacts(path=layout.directory, size=0, refused=str(error))
                 return
+            for group, start, length in _runs(batch, grouped):
+                yield from writing.add(rows.slice(start, length), group)
         yield from writing.end()
 
 
@@ -81,7 +81,7 @@ class _Writing:
         self._name = name
         self._stack = stack
         self._paths = [path_of(layout.schema, field.source_id) for field in layout.spec.fields]
-        self.schema = schema_to_pyarrow(layout.schema)
+        self.schema = schema_to_pyarrow(_optional(layout.schema))
         self._count = 0
         self._group: int | None = None
         self._held: list[pa.Table] = []
@@ -144,31 +144,44 @@ class _Writing:
             known.extend(value for value in values if repr(value) not in map(repr, known))
 
 
-def _runs(batch: pa.RecordBatch, group: str) -> Iterator[tuple[int, int]]:
-    """Yields where the rows of one group begin and end; rows come sorted by it."""
-    if not group:
+def _runs(batch: pa.RecordBatch, grouped: bool) -> Iterator[tuple[int | None, int, int]]:
+    """Yields groups, where their rows begin, and how many they are; rows come sorted by group."""
+    if not grouped:
         if batch.num_rows:
-            yield 0, batch.num_rows
+            yield None, 0, batch.num_rows
         return
-    ends = pa.compute.run_end_encode(batch.column(group)).run_ends.to_pylist()
-    yield from zip([0, *ends[:-1]], ends, strict=True)
+    runs = pa.compute.run_end_encode(batch.column(batch.num_columns - 1))
+    start = 0
+    for group, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        yield group, start, end - start
+        start = end
 
 
-def _group(batch: pa.RecordBatch, group: str, row: int) -> int | None:
-    return batch.column(group)[row].as_py() if group else None
+def _optional(schema: Schema) -> Schema:
+    """Returns a schema that requires nothing: what is required was looked for before.
+
+    Arrow takes a required field of a struct that is NULL for a missing value.
+    """
+    plain = json.loads(schema.model_dump_json(), object_hook=_without_requirements)
+    return Schema.model_validate(plain)
+
+
+def _without_requirements(node: dict[str, Any]) -> dict[str, Any]:
+    node.pop("identifier-field-ids", None)
+    return node | {key: False for key in _REQUIRED if key in node}
 
 
 def _stored(schema: Schema, batch: pa.RecordBatch, wanted: pa.Schema) -> pa.Table:
     """Returns rows as they are in files; ValueError where a required value is missing."""
     columns: list[pa.Array] = []
-    for field in schema.fields:
-        column = batch.column(field.name)
+    for number, field in enumerate(schema.fields):
+        column = batch.column(number)
         missing = _missing_inside(field, column)
         if missing:
             raise ValueError(f"{missing} is required and has NULL")
         if isinstance(field.field_type, UUIDType):
             column = _uuids(column)
-        columns.append(column.cast(wanted.field(field.name).type))
+        columns.append(column.cast(wanted.field(number).type))
     return pa.Table.from_arrays(columns, schema=wanted)
 
 

@@ -134,10 +134,12 @@ def _by_pyarrow(frame: DataFrame, layout: Layout, group: str) -> list[FileFacts]
 
         task = TaskContext.get()
         number, attempt = (task.partitionId(), task.taskAttemptId()) if task else (0, 0)
-        for facts in write_task(layout, f"{number:05d}-{attempt}", group, batches):
+        for facts in write_task(layout, f"{number:05d}-{attempt}", bool(group), batches):
             yield _row(facts)
 
-    return _collect(frame.mapInArrow(write, _FACTS_DDL))
+    # By position from here on: `mapInArrow` cannot find a column whose name has a dot.
+    plain = frame.toDF(*[f"c{number}" for number in range(len(frame.columns))])
+    return _collect(plain.mapInArrow(write, _FACTS_DDL))
 
 
 def _row(facts: FileFacts) -> pa.RecordBatch:

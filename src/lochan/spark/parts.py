@@ -242,7 +242,11 @@ class Part:
                 partition_spec=build_spec(schema, wish.partition_by),
                 properties=dict(wish.properties),
             )
-        return made._table  # noqa: SLF001 - the one way to a table that nobody has made yet
+        staged = made._table  # noqa: SLF001 - the one way to a table that nobody has made yet
+        # As an ordinary one, because files that were written for it are read before it is made.
+        return Table(
+            staged.name(), staged.metadata, staged.metadata_location, staged.io, staged.catalog
+        )
 
     def _create(self, many: Many, files: _Files) -> Table:
         designed = files.table

@@ -36,7 +36,15 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.metadata import TableMetadataUtil
-from pyiceberg.types import DoubleType, FloatType, NestedField, PrimitiveType, UUIDType
+from pyiceberg.types import (
+    DoubleType,
+    FloatType,
+    ListType,
+    NestedField,
+    PrimitiveType,
+    StructType,
+    UUIDType,
+)
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark
@@ -78,7 +86,7 @@ def keys_of(lake: Lake, table: Table, files: Sequence[DataFile], keys: Sequence[
     """Returns the keys of files that were just written, which no snapshot has yet."""
     plan = plan_table(lake, table, columns=list(keys))
     tasks = tuple(FileScanTask(data_file=file) for file in files)
-    return frame_of(lake, msgspec.structs.replace(plan, tasks=tasks, bound=AlwaysTrue()))
+    return frame_of(lake, msgspec.structs.replace(plan, tasks=tasks))
 
 
 def check_unique(keys: DataFrame, table: str) -> None:
@@ -103,7 +111,7 @@ def find_matching(
     plan = plan_table(lake, table, columns=names, where=where)
     if not plan.tasks or not facts:
         return []
-    native, others = _split(lake, table, plan)
+    native, others = _split(lake, table, plan.tasks)
     frames = [_native_rows(lake, plan, native)] if native else []
     frames += [_arrow_rows(lake, plan, others)] if others else []
     rows = reduce(DataFrame.unionAll, frames)
@@ -121,11 +129,31 @@ def survivors(
     lake: Lake, table: Table, tasks: Sequence[FileScanTask], keys: DataFrame
 ) -> DataFrame:
     """Returns the rows of files whose key is not among the keys; no key with NULL ever is."""
+    _check_rewritable(lake, table, tasks)
     plan = plan_table(lake, table)
     rows = frame_of(lake, msgspec.structs.replace(plan, tasks=tuple(tasks)))
     wanted = keys.select(*[F.col(quoted(name)).alias(f"wanted {name}") for name in keys.columns])
     same = [F.col(quoted(name)) == F.col(quoted(f"wanted {name}")) for name in keys.columns]
     return rows.join(wanted, same, "left_anti")
+
+
+def _check_rewritable(lake: Lake, table: Table, tasks: Sequence[FileScanTask]) -> None:
+    """Refuses to store what PyIceberg reads wrongly: a NULL list of structs comes as an empty one.
+
+    Spark's own reader does not do that; where it reads the files there is nothing to fear.
+    """
+    schema = table.schema()
+    lists = [
+        schema.find_column_name(number)
+        for number in schema.field_ids
+        if isinstance(kind := schema.find_type(number), ListType)
+        and isinstance(kind.element_type, StructType)
+    ]
+    if lists and len(_split(lake, table, tasks)[0]) < len(tasks):
+        raise Invalid(
+            f"{'.'.join(table.name())} cannot be merged into: its files are read by PyIceberg, "
+            f"which takes NULL in {', '.join(map(str, lists))} for an empty list"
+        )
 
 
 def _ranges(fields: Sequence[NestedField], facts: Sequence[FileFacts]) -> BooleanExpression:
@@ -177,19 +205,21 @@ def _order(kind: PrimitiveType) -> Any:
     return lambda raw: from_bytes(kind, raw)
 
 
-def _split(lake: Lake, table: Table, plan: Plan) -> tuple[list[FileScanTask], list[FileScanTask]]:
+def _split(
+    lake: Lake, table: Table, tasks: Sequence[FileScanTask]
+) -> tuple[list[FileScanTask], list[FileScanTask]]:
     """Returns the files whose rows Spark can tell the file of, and the others."""
     plain = table.metadata.name_mapping() is None
     native = [
         task
-        for task in plan.tasks
+        for task in tasks
         if plain
         and not task.delete_files
         and is_native_task(task)
         and how(lake, task.file.file_path) == "native"
     ]
     chosen = {task.file.file_path for task in native}
-    return native, [task for task in plan.tasks if task.file.file_path not in chosen]
+    return native, [task for task in tasks if task.file.file_path not in chosen]
 
 
 def _native_rows(lake: Lake, plan: Plan, tasks: Sequence[FileScanTask]) -> DataFrame:
