@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -127,8 +128,6 @@ def test_a_commit_of_a_client_that_said_its_last_is_taken_back_or_answered():
 
 
 def test_a_joint_sends_more_than_the_socket_takes_at_once():
-    import asyncio
-
     async def talk() -> list[int]:
         loop = asyncio.get_running_loop()
         left, right = socket.socketpair()
@@ -150,3 +149,31 @@ def test_a_joint_sends_more_than_the_socket_takes_at_once():
         return sizes
 
     assert all(size > 3_000_000 for size in asyncio.run(talk()))
+
+
+def test_a_fault_with_one_message_does_not_lose_those_behind_it(caplog):
+    async def talk() -> list[int]:
+        loop = asyncio.get_running_loop()
+        left, right = socket.socketpair()
+        seen: list[int] = []
+        done = asyncio.Event()
+
+        def received(frame: memoryview) -> None:
+            number = decode_from_front(frame).number  # type: ignore[union-attr]
+            seen.append(number)
+            if number == 1:
+                raise RuntimeError("on purpose")
+            if number == 2:
+                done.set()
+
+        reader = Joint(loop, right, received, lambda: None)
+        writer = Joint(loop, left, lambda frame: None, lambda: None)
+        for number in range(3):
+            writer.put(ask(number))
+        await asyncio.wait_for(done.wait(), 60)
+        writer.close()
+        reader.close()
+        return seen
+
+    assert asyncio.run(talk()) == [0, 1, 2]
+    assert "on purpose" in caplog.text

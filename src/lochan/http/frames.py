@@ -14,6 +14,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from lochan.http.guarding import attempt
+
 _LENGTH_BYTES: Final = 4
 
 # Twice as many as messages: a system call is a tenth of what these cost the one who reads them.
@@ -217,7 +219,8 @@ class Joint:
             self._end()
             return
         for frame in self._splitter.feed(data):
-            self._received(frame)
+            # A fault with one of them must not lose those behind it.
+            attempt(self._received, frame)
 
     def _end(self) -> None:
         if not self._closed:
