@@ -159,7 +159,7 @@ def test_a_fault_with_one_message_does_not_lose_those_behind_it(caplog):
         done = asyncio.Event()
 
         def received(frame: memoryview) -> None:
-            number = decode_from_front(frame).number  # type: ignore[union-attr]
+            number = decode_from_front(frame).number
             seen.append(number)
             if number == 1:
                 raise RuntimeError("on purpose")
