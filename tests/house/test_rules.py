@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 
 import pytest
 
 from tests.house import rules
-from tests.house.tree import ROOT, Source, contract, rooms_from, sources
+from tests.house.tree import (
+    ROOT,
+    Source,
+    contract,
+    project_settings,
+    requirement_names,
+    rooms_from,
+    sources,
+)
 
 EVERYTHING = ("src", "tests", "benchmarks")
+
+# Imports every module of the named rooms in an interpreter that does not have the named libraries.
+IMPORT_ALL = """
+import sys
+from importlib import import_module
+from pkgutil import walk_packages
+
+middle = sys.argv.index("--")
+sys.modules.update(dict.fromkeys(sys.argv[1:middle]))
+names = []
+for room in sys.argv[middle + 1:]:
+    found = import_module(room)
+    inside = walk_packages(getattr(found, "__path__", ()), room + ".")
+    names += [room, *(each.name for each in inside)]
+for name in names:
+    import_module(name)
+print(len(names))
+"""
+
+
+def is_built(room: str) -> bool:
+    return (ROOT / "src/lochan" / room).is_dir() or (ROOT / f"src/lochan/{room}.py").is_file()
 
 
 def complaints(
@@ -76,9 +108,42 @@ def test_tests_wait_for_events_and_never_sleep():
 
 
 def test_every_limit_says_its_reason():
-    found = [one for one in sources("src") if one.where == "src/lochan/base/limits.py"]
-    assert len(found) == 1
-    assert rules.unexplained_limits(found[0]) == []
+    found = [one for one in sources("src") if one.where.endswith("limits.py")]
+    assert len(found) == 2
+    assert [told for one in found for told in rules.unexplained_limits(one)] == []
+
+
+def test_libraries_of_the_pipeline_are_imported_in_their_rooms_only():
+    assert complaints(rules.strange_libraries, "src") == []
+    for library, rooms in rules.ROOMS_OF_LIBRARIES.items():
+        assert all((ROOT / room).exists() for room in rooms), library
+
+
+def test_every_package_of_the_extra_has_its_rooms():
+    packages = requirement_names(project_settings()["project"]["optional-dependencies"]["spark"])
+    modules = {name.partition("[")[0].replace("-", "_") for name in packages}
+    assert modules <= set(rules.ROOMS_OF_LIBRARIES)
+
+
+def test_the_import_contract_names_every_room_that_the_pipeline_leaves_alone():
+    # The command line loads the pipeline when the demo comes to it, and only then.
+    loads = {"__main__", "cli", "iceberg", "spark"}
+    assert set(contract("spark")["source_modules"]) == {
+        f"lochan.{room}" for room in rooms_from("__main__") if room not in loads and is_built(room)
+    }
+
+
+def test_without_the_extra_all_other_rooms_can_be_imported():
+    rooms = [f"lochan.{room}" for room in rooms_from("__main__") if is_built(room)]
+    others = sorted({*rooms} - {"lochan.__main__", "lochan.spark", "lochan.iceberg"})
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT_ALL, *rules.ROOMS_OF_LIBRARIES, "--", *others],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 100
 
 
 def test_rooms_from_service_down_never_touch_the_world():
@@ -94,9 +159,5 @@ def test_rooms_from_service_down_never_touch_the_world():
 
 
 def test_the_import_contract_names_every_room_from_service_down():
-    present = {
-        f"lochan.{room}"
-        for room in rooms_from("service")
-        if (ROOT / "src/lochan" / room).is_dir() or (ROOT / f"src/lochan/{room}.py").is_file()
-    }
+    present = {f"lochan.{room}" for room in rooms_from("service") if is_built(room)}
     assert set(contract("doors")["source_modules"]) == present

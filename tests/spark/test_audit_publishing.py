@@ -9,7 +9,9 @@ import pytest
 
 from lochan import Client
 from lochan.base.errors import AuditFailed, Conflict, KeysConflict, ReferenceNotFound, Unknown
-from lochan.base.limits import AUDIT_ATTEMPTS_MAX
+from lochan.base.pipeline_limits import (
+    AUDIT_ATTEMPTS_MAX,
+)
 from lochan.model.commits import CommitMeta, Put
 from lochan.model.contents import IcebergTable, with_id
 from lochan.spark.checks import NotNull, declare

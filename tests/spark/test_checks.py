@@ -10,7 +10,10 @@ import msgspec
 import pytest
 
 from lochan.base.errors import AuditFailed, Invalid, NotFound
-from lochan.base.limits import AUDIT_CHECKS_MAX, CHECK_FILE_BYTES_MAX
+from lochan.base.pipeline_limits import (
+    AUDIT_CHECKS_MAX,
+    CHECK_FILE_BYTES_MAX,
+)
 from lochan.spark import checks
 from lochan.spark.check_files import load_checks, parse_checks, read_checks
 from lochan.spark.checks import FROM_FILES, Custom, NotNull, Query, RowCount, Unchecked, declare

@@ -24,7 +24,10 @@ from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.table.locations import load_location_provider
 
 from lochan.base.errors import Corrupt, TooLarge
-from lochan.base.limits import ICEBERG_METADATA_BYTES_MAX, ICEBERG_METADATA_CACHE_BYTES_MAX
+from lochan.base.pipeline_limits import (
+    ICEBERG_METADATA_BYTES_MAX,
+    ICEBERG_METADATA_CACHE_BYTES_MAX,
+)
 
 Metadata = dict[str, Any]
 

@@ -28,7 +28,9 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from lochan.base.limits import SPARK_ROW_GROUP_BYTES_MAX
+from lochan.base.pipeline_limits import (
+    SPARK_ROW_GROUP_BYTES_MAX,
+)
 from lochan.spark.statistics import FileFacts, Layout, columns_of, facts_of, with_partition
 from lochan.spark.transforms import path_of, values_of
 

@@ -25,7 +25,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from lochan.base.limits import ARROW_READ_TASKS_MAX
+from lochan.base.pipeline_limits import (
+    ARROW_READ_TASKS_MAX,
+)
 from lochan.spark.predicates import bind_filter, filtered_fields, quoted
 from lochan.spark.schemas import nullable, shown, to_spark
 

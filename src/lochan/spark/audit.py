@@ -27,7 +27,9 @@ import msgspec
 from pyspark.sql import DataFrame, Observation
 
 from lochan.base.errors import AuditFailed, Invalid
-from lochan.base.limits import AUDIT_TTL_S
+from lochan.base.pipeline_limits import (
+    AUDIT_TTL_S,
+)
 from lochan.iceberg.names import key_of, text_of
 from lochan.model.commits import CommitMeta
 from lochan.spark.check_files import load_checks

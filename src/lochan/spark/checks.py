@@ -14,7 +14,9 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from lochan.base.errors import Invalid
-from lochan.base.limits import AUDIT_CHECKS_MAX
+from lochan.base.pipeline_limits import (
+    AUDIT_CHECKS_MAX,
+)
 
 _PLACE: Final = re.compile(r"\{(target:)?([A-Za-z_][^{}\s]*)\}")
 

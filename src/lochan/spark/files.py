@@ -18,7 +18,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.checks import check
 from lochan.base.errors import Corrupt, Invalid, TooLarge
-from lochan.base.limits import SPARK_FOOTER_TASKS_MAX, SPARK_WRITE_FILES_MAX
+from lochan.base.pipeline_limits import (
+    SPARK_FOOTER_TASKS_MAX,
+    SPARK_WRITE_FILES_MAX,
+)
 from lochan.spark.arrow_files import needs_pyarrow, write_task
 from lochan.spark.shaping import missing_values, with_ids
 from lochan.spark.statistics import FileFacts, Layout, read_facts

@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
-from lochan.base.limits import REPORT_TEXT_CHARACTERS_MAX
+from lochan.base.pipeline_limits import (
+    REPORT_TEXT_CHARACTERS_MAX,
+)
 
 
 class Finding(msgspec.Struct, frozen=True):

@@ -19,7 +19,10 @@ from pyiceberg.table import Table
 from pyiceberg.table.name_mapping import parse_mapping_from_json
 from pyspark.sql import functions as F  # noqa: N812
 
-from lochan.base.limits import FOOTERS_KEPT_MAX, FOOTERS_PER_TASK
+from lochan.base.pipeline_limits import (
+    FOOTERS_KEPT_MAX,
+    FOOTERS_PER_TASK,
+)
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake

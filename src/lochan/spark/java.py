@@ -24,7 +24,9 @@ import msgspec
 import pyspark
 
 from lochan.base.errors import Unavailable
-from lochan.base.limits import JAVA_ANSWER_S
+from lochan.base.pipeline_limits import (
+    JAVA_ANSWER_S,
+)
 
 HOME: Final = "JAVA_HOME"
 

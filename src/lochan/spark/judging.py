@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from pyspark.sql import DataFrame
 
-from lochan.base.limits import AUDIT_CHECKS_TOGETHER_MAX
+from lochan.base.pipeline_limits import (
+    AUDIT_CHECKS_TOGETHER_MAX,
+)
 from lochan.iceberg.names import key_of
 from lochan.model.contents import Content
 from lochan.spark.checks import ROW_CHECKS, Check, Declared, RowCount, Schema

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
 
 from lochan.base.errors import Invalid, InvalidUrl
-from lochan.base.limits import SPARK_SLICE_COMMITS, SPARK_SLICE_KEYS
+from lochan.base.pipeline_limits import (
+    SPARK_CLIENTS_MAX,
+    SPARK_SLICE_COMMITS,
+    SPARK_SLICE_KEYS,
+)
 from lochan.client import DEFAULT_BRANCH, Client
 
 TOKEN_VARIABLE: Final = "LOCHAN_TOKEN"  # noqa: S105 - the name of a variable, not a secret
@@ -63,10 +68,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     reset: bool = False
 
     def client(self) -> Client:
-        """Connects; the caller closes."""
-        token = os.environ.get(TOKEN_VARIABLE)
-        headers = {"authorization": f"Bearer {token}"} if token else None
-        return Client(self.uri, self.repository, headers=headers)
+        """Returns the client of this process, which all reads of one repository share."""
+        return _client(os.getpid(), self.uri, self.repository, os.environ.get(TOKEN_VARIABLE))
 
 
 def read_options(given: Mapping[str, str]) -> Options:
@@ -104,6 +107,16 @@ def read_options(given: Mapping[str, str]) -> Options:
     if kind == "diff" and not (made.before and made.after):
         raise Invalid("kind 'diff' needs the options 'from' and 'to'")
     return made
+
+
+@lru_cache(maxsize=SPARK_CLIENTS_MAX)
+def _client(_process: int, uri: str, repository: str, token: str | None) -> Client:
+    """Makes a client: to load certificates takes longer than to read a page, so it is kept.
+
+    Workers are forked, and a connection belongs to the process that made it.
+    """
+    headers = {"authorization": f"Bearer {token}"} if token else None
+    return Client(uri, repository, headers=headers)
 
 
 def _address(uri: str) -> str:

@@ -28,7 +28,9 @@ from lochan.base.errors import (
     Unknown,
 )
 from lochan.base.ids import EMPTY_ID
-from lochan.base.limits import AUDIT_ATTEMPTS_MAX
+from lochan.base.pipeline_limits import (
+    AUDIT_ATTEMPTS_MAX,
+)
 from lochan.client import Client
 from lochan.model.commits import CommitMeta
 from lochan.spark.verdicts import Ledger, Verdict

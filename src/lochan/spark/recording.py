@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 
 from lochan.base.errors import AuditFailed, Conflict, Unknown
-from lochan.base.limits import REPORT_CHANGES_MAX
+from lochan.base.pipeline_limits import (
+    REPORT_CHANGES_MAX,
+)
 from lochan.client import Client
 from lochan.spark.checks import Declared
 from lochan.spark.findings import cut

@@ -22,7 +22,10 @@ from typing import IO, Final
 import msgspec
 
 from lochan.base.errors import InvalidUrl, StoreLocked, Unavailable
-from lochan.base.limits import SERVER_READY_S, SERVER_STOP_S
+from lochan.base.pipeline_limits import (
+    SERVER_READY_S,
+    SERVER_STOP_S,
+)
 
 _NOTE: Final = "server.json"
 _SERVERS: Final = ("http://", "https://")

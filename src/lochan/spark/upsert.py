@@ -52,7 +52,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lochan.base.checks import check
 from lochan.base.errors import Invalid
-from lochan.base.limits import ARROW_READ_TASKS_MAX, SPARK_MERGE_RANGES_MAX
+from lochan.base.pipeline_limits import (
+    ARROW_READ_TASKS_MAX,
+    SPARK_MERGE_RANGES_MAX,
+)
 from lochan.spark.native_reading import is_native_task, shape_by_ids
 from lochan.spark.predicates import quoted
 from lochan.spark.reading import Plan, frame_of, plan_table

@@ -33,7 +33,7 @@ from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownExcept
 from pyspark.sql import DataFrame
 
 from lochan.base.errors import Conflict, Invalid, LochanError, NotABranch, TooLarge, Unknown
-from lochan.base.limits import (
+from lochan.base.pipeline_limits import (
     SPARK_COMMIT_ATTEMPTS_MAX,
     SPARK_JOB_CHARACTERS_MAX,
     SPARK_REWRITE_ATTEMPTS_MAX,

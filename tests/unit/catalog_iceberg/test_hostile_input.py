@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lochan.base import limits
+from lochan.base import pipeline_limits as limits
 from lochan.base.errors import Invalid, TooLarge
 from lochan.catalog.iceberg import (
     apply_updates,

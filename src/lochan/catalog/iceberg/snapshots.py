@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from lochan.base.errors import Invalid, RequirementFailed
-from lochan.base.limits import ICEBERG_CLOCKS_APART_MS_MAX
+from lochan.base.pipeline_limits import (
+    ICEBERG_CLOCKS_APART_MS_MAX,
+)
 from lochan.catalog.iceberg.draft import Draft
 from lochan.catalog.iceberg.values import (
     LONG_MAX,

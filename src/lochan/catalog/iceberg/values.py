@@ -11,7 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from lochan.base.errors import Invalid, TooLarge
-from lochan.base.limits import ICEBERG_DEPTH_MAX, ICEBERG_REQUESTS_MAX, ICEBERG_VALUES_MAX
+from lochan.base.pipeline_limits import (
+    ICEBERG_DEPTH_MAX,
+    ICEBERG_REQUESTS_MAX,
+    ICEBERG_VALUES_MAX,
+)
 
 Json: TypeAlias = dict[str, Any]
 """An object of JSON; its fields are those of the Iceberg specification."""
