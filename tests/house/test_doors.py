@@ -6,9 +6,10 @@ import os
 import re
 
 import pytest
+from packaging.requirements import Requirement
 
 from lochan import __version__
-from tests.house.tree import ROOT, project_files, project_settings
+from tests.house.tree import ROOT, project_files, project_settings, requirement_names
 
 # Written in pieces, so that this file does not find itself.
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:ro" r"ot|ho" r"me|Us" r"ers|wo" r"rk|op" r"t)/[\w.-]")
@@ -62,17 +63,39 @@ def test_automation_runs_the_readmes_test_command():
     assert "make test" in door.read_text()
 
 
-@pytest.mark.parametrize("name", ["run", "dev"])
+@pytest.mark.parametrize("name", ["run", "dev", "spark43"])
 def test_locks_pin_every_version_by_hash(name):
     assert unhashed((ROOT / f"requirements/{name}.txt").read_text()) == []
 
 
+def listed(name: str) -> set[str]:
+    return requirement_names((ROOT / "requirements" / f"{name}.in").read_text().splitlines())
+
+
+def locked(name: str) -> dict[str, str]:
+    text = (ROOT / "requirements" / f"{name}.txt").read_text()
+    return dict(re.findall(r"^([\w.-]+)==(\S+)", text, re.MULTILINE))
+
+
 def test_locked_run_requirements_are_those_the_package_declares():
-    declared = {
-        re.split(r"[<>=!~ \[]", line)[0] for line in project_settings()["project"]["dependencies"]
-    }
-    listed = (ROOT / "requirements/run.in").read_text().splitlines()
-    assert {line for line in listed if line and not line.startswith("#")} == declared
+    assert listed("run") == requirement_names(project_settings()["project"]["dependencies"])
+
+
+def test_locked_spark_requirements_are_those_of_the_extra():
+    declared = project_settings()["project"]["optional-dependencies"]["spark"]
+    assert listed("spark") == requirement_names(declared)
+    assert listed("spark") <= listed("spark43")
+    ranges = {one.name: one.specifier for one in map(Requirement, declared)}
+    for lock in map(locked, ("dev", "spark43")):
+        assert [name for name, wanted in ranges.items() if lock[name] not in wanted] == []
+
+
+def test_the_matrix_differs_in_pyspark_only():
+    usual, other = locked("dev"), locked("spark43")
+    assert set(other) <= set(usual)
+    assert {name for name in other if other[name] != usual[name]} == {"pyspark"}
+    assert usual["pyspark"].startswith("4.1.")
+    assert other["pyspark"].startswith("4.3.")
 
 
 def test_no_file_names_a_machine_or_a_registry():
@@ -101,5 +124,6 @@ def test_planted_faults_are_found():
         assert MACHINE_PATH.search(text), text
     for text in ["https://py" + "pi.org/a", "--index-" + "url x", "--find-" + "links=/x"]:
         assert REGISTRY.search(text), text
+    assert requirement_names(["# a", "-r b.in", "", "c[d]>=1,<2", "e; f == 'g'"]) == {"c[d]", "e"}
     inside = "/".join(("net", "work", "a and objects", "root", "b"))
     assert not MACHINE_PATH.search(inside)

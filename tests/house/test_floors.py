@@ -54,6 +54,7 @@ def test_a_room_without_a_floor_fails_the_check(copy):
         ("kv/planted.py", "import time", "time"),
         ("index/planted.py", "import rocksdict", "rocksdict"),
         ("cli/planted.py", "import lochan.stores", "lochan.stores"),
+        ("client/planted.py", "import pyarrow", "pyarrow"),
     ],
 )
 def test_a_planted_import_fails_the_check(copy, where, line, named):

@@ -28,7 +28,14 @@ from importlib import import_module
 from pkgutil import walk_packages
 
 middle = sys.argv.index("--")
-sys.modules.update(dict.fromkeys(sys.argv[1:middle]))
+missing = set(sys.argv[1:middle])
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in missing:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
 names = []
 for room in sys.argv[middle + 1:]:
     found = import_module(room)

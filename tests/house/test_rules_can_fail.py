@@ -47,6 +47,12 @@ BAD: list[tuple[Callable[[Source], list[str]], str]] = [
     (rules.sleeps, "import time\ntime.sleep(1)"),
     (rules.sleeps, "from time import sleep\nsleep(0.1)"),
     (rules.sleeps, "from time import sleep as nap\nnap(1)"),
+    (rules.strange_libraries, "import pyspark"),
+    (rules.strange_libraries, "from pyspark.sql import DataFrame"),
+    (rules.strange_libraries, "def f():\n    import pyarrow.parquet as pq\n"),
+    (rules.strange_libraries, "if TYPE_CHECKING:\n    pass\nelse:\n    import pandas\n"),
+    (rules.strange_libraries, "import_module('pyiceberg.catalog')"),
+    (rules.strange_libraries, "importlib.import_module('pyiceberg')"),
     (rules.unexplained_limits, '"""A sign."""\nLIMIT = 3\n'),
     (rules.unexplained_limits, '"""A sign."""\n\nLIMIT: int = 3\n'),
     (rules.unexplained_limits, '"""A sign."""\n#\nLIMIT: int = 3\n'),
@@ -92,3 +98,25 @@ def test_a_worldly_import_is_found(text):
     forbidden = {"time", "os", "concurrent"}
     assert len(rules.worldly_imports(planted(text), forbidden)) == 1
     assert rules.worldly_imports(planted("import struct, uuid, hashlib"), forbidden) == []
+
+
+@pytest.mark.parametrize(
+    ("where", "library", "found"),
+    [
+        ("src/lochan/spark/planted.py", "pyspark", 0),
+        ("src/pyspark_lochan.py", "pyspark", 0),
+        ("src/lochan/iceberg/planted.py", "pyspark", 1),
+        ("src/lochan/iceberg/planted.py", "pyiceberg", 0),
+        ("src/lochan/catalog/iceberg/planted.py", "pyiceberg", 1),
+        ("src/lochan/cli/planted.py", "pyarrow", 1),
+        ("src/lochan/sparkling.py", "pyspark", 1),
+    ],
+)
+def test_a_library_outside_of_its_rooms_is_found(where, library, found):
+    assert len(rules.strange_libraries(planted(f"import {library}", where))) == found
+
+
+def test_what_only_a_type_checker_sees_is_no_import():
+    text = "if TYPE_CHECKING:\n    from pyspark.sql import DataFrame\n"
+    assert rules.strange_libraries(planted(text)) == []
+    assert len(rules.strange_libraries(planted(text + "from pyspark.sql import Row\n"))) == 1

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -52,8 +54,15 @@ def project_files() -> tuple[Path, ...]:
     if listed.returncode == 0:
         names = [name for name in listed.stdout.decode().split("\0") if name]
         return tuple(path for name in names if (path := ROOT / name).is_file())
-    made = {".venv", ".git", ".lochan", "build", "dist", "__pycache__", ".hypothesis"}
-    made |= {".mypy_cache", ".ruff_cache", ".pytest_cache", ".import_linter_cache"}
+    made = {".venv", ".venv-compat", ".venv-spark43", ".git", ".lochan", "build", "dist"}
+    made |= {
+        "__pycache__",
+        ".hypothesis",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".pytest_cache",
+        ".import_linter_cache",
+    }
     return tuple(
         path
         for path in sorted(ROOT.rglob("*"))
@@ -65,6 +74,12 @@ def project_files() -> tuple[Path, ...]:
 def project_settings() -> dict[str, Any]:
     """What pyproject.toml says."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+
+def requirement_names(lines: Iterable[str]) -> set[str]:
+    """The packages of a list of requirements, with the extras that are asked of them."""
+    wanted = [line.strip() for line in lines if line.strip() and not line.startswith(("#", "-"))]
+    return {re.split(r"[<>=!~; ]", line)[0] for line in wanted}
 
 
 def contract(name: str) -> dict[str, Any]:
