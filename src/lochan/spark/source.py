@@ -81,8 +81,7 @@ class Reader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Returns the parts that tasks read, pinned to the commits of this moment."""
-        with self.wanted.client() as client:
-            return [InputPartition(part) for part in _plan(client, self.wanted)]
+        return [InputPartition(part) for part in _plan(self.wanted.client(), self.wanted)]
 
     def read(self, partition: InputPartition | None) -> Iterator[Any]:
         """Yields the rows of a part, in batches."""
@@ -101,33 +100,35 @@ def read_part(wanted: Options, schema: StructType, part: Any) -> Iterator[pa.Rec
 
 def part_rows(wanted: Options, part: Any) -> Iterator[list[kinds.Row]]:
     """Yields the rows of a planned part, a page at a time."""
-    with wanted.client() as client:
-        if isinstance(part, Slice):
-            yield from _commit_rows(client, wanted.kind, part)
-        elif wanted.kind == "refs":
-            yield from _reference_rows(client, wanted)
-        elif wanted.kind == "diff":
-            yield from _diff_rows(client, part)
-        else:
-            yield from _entry_rows(client, wanted, part)
+    client = wanted.client()
+    if isinstance(part, Slice):
+        yield from _commit_rows(client, wanted.kind, part)
+    elif wanted.kind == "refs":
+        yield from _reference_rows(client, wanted)
+    elif wanted.kind == "diff":
+        yield from _diff_rows(client, part)
+    else:
+        yield from _entry_rows(client, wanted, part)
 
 
 def all_rows(wanted: Options) -> Iterator[kinds.Row]:
     """Yields all rows of a read, one after the other, in this process."""
-    with wanted.client() as client:
-        parts = _plan(client, wanted)
-    for part in parts:
+    for part in _plan(wanted.client(), wanted):
         for rows in part_rows(wanted, part):
             yield from rows
 
 
-def register(spark: SparkSession) -> None:
+def register(spark: SparkSession, *, ship: bool = False) -> None:
     """Registers the source and the table functions with a session.
 
-    The source alone is found without it, where the package is installed for the workers.
+    The source alone is found without it, where the package is installed for the workers. Where it
+    is not, as on a server that is reached through Connect, `ship` sends our modules there.
     """
+    from lochan.spark import shipping
     from lochan.spark.functions import register_functions
 
+    if ship:
+        shipping.ship(spark)
     spark.dataSource.register(LochanSource)
     register_functions(spark)
 

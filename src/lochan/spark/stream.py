@@ -68,13 +68,8 @@ class ChangeStream(DataSourceStreamReader):
     def __init__(self, wanted: Options, schema: StructType) -> None:
         self.wanted = wanted
         self.shape = schema
-        self._client: Client | None = None
         self._initial: Offset | None = None
         self._seen: Offset | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Tasks get a copy of their own and connect for themselves.
-        return {**self.__dict__, "_client": None}
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's
         """Returns where a new query begins, the same each time it is asked."""
@@ -113,17 +108,10 @@ class ChangeStream(DataSourceStreamReader):
     def commit(self, end: Offset) -> None:
         """Does nothing: history stays whether it was read or not."""
 
-    def stop(self) -> None:
-        """Closes the connection."""
-        if self._client is not None:
-            self._client.close()
-
     @property
     def client(self) -> Client:
         """The connection of the planning side."""
-        if self._client is None:
-            self._client = self.wanted.client()
-        return self._client
+        return self.wanted.client()
 
     def head(self) -> Pin:
         """Returns where the branch is; ReferenceNotFound if it is gone."""

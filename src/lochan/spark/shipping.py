@@ -1,0 +1,43 @@
+"""Our own modules for workers that have not installed them, as one archive.
+
+What we need from others must be there: httpx, msgspec and pyarrow. To install the package where the
+workers run is the better way; this one is for trying things out through Connect.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+import lochan
+from lochan.base.errors import Invalid
+
+# Archives are equal when their contents are, so that Spark knows one that it has already.
+_MOMENT: Final = (1980, 1, 1, 0, 0, 0)
+
+
+def ship(spark: SparkSession) -> None:
+    """Hands our modules to the workers of a session; again and again does no harm."""
+    with tempfile.TemporaryDirectory(prefix="lochan-ship-") as folder:
+        spark.addArtifacts(str(_pack(Path(folder))), pyfile=True)
+
+
+def _pack(folder: Path) -> Path:
+    """Writes the archive; its name tells its contents, because Spark never replaces one."""
+    package = Path(lochan.__file__).parent
+    files = sorted(package.rglob("*.py"))
+    if not files:
+        raise Invalid(f"there are no sources to ship in {package}; install lochan on the workers")
+    digest = sha256()
+    made = folder / "lochan.zip"
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for each in files:
+            name, text = str(each.relative_to(package.parent)), each.read_bytes()
+            digest.update(name.encode() + b"\0" + text + b"\0")
+            archive.writestr(zipfile.ZipInfo(name, _MOMENT), text)
+    return made.rename(folder / f"lochan-{digest.hexdigest()[:16]}.zip")
