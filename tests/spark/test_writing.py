@@ -17,6 +17,7 @@ from lochan.base.errors import (
     TooLarge,
 )
 from lochan.model.contents import Namespace
+from tests.spark.deleting import delete_positions
 from tests.spark.readers import by_frame, by_pyiceberg, same_for_all
 
 
@@ -214,6 +215,26 @@ def test_a_merge_makes_the_table_and_rows_without_a_key_stay(lake):
     lake.write(people(lake, (4, "D", "Bern")), "t.people", mode="merge", keys=["id"])
     wanted = people(lake, *FOUR[:3], (4, "D", "Bern"), (None, "n", None))
     assert same_for_all(lake, "t.people") == by_frame(wanted)
+
+
+def test_rows_that_were_deleted_by_position_do_not_come_back(lake):
+    frame = lake.spark.range(0, 10, 1, 1).selectExpr("id", "'old' as v")
+    lake.write(frame, "t.n")
+    (path,) = files_of(lake, "t.n")
+    delete_positions(lake.catalog.load_table("t.n"), {path: [2, 3]})
+    new = lake.spark.createDataFrame([(3, "new"), (4, "new")], frame.schema)
+    lake.write(new, "t.n", mode="merge", keys=["id"])
+    kept = [(number, "old") for number in (0, 1, 5, 6, 7, 8, 9)]
+    wanted = lake.spark.createDataFrame([*kept, (3, "new"), (4, "new")], frame.schema)
+    assert same_for_all(lake, "t.n") == by_frame(wanted)
+    delete_positions(lake.catalog.load_table("t.n"), {min(files_of(lake, "t.n")): [0]})
+    lake.write(new, "t.n", mode="overwrite")
+    assert same_for_all(lake, "t.n") == by_frame(new)
+    table = lake.catalog.load_table("t.n")
+    assert [each.content.name for each in table.current_snapshot().manifests(table.io)] == [
+        *("DATA", "DATA")
+    ]
+    assert table.current_snapshot().summary["total-delete-files"] == "0"
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ class Part:
         """Writes the files that a commit needs and that no earlier attempt has left."""
         table, is_new = self._open(catalog)
         if self._files is None or not self._is_same_shape(table, is_new=is_new):
-            self._files = self._write(table, is_new=is_new)
+            self._files, self._merge = self._write(table, is_new=is_new), None
             self._steps("written")
         if self._wish.mode == "merge":
             self._merge = self._prepare_merge(table, self._files)

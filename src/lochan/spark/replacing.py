@@ -36,11 +36,12 @@ def _producer(
 ) -> _SnapshotProducer[Any]:
     if not is_append:
         return _Replacing(Operation.OVERWRITE, transaction, table.io, snapshot_properties=said)
-    update = transaction.update_snapshot(snapshot_properties=said)
+    producer = transaction.update_snapshot(snapshot_properties=said).merge_append()
     # By default, as other engines do: else every small append would leave a manifest for ever.
-    if property_as_bool(table.properties, TableProperties.MANIFEST_MERGE_ENABLED, True):
-        return update.merge_append()
-    return update.fast_append()
+    producer._merge_enabled = property_as_bool(  # noqa: SLF001
+        table.properties, TableProperties.MANIFEST_MERGE_ENABLED, True
+    )
+    return producer
 
 
 class _Replacing(_OverwriteFiles):

@@ -70,7 +70,8 @@ def write(
     frame has rows of) or `merge` (rows with the same `keys` are replaced, others added). A table
     that is missing is made in the same commit, with `partition_by`, such as
     `("day(ts)", "bucket(16, id)", "region")`, and with table `properties`; unless `create` is
-    false. A `job` that has written into the table before does nothing.
+    false. A `job` that has written into the table before does nothing; that is known as long as
+    the table keeps the snapshot that it made.
     """
     with Batch(lake, branch=branch, job=job, message=message, steps=steps) as batch:
         batch.write(

@@ -1,0 +1,84 @@
+"""A Spark Connect server as a child process, for tests whose clients come and go."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import IO
+
+import pyspark
+
+from lochan.spark.java import use_java
+from lochan.spark.session import LOCAL_SETTINGS, OWN_SETTINGS, RUNTIME_SETTINGS
+
+READY_S = 180.0
+STARTED = "Spark Connect server started"
+
+
+def free_port() -> int:
+    """Returns a port that nobody has now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+class ConnectServer:
+    """A server on loopback; `stop` ends it."""
+
+    def __init__(self, master: str = "local[2]", settings: dict[str, str] | None = None) -> None:
+        use_java()
+        self._port = free_port()
+        chosen = {**RUNTIME_SETTINGS, **OWN_SETTINGS, **LOCAL_SETTINGS, **(settings or {})}
+        chosen |= {
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": str(self._port),
+            # What it says when it is ready is below the level that our sessions have.
+            "spark.log.level": "INFO",
+        }
+        home = Path(pyspark.__file__).parent
+        command = [str(home / "bin" / "spark-submit"), "--master", master]
+        for key, value in chosen.items():
+            command += ["--conf", f"{key}={value}"]
+        command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+        self._process = subprocess.Popen(
+            [*command, "spark-internal"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable},
+        )
+        self.url = f"sc://127.0.0.1:{self._port}"
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._ready = threading.Event()
+        self._said: list[str] = []
+        self._reading.start()
+        if not self._ready.wait(READY_S) or self._process.poll() is not None:
+            said = "".join(self._said[-20:])
+            self.stop()
+            raise AssertionError(f"no Connect server: {said}")
+
+    def _read(self) -> None:
+        """Reads what the server says to its end, so that it never waits for a reader."""
+        stream: IO[str] | None = self._process.stderr
+        for line in stream or ():
+            self._said.append(line)
+            del self._said[:-200]
+            if STARTED in line:
+                self._ready.set()
+        self._ready.set()
+
+    def stop(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reading.join(30)
+        if self._process.stderr is not None:
+            self._process.stderr.close()
