@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import Callable
 
+from lochan.base.errors import Unavailable
 from lochan.http.loops import allow_many_connections, new_loop, quieten_collector
 from lochan.http.server import Server
 
@@ -43,5 +44,7 @@ async def _serve(make: MakeServer, ready: Callable[[str], None]) -> None:
         await asyncio.wait((failing, stopping), return_when=asyncio.FIRST_COMPLETED)
         failing.cancel()
         stopping.cancel()
+        if server.failed.is_set():
+            raise Unavailable("the process that reads HTTP ended again and again; see the log")
     finally:
         await server.stop()
