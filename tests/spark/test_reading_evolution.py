@@ -13,6 +13,11 @@ import pyarrow as pa
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.table.update import (
+    AddSchemaUpdate,
+    SetCurrentSchemaUpdate,
+    UpgradeFormatVersionUpdate,
+)
 from pyiceberg.types import (
     DecimalType,
     DoubleType,
@@ -210,6 +215,29 @@ def test_a_column_inside_a_struct_can_be_chosen(lake):
     append(table, [{"s": {"x": 1, "y": "a"}, "l": [{"p": 3}], "m": []}])
     frame = lake.read("t.nested", columns=["s.y", "L"], where="s.x = 1")
     assert rows(frame) == [{"y": "a", "l": [{"p": 3}]}]
+
+
+def test_a_default_is_read_where_a_file_is_older_than_its_column(lake, numbers):
+    wider = {
+        **NUMBERS.model_dump(by_alias=True, mode="json"),
+        "schema-id": 1,
+        "fields": [
+            {"id": 1, "name": "a", "type": "long", "required": False},
+            {"id": 2, "name": "b", "type": "long", "required": False},
+            {"id": 3, "name": "c", "type": "long", "required": False, "initial-default": 7},
+        ],
+    }
+    numbers._do_commit(
+        updates=(
+            UpgradeFormatVersionUpdate.model_validate({"format-version": 3}),
+            AddSchemaUpdate.model_validate({"schema": wider}),
+            SetCurrentSchemaUpdate.model_validate({"schema-id": -1}),
+        ),
+        requirements=(),
+    )
+    assert {row["c"] for row in rows(lake.read("t.numbers"))} == {7}
+    assert lake.read("t.numbers", where="c = 7 and a < 3").count() == 3
+    assert lake.read("t.numbers", columns=["a"]).count() == 10
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -79,6 +79,15 @@ def test_a_name_that_the_mapping_gives_to_another_column_is_read_as_that(lake, t
         assert rows(lake.read("t.places", where=where)) == rows(table.scan(row_filter=where))
 
 
+def test_a_column_of_an_imported_file_that_the_table_has_not_is_left_out(lake, table, tmp_path):
+    path = Path(imported(tmp_path / "old", "wide.parquet", range(5, 7)).removeprefix("file://"))
+    before = pq.ParquetFile(path).read()
+    table.add_files([f"file://{path}"])
+    # Other importers take files with more columns than the table has.
+    pq.write_table(before.append_column("extra", pa.array(["x", "y"])), path)
+    assert [row["n"] for row in rows(lake.read("t.places"))] == [0, 1, 2, 3, 4, 5, 6]
+
+
 def test_footers_are_looked_up_once(lake, table, tmp_path):
     lake.read("t.places")
     assert len(lake.footers) == 1

@@ -19,7 +19,7 @@ from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
-from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import UUIDType
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -54,8 +54,8 @@ def arrow_frame(
     work = lake.spark.createDataFrame(rows, _WORK).repartitionById(parts, F.col("part"))
     stored = nullable(to_spark(schema, stored=True, ids=False))
     reader = _Reader(
-        metadata_json=_lean(table.metadata),
-        schema_json=schema.model_dump_json(),
+        metadata=_lean(table.metadata),
+        schema=schema,
         arrow_schema=to_arrow_schema(stored).serialize().to_pybytes(),
         expression=_pushable(expression, table.schema(), case_sensitive=case_sensitive),
         case_sensitive=case_sensitive,
@@ -82,20 +82,20 @@ def _pushable(
     return AlwaysTrue() if any(isinstance(kind, UUIDType) for kind in kinds) else expression
 
 
-def _lean(metadata: TableMetadata) -> str:
+def _lean(metadata: TableMetadata) -> TableMetadata:
     """Returns metadata without its history, which no executor looks at and which may be large."""
     lists = ("snapshots", "snapshot_log", "metadata_log", "statistics", "partition_statistics")
     history: dict[str, object] = {name: [] for name in lists}
     history |= {"refs": {}, "current_snapshot_id": None}
-    return metadata.model_copy(update=history).model_dump_json()
+    return metadata.model_copy(update=history)
 
 
 @dataclass(frozen=True)
 class _Reader:
     """Reads files in an executor; a dataclass, as Spark pickles it."""
 
-    metadata_json: str
-    schema_json: str
+    metadata: TableMetadata
+    schema: Schema
     arrow_schema: bytes
     expression: BooleanExpression
     case_sensitive: bool
@@ -113,9 +113,9 @@ class _Reader:
     def _rows(self, task: FileScanTask) -> Iterator[pa.RecordBatch]:
         files: FileIO = load_file_io(self.files, task.file.file_path)
         scan = ArrowScan(
-            TableMetadataUtil.parse_raw(self.metadata_json),
+            self.metadata,
             files,
-            Schema.model_validate_json(self.schema_json),
+            self.schema,
             self.expression,
             self.case_sensitive,
         )

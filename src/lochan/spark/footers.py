@@ -74,7 +74,10 @@ class _Look:
         if all(_has_id(field) for field in schema):
             return None
         mapping = parse_mapping_from_json(self.names_json)
-        held = pyarrow_to_schema(schema, mapping, downcast_ns_timestamp_to_us=True)
+        # What the mapping does not name is no column of the table.
+        known = {name for field in mapping for name in field.names}
+        named = pa.schema([field for field in schema if field.name in known])
+        held = pyarrow_to_schema(named, mapping, downcast_ns_timestamp_to_us=True)
         return held.model_dump_json()
 
 
