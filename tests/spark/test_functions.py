@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import pytest
-
-pytest.importorskip("pyspark", reason="pyspark is missing: install the extra `spark`")
-
 from pyspark.errors import PySparkException
 
 from lochan.spark.source import register
 from tests.spark.histories import make_commits, make_story
-
-# Spark leaves the sockets of its gateway to the garbage collector.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
 
 
 @pytest.fixture(scope="module")

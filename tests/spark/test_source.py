@@ -10,9 +10,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-
-pytest.importorskip("pyspark", reason="pyspark is missing: install the extra `spark`")
-
 from pyspark.errors import AnalysisException, PySparkException
 
 from lochan.base.errors import Invalid
@@ -20,11 +17,6 @@ from lochan.spark import kinds
 from lochan.spark.options import KIND_OPTIONS, read_options
 from lochan.spark.walks import EMPTY
 from tests.spark.histories import make_commits, make_story
-
-# Spark leaves the sockets of its gateway to the garbage collector.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
 
 
 def _read(spark, lake, kind, **options):

@@ -5,19 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("pyspark", reason="pyspark is missing: install the extra `spark`")
-
 import pyspark
+import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 
 from tests.spark.histories import make_commits
-
-# Spark leaves the sockets of its gateway to the garbage collector.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
 
 ADMISSION = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 2)
 

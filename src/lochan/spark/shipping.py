@@ -1,7 +1,8 @@
 """Our own modules for workers that have not installed them, as one archive.
 
-What we need from others must be there: httpx, msgspec and pyarrow. To install the package where the
-workers run is the better way; this one is for trying things out through Connect.
+What we need from others must be there: httpx, msgspec and pyarrow. Batches and table functions work
+so; a stream does not, because Spark plans streams without what a session has shipped. To install
+the package where the workers run is the better way; this one is for trying things out.
 """
 
 from __future__ import annotations

@@ -122,7 +122,8 @@ def register(spark: SparkSession, *, ship: bool = False) -> None:
     """Registers the source and the table functions with a session.
 
     The source alone is found without it, where the package is installed for the workers. Where it
-    is not, as on a server that is reached through Connect, `ship` sends our modules there.
+    is not, as on a server that is reached through Connect, `ship` sends our modules there, for
+    batches and functions; streams need the package.
     """
     from lochan.spark import shipping
     from lochan.spark.functions import register_functions

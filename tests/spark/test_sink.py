@@ -1,0 +1,135 @@
+"""Streams into tables: every micro-batch is written once, however often Spark repeats it."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from lochan.base.errors import Invalid
+from lochan.spark.sink import append_to
+
+
+class Orders:
+    """A stream of files, each of which is a batch."""
+
+    def __init__(self, lake, folder: Path):
+        self.lake = lake
+        self.source = folder / "source"
+        self.checkpoint = folder / "checkpoint"
+        self.source.mkdir()
+
+    def arrive(self, *ids: int) -> None:
+        lines = [json.dumps({"id": each, "what": f"order {each}"}) for each in ids]
+        (self.source / f"{ids[0]:05d}.json").write_text("\n".join(lines))
+
+    def run(self, write) -> None:
+        frame = (
+            self.lake.spark.readStream.schema("id bigint, what string")
+            .option("maxFilesPerTrigger", 1)
+            .json(str(self.source))
+        )
+        query = (
+            frame.writeStream.foreachBatch(write)
+            .option("checkpointLocation", str(self.checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    def forget_the_last_end(self) -> None:
+        """Leaves the checkpoint as a crash does between the end of a batch and the note of it."""
+        last = max(int(each.name) for each in (self.checkpoint / "commits").glob("[0-9]*"))
+        (self.checkpoint / "commits" / str(last)).unlink()
+        (self.checkpoint / "commits" / f".{last}.crc").unlink(missing_ok=True)
+
+    def ids(self, branch: str = "main") -> list[int]:
+        return sorted(row.id for row in self.lake.read("orders", ref=branch).collect())
+
+
+@pytest.fixture
+def orders(lake, tmp_path):
+    return Orders(lake, tmp_path)
+
+
+def test_batches_become_commits_of_a_branch(orders):
+    write = append_to(orders.lake, "orders", query="orders")
+    orders.arrive(1, 2)
+    orders.arrive(3)
+    orders.run(write)
+    assert orders.ids() == [1, 2, 3]
+    assert orders.lake.log("main").count() == 2
+
+
+def test_a_batch_that_spark_repeats_is_written_once(orders):
+    write = append_to(orders.lake, "orders", query="orders")
+    orders.arrive(1, 2)
+    orders.run(write)
+    head = orders.lake.client.references.get("main").hash
+    orders.forget_the_last_end()
+    orders.run(write)
+    assert orders.ids() == [1, 2]
+    assert orders.lake.client.references.get("main").hash == head
+    orders.arrive(3)
+    orders.run(write)
+    assert orders.ids() == [1, 2, 3]
+
+
+def test_a_crash_after_the_write_is_made_good_by_the_next_run(orders):
+    write = append_to(orders.lake, "orders", query="orders")
+
+    def crashing(frame, batch):
+        write(frame, batch)
+        raise OSError("the driver went away")
+
+    orders.arrive(1, 2)
+    with pytest.raises(StreamingQueryException, match="the driver went away"):
+        orders.run(crashing)
+    orders.run(write)
+    assert orders.ids() == [1, 2]
+
+
+def test_a_repeated_batch_is_known_although_others_have_written_since(orders):
+    write = append_to(orders.lake, "orders", query="orders")
+    orders.arrive(1)
+    orders.run(write)
+    other = orders.lake.spark.createDataFrame([(9, "by hand")], "id bigint, what string")
+    orders.lake.write(other, "orders", branch="main")
+    orders.forget_the_last_end()
+    orders.run(write)
+    assert orders.ids() == [1, 9]
+
+
+def test_two_streams_into_one_table_are_kept_apart_by_their_names(orders, tmp_path):
+    orders.arrive(1)
+    orders.run(append_to(orders.lake, "orders", query="one"))
+    (tmp_path / "second").mkdir()
+    second = Orders(orders.lake, tmp_path / "second")
+    second.arrive(2)
+    second.run(append_to(orders.lake, "orders", query="two"))
+    assert orders.ids() == [1, 2]
+
+
+def test_a_stream_may_merge_by_keys(orders):
+    write = append_to(orders.lake, "orders", query="orders", mode="merge", keys=["id"])
+    orders.arrive(1, 2)
+    orders.arrive(3, 2)
+    orders.run(write)
+    assert orders.ids() == [1, 2, 3]
+
+
+def test_a_name_with_a_slash_is_refused(lake):
+    with pytest.raises(Invalid, match="name without slashes"):
+        append_to(lake, "orders", query="a/b")
+
+
+def test_what_writes_a_batch_travels_as_addresses(orders):
+    write = pickle.loads(pickle.dumps(append_to(orders.lake, "orders", query="orders")))
+    orders.arrive(1)
+    orders.run(write)
+    orders.forget_the_last_end()
+    orders.run(write)
+    assert orders.ids() == [1]
