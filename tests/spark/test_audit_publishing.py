@@ -8,13 +8,20 @@ import httpx
 import pytest
 
 from lochan import Client
-from lochan.base.errors import AuditFailed, Conflict, KeysConflict, ReferenceNotFound, Unknown
+from lochan.base.errors import (
+    AuditFailed,
+    Conflict,
+    KeysConflict,
+    LochanError,
+    ReferenceNotFound,
+    Unknown,
+)
 from lochan.base.pipeline_limits import (
     AUDIT_ATTEMPTS_MAX,
 )
 from lochan.model.commits import CommitMeta, Put
 from lochan.model.contents import IcebergTable, with_id
-from lochan.spark.checks import NotNull, declare
+from lochan.spark.checks import NotNull, Unchecked, declare
 from lochan.spark.publishing import MODES, Place, Publisher
 from lochan.spark.verdicts import Ledger, Result, Verdict, build_verdict
 from tests.client.serving import serving
@@ -300,6 +307,84 @@ def test_nothing_written_is_judged_all_the_same_and_publishes_nothing(world):
     assert (done.is_new, len(judged)) == (False, 1)
     assert world.publisher.publish(judge, is_repeated=True).is_new is False
     assert len(judged) == 1
+
+
+def test_what_somebody_else_put_on_the_branch_is_not_even_checked(world):
+    world.write()
+    world.put("audit", "orders", 66)
+    judged = []
+    with pytest.raises(AuditFailed, match="changed from outside"):
+        world.publisher.publish(judged.append)
+    assert judged == []
+
+
+def test_a_verdict_that_does_not_hold_is_never_kept(world):
+    head = world.write()
+    for forged in (
+        Verdict(head, world.ledger.base, ()),
+        Verdict(head, world.ledger.base, (result(head, "failed"),)),
+    ):
+        with pytest.raises(AuditFailed):
+            world.ledger.judged(forged)
+        assert world.ledger.verdict is None
+
+
+def test_without_any_check_a_verdict_is_still_about_one_commit():
+    waived = declare([Unchecked("orders", why="for this test")])
+    ledger = Ledger(waived, "a" * 64)
+    ledger.judged(build_verdict("b" * 64, "a" * 64, waived, []))
+    assert ledger.permit("b" * 64, "a" * 64).commit == "b" * 64
+    for commit, target in (("c" * 64, "a" * 64), ("b" * 64, "c" * 64)):
+        with pytest.raises(AuditFailed):
+            ledger.permit(commit, target)
+
+
+def test_a_target_that_is_moved_back_after_the_checks_stays_back(world):
+    world.write()
+    empty = world.client.config().empty_hash
+
+    def judge(candidate):
+        world.client.references.assign("main", empty)
+        return passing(candidate)
+
+    with pytest.raises(LochanError):
+        world.publisher.publish(judge)
+    assert world.head() == empty
+
+
+def test_a_write_after_an_early_look_is_part_of_what_is_published(world):
+    world.write("orders", 2)
+    world.ledger.judged(passing(world.publisher.candidate()))
+    world.write("orders", 3)
+    world.publisher.publish(passing)
+    assert world.location("orders") == "s3://lake/3"
+
+
+class Meddles(httpx.BaseTransport):
+    """A wire on which somebody puts a commit under a fast-forward at the last moment."""
+
+    def __init__(self, meddle) -> None:
+        self._through = httpx.HTTPTransport()
+        self._meddle = meddle
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("fast-forward"):
+            self._meddle()
+        return self._through.handle_request(request)
+
+    def close(self) -> None:
+        self._through.close()
+
+
+def test_what_comes_at_the_very_last_moment_is_not_published(world):
+    world.write()
+    branch = "audit" if world.place.mode == "fast-forward" else "audit-publish-1"
+    wire = Meddles(lambda: world.put(branch, "orders", 66))
+    with Client(world.client.url, transport=wire) as client:
+        done = Publisher(client, world.ledger, world.place).publish(passing)
+    assert world.location("orders", branch) == "s3://lake/66"
+    assert world.location("orders") == "s3://lake/2"
+    assert world.head() == done.commit
 
 
 class Cuts(httpx.BaseTransport):

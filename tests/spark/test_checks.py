@@ -246,6 +246,11 @@ def test_every_complaint_is_told_not_only_the_first():
     assert len(complaints(COMMIT, DECLARED, [])) == 2
 
 
+def test_a_result_of_a_check_that_nobody_declared_is_a_complaint():
+    stranger = msgspec.structs.replace(results("passed")[0], check="stranger")
+    assert complaints(COMMIT, DECLARED, [*results("passed", "passed"), stranger]) != []
+
+
 def test_no_other_status_than_passed_lets_anything_through():
     for status in ("", "skipped", "PASSED", "pass", None):
         assert complaints(COMMIT, DECLARED, results("passed", status)) != []

@@ -11,7 +11,9 @@ import msgspec
 import pytest
 
 from lochan.base.errors import AuditFailed, Conflict, Invalid, Unavailable, Unknown
-from lochan.base.limits import REPORT_TEXT_CHARACTERS_MAX
+from lochan.base.pipeline_limits import (
+    REPORT_TEXT_CHARACTERS_MAX,
+)
 from lochan.model.commits import CommitMeta
 from lochan.spark.charts import Bar, Span, bars, plain, tally, timeline
 from lochan.spark.checks import NotNull, Unchecked, declare

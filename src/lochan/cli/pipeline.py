@@ -161,15 +161,15 @@ class Pipeline:
                 progress=watched.tell,
             )
             try:
-                with audit as block:
+                with audit:
                     watched.expect(len(star) + checks.read_text("utf-8").count("[[check]]"))
                     for name, frame in star.items():
-                        block.write(frame, name)
+                        audit.write(frame, name)
             except AuditFailed as refusal:
                 if is_good:
                     raise
                 self._say(f"   refused: {refusal.message.partition(':')[0]}")
-        report = block.report
+        report = audit.report
         for one in report.tables:
             self._say(f"   {one.table:<16} {one.rows:>7,} rows written on {report.branch}")
         self._say(f"   the report: {paths[0]}")
