@@ -11,7 +11,7 @@ WORKERS ?= 2
 PARALLEL := -n $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help openapi setup demo serve test quick lint types contracts house docs test-compat test-fuzz test-spark-matrix bench bench-http bench-peers wheel format lock clean
+.PHONY: help openapi setup demo serve test quick lint types contracts house docs test-compat test-fuzz test-spark-matrix bench bench-http bench-peers bench-spark wheel format lock clean
 
 help: ## List the doors
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -90,6 +90,10 @@ bench-http: setup ## Measure our server alone over HTTP, about two minutes
 STORE ?= rocksdb
 bench-peers: setup ## Measure side by side with the real Nessie, about 15 minutes
 	$(BIN)/python -m benchmarks peers --store $(STORE)
+
+# ARGS="read --rows 1000000" is a look at one of them.
+bench-spark: setup ## Measure the pipeline on Spark: reads, checks, change feed
+	$(BIN)/python -m benchmarks spark $(ARGS)
 
 openapi: setup ## Write openapi.yaml from wire/
 	$(BIN)/python -m lochan.wire.openapi > openapi.yaml

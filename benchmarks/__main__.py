@@ -24,7 +24,11 @@ GROUPS = {
     "servers": (servers.run, "servers, servers_relative: several processes on one branch"),
 }
 
-_DOORS = {"http": "benchmarks.http_load.door", "peers": "benchmarks.peers"}
+_DOORS = {
+    "http": "benchmarks.http_load.door",
+    "peers": "benchmarks.peers",
+    "spark": "benchmarks.spark.door",
+}
 """What is measured in another way, with arguments of its own."""
 
 
@@ -47,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "\nover HTTP, each with a --help of its own:\n"
         "  python -m benchmarks http rows                one server alone\n"
         "  python -m benchmarks peers                    side by side with the real Nessie\n"
+        "\non Spark:\n"
+        "  python -m benchmarks spark read --rows 1000000   by branch against plain Parquet\n"
         "\ndocs/performance.md says what the numbers mean.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

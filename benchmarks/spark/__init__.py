@@ -1,0 +1,1 @@
+"""Measurements of the data pipeline on Spark."""

@@ -1,0 +1,73 @@
+"""A table read by branch against plain `spark.read.parquet` of the same files.
+
+The table is written once, by our own writer. `resolve` is what a frame costs before any row is
+read: finding the files of the branch here, reading a footer for the schema there. The other lines
+are queries on frames that were resolved before; `with_resolve_ratio` counts both.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark user knows
+
+from benchmarks.measure import emit
+from benchmarks.spark.stage import FILES, build_rows, figures, open_lake, parse, take_in_turn
+from lochan.base.errors import Bug
+
+TABLE = "bench.sales"
+
+
+def _all_columns(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def _sum(frame: DataFrame) -> None:
+    frame.agg(F.sum("v1")).collect()
+
+
+# A query with how often it is asked for one figure: short ones would be lost among the ticks.
+QUERIES: dict[str, tuple[Callable[[DataFrame], object], int]] = {
+    "all_columns": (_all_columns, 1),
+    "sum": (_sum, 5),
+    "count": (DataFrame.count, 10),
+}
+_RESOLVES = 10
+
+
+def main() -> None:
+    chosen = parse(__doc__, 40_000_000)
+    with open_lake(chosen.cores) as (lake, _):
+        written = lake.write(build_rows(lake.spark, chosen.rows), TABLE)
+        about = {"rows": chosen.rows, "files": written.files, "bytes": written.bytes}
+        ours = lake.read(TABLE)
+        paths = sorted(ours.inputFiles())
+        plain = lake.spark.read.parquet(*paths)
+        if len(paths) != FILES or not ours.count() == plain.count() == chosen.rows:
+            raise Bug("the two ways do not read the same rows")
+        frames = {
+            "ours": lambda: lake.read(TABLE),
+            "plain": lambda: lake.spark.read.parquet(*paths),
+        }
+        resolve = take_in_turn(frames, chosen.repeats, _RESOLVES)
+        emit("spark_read", query="resolve", **about, **_untested(figures(**resolve)))
+        for name, (ask, calls) in QUERIES.items():
+            ways = {"ours": lambda ask=ask: ask(ours), "plain": lambda ask=ask: ask(plain)}
+            taken = take_in_turn(ways, chosen.repeats, calls)
+            both = [
+                statistics.median(taken[way]) + statistics.median(resolve[way])
+                for way in ("ours", "plain")
+            ]
+            told = figures(**taken) | {"with_resolve_ratio": both[0] / both[1]}
+            emit("spark_read", query=name, **about, **told)
+
+
+def _untested(told: dict[str, object]) -> dict[str, object]:
+    """Leaves out the bar, which is about reading."""
+    return {name: value for name, value in told.items() if name not in {"ratio_max", "is_met"}}
+
+
+if __name__ == "__main__":
+    main()
