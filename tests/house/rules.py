@@ -134,11 +134,21 @@ def broad_excepts(source: Source) -> list[str]:
 
 
 def recursion(source: Source) -> list[str]:
-    """Functions that call themselves: the depth of users' data must never be ours."""
+    """Functions that call themselves: the depth of users' data must never be ours.
+
+    In a method the bare name is another function, such as one that it hands its work to.
+    """
     found = []
+    methods = {
+        inner
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ClassDef)
+        for inner in node.body
+    }
     for node in ast.walk(source.tree):
         if isinstance(node, Function):
-            own = {node.name, f"self.{node.name}", f"cls.{node.name}"}
+            own = {f"self.{node.name}", f"cls.{node.name}"}
+            own |= set() if node in methods else {node.name}
             for inner in ast.walk(node):
                 if isinstance(inner, ast.Call) and ast.unparse(inner.func) in own:
                     found.append(f"{_at(source, inner)} {node.name} calls itself")

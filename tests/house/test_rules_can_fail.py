@@ -76,6 +76,11 @@ def test_cleaning_up_and_raising_again_is_no_broad_except():
     assert rules.broad_excepts(planted(text)) == []
 
 
+def test_a_method_may_hand_its_work_to_a_function_of_its_name():
+    text = "class A:\n    def read(self):\n        return read(self)\n"
+    assert rules.recursion(planted(text)) == []
+
+
 @pytest.mark.parametrize(
     "where", ["src/lochan/utils.py", "src/lochan/common/a.py", "src/lochan/core/__init__.py"]
 )
