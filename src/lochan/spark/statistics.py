@@ -172,7 +172,7 @@ def with_partition(layout: Layout, facts: FileFacts, found: list[list[Any]]) -> 
 
 def build_data_file(facts: FileFacts, schema: Schema, spec: PartitionSpec) -> DataFile:
     """Returns a file as pyiceberg's manifests hold it."""
-    return DataFile.from_args(
+    made = DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=facts.path,
         file_format=FileFormat.PARQUET,
@@ -187,10 +187,12 @@ def build_data_file(facts: FileFacts, schema: Schema, spec: PartitionSpec) -> Da
         upper_bounds=facts.upper,
         split_offsets=facts.split_offsets,
         sort_order_id=None,
-        spec_id=spec.spec_id,
         equality_ids=None,
         key_metadata=None,
     )
+    # Not among the arguments, which would drop it: manifests hold it once for all their files.
+    made.spec_id = spec.spec_id
+    return made
 
 
 def _check_ids(schema: Schema, written: pa.Schema) -> str:
