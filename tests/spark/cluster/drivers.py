@@ -28,7 +28,8 @@ _LOOK_S = 0.1
 def environment(**more: str) -> dict[str, str]:
     """Returns the environment of a process of Spark; nothing of this process's session is in it."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
-    own = {"PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"}
+    paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    own = {"PYTHONPATH": paths, "SPARK_LOCAL_IP": "127.0.0.1"}
     return {**kept, **own, "PYSPARK_PYTHON": sys.executable, **more}
 
 

@@ -1,6 +1,7 @@
 """What goes wrong in executors: tasks that fail or wait, and files whose reply is lost.
 
-Functions for frames are made inside of others, so that they travel to executors as they are.
+Functions for frames are made inside of others, so that they travel to executors as they are; they
+have no types, which Spark would try to understand.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ GATE_S = 200
 def failing(column: Column, attempts: int, above: int = -1) -> Column:
     """Returns a column whose task fails in its first attempts, at values above one."""
 
-    def pass_on(value: int) -> int:
+    def pass_on(value):
         task = TaskContext.get()
         if task is not None and task.attemptNumber() < attempts and value > above:
             raise RuntimeError("a task was made to fail")
@@ -35,7 +36,7 @@ def gated(column: Column, folder: str, free: int) -> Column:
     A task that waits leaves a note in the folder. The wait has an end, as everything has.
     """
 
-    def pass_on(value: int) -> int:
+    def pass_on(value):
         import threading
 
         gate = Path(folder)

@@ -208,3 +208,14 @@ SUITE: tuple[Promise, ...] = (
     an_audit_publishes_what_passes_and_nothing_else,
 )
 NAMES = tuple(promise.__name__ for promise in SUITE)
+# What differs most between one kind of executor and another.
+ESSENTIAL = tuple(
+    promise.__name__
+    for promise in (
+        rows_are_written_and_read_by_branch,
+        a_merge_replaces_and_adds,
+        lists_and_maps_survive,
+        history_is_read_as_frames,
+        an_audit_publishes_what_passes_and_nothing_else,
+    )
+)

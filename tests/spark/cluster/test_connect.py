@@ -6,6 +6,8 @@ import pytest
 
 from tests.spark.cluster.suite import NAMES
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def driver(drive):

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.cluster.suite import NAMES
+from tests.spark.cluster.suite import ESSENTIAL
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +21,6 @@ def driver(drive):
     return drive("local-cluster[2,1,1024]", settings=few, variables=home)
 
 
-@pytest.mark.parametrize("promise", NAMES)
+@pytest.mark.parametrize("promise", ESSENTIAL)
 def test_on_executors_of_their_own(driver, promise):
     driver.call(f"suite:{promise}")

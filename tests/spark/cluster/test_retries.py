@@ -6,6 +6,8 @@ import pytest
 
 from tests.spark.cluster.retries import NAMES
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def driver(drive):
