@@ -14,7 +14,7 @@ PARALLEL := -n $(WORKERS) --dist loadgroup
 .PHONY: help openapi setup demo serve test quick lint types contracts house docs test-compat test-fuzz test-spark-matrix bench bench-http bench-peers bench-spark wheel format lock clean
 
 help: ## List the doors
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
 
 setup: $(STAMP) ## Make .venv and install the locked, hashed requirements
 
