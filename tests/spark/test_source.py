@@ -267,6 +267,15 @@ def test_credentials_in_an_address_are_refused_and_not_repeated(spark):
     assert "opensesame" not in said
 
 
+def test_what_stays_secret_comes_from_the_environment_of_the_worker(monkeypatch):
+    wanted = read_options({"uri": "http://127.0.0.1:1", "kind": "refs"})
+    assert wanted.client()._headers == {}
+    assert wanted.client() is wanted.client()
+    monkeypatch.setenv("LOCHAN_TOKEN", "opensesame")
+    assert wanted.client()._headers == {"authorization": "Bearer opensesame"}
+    assert "opensesame" not in repr(wanted)
+
+
 @pytest.mark.parametrize("allowed", ["true", "false"])
 def test_one_frame_with_several_filters_answers_each_of_them(spark, lake, allowed):
     # Spark keeps one plan for all uses of a frame; a source that took filters answered wrongly.

@@ -133,9 +133,6 @@ class ChangeStream(DataSourceStreamReader):
         if head == here:
             return start
         if not walks.is_ancestor(self.client, here, head):
-            if until is not None and walks.is_ancestor(self.client, head, here):
-                # A query that reads what is there now may have been further already.
-                return start
             if not self.wanted.reset:
                 raise self.reassigned(here, head)
             return {**self.offset(head), _LOST: here.commit}
