@@ -70,8 +70,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = RETRY_SLEEP_MAX_MS
     front: Annotated[
         bool,
-        Meta(description="Whether a process of its own reads and writes HTTP, on a second core."),
-    ] = True
+        Meta(description="Whether a process of its own reads and writes HTTP, for many clients."),
+    ] = False
     brief_threads: Annotated[
         int,
         Meta(ge=1, le=512, description="Threads for brief requests on stores that may block."),

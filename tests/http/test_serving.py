@@ -174,7 +174,7 @@ def test_wrong_settings_are_an_error_of_ours():
 
 
 def test_a_server_that_nobody_can_reach_ends_and_says_why(tmp_path):
-    with serving(tmp_path) as child:
+    with serving(tmp_path, front="true") as child:
         server = psutil.Process(child.process.pid)
         killed: set[int] = set()
         while child.process.poll() is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -214,8 +213,7 @@ def options_of(settings: Settings) -> Options:
         brief_threads=settings.brief_threads,
         publish_threads=settings.publish_threads,
         long_threads=settings.long_threads,
-        # With one core there is nothing to gain from a second process.
-        front=settings.front and (os.cpu_count() or 1) > 1,
+        front=settings.front,
         drain_s=settings.drain_timeout_s,
         show_traces=settings.stack_traces,
         default_repository=settings.repository,
