@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,6 +18,8 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType, StructType
 
+from lochan.base.pipeline_limits import SPARK_ROW_GROUP_BYTES_MAX
+from lochan.spark.arrow_files import write_task
 from lochan.spark.statistics import build_data_file, build_layout, read_facts
 from lochan.spark.transforms import build_spec
 from tests.spark.readers import same_for_all
@@ -135,3 +140,54 @@ def test_a_file_without_the_right_ids_is_found_out(tmp_path):
     )
     other = written(tmp_path, ROWS.cast(swapped))
     assert "which should be" in read_facts(layout, other).problem
+
+
+def batches(*groups: int, failing: bool = False):
+    """Yields rows as a task gets them: columns, and behind them the group."""
+    for group in groups:
+        yield pa.RecordBatch.from_arrays(
+            [
+                pa.array([group, group], pa.int64()),
+                pa.array(["eu", None]),
+                pa.array([{"x": 1}, None], pa.struct([("x", pa.int64())])),
+                pa.array([group, group], pa.int64()),
+            ],
+            ["c0", "c1", "c2", "c3"],
+        )
+    if failing:
+        raise OSError("the store is gone")
+
+
+def test_a_task_that_fails_leaves_files_that_no_row_tells_of(tmp_path):
+    layout = layout_of(tmp_path, build_spec(SCHEMA, ["id"]))
+    with pytest.raises(OSError, match="is gone"):
+        list(write_task(layout, "00000-1", True, batches(1, 2, failing=True)))
+    told = list(write_task(layout, "00000-2", True, batches(1, 2)))
+    assert [(facts.rows, facts.problem, facts.refused) for facts in told] == [(2, "", "")] * 2
+    assert {Path(facts.path).name for facts in told} == {
+        *("00000-2-00000.parquet", "00000-2-00001.parquet")
+    }
+    assert (tmp_path / "00000-1-00000.parquet").exists()
+    assert [read_facts(layout, facts.path) for facts in told] == told
+
+
+def test_a_task_begins_a_new_file_when_one_is_large(tmp_path):
+    layout = msgspec.structs.replace(layout_of(tmp_path, PartitionSpec()), file_bytes=1)
+    wide = pa.RecordBatch.from_arrays(
+        [
+            pa.array(range(SPARK_ROW_GROUP_BYTES_MAX // 8), pa.int64()),
+            pa.nulls(SPARK_ROW_GROUP_BYTES_MAX // 8, pa.string()),
+            pa.nulls(SPARK_ROW_GROUP_BYTES_MAX // 8, pa.struct([("x", pa.int64())])),
+        ],
+        ["c0", "c1", "c2"],
+    )
+    told = list(write_task(layout, "00000-1", False, [wide, wide.slice(0, 10)]))
+    assert [facts.rows for facts in told] == [wide.num_rows, 10]
+
+
+def test_a_row_that_does_not_fit_is_told_and_not_tried_again(tmp_path):
+    layout = layout_of(tmp_path, PartitionSpec())
+    (batch,) = batches(1)
+    bad = batch.set_column(0, "c0", pa.array([None, 1], pa.int64()))
+    (told,) = write_task(layout, "00000-1", False, [bad])
+    assert told.refused == "id is required and has NULL"

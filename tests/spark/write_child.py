@@ -62,11 +62,12 @@ class Ending(httpx.BaseTransport):
 
 def run(order: Order) -> Any:
     spark = session("child", master=order.master, settings=order.settings)
-    with Lake(spark, order.server, warehouse=order.warehouse) as lake:
-        with Client(order.server, transport=Ending(order.step)) as client:
-            place = {"ref": "main", "warehouse": order.warehouse}
-            lake.__dict__["catalog"] = LochanCatalog.on(client, **place)
-            return {"write": one_write, "flow": flow, "flaky": flaky}[order.plan](lake, order)
+    with (
+        Lake(spark, order.server, warehouse=order.warehouse) as lake,
+        Client(order.server, transport=Ending(order.step)) as client,
+    ):
+        lake.__dict__["catalog"] = LochanCatalog.on(client, ref="main", warehouse=order.warehouse)
+        return {"write": one_write, "flow": flow, "flaky": flaky}[order.plan](lake, order)
 
 
 def one_write(lake: Lake, order: Order) -> Any:
@@ -118,7 +119,7 @@ def flaky(lake: Lake, order: Order) -> Any:
     lake.write(frame, "t.n", job=order.job)
     if not killing:
         lake.write(frame, "t.parts", job=order.job, partition_by=["half"])
-        # By pyarrow, and in the same stage as the rows, so that files of the first attempt stay.
+        # By pyarrow, and in the same stage as the rows.
         lists = frame.selectExpr("*", "array(id) as l")
         lake.write(lists, "t.lists", job=order.job)
     return None

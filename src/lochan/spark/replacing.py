@@ -58,6 +58,14 @@ class _Replacing(_OverwriteFiles):
     def _build_manifest_evaluator(self, spec_id: int) -> Callable[[ManifestFile], bool]:  # noqa: ARG002
         return lambda _: True
 
+    def _existing_manifests(self) -> list[ManifestFile]:
+        """Leaves out manifests of which nothing is left, which the original keeps for ever."""
+        return [
+            manifest
+            for manifest in super()._existing_manifests()
+            if manifest.has_added_files() or manifest.has_existing_files()
+        ]
+
     def _validate_required_deletes(self, deleted_entries: list[ManifestEntry]) -> None:
         found = {entry.data_file.file_path for entry in deleted_entries}
         gone = [
