@@ -31,12 +31,34 @@ def pytest_pycollect_makemodule(module_path, parent):
     return SkippedModule.from_parent(parent, path=module_path)
 
 
+# Tests that mostly wait for processes of their own.
+AWAY = frozenset(
+    (
+        "test_demo",
+        "test_examples",
+        "test_session",
+        "test_session_java",
+        "test_session_serving",
+        "test_source_shipped",
+        "test_write_crashes",
+        "test_write_places",
+        "test_write_runtime",
+    )
+)
+
+
 def pytest_collection_modifyitems(items):
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.xdist_group(_group_of(item.path)))
             item.add_marker(pytest.mark.filterwarnings(PYSPARK_LEAVES_SOCKETS))
+
+
+def _group_of(path: Path) -> str:
+    """Keeps those together that share a session, and gives the other worker the rest."""
+    is_away = path.parent.name == "cluster" or path.stem in AWAY
+    return "spark away" if is_away else "spark"
 
 
 @pytest.fixture(scope="session")
