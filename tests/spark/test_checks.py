@@ -146,7 +146,11 @@ def test_every_check_has_a_name_of_its_own_and_the_tables_it_is_about():
         ("[[check]]\nkind='query'\nname='q'\nsql='SELECT 1 FROM a'", "name the tables as {shop.o"),
         ("[[check]]\nkind='unchecked'\ntable='a'\nwhy=' '", "say why"),
         (
-            "[[check]]\nkind='refers_to'\ntable='a'\ncolumns=['b']\nother='c'\nother_columns=['d','e']",
+            "[[check]]\nkind='refers_to'\ntable='a'\ncolumns=[]\nother='c'\nother_columns=['d']",
+            "columns must name at least one",
+        ),
+        (
+            "[[check]]\nkind='refers_to'\ntable=''\ncolumns=['']\nother=''\nother_columns=['','']",
             "as many as columns",
         ),
     ],
@@ -196,8 +200,9 @@ def test_checks_that_are_not_well_made_are_refused(wrong):
 
 def test_columns_given_as_one_text_are_not_taken_for_letters():
     with pytest.raises(Invalid, match="as a list"):
-        NotNull("a", "id")  # type: ignore[arg-type]
-    assert declare([NotNull("a", ["id"])]).checks == (NotNull("a", ("id",)),)  # type: ignore[arg-type]
+        NotNull("a", "id")
+    assert NotNull("a", ["id"]) == NotNull("a", ("id",))
+    assert declare([NotNull("a", ["id"])]).checks == (NotNull("a", ("id",)),)
 
 
 def test_a_function_needs_a_name_and_must_be_callable():

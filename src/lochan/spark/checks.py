@@ -8,7 +8,7 @@ are about a table as it will be published. `check_files` reads the same values f
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -52,7 +52,7 @@ class NotNull(Check, frozen=True, tag="not_null"):
     """Every written row has a value in each of the columns."""
 
     table: str
-    columns: tuple[str, ...]
+    columns: Sequence[str]
 
     def __post_init__(self) -> None:
         _some(self, "columns")
@@ -95,7 +95,7 @@ class InSet(Check, frozen=True, tag="in_set"):
 
     table: str
     column: str
-    values: tuple[Any, ...]
+    values: Sequence[Any]
 
     def __post_init__(self) -> None:
         _some(self, "values")
@@ -154,7 +154,7 @@ class Unique(Check, frozen=True, tag="unique"):
     """No two rows have the same values in the columns; two NULLs are the same."""
 
     table: str
-    columns: tuple[str, ...]
+    columns: Sequence[str]
 
     def __post_init__(self) -> None:
         _some(self, "columns")
@@ -180,9 +180,9 @@ class RefersTo(Check, frozen=True, tag="refers_to"):
     """Every row finds its columns in another table; rows with a NULL among them pass."""
 
     table: str
-    columns: tuple[str, ...]
+    columns: Sequence[str]
     other: str
-    other_columns: tuple[str, ...] = ()
+    other_columns: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         _some(self, "columns")
@@ -328,8 +328,12 @@ def _checked(check: object) -> Check:
 
 
 def _some(check: Check, field: str) -> None:
-    if isinstance(getattr(check, field), str) or not getattr(check, field):
+    """Refuses a list that is empty or a single text; keeps it as a tuple, whatever it came as."""
+    value = getattr(check, field)
+    if isinstance(value, str) or not value:
         raise Invalid(f"{check.kind}: {field} must name at least one, as a list")
+    if isinstance(value, list):
+        msgspec.structs.force_setattr(check, field, tuple(value))
 
 
 def _one_of(check: Check, *fields: str) -> None:

@@ -73,10 +73,8 @@ class Recording:
             self._progress(name, detail)
 
     def _add(self, name: str, detail: str, begun: float, *, is_done: bool) -> None:
-        now = time.monotonic()
-        status = "done" if is_done else "failed"
-        start = begun - self._begun_s
-        self._steps.append(Step(name, cut(detail), start, now - begun, status))  # type: ignore[arg-type]
+        start, seconds = begun - self._begun_s, time.monotonic() - begun
+        self._steps.append(Step(name, cut(detail), start, seconds, "done" if is_done else "failed"))
 
     def wrote(self, written: WrittenTable) -> None:
         """Adds a write."""
