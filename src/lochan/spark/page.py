@@ -21,7 +21,8 @@ _STYLE: Final = """
 :root{color-scheme:light dark;--ink:#1c2128;--faint:#626b76;--paper:#fbfbfa;--card:#fff;
 --line:#dfe2e6;--passed:#22814a;--failed:#c02b37;--error:#b45a00;--missing:#7a5bb5;--plain:#3b74b8}
 @media(prefers-color-scheme:dark){:root{--ink:#e3e6ea;--faint:#98a1ac;--paper:#14171b;
---card:#1c2026;--line:#333a43;--passed:#4cc17c;--failed:#ff6b74;--error:#f0a04b;--missing:#b59bec;--plain:#6fa8ea}}
+--card:#1c2026;--line:#333a43;
+--passed:#4cc17c;--failed:#ff6b74;--error:#f0a04b;--missing:#b59bec;--plain:#6fa8ea}}
 *{box-sizing:border-box}body{margin:0;background:var(--paper);color:var(--ink);
 font:15px/1.5 system-ui,sans-serif}main{max-width:60rem;margin:0 auto;padding:2rem 1.25rem 4rem}
 h1{font-size:1.5rem;margin:0 0 .25rem}h2{font-size:1.05rem;margin:2rem 0 .6rem}
