@@ -101,7 +101,8 @@ def test_partitions_are_overwritten_as_they_come(catalog):
     table = catalog.create_table("shop.days", schema=schema)
     with table.update_spec() as update:
         update.add_field("id", IdentityTransform())
-    some = pa.table({"id": [1, 2], "day": [datetime(2024, 1, 1), datetime(2025, 1, 1)]})  # noqa: DTZ001
+    days = [datetime(2024, 1, 1), datetime(2025, 1, 1)]  # noqa: DTZ001
+    some = pa.table({"id": [1, 2], "day": days})
     table.append(some)
     table.dynamic_partition_overwrite(
         pa.table({"id": [2, 2], "day": [datetime(2026, 1, 1)] * 2})  # noqa: DTZ001

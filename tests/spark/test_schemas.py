@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 from pyspark.sql import types as spark

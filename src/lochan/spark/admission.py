@@ -35,7 +35,9 @@ class AdmittedChanges(ChangeStream, SupportsTriggerAvailableNow):  # type: ignor
         """Remembers where the branch is now; the query ends there."""
         self._until = self.head()
 
-    def latestOffset(self, start: Offset, limit: Any) -> Offset:  # type: ignore[override]  # noqa: N802
+    def latestOffset(  # type: ignore[override]  # noqa: N802
+        self, start: Offset, limit: Any
+    ) -> Offset:
         """Returns where the next batch ends."""
         commits_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         return self.next_offset(start, commits_max, self._until)

@@ -8,26 +8,29 @@ that are needed are read.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
+import msgspec
 import pyarrow as pa
+from pyiceberg.conversions import from_bytes, to_bytes
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.types import UUIDType
+from pyiceberg.typedef import Record
+from pyiceberg.types import PrimitiveType, UUIDType
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lochan.base.pipeline_limits import (
     ARROW_READ_TASKS_MAX,
 )
+from lochan.spark.arrow_schemas import arrow_schema
 from lochan.spark.predicates import bind_filter, filtered_fields, quoted
 from lochan.spark.schemas import nullable, shown, to_spark
 
@@ -35,6 +38,24 @@ if TYPE_CHECKING:
     from lochan.spark.lake import Lake
 
 _WORK: Final = "part int, task binary"
+
+
+class _File(msgspec.Struct, frozen=True, array_like=True):
+    """What a reader needs to know of a file of rows or of deletes."""
+
+    path: str
+    kind: str
+    size: int
+    spec_id: int
+    partition: list[bytes | None] = []
+    """The values of the partition, as Iceberg writes single values down."""
+
+
+class _Task(msgspec.Struct, frozen=True, array_like=True):
+    """A file, and what was deleted from it."""
+
+    file: _File
+    deletes: list[_File]
 
 
 def arrow_frame(
@@ -50,13 +71,13 @@ def arrow_frame(
     parts = min(len(tasks), ARROW_READ_TASKS_MAX)
     # The largest first and round robin: no part gets two of the largest before all have one.
     ordered = sorted(tasks, key=lambda task: task.file.file_size_in_bytes, reverse=True)
-    rows = [(number % parts, pickle.dumps(task)) for number, task in enumerate(ordered)]
+    rows = [(number % parts, _pack(table, task)) for number, task in enumerate(ordered)]
     work = lake.spark.createDataFrame(rows, _WORK).repartitionById(parts, F.col("part"))
     stored = nullable(to_spark(schema, stored=True, ids=False))
     reader = _Reader(
         metadata=_lean(table.metadata),
         schema=schema,
-        arrow_schema=to_arrow_schema(stored).serialize().to_pybytes(),
+        arrow_schema=arrow_schema(stored).serialize().to_pybytes(),
         expression=_pushable(expression, table.schema(), case_sensitive=case_sensitive),
         case_sensitive=case_sensitive,
         files=dict(lake.files),
@@ -82,6 +103,51 @@ def _pushable(
     return AlwaysTrue() if any(isinstance(kind, UUIDType) for kind in kinds) else expression
 
 
+def _pack(table: Table, task: FileScanTask) -> bytes:
+    """Returns a task as it is sent to an executor."""
+    deletes = [_described(table.metadata, each) for each in task.delete_files]
+    return msgspec.msgpack.encode(_Task(_described(table.metadata, task.file), deletes))
+
+
+def _described(metadata: TableMetadata, file: DataFile) -> _File:
+    values: list[bytes | None] = []
+    for number, kind in enumerate(_partition_types(metadata, file.spec_id)):
+        value = file.partition[number]
+        values.append(None if value is None else to_bytes(kind, value))
+    size = file.file_size_in_bytes
+    return _File(file.file_path, file.file_format.value, size, file.spec_id, values)
+
+
+def _partition_types(metadata: TableMetadata, spec_id: int) -> list[PrimitiveType]:
+    fields = metadata.specs()[spec_id].partition_type(metadata.schema()).fields
+    return [cast("PrimitiveType", field.field_type) for field in fields]
+
+
+def _unpack(metadata: TableMetadata, packed: bytes) -> FileScanTask:
+    """Returns a task as PyIceberg's reader takes it."""
+    task = msgspec.msgpack.decode(packed, type=_Task)
+    deletes = {_file(metadata, each, DataFileContent.POSITION_DELETES) for each in task.deletes}
+    return FileScanTask(_file(metadata, task.file, DataFileContent.DATA), deletes)
+
+
+def _file(metadata: TableMetadata, told: _File, content: DataFileContent) -> DataFile:
+    kinds = _partition_types(metadata, told.spec_id)
+    values = [
+        None if value is None else from_bytes(kind, value)
+        for kind, value in zip(kinds, told.partition, strict=True)
+    ]
+    made = DataFile.from_args(
+        content=content,
+        file_path=told.path,
+        file_format=FileFormat(told.kind),
+        partition=Record(*values),
+        record_count=0,
+        file_size_in_bytes=told.size,
+    )
+    made.spec_id = told.spec_id
+    return made
+
+
 def _lean(metadata: TableMetadata) -> TableMetadata:
     """Returns metadata without its history, which no executor looks at and which may be large."""
     lists = ("snapshots", "snapshot_log", "metadata_log", "statistics", "partition_statistics")
@@ -104,10 +170,8 @@ class _Reader:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         wanted = pa.ipc.read_schema(pa.py_buffer(self.arrow_schema))
         for batch in batches:
-            for pickled in batch.column("task").to_pylist():
-                # Made by our own driver, and sent as Spark sends every piece of work.
-                task: FileScanTask = pickle.loads(pickled)  # noqa: S301
-                for rows in self._rows(task):
+            for packed in batch.column("task").to_pylist():
+                for rows in self._rows(_unpack(self.metadata, packed)):
                     yield from pa.Table.from_batches([rows]).cast(wanted).to_batches()
 
     def _rows(self, task: FileScanTask) -> Iterator[pa.RecordBatch]:

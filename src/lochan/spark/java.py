@@ -35,8 +35,6 @@ _MODULE: Final = "--add-modules=jdk.incubator.vector"
 _PLACES: Final = (
     "/usr/lib/jvm",
     "/usr/java",
-    "/opt/java",
-    "/opt/jdk",
     "/Library/Java/JavaVirtualMachines",
     "~/.sdkman/candidates/java",
     "~/Library/Java/JavaVirtualMachines",

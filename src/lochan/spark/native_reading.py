@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from pyiceberg import types as iceberg
 from pyiceberg.manifest import FileFormat
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.table import FileScanTask
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import IdentityTransform
@@ -74,12 +74,11 @@ class Shape(msgspec.Struct, frozen=True):
 def _column(source: Source, *, by_id: bool) -> Column:
     field = source.field
     if source.name is None:
-        kind = spark_type(field.field_type, field.name, ids=False)
-        return F.lit(None).cast(kind).alias(field.name)
+        return F.lit(None).cast(spark_type(field, ids=False)).alias(field.name)
     column = F.col(quoted(source.name))
     if not by_id:
         # Names inside structs are those of the files; a cast goes by position and gives the right.
-        column = column.cast(spark_type(field.field_type, field.name, stored=True, ids=False))
+        column = column.cast(spark_type(field, stored=True, ids=False))
     # Without metadata of its own it would keep the id, which means nothing outside of files.
     return shown(column, field.field_type).alias(field.name, metadata={})
 
@@ -104,7 +103,7 @@ def shape_by_ids(metadata: TableMetadata, schema: Schema) -> Shape:
     sources: list[Source] = []
     for field in schema.fields:
         name = _hidden_name(schema, field) if field.field_id in ambiguous else field.name
-        sources.append(Source(field, name, spark_type(field.field_type, field.name, stored=True)))
+        sources.append(Source(field, name, spark_type(field, stored=True)))
     return Shape(tuple(sources), True)
 
 
@@ -155,43 +154,14 @@ def shape_by_names(
     }
     sources: list[Source] = []
     by_id = {field.field_id: field for field in held.fields}
+    names = {number: field.name for number, field in index_by_id(held).items()}
     for field in schema.fields:
         found = by_id.get(field.field_id)
         if found is None and field.field_id in identities:
             return None
-        if found is None:
-            kind = spark_type(field.field_type, field.name, stored=True, ids=False)
-            sources.append(Source(field, None, kind))
-        else:
-            kind = _named_type(field.field_type, found.field_type, field.name)
-            sources.append(Source(field, found.name, kind))
+        kind = spark_type(field, stored=True, ids=False, names=names)
+        sources.append(Source(field, None if found is None else found.name, kind))
     return Shape(tuple(sources), False)
-
-
-def _named_type(
-    wanted: iceberg.IcebergType, held: iceberg.IcebergType, where: str
-) -> spark.DataType:
-    """Returns the type that is wanted, with the names that a file has inside it."""
-    match wanted, held:
-        case iceberg.StructType(), iceberg.StructType():
-            by_id = {field.field_id: field for field in held.fields}
-            fields: list[spark.StructField] = []
-            for field in wanted.fields:
-                found = by_id.get(field.field_id)
-                name = f"lochan field {field.field_id}" if found is None else found.name
-                inner = field.field_type if found is None else found.field_type
-                kind = _named_type(field.field_type, inner, f"{where}.{field.name}")
-                fields.append(spark.StructField(name, kind))
-            return spark.StructType(fields)
-        case iceberg.ListType(), iceberg.ListType():
-            return spark.ArrayType(_named_type(wanted.element_type, held.element_type, where))
-        case iceberg.MapType(), iceberg.MapType():
-            return spark.MapType(
-                _named_type(wanted.key_type, held.key_type, where),
-                _named_type(wanted.value_type, held.value_type, where),
-            )
-        case _:
-            return spark_type(wanted, where, stored=True, ids=False)
 
 
 def native_frames(lake: Lake, shape: Shape, tasks: Sequence[FileScanTask]) -> Iterator[DataFrame]:

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from pyiceberg import types as iceberg
 from pyiceberg.expressions import (
+    AlwaysFalse,
     AlwaysTrue,
     And,
     BooleanExpression,
@@ -29,6 +30,7 @@ from pyiceberg.expressions import (
 from pyiceberg.expressions.literals import DecimalLiteral, Literal
 from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import (
+    BooleanExpressionVisitor,
     BoundBooleanExpressionVisitor,
     bind,
     extract_field_ids,
@@ -41,7 +43,6 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import Invalid
-from lochan.spark.schemas import spark_type
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EXACT: Final = Context(prec=100, traps=[Inexact, InvalidOperation])
@@ -79,17 +80,49 @@ def fit_filter(
     PyIceberg alone rounds 1.5 for a column of whole numbers, knows no decimal of fewer digits than
     the column has, and lets NULL be less than a number that is too large for the column.
     """
-    match expression:
-        case And() | Or():
-            left = fit_filter(expression.left, schema, case_sensitive=case_sensitive)
-            right = fit_filter(expression.right, schema, case_sensitive=case_sensitive)
-            return And(left, right) if isinstance(expression, And) else Or(left, right)
-        case Not():
-            return Not(fit_filter(expression.child, schema, case_sensitive=case_sensitive))
-        case LiteralPredicate() | SetPredicate():
-            return _fit_predicate(expression, schema, case_sensitive=case_sensitive)
-        case _:
-            return expression
+    return visit(expression, _Fitting(schema, case_sensitive=case_sensitive))
+
+
+class _Fitting(BooleanExpressionVisitor[BooleanExpression]):
+    """Puts an expression together again from predicates that fit."""
+
+    def __init__(self, schema: Schema, *, case_sensitive: bool) -> None:
+        self._schema = schema
+        self._case_sensitive = case_sensitive
+
+    def visit_true(self) -> BooleanExpression:
+        """Returns what always holds."""
+        return AlwaysTrue()
+
+    def visit_false(self) -> BooleanExpression:
+        """Returns what never holds."""
+        return AlwaysFalse()
+
+    def visit_not(self, child_result: BooleanExpression) -> BooleanExpression:
+        """Returns the opposite."""
+        return Not(child_result)
+
+    def visit_and(
+        self, left_result: BooleanExpression, right_result: BooleanExpression
+    ) -> BooleanExpression:
+        """Returns that both hold."""
+        return And(left_result, right_result)
+
+    def visit_or(
+        self, left_result: BooleanExpression, right_result: BooleanExpression
+    ) -> BooleanExpression:
+        """Returns that one of both holds."""
+        return Or(left_result, right_result)
+
+    def visit_unbound_predicate(self, predicate: Any) -> BooleanExpression:
+        """Returns a predicate with values that fit."""
+        if not isinstance(predicate, LiteralPredicate | SetPredicate):
+            return cast("BooleanExpression", predicate)
+        return _fit_predicate(predicate, self._schema, case_sensitive=self._case_sensitive)
+
+    def visit_bound_predicate(self, predicate: Any) -> BooleanExpression:
+        """Refuses: it belongs to some schema already."""
+        raise Invalid(f"a filter names columns, but {predicate} is bound to those of a table")
 
 
 def _fit_predicate(predicate: Any, schema: Schema, *, case_sensitive: bool) -> BooleanExpression:
@@ -285,5 +318,9 @@ def _literal(kind: iceberg.IcebergType, literal: Any) -> Column:
             return F.lit(str(value if isinstance(value, UUID) else UUID(bytes=bytes(value))))
         case iceberg.BinaryType() | iceberg.FixedType():
             return F.unhex(F.lit(bytes(value).hex()))
+        case iceberg.DecimalType():
+            return F.lit(value).cast(f"decimal({kind.precision}, {kind.scale})")
+        case iceberg.FloatType():
+            return F.lit(value).cast("float")
         case _:
-            return F.lit(value).cast(spark_type(kind))
+            return F.lit(value)

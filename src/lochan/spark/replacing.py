@@ -55,7 +55,10 @@ class _Replacing(_OverwriteFiles):
     def _build_delete_files_partition_predicate(self) -> None:
         pass
 
-    def _build_manifest_evaluator(self, spec_id: int) -> Callable[[ManifestFile], bool]:  # noqa: ARG002
+    def _build_manifest_evaluator(
+        self,
+        spec_id: int,  # noqa: ARG002
+    ) -> Callable[[ManifestFile], bool]:
         return lambda _: True
 
     def _existing_manifests(self) -> list[ManifestFile]:

@@ -14,11 +14,12 @@ need none, as there is just one of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
+from typing import Final, cast
 
 from pyiceberg import types as iceberg
-from pyiceberg.schema import Schema, assign_fresh_schema_ids
+from pyiceberg.schema import Schema, SchemaVisitor, assign_fresh_schema_ids, visit
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark
@@ -66,8 +67,7 @@ _UUID_DASHED: Final = "$1-$2-$3-$4-$5"
 
 def to_spark(schema: Schema, *, stored: bool = False, ids: bool = True) -> spark.StructType:
     """Returns the Spark schema of a table: as users see it, or as its files hold it (`stored`)."""
-    fields = [spark_field(each, each.name, stored=stored, ids=ids) for each in schema.fields]
-    return spark.StructType(fields)
+    return cast("spark.StructType", visit(schema, _ToSpark(stored=stored, ids=ids)))
 
 
 def nullable(kind: spark.StructType) -> spark.StructType:
@@ -78,48 +78,94 @@ def nullable(kind: spark.StructType) -> spark.StructType:
     return spark.StructType(fields)
 
 
-def spark_field(
-    field: iceberg.NestedField, where: str, *, stored: bool = False, ids: bool = True
-) -> spark.StructField:
-    """Returns the Spark field of a field; `where` is its full name, for errors."""
-    kind = spark_type(field.field_type, where, stored=stored, ids=ids)
-    metadata = {FIELD_ID: field.field_id} if ids else None
-    return spark.StructField(field.name, kind, not field.required, metadata)
-
-
 def spark_type(
-    kind: iceberg.IcebergType, where: str = "", *, stored: bool = False, ids: bool = True
+    field: iceberg.NestedField,
+    *,
+    stored: bool = False,
+    ids: bool = True,
+    names: Mapping[int, str] | None = None,
 ) -> spark.DataType:
-    """Returns the Spark type of a type; `where` names the column, for errors."""
+    """Returns the Spark type of a column; `names` are those that fields inside it get, by id."""
+    return visit(field.field_type, _ToSpark((field.name,), stored=stored, ids=ids, names=names))
 
-    def inside(inner: iceberg.IcebergType, name: str) -> spark.DataType:
-        return spark_type(inner, f"{where}.{name}", stored=stored, ids=ids)
 
-    match kind:
-        case iceberg.DecimalType():
-            return spark.DecimalType(kind.precision, kind.scale)
-        case iceberg.UUIDType():
-            return spark.BinaryType() if stored else spark.StringType()
-        case iceberg.StructType():
-            fields = [
-                spark_field(each, f"{where}.{each.name}", stored=stored, ids=ids)
-                for each in kind.fields
-            ]
-            return spark.StructType(fields)
-        case iceberg.ListType():
-            element = inside(kind.element_type, "element")
-            return spark.ArrayType(element, not kind.element_required)
-        case iceberg.MapType():
-            key, value = inside(kind.key_type, "key"), inside(kind.value_type, "value")
-            return spark.MapType(key, value, not kind.value_required)
-        case _:
-            found = _SIMPLE.get(type(kind))
-    if found is None:
-        raise Invalid(
-            f"column {where}: Spark has no type for Iceberg's {kind}; leave the column out "
-            "(columns=[…]) or read the table with PyIceberg"
-        )
-    return found
+class _ToSpark(SchemaVisitor[spark.DataType]):
+    """Makes Spark types of Iceberg types, from the innermost outwards."""
+
+    def __init__(
+        self,
+        where: Sequence[str] = (),
+        *,
+        stored: bool,
+        ids: bool,
+        names: Mapping[int, str] | None = None,
+    ) -> None:
+        self._where = list(where)
+        self._stored = stored
+        self._ids = ids
+        self._names = names
+
+    def before_field(self, field: iceberg.NestedField) -> None:
+        """Goes down, so that an error can tell where it is."""
+        self._where.append(field.name)
+
+    def after_field(self, field: iceberg.NestedField) -> None:  # noqa: ARG002
+        """Comes up again."""
+        self._where.pop()
+
+    def schema(
+        self,
+        schema: Schema,  # noqa: ARG002
+        struct_result: spark.DataType,
+    ) -> spark.DataType:
+        """Returns the type of a table."""
+        return struct_result
+
+    def struct(
+        self,
+        struct: iceberg.StructType,  # noqa: ARG002
+        field_results: list[spark.DataType],
+    ) -> spark.DataType:
+        """Returns the type of a struct."""
+        return spark.StructType(cast("list[spark.StructField]", field_results))
+
+    def field(self, field: iceberg.NestedField, field_result: spark.DataType) -> spark.DataType:
+        """Returns a field; what a file does not have gets a name that no file has."""
+        name = field.name
+        if self._names is not None:
+            name = self._names.get(field.field_id, f"lochan field {field.field_id}")
+        metadata = {FIELD_ID: field.field_id} if self._ids else None
+        return spark.StructField(name, field_result, not field.required, metadata)
+
+    def list(self, list_type: iceberg.ListType, element_result: spark.DataType) -> spark.DataType:
+        """Returns the type of a list."""
+        return spark.ArrayType(element_result, not list_type.element_required)
+
+    def map(
+        self,
+        map_type: iceberg.MapType,
+        key_result: spark.DataType,
+        value_result: spark.DataType,
+    ) -> spark.DataType:
+        """Returns the type of a map."""
+        return spark.MapType(key_result, value_result, not map_type.value_required)
+
+    def primitive(self, primitive: iceberg.PrimitiveType) -> spark.DataType:
+        """Returns the type of a value; Invalid if Spark has none."""
+        if isinstance(primitive, iceberg.DecimalType):
+            return spark.DecimalType(primitive.precision, primitive.scale)
+        if isinstance(primitive, iceberg.UUIDType):
+            return spark.BinaryType() if self._stored else spark.StringType()
+        found = _SIMPLE.get(type(primitive))
+        if found is None:
+            raise Invalid(
+                f"column {'.'.join(self._where)}: Spark has no type for Iceberg's {primitive}; "
+                "leave the column out (columns=[…]) or read the table with PyIceberg"
+            )
+        return found
+
+
+_Path = tuple[int, ...]
 
 
 def to_iceberg(schema: spark.StructType) -> Schema:
@@ -127,114 +173,130 @@ def to_iceberg(schema: spark.StructType) -> Schema:
 
     Fields that Spark knows never to be null become required.
     """
-    rough = iceberg.StructType(*_fields(schema, "", _Numbers()))
-    return assign_fresh_schema_ids(Schema(*rough.fields))
+    # From the outermost inwards, then built in the opposite order: what is inside is there first.
+    found: list[tuple[_Path, str, spark.DataType]] = []
+    waiting: list[tuple[_Path, str, spark.DataType]] = [((), "", schema)]
+    while waiting:
+        path, where, kind = waiting.pop()
+        found.append((path, where, kind))
+        prefix = f"{where}." if where else ""
+        waiting += [
+            ((*path, number), prefix + name, inner)
+            for number, (name, inner) in enumerate(_inside(kind))
+        ]
+    numbers = count(1)
+    made: dict[_Path, iceberg.IcebergType] = {}
+    for path, where, kind in reversed(found):
+        inner = [made[*path, number] for number in range(len(_inside(kind)))]
+        made[path] = _iceberg_type(kind, inner, where, numbers)
+    whole = cast("iceberg.StructType", made[()])
+    return assign_fresh_schema_ids(Schema(*whole.fields))
 
 
-class _Numbers:
-    """Ids that are unique for the time being."""
-
-    def __init__(self) -> None:
-        self._last = 0
-
-    def __call__(self) -> int:
-        self._last += 1
-        return self._last
-
-
-def _fields(
-    schema: spark.StructType, where: str, number: Callable[[], int]
-) -> list[iceberg.NestedField]:
-    prefix = f"{where}." if where else ""
-    return [
-        iceberg.NestedField(
-            number(),
-            field.name,
-            iceberg_type(field.dataType, prefix + field.name, number),
-            required=not field.nullable,
-        )
-        for field in schema.fields
-    ]
-
-
-def iceberg_type(
-    kind: spark.DataType, where: str = "", number: Callable[[], int] | None = None
-) -> iceberg.IcebergType:
-    """Returns the Iceberg type of a Spark type; `where` names the column for errors."""
-    count = number or _Numbers()
+def _inside(kind: spark.DataType) -> list[tuple[str, spark.DataType]]:
     match kind:
+        case spark.StructType():
+            return [(field.name, field.dataType) for field in kind.fields]
+        case spark.ArrayType():
+            return [("element", kind.elementType)]
+        case spark.MapType():
+            return [("key", kind.keyType), ("value", kind.valueType)]
+        case _:
+            return []
+
+
+def _iceberg_type(
+    kind: spark.DataType, inner: list[iceberg.IcebergType], where: str, numbers: Iterator[int]
+) -> iceberg.IcebergType:
+    """Returns the type of what has these types inside; ids are only told apart for now."""
+    match kind:
+        case spark.StructType():
+            fields = [
+                iceberg.NestedField(next(numbers), field.name, each, required=not field.nullable)
+                for field, each in zip(kind.fields, inner, strict=True)
+            ]
+            return iceberg.StructType(*fields)
+        case spark.ArrayType():
+            return iceberg.ListType(next(numbers), inner[0], not kind.containsNull)
+        case spark.MapType():
+            required = not kind.valueContainsNull
+            return iceberg.MapType(next(numbers), inner[0], next(numbers), inner[1], required)
         case spark.DecimalType():
             return iceberg.DecimalType(kind.precision, kind.scale)
-        case spark.StructType():
-            return iceberg.StructType(*_fields(kind, where, count))
-        case spark.ArrayType():
-            return iceberg.ListType(
-                element_id=count(),
-                element_type=iceberg_type(kind.elementType, f"{where}.element", count),
-                element_required=not kind.containsNull,
-            )
-        case spark.MapType():
-            return iceberg.MapType(
-                key_id=count(),
-                key_type=iceberg_type(kind.keyType, f"{where}.key", count),
-                value_id=count(),
-                value_type=iceberg_type(kind.valueType, f"{where}.value", count),
-                value_required=not kind.valueContainsNull,
-            )
         case _:
-            found = _BACK.get(type(kind))
-    if found is None:
+            simple = _BACK.get(type(kind))
+    if simple is None:
         raise Invalid(
             f"column {where}: Iceberg has no type for Spark's {kind.simpleString()}; "
             "cast or drop the column before writing"
         )
-    return found
+    return simple
 
 
 def shown(column: Column, kind: iceberg.IcebergType) -> Column:
     """Returns a column of a file as users see it: uuids, at any depth, become texts."""
-    if not _holds_uuid(kind):
-        return column
-    match kind:
-        case iceberg.UUIDType():
-            return F.regexp_replace(F.lower(F.hex(column)), _UUID_DIGITS, _UUID_DASHED)
-        case iceberg.ListType():
-            return F.transform(column, _inside(kind.element_type))
-        case iceberg.MapType():
-            keys, values = _inside(kind.key_type), _inside(kind.value_type)
-            entries = F.transform(
-                F.map_entries(column),
-                lambda entry: F.struct(
-                    keys(entry["key"]).alias("key"), values(entry["value"]).alias("value")
-                ),
-            )
-            return F.map_from_entries(entries)
-        case iceberg.StructType():
+    change = visit(kind, _Shown())
+    return column if change is None else change(column)
+
+
+_Change = Callable[[Column], Column] | None
+
+
+class _Shown(SchemaVisitor[_Change]):
+    """Finds what must be done to a column; None where it is shown as it is."""
+
+    def schema(self, schema: Schema, struct_result: _Change) -> _Change:  # noqa: ARG002
+        """Returns what a table needs."""
+        return struct_result
+
+    def struct(self, struct: iceberg.StructType, field_results: list[_Change]) -> _Change:
+        """Returns what a struct needs; one that is null stays so."""
+        if not any(field_results):
+            return None
+        changes = dict(zip((field.name for field in struct.fields), field_results, strict=True))
+
+        def change(column: Column) -> Column:
             fields = [
-                shown(column.getField(field.name), field.field_type).alias(field.name)
-                for field in kind.fields
+                _changed(each, column.getField(name)).alias(name) for name, each in changes.items()
             ]
             return F.when(column.isNotNull(), F.struct(*fields))
-        case _:
-            return column
+
+        return change
+
+    def field(self, field: iceberg.NestedField, field_result: _Change) -> _Change:  # noqa: ARG002
+        """Returns what a field needs."""
+        return field_result
+
+    def list(self, list_type: iceberg.ListType, element_result: _Change) -> _Change:  # noqa: ARG002
+        """Returns what a list needs."""
+        change = element_result
+        return None if change is None else (lambda column: F.transform(column, change))
+
+    def map(
+        self,
+        map_type: iceberg.MapType,  # noqa: ARG002
+        key_result: _Change,
+        value_result: _Change,
+    ) -> _Change:
+        """Returns what a map needs."""
+        if key_result is None and value_result is None:
+            return None
+
+        def entry(pair: Column) -> Column:
+            key = _changed(key_result, pair["key"]).alias("key")
+            return F.struct(key, _changed(value_result, pair["value"]).alias("value"))
+
+        return lambda column: F.map_from_entries(F.transform(F.map_entries(column), entry))
+
+    def primitive(self, primitive: iceberg.PrimitiveType) -> _Change:
+        """Returns what a value needs: a uuid its digits and dashes."""
+        if not isinstance(primitive, iceberg.UUIDType):
+            return None
+        return lambda column: F.regexp_replace(F.lower(F.hex(column)), _UUID_DIGITS, _UUID_DASHED)
 
 
-def _inside(kind: iceberg.IcebergType) -> Callable[[Column], Column]:
-    return lambda column: shown(column, kind)
-
-
-def _holds_uuid(kind: iceberg.IcebergType) -> bool:
-    match kind:
-        case iceberg.UUIDType():
-            return True
-        case iceberg.StructType():
-            return any(_holds_uuid(field.field_type) for field in kind.fields)
-        case iceberg.ListType():
-            return _holds_uuid(kind.element_type)
-        case iceberg.MapType():
-            return _holds_uuid(kind.key_type) or _holds_uuid(kind.value_type)
-        case _:
-            return False
+def _changed(change: _Change, column: Column) -> Column:
+    return column if change is None else change(column)
 
 
 def find_defaults(schema: Schema) -> list[str]:

@@ -45,6 +45,12 @@ class Keys(msgspec.Struct, frozen=True):
     prefix: ContentKey | None = None
 
 
+class Names(msgspec.Struct, frozen=True):
+    """The references whose names start so."""
+
+    prefix: str
+
+
 class LochanSource(DataSource):
     """What Spark knows as format `lochan`."""
 
@@ -85,8 +91,8 @@ class Reader(DataSourceReader):
 
     def read(self, partition: InputPartition | None) -> Iterator[Any]:
         """Yields the rows of a part, in batches."""
-        if partition is None:
-            # That is how Spark says that nothing was planned.
+        if partition is None or partition.value is None:
+            # That is how Spark 4.1 and later versions say that nothing was planned.
             return iter(())
         return read_part(self.wanted, self.shape, partition.value)
 
@@ -103,8 +109,8 @@ def part_rows(wanted: Options, part: Any) -> Iterator[list[kinds.Row]]:
     client = wanted.client()
     if isinstance(part, Slice):
         yield from _commit_rows(client, wanted.kind, part)
-    elif wanted.kind == "refs":
-        yield from _reference_rows(client, wanted)
+    elif isinstance(part, Names):
+        yield from _reference_rows(client, part, metadata=wanted.metadata)
     elif wanted.kind == "diff":
         yield from _diff_rows(client, part)
     else:
@@ -136,7 +142,7 @@ def register(spark: SparkSession, *, ship: bool = False) -> None:
 
 def _plan(client: Client, wanted: Options) -> list[Any]:
     if wanted.kind == "refs":
-        return [None]
+        return [Names(wanted.prefix)]
     if wanted.kind in ("log", "changes"):
         newest = walks.pin(client, wanted.ref, wanted.seq)
         after = since(client, wanted.since, newest)
@@ -181,11 +187,11 @@ def _commit_rows(client: Client, kind: str, part: Slice) -> Iterator[list[kinds.
         yield [row for seq, each in page for row in kinds.change_rows(seq, each)]
 
 
-def _reference_rows(client: Client, wanted: Options) -> Iterator[list[kinds.Row]]:
+def _reference_rows(client: Client, part: Names, *, metadata: bool) -> Iterator[list[kinds.Row]]:
     token: str | None = None
     while True:
         page = client.references.list(
-            PAGE_ENTRIES_MAX, token, fetch_all=wanted.metadata, prefix=wanted.prefix
+            PAGE_ENTRIES_MAX, token, fetch_all=metadata, prefix=part.prefix
         )
         yield [kinds.reference_row(each) for each in page.items]
         token = page.token

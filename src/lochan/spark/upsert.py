@@ -48,7 +48,6 @@ from pyiceberg.types import (
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lochan.base.checks import check
 from lochan.base.errors import Invalid
@@ -56,6 +55,7 @@ from lochan.base.pipeline_limits import (
     ARROW_READ_TASKS_MAX,
     SPARK_MERGE_RANGES_MAX,
 )
+from lochan.spark.arrow_schemas import arrow_schema
 from lochan.spark.native_reading import is_native_task, shape_by_ids
 from lochan.spark.predicates import quoted
 from lochan.spark.reading import Plan, frame_of, plan_table
@@ -251,7 +251,7 @@ def _arrow_rows(lake: Lake, plan: Plan, tasks: Sequence[FileScanTask]) -> DataFr
         tasks=tuple(tasks),
         metadata_json=lean.model_dump_json(),
         schema_json=plan.schema.model_dump_json(),
-        arrow_schema=to_arrow_schema(told).serialize().to_pybytes(),
+        arrow_schema=arrow_schema(told).serialize().to_pybytes(),
         files=dict(lake.files),
     )
     frame = work.repartitionById(parts, F.col("part")).select("number").mapInArrow(reader, told)

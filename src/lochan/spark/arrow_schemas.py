@@ -1,0 +1,19 @@
+"""Spark's schemas as Arrow's, by whichever words this version of Spark has for it."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+from pyspark.sql.pandas.types import to_arrow_schema
+
+# From 4.2 on Spark asks for the zone of timestamps; before, they were UTC unless one said no.
+_ZONED: Final = "timezone" in inspect.signature(to_arrow_schema).parameters
+
+
+def arrow_schema(schema: spark.StructType) -> pa.Schema:
+    """Returns the types that Spark takes from Python for a schema, exactly."""
+    words: dict[str, Any] = {"timezone": "UTC"} if _ZONED else {}
+    return to_arrow_schema(schema, **words)
