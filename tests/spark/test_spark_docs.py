@@ -34,6 +34,7 @@ def test_every_example_runs_one_after_the_other(spark, server, tmp_path, monkeyp
     for example in EXAMPLES:
         text = example.replace("http://127.0.0.1:19120", server)
         text = text.replace("/data/lake", str(tmp_path / "lake"))
+        text = text.replace("checkpoints/feed", str(tmp_path / "checkpoints"))
         exec(compile(text, "docs/spark.md", "exec"), shared)
     shared["lake"].close()
     shown = capsys.readouterr().out
