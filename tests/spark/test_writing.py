@@ -234,7 +234,7 @@ def test_rows_that_were_deleted_by_position_do_not_come_back(lake):
     contents = [each.content.name for each in table.current_snapshot().manifests(table.io)]
     # What was added, and what was removed; of what was there before nothing is left.
     assert contents == ["DATA", "DATA"]
-    assert table.current_snapshot().summary["total-delete-files"] == "0"
+    assert (table.current_snapshot().summary["total-delete-files"] or "0") == "0"
 
 
 @pytest.mark.parametrize(
