@@ -29,7 +29,9 @@ def test_a_session_of_ours_has_what_tables_need(spark):
 
 
 def test_settings_of_the_caller_win(spark):
-    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
+    # The session that runs already is returned, with what is asked for now.
+    mine = session("again", "local[2]", {"spark.sql.shuffle.partitions": "2"})
+    assert mine.conf.get("spark.sql.shuffle.partitions") == "2"
 
 
 def test_workers_run_the_interpreter_that_runs_here(spark):
