@@ -8,7 +8,7 @@ import sys
 import pytest
 from pyspark.sql.functions import udf
 
-from lochan.base.errors import Unavailable
+from lochan.base.errors import Invalid, Unavailable
 from lochan.spark import Lake, session
 from lochan.spark.session import RUNTIME_SETTINGS
 from tests.spark.child import run
@@ -55,15 +55,19 @@ def test_a_session_of_the_user_gets_only_what_reading_and_writing_need(spark, se
     assert mine.conf.get("spark.sql.shuffle.partitions") == "3"
 
 
-def test_a_second_call_returns_the_session_that_runs(spark):
-    assert session("other", master="local[2]").conf.get("spark.app.name") is not None
-    assert session("other", master="local[2]").version == spark.version
+def test_a_second_call_returns_the_session_that_runs_and_keeps_its_settings(spark):
+    again = session("other", settings={"spark.sql.ui.explainMode": "extended"})
+    assert again.conf.get("spark.app.name") == "tests"
+    assert again.conf.get("spark.sql.shuffle.partitions") == "2"
+    assert again.conf.get("spark.sql.ui.explainMode") == "extended"
+    with pytest.raises(Invalid, match=r"session that runs refuses the setting spark\.ui\.enabled"):
+        session("other", settings={"spark.ui.enabled": "true"})
 
 
 def test_a_master_that_there_is_not_is_an_error_in_words(spark):
     program = """
 import json
-from lochan.base.errors import Unavailable
+from lochan.base.errors import Invalid, Unavailable
 from lochan.spark import session
 try:
     session("x", master="nonsense:1")

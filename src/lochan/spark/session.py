@@ -58,10 +58,15 @@ def session(
 ) -> SparkSession:
     """Returns a session, started if none runs in this process; `settings` win over ours.
 
+    One that runs gets what reading and writing need and `settings`, and else stays as it is.
     `master` is what Spark takes: `local[*]`, `spark://host:port`, `yarn`…, or `sc://host:port` for
     a server that is reached through Connect. Workers run the interpreter that runs here, unless
     PYSPARK_PYTHON names another.
     """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        prepare(running, settings or {})
+        return running
     builder = SparkSession.builder.appName(name)
     chosen = {**RUNTIME_SETTINGS, **OWN_SETTINGS}
     if master.startswith("sc://"):
@@ -89,10 +94,12 @@ def _said(error: Exception) -> str:
     return f"{first} Why is on standard error." if exited else first
 
 
-def prepare(spark: SparkSession) -> None:
-    """Sets on a session what reading and writing need; nothing else is touched."""
-    for key, value in RUNTIME_SETTINGS.items():
+def prepare(spark: SparkSession, settings: Mapping[str, str] | None = None) -> None:
+    """Sets on a session what reading and writing need, and `settings`; nothing else is touched."""
+    for key, value in {**RUNTIME_SETTINGS, **(settings or {})}.items():
         try:
             spark.conf.set(key, value)
         except PySparkException as error:
-            raise Invalid(f"the session refuses the setting {key}={value}: {error}") from error
+            raise Invalid(
+                f"the session that runs refuses the setting {key}={value}: {_said(error)}"
+            ) from error
