@@ -9,7 +9,13 @@ import pytest
 from packaging.requirements import Requirement
 
 from lochan import __version__
-from tests.house.tree import ROOT, project_files, project_settings, requirement_names
+from tests.house.tree import (
+    ROOT,
+    extra_requirements,
+    project_files,
+    project_settings,
+    requirement_names,
+)
 
 # Written in pieces, so that this file does not find itself.
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:ro" r"ot|ho" r"me|Us" r"ers|wo" r"rk|op" r"t)/[\w.-]")
@@ -82,7 +88,7 @@ def test_locked_run_requirements_are_those_the_package_declares():
 
 
 def test_locked_spark_requirements_are_those_of_the_extra():
-    declared = project_settings()["project"]["optional-dependencies"]["spark"]
+    declared = extra_requirements("spark")
     assert listed("spark") == requirement_names(declared)
     assert listed("spark") <= listed("spark43")
     ranges = {one.name: one.specifier for one in map(Requirement, declared)}

@@ -13,7 +13,7 @@ from tests.house.tree import (
     ROOT,
     Source,
     contract,
-    project_settings,
+    extra_requirements,
     requirement_names,
     rooms_from,
     sources,
@@ -127,7 +127,7 @@ def test_libraries_of_the_pipeline_are_imported_in_their_rooms_only():
 
 
 def test_every_package_of_the_extra_has_its_rooms():
-    packages = requirement_names(project_settings()["project"]["optional-dependencies"]["spark"])
+    packages = requirement_names(extra_requirements("spark"))
     modules = {name.partition("[")[0].replace("-", "_") for name in packages}
     assert modules <= set(rules.ROOMS_OF_LIBRARIES)
 

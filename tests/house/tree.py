@@ -76,6 +76,15 @@ def project_settings() -> dict[str, Any]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 
+def extra_requirements(extra: str) -> list[str]:
+    """What an extra asks for, with what the extras that it names ask for."""
+    found = []
+    for line in project_settings()["project"]["optional-dependencies"][extra]:
+        inner = re.fullmatch(r"lochan\[([\w-]+)\]", line)
+        found += extra_requirements(inner[1]) if inner else [line]
+    return found
+
+
 def requirement_names(lines: Iterable[str]) -> set[str]:
     """The packages of a list of requirements, with the extras that are asked of them."""
     wanted = [line.strip() for line in lines if line.strip() and not line.startswith(("#", "-"))]

@@ -9,7 +9,7 @@
         many.load_table("shop.orders").append(rows)
         many.create_table("shop.lines", schema=schema)
 
-Needs the extra `spark`, or pyiceberg and pyarrow alone. Requirements and updates are the business
+Needs the extra `iceberg`. Requirements and updates are the business
 of `lochan.catalog.iceberg`; pyiceberg gives its tables, its manifests and its way to files.
 """
 
