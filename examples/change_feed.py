@@ -15,8 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lochan.base.errors import AlreadyExists
-from lochan.spark import Lake, session
-from lochan.spark.sink import append_to
+from lochan.spark import Lake, append_to, session
 
 COLUMNS = ("seq", "commit", "time", "author", "message", "operation", "name", "type")
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pyspark
 from pyspark.sql import SparkSession
 
+from lochan.spark.history.source import register
 from lochan.spark.java import use_java
 from lochan.spark.session import LOCAL_SETTINGS, OWN_SETTINGS
-from lochan.spark.source import register
 
 
 def hiding_python(folder: Path) -> str:

@@ -16,6 +16,7 @@ from lochan.base.errors import (
     NotFound,
     ReferenceNotFound,
 )
+from lochan.spark.audit.publishing import MODES
 from lochan.spark.checks import (
     Custom,
     InRange,
@@ -26,7 +27,6 @@ from lochan.spark.checks import (
     Unchecked,
     Unique,
 )
-from lochan.spark.publishing import MODES
 
 ORDERS = "shop.orders"
 CHECKS = (NotNull(ORDERS, ("id",)), InRange(ORDERS, "net", min=0), RowCount(ORDERS, min=1))

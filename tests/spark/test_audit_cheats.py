@@ -12,11 +12,11 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import AuditFailed
-from lochan.spark import judging
-from lochan.spark.audit import Audit
+from lochan.spark.audit import judging
+from lochan.spark.audit.block import Audit
+from lochan.spark.audit.publishing import MODES
+from lochan.spark.audit.verdicts import Verdict
 from lochan.spark.checks import Custom, InRange, NotNull, Query, RowCount, Schema, Unique
-from lochan.spark.publishing import MODES
-from lochan.spark.verdicts import Verdict
 from tests.spark.test_audit import CHECKS, ORDERS, head, orders, poor, refused, run
 
 GOOD = Custom(ORDERS, lambda frame: True, name="always content")
@@ -230,8 +230,8 @@ def test_rows_that_were_watched_in_another_job_than_the_write(spark, lake, audit
     block = audited(InRange(ORDERS, "net", min=0))
     refused(block, lambda audit: audit.write(late, ORDERS), "2 of 10 rows break it")
     assert [one.how for one in block.report.checks] == ["query"]
-    block = audited(RowCount(ORDERS, max=5))
-    refused(block, lambda audit: audit.write(late, ORDERS), "did not run")
+    block = audited(RowCount(ORDERS, max=5), InRange(ORDERS, "id", min=0))
+    refused(block, lambda audit: audit.write(late, ORDERS), "10 rows, wanted at most 5")
     untouched(lake, before)
 
 

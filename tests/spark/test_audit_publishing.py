@@ -21,9 +21,9 @@ from lochan.base.pipeline_limits import (
 )
 from lochan.model.commits import CommitMeta, Put
 from lochan.model.contents import IcebergTable, with_id
+from lochan.spark.audit.publishing import MODES, Place, Publisher
+from lochan.spark.audit.verdicts import Ledger, Result, Verdict, build_verdict
 from lochan.spark.checks import NotNull, Unchecked, declare
-from lochan.spark.publishing import MODES, Place, Publisher
-from lochan.spark.verdicts import Ledger, Result, Verdict, build_verdict
 from tests.client.serving import serving
 
 CHECK = NotNull("orders", ("id",))

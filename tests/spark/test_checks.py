@@ -15,9 +15,9 @@ from lochan.base.pipeline_limits import (
     CHECK_FILE_BYTES_MAX,
 )
 from lochan.spark import checks
-from lochan.spark.check_files import load_checks, parse_checks, read_checks
+from lochan.spark.audit.check_files import load_checks, parse_checks, read_checks
+from lochan.spark.audit.verdicts import Ledger, Result, Status, build_verdict, complaints
 from lochan.spark.checks import FROM_FILES, Custom, NotNull, Query, RowCount, Unchecked, declare
-from lochan.spark.verdicts import Ledger, Result, Status, build_verdict, complaints
 
 EVERY_KIND = """
 [[check]]

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 from lochan.base.errors import AuditFailed
+from lochan.spark.audit.judging import Judging
+from lochan.spark.audit.verdicts import build_verdict
 from lochan.spark.checks import (
     FROM_FILES,
     Custom,
@@ -28,8 +30,6 @@ from lochan.spark.checks import (
     Unique,
     declare,
 )
-from lochan.spark.judging import Judging
-from lochan.spark.verdicts import build_verdict
 
 DAY = dt.date(2026, 10, 15)
 NOW = dt.datetime.now(dt.UTC)

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from lochan.spark.check_files import parse_checks
+from lochan.spark.audit.check_files import parse_checks
 
 
 def demo(where, *words, **environment):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import PySparkException
 
-from lochan.spark.source import register
+from lochan.spark.history.source import register
 from tests.spark.histories import make_commits, make_story
 
 

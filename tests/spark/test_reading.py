@@ -11,7 +11,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from lochan.base.errors import ContentNotFound, Invalid, ReferenceNotFound
-from lochan.spark.reading import plan_read
+from lochan.spark.read.reading import plan_read
 from tests.spark.comparing import rows
 
 ORDERS = Schema(

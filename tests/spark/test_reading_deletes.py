@@ -67,7 +67,7 @@ def test_a_file_whose_name_spark_shows_otherwise_is_an_error_and_not_its_deleted
 ):
     first, _ = paths_of(table)
     delete_positions(table, {first: [0]})
-    monkeypatch.setattr("lochan.spark.native_reading.shown_path", lambda path: path + "?")
+    monkeypatch.setattr("lochan.spark.read.native.shown_path", lambda path: path + "?")
     with pytest.raises(Exception, match="a file with deletes has an unexpected name"):
         left(lake)
 

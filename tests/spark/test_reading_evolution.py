@@ -31,9 +31,9 @@ from pyiceberg.types import (
     StructType,
 )
 
-from lochan.spark.arrow_reading import arrow_frame
 from lochan.spark.lake import Lake
-from lochan.spark.reading import plan_read
+from lochan.spark.read.arrow import arrow_frame
+from lochan.spark.read.reading import plan_read
 from tests.spark.comparing import rows
 
 NUMBERS = Schema(

@@ -12,7 +12,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
 
-from lochan.spark.reading import plan_read
+from lochan.spark.read.reading import plan_read
 from tests.spark.comparing import rows
 from tests.spark.deleting import delete_positions, paths_of
 

@@ -21,8 +21,8 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from lochan.spark.arrow_reading import arrow_frame
-from lochan.spark.reading import plan_read
+from lochan.spark.read.arrow import arrow_frame
+from lochan.spark.read.reading import plan_read
 from tests.spark.comparing import rows
 
 UTC = dt.UTC

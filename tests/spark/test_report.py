@@ -15,12 +15,12 @@ from lochan.base.pipeline_limits import (
     REPORT_TEXT_CHARACTERS_MAX,
 )
 from lochan.model.commits import CommitMeta
-from lochan.spark.charts import Bar, Span, bars, plain, tally, timeline
+from lochan.spark.audit.charts import Bar, Span, bars, plain, tally, timeline
+from lochan.spark.audit.publishing import Place
+from lochan.spark.audit.recording import Recording
+from lochan.spark.audit.report import MEANINGS, Change, Commits, Report, Step, Waiver, WrittenTable
+from lochan.spark.audit.verdicts import Result
 from lochan.spark.checks import NotNull, Unchecked, declare
-from lochan.spark.publishing import Place
-from lochan.spark.recording import Recording
-from lochan.spark.report import MEANINGS, Change, Commits, Report, Step, Waiver, WrittenTable
-from lochan.spark.verdicts import Result
 from tests.house.tree import ROOT
 
 HOSTILE = "</title></style><script>alert(1)</script>\"' onload=x <img src=x>\x1b[31m\x00&amp;"

@@ -64,6 +64,13 @@ def test_a_second_call_returns_the_session_that_runs_and_keeps_its_settings(spar
         session("other", settings={"spark.ui.enabled": "true"})
 
 
+def test_another_master_than_that_of_the_session_that_runs_is_refused(spark):
+    with pytest.raises(Invalid, match=r"runs on local\[2\]; stop it before you ask .* local\[7\]"):
+        session("other", master="local[7]")
+    same = session("other", master="local[2]")
+    assert same.conf.get("spark.app.name") == "tests"
+
+
 def test_a_master_that_there_is_not_is_an_error_in_words(spark):
     program = """
 import json

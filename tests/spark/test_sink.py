@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from lochan.base.errors import Invalid
-from lochan.spark.sink import append_to
+from lochan.spark.history.sink import append_to
 
 
 class Orders:

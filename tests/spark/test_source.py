@@ -13,9 +13,9 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
 from lochan.base.errors import Invalid
-from lochan.spark import kinds
-from lochan.spark.options import KIND_OPTIONS, read_options
-from lochan.spark.walks import EMPTY
+from lochan.spark.history import kinds
+from lochan.spark.history.options import KIND_OPTIONS, read_options
+from lochan.spark.history.walks import EMPTY
 from tests.spark.histories import make_commits, make_story
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from lochan.base import pipeline_limits
-from lochan.spark.check_files import parse_checks
+from lochan.spark.audit.check_files import parse_checks
+from lochan.spark.audit.publishing import MODES as WAYS
+from lochan.spark.audit.report import MEANINGS
 from lochan.spark.checks import FROM_FILES
-from lochan.spark.options import KIND_OPTIONS
-from lochan.spark.parts import MODES
-from lochan.spark.publishing import MODES as WAYS
-from lochan.spark.report import MEANINGS
+from lochan.spark.history.options import KIND_OPTIONS
+from lochan.spark.write.parts import MODES
 from tests.house.tree import ROOT
 
 PAGE = (ROOT / "docs/spark.md").read_text("utf-8")

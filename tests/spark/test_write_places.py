@@ -7,8 +7,8 @@ import uuid
 import pytest
 
 from lochan.spark.lake import Lake
-from lochan.spark.replacing import replace_files
 from lochan.spark.storage import how
+from lochan.spark.write.replacing import replace_files
 from tests.spark.readers import by_frame, by_pyiceberg, by_spark, same_for_all
 
 

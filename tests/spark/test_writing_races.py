@@ -166,7 +166,7 @@ def test_the_same_job_twice_at_once_is_done_once(lake):
 def test_in_a_batch_one_table_that_moved_holds_up_all_and_no_other(lake):
     prepare(lake)
     other = Once("staged", lambda: lake.write(numbers(lake, 3, v="other"), "t.n"))
-    from lochan.spark.writing import Batch
+    from lochan.spark.write.writing import Batch
 
     with Batch(lake, branch="main", steps=other) as batch:
         batch.write(numbers(lake, 4, v="ours"), "t.n")

@@ -21,7 +21,7 @@ from pyiceberg.types import (
 from pyspark.sql import types as spark_types
 
 from lochan.base.errors import Invalid
-from lochan.spark.shaping import check_shape
+from lochan.spark.write.shaping import check_shape
 from tests.spark.readers import by_frame, by_pyiceberg, same_for_all
 
 INNER = StructType(

@@ -19,9 +19,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType, StructType
 
 from lochan.base.pipeline_limits import SPARK_ROW_GROUP_BYTES_MAX
-from lochan.spark.arrow_files import write_task
-from lochan.spark.statistics import build_data_file, build_layout, read_facts
-from lochan.spark.transforms import build_spec
+from lochan.spark.write.arrow_files import write_task
+from lochan.spark.write.statistics import build_data_file, build_layout, read_facts
+from lochan.spark.write.transforms import build_spec
 from tests.spark.readers import same_for_all
 
 SCHEMA = Schema(

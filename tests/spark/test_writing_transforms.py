@@ -19,7 +19,7 @@ from pyiceberg.types import (
 )
 
 from lochan.base.errors import Invalid
-from lochan.spark.transforms import build_spec
+from lochan.spark.write.transforms import build_spec
 from tests.spark.readers import same_for_all
 
 SCHEMA = Schema(

@@ -19,7 +19,7 @@ import pyarrow as pa
 from lochan.client import Client
 from lochan.iceberg import LochanCatalog
 from lochan.spark import Lake, session
-from lochan.spark.parts import Mode
+from lochan.spark.write.parts import Mode
 
 KILLED = 9
 

@@ -23,8 +23,8 @@ from lochan.cli.printing import first_line, make_table, plain, short
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from lochan.spark.audit.report import Report
     from lochan.spark.lake import Lake
-    from lochan.spark.report import Report
 
 SALES: Final = 20_000
 CUSTOMERS: Final = 200

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
 
     from lochan.iceberg import LochanCatalog
-    from lochan.spark.audit import Audit
-    from lochan.spark.parts import Mode
-    from lochan.spark.writing import Batch, Written
+    from lochan.spark.audit.block import Audit
+    from lochan.spark.write.parts import Mode
+    from lochan.spark.write.writing import Batch, Written
 
 
 class Lake:
@@ -92,7 +92,7 @@ class Lake:
 
         `where` chooses rows, and before that files: what no row of a file can match is not opened.
         """
-        from lochan.spark.reading import read
+        from lochan.spark.read.reading import read
 
         return read(self, table, ref=ref or self.default_branch, columns=columns, where=where)
 
@@ -105,7 +105,7 @@ class Lake:
         **more: Any,
     ) -> Written:
         """Writes a frame into a table on a branch, as one commit."""
-        from lochan.spark.writing import write
+        from lochan.spark.write.writing import write
 
         return write(self, frame, table, branch=branch or self.default_branch, mode=mode, **more)
 
@@ -113,31 +113,31 @@ class Lake:
         self, branch: str | None = None, job: str | None = None, message: str | None = None
     ) -> Batch:
         """Opens a block whose writes to any number of tables become one commit at its end."""
-        from lochan.spark.writing import Batch
+        from lochan.spark.write.writing import Batch
 
         return Batch(self, branch=branch or self.default_branch, job=job, message=message)
 
     def refs(self, **more: Any) -> DataFrame:
         """Returns the branches and tags."""
-        from lochan.spark import frames
+        from lochan.spark.history import frames
 
         return frames.refs(self, **more)
 
     def log(self, ref: str | None = None, **more: Any) -> DataFrame:
         """Returns the commits of a reference, newest first."""
-        from lochan.spark import frames
+        from lochan.spark.history import frames
 
         return frames.log(self, ref or self.default_branch, **more)
 
     def entries(self, ref: str | None = None, **more: Any) -> DataFrame:
         """Returns what a reference holds."""
-        from lochan.spark import frames
+        from lochan.spark.history import frames
 
         return frames.entries(self, ref or self.default_branch, **more)
 
     def diff(self, before: str, after: str, **more: Any) -> DataFrame:
         """Returns the keys that differ between two references."""
-        from lochan.spark import frames
+        from lochan.spark.history import frames
 
         return frames.diff(self, before, after, **more)
 
@@ -145,13 +145,13 @@ class Lake:
         self, ref: str | None = None, *, since: str | None = None, **more: Any
     ) -> DataFrame:
         """Returns what the commits of a reference changed, after `since` if that is given."""
-        from lochan.spark import frames
+        from lochan.spark.history import frames
 
         return frames.changes(self, ref or self.default_branch, since=since, **more)
 
     def audited(self, target: str | None = None, checks: Any = (), **more: Any) -> Audit:
         """Opens a block whose writes are published on the target only if every check passes."""
-        from lochan.spark.audit import Audit
+        from lochan.spark.audit.block import Audit
 
         return Audit(self, target or self.default_branch, checks=checks, **more)
 

@@ -53,20 +53,22 @@ _EXITED: Final = "JAVA_GATEWAY_EXITED"
 
 def session(
     name: str = "lochan",
-    master: str = "local[*]",
+    master: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Returns a session, started if none runs in this process; `settings` win over ours.
 
     One that runs gets what reading and writing need and `settings`, and else stays as it is.
-    `master` is what Spark takes: `local[*]`, `spark://host:port`, `yarn`…, or `sc://host:port` for
-    a server that is reached through Connect. Workers run the interpreter that runs here, unless
-    PYSPARK_PYTHON names another.
+    `master` is what Spark takes: `local[*]`, the default, `spark://host:port`, `yarn`…, or
+    `sc://host:port` for a server that is reached through Connect. Workers run the
+    interpreter that runs here, unless PYSPARK_PYTHON names another.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
+        _check_master(running, master)
         prepare(running, settings or {})
         return running
+    master = master or "local[*]"
     builder = SparkSession.builder.appName(name)
     chosen = {**RUNTIME_SETTINGS, **OWN_SETTINGS}
     if master.startswith("sc://"):
@@ -84,6 +86,16 @@ def session(
         return builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         raise Unavailable(f"no Spark session on {master}: {_said(error)}") from error
+
+
+def _check_master(running: SparkSession, master: str | None) -> None:
+    """Raises Invalid if another master is asked for than that of the session that runs."""
+    if master is None or master.startswith("sc://"):
+        # What a server is on is its own affair.
+        return
+    present = running.conf.get("spark.master", "")
+    if present != master:
+        raise Invalid(f"a session runs on {present}; stop it before you ask for one on {master}")
 
 
 def _said(error: Exception) -> str:

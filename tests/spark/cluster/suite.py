@@ -17,9 +17,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import AuditFailed, ContentNotFound
 from lochan.spark import checks
-from lochan.spark.functions import register_functions
+from lochan.spark.history.functions import register_functions
+from lochan.spark.history.sink import append_to
 from lochan.spark.lake import Lake
-from lochan.spark.sink import append_to
 from tests.spark.comparing import rows
 
 Rows = list[dict[str, Any]]

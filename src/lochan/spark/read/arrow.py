@@ -30,9 +30,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from lochan.base.pipeline_limits import (
     ARROW_READ_TASKS_MAX,
 )
-from lochan.spark.arrow_schemas import arrow_schema
-from lochan.spark.predicates import bind_filter, filtered_fields, quoted
+from lochan.spark.read.predicates import bind_filter, filtered_fields, quoted
 from lochan.spark.schemas import nullable, shown, to_spark
+from lochan.spark.write.arrow_schemas import arrow_schema
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake

@@ -31,8 +31,8 @@ from pyiceberg.types import (
 from lochan.base.pipeline_limits import (
     SPARK_ROW_GROUP_BYTES_MAX,
 )
-from lochan.spark.statistics import FileFacts, Layout, columns_of, facts_of, with_partition
-from lochan.spark.transforms import path_of, values_of
+from lochan.spark.write.statistics import FileFacts, Layout, columns_of, facts_of, with_partition
+from lochan.spark.write.transforms import path_of, values_of
 
 _NO_CODEC: Final = "uncompressed"
 _REQUIRED: Final = ("required", "element-required", "value-required")

@@ -30,9 +30,9 @@ from pyspark.sql.types import StructType
 from lochan.base.limits import PAGE_ENTRIES_MAX
 from lochan.client import Client
 from lochan.model.commits import ContentKey
-from lochan.spark import kinds, walks
-from lochan.spark.options import EARLIEST, LATEST, Options, read_options
-from lochan.spark.walks import Pin, Slice
+from lochan.spark.history import kinds, walks
+from lochan.spark.history.options import EARLIEST, LATEST, Options, read_options
+from lochan.spark.history.walks import Pin, Slice
 
 
 class Keys(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class LochanSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Returns what follows a branch."""
-        from lochan.spark.stream import stream_reader
+        from lochan.spark.history.stream import stream_reader
 
         return stream_reader(self._wanted(), schema)
 
@@ -132,7 +132,7 @@ def register(spark: SparkSession, *, ship: bool = False) -> None:
     batches and functions; streams need the package.
     """
     from lochan.spark import shipping
-    from lochan.spark.functions import register_functions
+    from lochan.spark.history.functions import register_functions
 
     if ship:
         shipping.ship(spark)

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 
 from lochan.base.errors import Bug, Invalid
 from lochan.iceberg.names import key_of
+from lochan.spark.audit.findings import Finding, bounds_text, is_between, shown
 from lochan.spark.checks import (
     Check,
     Custom,
@@ -29,7 +30,6 @@ from lochan.spark.checks import (
     TableRows,
     Unique,
 )
-from lochan.spark.findings import Finding, bounds_text, is_between, shown
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake

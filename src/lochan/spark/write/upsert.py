@@ -55,14 +55,14 @@ from lochan.base.pipeline_limits import (
     ARROW_READ_TASKS_MAX,
     SPARK_MERGE_RANGES_MAX,
 )
-from lochan.spark.arrow_schemas import arrow_schema
-from lochan.spark.native_reading import is_native_task, shape_by_ids
-from lochan.spark.predicates import quoted
-from lochan.spark.reading import Plan, frame_of, plan_table
+from lochan.spark.read.native import is_native_task, shape_by_ids
+from lochan.spark.read.predicates import quoted
+from lochan.spark.read.reading import Plan, frame_of, plan_table
 from lochan.spark.schemas import shown, to_spark
-from lochan.spark.shaping import nullable
-from lochan.spark.statistics import FileFacts
 from lochan.spark.storage import how, native_options, native_path, shown_path
+from lochan.spark.write.arrow_schemas import arrow_schema
+from lochan.spark.write.shaping import nullable
+from lochan.spark.write.statistics import FileFacts
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from pyspark.sql.types import DoubleType, FloatType
 
 from lochan.base.errors import Bug
+from lochan.spark.audit.findings import Finding, bounds_text, is_between, shown
 from lochan.spark.checks import Check, Expression, InRange, InSet, Matches, NotNull, RowCount
-from lochan.spark.findings import Finding, bounds_text, is_between, shown
 
 ROWS: Final = "rows"
 
@@ -41,9 +41,6 @@ def measures(checks: Sequence[Check], frame: DataFrame) -> list[Column]:
 def find_rows(check: Check, number: int, watched: Sequence[Figures]) -> Finding:
     """Returns what the figures of all writes say of the check with this number."""
     rows = sum(int(one[ROWS]) for one in watched)
-    if isinstance(check, RowCount):
-        expected = bounds_text(check.min, check.max, " rows")
-        return Finding(is_between(rows, check.min, check.max), f"{rows:,} rows", expected)
     bad = sum(int(one[f"bad_{number}"]) for one in watched)
     seen = f"{bad:,} of {rows:,} rows break it"
     if isinstance(check, InRange):
@@ -52,6 +49,12 @@ def find_rows(check: Check, number: int, watched: Sequence[Figures]) -> Finding:
         if low and high:
             seen += f"; values from {shown(min(low))} to {shown(max(high))}"
     return Finding(bad == 0, seen, wanted(check))
+
+
+def find_count(check: RowCount, rows: int) -> Finding:
+    """Returns whether so many rows were to be written."""
+    expected = bounds_text(check.min, check.max, " rows")
+    return Finding(is_between(rows, check.min, check.max), f"{rows:,} rows", expected)
 
 
 def wanted(check: Check) -> str:

@@ -31,10 +31,10 @@ from pyspark.sql.types import StructType
 
 from lochan.base.errors import HeadConflict, Invalid, ReferenceNotFound
 from lochan.client import Client
-from lochan.spark import kinds, walks
-from lochan.spark.options import Options
-from lochan.spark.source import read_part, since
-from lochan.spark.walks import Pin
+from lochan.spark.history import kinds, walks
+from lochan.spark.history.options import Options
+from lochan.spark.history.source import read_part, since
+from lochan.spark.history.walks import Pin
 
 Offset = dict[str, Any]
 
@@ -55,7 +55,7 @@ def stream_reader(wanted: Options, schema: StructType) -> DataSourceStreamReader
         raise Invalid(f"only kind 'changes' can be followed as a stream, not {wanted.kind!r}")
     kinds.check_schema(wanted.kind, schema)
     try:
-        from lochan.spark.admission import AdmittedChanges
+        from lochan.spark.history.admission import AdmittedChanges
     except ModuleNotFoundError:
         return ChangeStream(wanted, schema)
     admitted: DataSourceStreamReader = AdmittedChanges(wanted, schema)

@@ -12,9 +12,9 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udtf
 
-from lochan.spark import kinds
-from lochan.spark.options import read_options
-from lochan.spark.source import all_rows
+from lochan.spark.history import kinds
+from lochan.spark.history.options import read_options
+from lochan.spark.history.source import all_rows
 
 _DEFAULT: Final = "default"
 

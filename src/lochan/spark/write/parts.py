@@ -34,14 +34,14 @@ from pyspark.sql import DataFrame
 
 from lochan.base.checks import check
 from lochan.base.errors import AlreadyExists, Bug, ContentNotFound, Invalid
-from lochan.spark.arrow_files import find_unwritable
-from lochan.spark.files import write_files
-from lochan.spark.replacing import all_files, files_of_partitions, replace_files
 from lochan.spark.schemas import to_iceberg
-from lochan.spark.shaping import check_shape, shape
-from lochan.spark.statistics import FileFacts, Layout, build_data_file, build_layout
-from lochan.spark.transforms import build_spec
-from lochan.spark.upsert import check_keys, check_unique, find_matching, keys_of, survivors
+from lochan.spark.write.arrow_files import find_unwritable
+from lochan.spark.write.files import write_files
+from lochan.spark.write.replacing import all_files, files_of_partitions, replace_files
+from lochan.spark.write.shaping import check_shape, shape
+from lochan.spark.write.statistics import FileFacts, Layout, build_data_file, build_layout
+from lochan.spark.write.transforms import build_spec
+from lochan.spark.write.upsert import check_keys, check_unique, find_matching, keys_of, survivors
 
 if TYPE_CHECKING:
     from lochan.iceberg import LochanCatalog, Many

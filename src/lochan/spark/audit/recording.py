@@ -14,10 +14,9 @@ from lochan.base.pipeline_limits import (
     REPORT_CHANGES_MAX,
 )
 from lochan.client import Client
-from lochan.spark.checks import Declared
-from lochan.spark.findings import cut
-from lochan.spark.publishing import Place
-from lochan.spark.report import (
+from lochan.spark.audit.findings import cut
+from lochan.spark.audit.publishing import Place
+from lochan.spark.audit.report import (
     Change,
     Commits,
     Outcome,
@@ -28,7 +27,8 @@ from lochan.spark.report import (
     build_change,
     moment,
 )
-from lochan.spark.verdicts import Result
+from lochan.spark.audit.verdicts import Result
+from lochan.spark.checks import Declared
 
 Progress = Callable[[str, str], None]
 """Is told what is being done, and on what, at the beginning of each step."""

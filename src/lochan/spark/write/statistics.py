@@ -36,7 +36,7 @@ from pyiceberg.types import (
 )
 from pyiceberg.utils.properties import property_as_int
 
-from lochan.spark.transforms import decode_values, encode_values, path_of, values_of
+from lochan.spark.write.transforms import decode_values, encode_values, path_of, values_of
 
 # Smallest and largest value of these are in every footer, whole and in the order of transforms.
 _ORDERED: Final = (IntegerType, LongType, DateType, TimestampType, TimestamptzType)

@@ -14,9 +14,9 @@ from pyspark.sql.streaming.datasource import (  # type: ignore[import-not-found]
 )
 from pyspark.sql.types import StructType
 
-from lochan.spark.options import Options
-from lochan.spark.stream import ChangeStream, Offset
-from lochan.spark.walks import Pin
+from lochan.spark.history.options import Options
+from lochan.spark.history.stream import ChangeStream, Offset
+from lochan.spark.history.walks import Pin
 
 
 class AdmittedChanges(ChangeStream, SupportsTriggerAvailableNow):  # type: ignore[misc]

@@ -33,7 +33,7 @@ from lochan.base.pipeline_limits import (
 )
 from lochan.client import Client
 from lochan.model.commits import CommitMeta
-from lochan.spark.verdicts import Ledger, Verdict
+from lochan.spark.audit.verdicts import Ledger, Verdict
 
 Mode = Literal["fast-forward", "merge"]
 MODES: Final = ("fast-forward", "merge")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, get_args
 
-from lochan.spark.charts import Bar, Span, bars, plain, tally, timeline
-from lochan.spark.report import MEANINGS, Report
-from lochan.spark.verdicts import Result, Status
+from lochan.spark.audit.charts import Bar, Span, bars, plain, tally, timeline
+from lochan.spark.audit.report import MEANINGS, Report
+from lochan.spark.audit.verdicts import Result, Status
 
 _SHORT: Final = 12
 

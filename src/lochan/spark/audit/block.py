@@ -32,19 +32,19 @@ from lochan.base.pipeline_limits import (
 )
 from lochan.iceberg.names import key_of, text_of
 from lochan.model.commits import CommitMeta
-from lochan.spark.check_files import load_checks
-from lochan.spark.checks import Check
-from lochan.spark.judging import Evidence, Judging
-from lochan.spark.parts import Mode as WriteMode
-from lochan.spark.publishing import MODES, Candidate, Mode, Place, Publisher
-from lochan.spark.recording import Progress, Recording, written_table
-from lochan.spark.report import Report, check_path
-from lochan.spark.row_checks import ROWS, Figures, measures
-from lochan.spark.verdicts import Ledger, Result, Verdict, build_verdict
+from lochan.spark.audit.check_files import load_checks
+from lochan.spark.audit.judging import Evidence, Judging
+from lochan.spark.audit.publishing import MODES, Candidate, Mode, Place, Publisher
+from lochan.spark.audit.recording import Progress, Recording, written_table
+from lochan.spark.audit.report import Report, check_path
+from lochan.spark.audit.row_checks import ROWS, Figures, measures
+from lochan.spark.audit.verdicts import Ledger, Result, Verdict, build_verdict
+from lochan.spark.checks import Check, RowCount
+from lochan.spark.write.parts import Mode as WriteMode
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
-    from lochan.spark.writing import Written
+    from lochan.spark.write.writing import Written
 
 _ODD: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _NAMESPACE: Final = "NAMESPACE"
@@ -186,7 +186,7 @@ class Audit:
             return written
         self._is_repeated = False
         self._follow()
-        self._keep(table, watching.figures(written.rows))
+        self._keep(table, written.rows, watching.figures(written.rows))
         return written
 
     def adopt(self) -> str:
@@ -259,16 +259,17 @@ class Audit:
         (entry,) = self._lake.client.history.log(head, 1).items
         ledger.wrote(entry.parent, head)
 
-    def _keep(self, table: str, figures: Figures | None) -> None:
-        """Keeps what was watched with what the table is now; without figures there is none."""
-        earlier = self._evidence.get(table)
-        if figures is None or (earlier is None and table in self._evidence):
-            self._evidence[table] = None
-            return
+    def _keep(self, table: str, rows: int, figures: Figures | None) -> None:
+        """Keeps what was seen with what the table is now; None once a write was not seen at all."""
         head = self._inside().ledger.head
         found, _ = self._lake.client.contents.get_many(head, [key_of(table)])
-        watched = () if earlier is None else earlier.watched
-        self._evidence[table] = Evidence(found[0][1], (*watched, figures)) if found else None
+        earlier = self._evidence.get(table)
+        if not found or (earlier is None and table in self._evidence):
+            self._evidence[table] = None
+            return
+        before, watched = (0, ()) if earlier is None else (earlier.rows, earlier.watched)
+        both = None if figures is None or watched is None else (*watched, figures)
+        self._evidence[table] = Evidence(found[0][1], before + rows, both)
 
     def _next_job(self, table: str) -> str | None:
         """Returns the name of a write, the same one in every run of the job."""
@@ -299,7 +300,8 @@ class _Watching:
     """A frame whose rows are counted while somebody else writes them."""
 
     def __init__(self, checks: tuple[Check, ...], frame: DataFrame) -> None:
-        self._observation = Observation(f"lochan-{token_hex(8)}") if checks else None
+        is_needed = any(not isinstance(one, RowCount) for one in checks)
+        self._observation = Observation(f"lochan-{token_hex(8)}") if is_needed else None
         self.frame = frame
         if self._observation is not None:
             self.frame = frame.observe(self._observation, *measures(checks, frame))

@@ -22,11 +22,11 @@ from lochan.base.pipeline_limits import (
     SPARK_FOOTER_TASKS_MAX,
     SPARK_WRITE_FILES_MAX,
 )
-from lochan.spark.arrow_files import needs_pyarrow, write_task
-from lochan.spark.shaping import missing_values, with_ids
-from lochan.spark.statistics import FileFacts, Layout, read_facts
 from lochan.spark.storage import how, native_options, native_path
-from lochan.spark.transforms import group_of
+from lochan.spark.write.arrow_files import needs_pyarrow, write_task
+from lochan.spark.write.shaping import missing_values, with_ids
+from lochan.spark.write.statistics import FileFacts, Layout, read_facts
+from lochan.spark.write.transforms import group_of
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake

@@ -38,7 +38,7 @@ from lochan.base.pipeline_limits import (
     SPARK_JOB_CHARACTERS_MAX,
     SPARK_REWRITE_ATTEMPTS_MAX,
 )
-from lochan.spark.parts import JOB, MODES, Mode, Part, Steps, Wish, Written
+from lochan.spark.write.parts import JOB, MODES, Mode, Part, Steps, Wish, Written
 
 if TYPE_CHECKING:
     from lochan.iceberg import LochanCatalog, Many

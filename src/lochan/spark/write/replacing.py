@@ -12,7 +12,7 @@ from pyiceberg.table.update.snapshot import _OverwriteFiles, _SnapshotProducer
 from pyiceberg.utils.properties import property_as_bool
 
 from lochan.base.errors import Invalid
-from lochan.spark.transforms import encode_values
+from lochan.spark.write.transforms import encode_values
 
 
 def replace_files(

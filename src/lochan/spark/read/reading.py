@@ -26,16 +26,16 @@ from pyiceberg.table import FileScanTask, Table
 from pyspark.sql import DataFrame
 
 from lochan.base.errors import ContentNotFound, Invalid
-from lochan.spark.arrow_reading import arrow_frame
-from lochan.spark.footers import find_named
-from lochan.spark.native_reading import (
+from lochan.spark.read.arrow import arrow_frame
+from lochan.spark.read.footers import find_named
+from lochan.spark.read.native import (
     Shape,
     is_native_task,
     native_frames,
     shape_by_ids,
     shape_by_names,
 )
-from lochan.spark.predicates import (
+from lochan.spark.read.predicates import (
     bind_filter,
     column_at,
     filtered_fields,

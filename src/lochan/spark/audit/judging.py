@@ -19,11 +19,11 @@ from lochan.base.pipeline_limits import (
 )
 from lochan.iceberg.names import key_of
 from lochan.model.contents import Content
+from lochan.spark.audit.findings import Finding, cut
+from lochan.spark.audit.row_checks import Figures, find_count, find_rows, measures
+from lochan.spark.audit.state_checks import Scene, find_state
+from lochan.spark.audit.verdicts import How, Result
 from lochan.spark.checks import ROW_CHECKS, Check, Declared, RowCount, Schema
-from lochan.spark.findings import Finding, cut
-from lochan.spark.row_checks import Figures, find_rows, measures
-from lochan.spark.state_checks import Scene, find_state
-from lochan.spark.verdicts import How, Result
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
@@ -32,10 +32,15 @@ Tell = Callable[[Result], None]
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """What was watched while a table was written, and what the table was afterwards."""
+    """What was seen while a table was written, and what the table was afterwards.
+
+    `rows` are those in the files, which is exact; `watched` is None where Spark has not counted
+    exactly these.
+    """
 
     content: Content
-    watched: tuple[Figures, ...]
+    rows: int
+    watched: tuple[Figures, ...] | None
 
 
 class _Outcome(msgspec.Struct, frozen=True):
@@ -88,17 +93,26 @@ class Judging:
         finding: Finding | None
         if isinstance(check, ROW_CHECKS):
             (table,) = check.tables()
-            if table in usable:
-                number = self._declared.of_rows(table).index(check)
-                finding, how = find_rows(check, number, usable[table].watched), "observed"
-            elif isinstance(check, RowCount):
-                # A table as a whole does not tell how many rows of it this run has written.
-                finding = None
-            else:
+            finding = self._seen(check, usable.get(table))
+            how = "query" if finding is None else "observed"
+            # A table as a whole does not tell how many rows of it this run has written.
+            if finding is None and not isinstance(check, RowCount):
                 finding = _over_all(check, scene.table(table))
         else:
             finding = find_state(check, scene)
         return _Outcome(finding, how, time.monotonic() - begun)
+
+    def _seen(self, check: Check, evidence: Evidence | None) -> Finding | None:
+        """Returns what was seen during the writes, None if that does not answer the check."""
+        if evidence is None:
+            return None
+        if isinstance(check, RowCount):
+            return find_count(check, evidence.rows)
+        if evidence.watched is None:
+            return None
+        (table,) = check.tables()
+        number = self._declared.of_rows(table).index(check)
+        return find_rows(check, number, evidence.watched)
 
     def _settled(self, check: Check, commit: str, future: Future[_Outcome]) -> Result:
         blank = Result(

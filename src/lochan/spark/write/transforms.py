@@ -226,7 +226,7 @@ def _by_pyiceberg(
     words = (str(transform), str(source))
 
     def transformed(values: pa.Array) -> pa.Array:
-        from lochan.spark.transforms import transform_array
+        from lochan.spark.write.transforms import transform_array
 
         return transform_array(*words, values)
 

@@ -15,7 +15,7 @@ import msgspec
 from lochan.base.errors import Invalid
 from lochan.model.contents import Content, IcebergTable, type_of
 from lochan.model.results import DiffEntry
-from lochan.spark.verdicts import Result
+from lochan.spark.audit.verdicts import Result
 
 FORMAT: Final = 1
 
@@ -116,7 +116,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_html(self) -> str:
         """Returns the report for people, as one page."""
-        from lochan.spark.page import page
+        from lochan.spark.audit.page import page
 
         return page(self)
 

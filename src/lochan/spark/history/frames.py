@@ -13,9 +13,9 @@ from weakref import WeakSet
 from pyspark.sql import DataFrame, SparkSession
 
 from lochan.base.errors import Invalid
-from lochan.spark import walks
-from lochan.spark.options import EARLIEST, LATEST
-from lochan.spark.source import LochanSource
+from lochan.spark.history import walks
+from lochan.spark.history.options import EARLIEST, LATEST
+from lochan.spark.history.source import LochanSource
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake

@@ -1,0 +1,1 @@
+"""Write, audit, publish: checks, verdicts, publishing, and the report of it."""

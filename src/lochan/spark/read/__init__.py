@@ -1,0 +1,1 @@
+"""Reading tables as they are on a reference."""

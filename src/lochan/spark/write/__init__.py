@@ -1,0 +1,1 @@
+"""Writing frames into tables by branch."""
