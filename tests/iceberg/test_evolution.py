@@ -14,6 +14,7 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform, YearTransfo
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, TimestampType
 
 from lochan.base.errors import Invalid
+from lochan.model.commits import CommitMeta, Put
 from tests.iceberg.rows import SCHEMA, content, held, messages, metadata_files, numbers, rows
 
 
@@ -204,7 +205,14 @@ def test_metadata_that_pyiceberg_cannot_read_is_told_and_kept(catalog, warehouse
     place.write_bytes(msgspec.json.encode(odd))
     with pytest.raises(Invalid, match=r"pyiceberg cannot read the metadata of shop\.odd"):
         catalog.register_table("shop.odd", f"file://{place}")
-    assert catalog.table_exists("shop.odd")
+    assert not catalog.table_exists("shop.odd")
+    # Another client may have registered it, and then it stays.
+    told = CommitMeta(message="a table of 2030")
+    ordinary = content(catalog, "shop", "orders")
+    odd_one = msgspec.structs.replace(ordinary, id=None, metadata_location=f"file://{place}")
+    catalog.repository.commits.commit("main", told, [Put(key=("shop", "odd"), content=odd_one)])
+    with pytest.raises(Invalid, match=r"pyiceberg cannot read the metadata of shop\.odd"):
+        catalog.load_table("shop.odd")
     assert content(catalog, "shop", "odd").metadata_location == f"file://{place}"
     catalog.rename_table("shop.orders", "shop.other")
     assert len(metadata_files(warehouse)) == 2

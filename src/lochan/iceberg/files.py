@@ -2,7 +2,7 @@
 
 A metadata file never changes once it is written, so what was read is right for ever. Table
 properties have no say in how files are reached, only the catalog's own have: whoever may write a
-table's properties must not choose where its readers send their credentials.
+table's properties must not choose where its readers send their credentials, nor what code they run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 from pyiceberg.io import FileIO, load_file_io
-from pyiceberg.table.locations import load_location_provider
 
 from lochan.base.errors import Corrupt, TooLarge
 from lochan.base.pipeline_limits import (
@@ -33,6 +32,7 @@ Metadata = dict[str, Any]
 
 _GZIP: Final = b"\x1f\x8b"
 _CODEC: Final = "write.metadata.compression-codec"
+_METADATA_PATH: Final = "write.metadata.path"
 _VERSION: Final = re.compile(r"(\d{1,9})-[0-9a-fA-F-]{36}(?:\.\w+)?\.metadata\.json")
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -109,8 +109,8 @@ def new_location(metadata: Metadata, previous: str | None) -> str:
         match = _VERSION.fullmatch(previous.rpartition("/")[2])
         version = int(match[1]) + 1 if match else 0
     packed = ".gz" if str(properties.get(_CODEC, "")).lower() == "gzip" else ""
-    provider = load_location_provider(metadata["location"], properties)
-    return provider.new_metadata_location(f"{version:05d}-{uuid.uuid4()}{packed}.metadata.json")
+    directory = properties.get(_METADATA_PATH) or f"{metadata['location'].rstrip('/')}/metadata"
+    return f"{directory.rstrip('/')}/{version:05d}-{uuid.uuid4()}{packed}.metadata.json"
 
 
 def warehouse_location(warehouse: str) -> str:

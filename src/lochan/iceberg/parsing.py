@@ -14,13 +14,14 @@ from pydantic import BaseModel
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
-from pyiceberg.typedef import TableVersion
+from pyiceberg.typedef import Properties, TableVersion
 from pyiceberg.view.metadata import ViewMetadata
 
 from lochan.base.errors import Invalid
 from lochan.iceberg.files import Metadata
 
 _GC: Final = "gc.enabled"
+_CODE: Final = TableProperties.WRITE_PY_LOCATION_PROVIDER_IMPL
 _FORMATS: Final = ("1", "2", "3")
 
 
@@ -32,8 +33,21 @@ def protected(metadata: Metadata) -> Metadata:
     return {**metadata, "properties": {**properties, _GC: "false"}}
 
 
+def names_of_code(metadata: Metadata) -> Properties:
+    """Returns the properties that name a class, which pyiceberg would import and call."""
+    properties = metadata.get("properties") or {}
+    return {key: value for key, value in properties.items() if key == _CODE and value}
+
+
 def table_metadata(metadata: Metadata, name: str) -> TableMetadata:
-    """Returns metadata as pyiceberg knows it; Invalid if it cannot read it."""
+    """Returns metadata as pyiceberg knows it; Invalid if it cannot read it.
+
+    Properties that name code are blank in it: whoever may write a table's properties must not
+    choose what its readers run. What is stored keeps them.
+    """
+    blank = dict.fromkeys(names_of_code(metadata), "")
+    if blank:
+        metadata = {**metadata, "properties": {**metadata["properties"], **blank}}
     try:
         # As text, because pyiceberg changes the dictionaries that it is given.
         return TableMetadataUtil.parse_raw(msgspec.json.encode(metadata).decode())

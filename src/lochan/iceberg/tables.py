@@ -33,7 +33,13 @@ from lochan.catalog.iceberg import (
 from lochan.iceberg.desk import Desk, now_ms
 from lochan.iceberg.files import Metadata, new_location
 from lochan.iceberg.names import key_of, parents_of, text_of
-from lochan.iceberg.parsing import format_of, json_of, protected, table_metadata
+from lochan.iceberg.parsing import (
+    format_of,
+    json_of,
+    names_of_code,
+    protected,
+    table_metadata,
+)
 from lochan.iceberg.state import Staged, State
 from lochan.iceberg.swinging import Change
 from lochan.model.commits import ContentKey
@@ -53,6 +59,12 @@ _PURGE: Final = (
 
 _Made = tuple[Metadata, str]
 """Metadata and its location."""
+
+
+class _Prepared(StagedTable):
+    """A table that is not made yet, and those of its properties that pyiceberg must not see."""
+
+    unseen: Properties = EMPTY_DICT
 
 
 class Tables(Desk):
@@ -96,15 +108,15 @@ class Tables(Desk):
         check_free(state, key)
         metadata = made(state)
         place = new_location(metadata, None)
-        return CreateTableTransaction(
-            StagedTable(
-                identifier=key,
-                metadata=table_metadata(metadata, text_of(key)),
-                metadata_location=place,
-                io=self._files.io(place),
-                catalog=self,
-            )
+        prepared = _Prepared(
+            identifier=key,
+            metadata=table_metadata(metadata, text_of(key)),
+            metadata_location=place,
+            io=self._files.io(place),
+            catalog=self,
         )
+        prepared.unseen = names_of_code(metadata)
+        return CreateTableTransaction(prepared)
 
     def load_table(self, identifier: str | Identifier) -> Table:
         """Returns a table as it is on the reference."""
@@ -124,6 +136,11 @@ class Tables(Desk):
         """Makes a table of metadata that is there already; `overwrite` replaces one."""
         key = key_of(identifier)
         metadata = self._files.read(metadata_location)
+        # What cannot be read afterwards is refused before anything is changed.
+        parsed = table_metadata(metadata, text_of(key))
+        if parsed.current_snapshot_id is not None and parsed.current_snapshot() is None:
+            lost = parsed.current_snapshot_id
+            raise Invalid(f"{metadata_location} lacks its own current snapshot, {lost}")
 
         def plan(state: State) -> Change[_Made]:
             there = state.find([key, *parents_of(key)]).get(key)
@@ -179,6 +196,8 @@ class Tables(Desk):
     ) -> CommitTableResponse:
         """Applies updates to what the table is now, if the requirements hold then."""
         wishes = [json_of(each) for each in updates]
+        if isinstance(table, _Prepared) and table.unseen:
+            wishes.append({"action": "set-properties", "updates": table.unseen})
         needs = [json_of(each) for each in requirements]
         metadata, location = self._commit(key_of(table.name()), needs, wishes)
         parsed = table_metadata(protected(metadata), text_of(table.name()))

@@ -78,13 +78,15 @@ class Views(Desk):
         """Makes a view of metadata that is there already."""
         key = key_of(identifier)
         metadata = self._files.read(metadata_location)
+        # What cannot be read afterwards is refused before anything is changed.
+        registered = _view(key, metadata)
 
-        def plan(state: State) -> Change[Metadata]:
+        def plan(state: State) -> Change[View]:
             check_free(state, key)
             staged = Staged(content=view_content(metadata, metadata_location, None))
-            return Change(f"Register view {text_of(key)}", {key: staged}, metadata)
+            return Change(f"Register view {text_of(key)}", {key: staged}, registered)
 
-        return _view(key, self._work.change(plan))
+        return self._work.change(plan)
 
     def drop_view(self, identifier: str | Identifier) -> None:
         """Takes a view away."""
