@@ -261,6 +261,16 @@ def test_a_merge_needs_whole_rows(lake):
         lake.write(people(lake, *FOUR).drop("city"), "t.people", mode="merge", keys=["id"])
 
 
+def test_a_key_may_have_any_name(lake):
+    frame = lake.spark.sql("select 1L as count, 2L as number, 'old' as `1`")
+    lake.write(frame, "t.names")
+    new = lake.spark.sql("select 1L as count, 2L as number, 'new' as `1`")
+    lake.write(new, "t.names", mode="merge", keys=["count", "number"])
+    assert same_for_all(lake, "t.names") == by_frame(new)
+    with pytest.raises(Invalid, match="rows with the same count: 1"):
+        lake.write(new.union(frame), "t.names", mode="merge", keys=["count"])
+
+
 def test_calls_that_mean_nothing_are_refused(lake):
     lake.write(people(lake, *FOUR), "t.people")
     frame = people(lake, *FOUR)

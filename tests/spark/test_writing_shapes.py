@@ -78,6 +78,39 @@ def test_a_frame_that_fits_is_taken(spark, ddl):
     check_shape("t.x", struct(ddl), SCHEMA, whole=False)
 
 
+ALL = (
+    "id bigint, v double, s struct<x:bigint,y:string>, l array<struct<z:bigint>>, m map<string,int>"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("", "", ""),
+        ("s struct<x:bigint,y:string>", "s void", ""),
+        (", v double", "", "v is missing; rows that match are replaced whole"),
+        (",y:string", "", r"s\.y is missing; rows that match are replaced whole"),
+        ("struct<z:bigint>", "struct<>", r"l\.element\.z is missing; rows that match"),
+    ],
+)
+def test_what_replaces_whole_rows_has_every_field_of_every_struct(spark, before, after, told):
+    frame = struct(ALL.replace(before, after))
+    if not told:
+        check_shape("t.x", frame, SCHEMA, whole=True)
+        return
+    with pytest.raises(Invalid, match=told):
+        check_shape("t.x", frame, SCHEMA, whole=True)
+
+
+def test_a_merge_takes_no_field_from_the_rows_that_it_replaces(lake):
+    row = "1L as id, named_struct('x', 1L, 'zip', if(rand() < 2, 'a', null)) as a"
+    lake.write(lake.spark.sql(f"select {row}"), "t.nested")
+    lacking = lake.spark.sql("select 1L as id, named_struct('x', 2L) as a")
+    with pytest.raises(Invalid, match=r"a\.zip is missing; rows that match"):
+        lake.write(lacking, "t.nested", mode="merge", keys=["id"])
+    assert by_pyiceberg(lake, "t.nested") == ["[('a', {'x': 1, 'zip': 'a'}), ('id', 1)]"]
+
+
 def make(lake, name: str, schema: Schema):
     return lake.catalog.create_table(name, schema)
 

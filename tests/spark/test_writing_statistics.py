@@ -64,8 +64,12 @@ def test_manifests_hold_the_statistics_of_the_footers(lake, tmp_path, kind):
     table = lake.catalog.load_table("t.figures")
     files = [task.file for task in table.scan().plan_files()]
     assert len(files) == 5
+    number = table.schema().find_field("n").field_id
     for file in files:
         theirs = their_statistics(table, file.file_path)
+        if kind == "by Spark":
+            # Spark writes that NaN is the largest, which PyIceberg takes for a bound.
+            del theirs["lower_bounds"][number], theirs["upper_bounds"][number]
         assert {name: plain(getattr(file, name)) for name in FIGURES} == {
             name: plain(theirs[name]) for name in FIGURES
         }

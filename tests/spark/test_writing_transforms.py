@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+import uuid
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from pyarrow.parquet import ParquetFile
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
@@ -16,10 +20,11 @@ from pyiceberg.types import (
     StringType,
     StructType,
     TimestamptzType,
+    UUIDType,
 )
 
 from lochan.base.errors import Invalid
-from lochan.spark.write.transforms import build_spec
+from lochan.spark.write.transforms import build_spec, transform_array, values_of
 from tests.spark.readers import same_for_all
 
 SCHEMA = Schema(
@@ -175,3 +180,99 @@ def test_words_are_read_in_the_ways_that_people_write_them():
     assert build_spec(SCHEMA, ["truncate(id, 8)"]).fields[0].name == "id_trunc_8"
     with pytest.raises(Invalid, match="is taken"):
         build_spec(SCHEMA, ["day(ts)", "days(ts)"])
+
+
+FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def by_python(when: datetime) -> dict[str, int]:
+    """Returns the units since 1970 that an instant is in, by whole numbers alone."""
+    since = when - FIRST
+    return {
+        "year": when.year - 1970,
+        "month": (when.year - 1970) * 12 + when.month - 1,
+        "day": when.toordinal() - FIRST.toordinal(),
+        "hour": since // timedelta(hours=1),
+    }
+
+
+LAST_SECONDS = st.builds(
+    lambda day, micros: FIRST + timedelta(days=day, hours=24, microseconds=-micros),
+    st.integers(-40_000, 40_000),
+    st.integers(0, 1_000_001),
+)
+
+
+@given(st.datetimes(timezones=st.just(UTC)) | LAST_SECONDS)
+@example(datetime(1960, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC))
+@example(datetime(1969, 12, 30, 23, 59, 59, 1, tzinfo=UTC))
+@example(datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
+@example(datetime(1600, 2, 29, 23, 59, 59, 999_998, tzinfo=UTC))
+def test_an_instant_is_in_its_own_year_month_day_and_hour(when):
+    for kind, zone in (("timestamptz", "UTC"), ("timestamptz", "Asia/Tokyo"), ("timestamp", None)):
+        values = pa.array([when, None], pa.timestamp("us", "UTC")).cast(pa.timestamp("us", zone))
+        for transform, wanted in by_python(when).items():
+            found = transform_array(transform, kind, values).cast(pa.int32())
+            assert found.to_pylist() == [wanted, None], transform
+
+
+@given(st.dates())
+def test_a_day_is_in_its_own_year_and_month(day):
+    wanted = by_python(datetime(day.year, day.month, day.day, tzinfo=UTC))
+    for transform in ("year", "month", "day"):
+        found = transform_array(transform, "date", pa.array([day], pa.date32())).cast(pa.int32())
+        assert found.to_pylist() == [wanted[transform]]
+
+
+def test_the_last_second_of_a_day_before_1970_is_of_that_day(lake):
+    rows = [
+        (f"{day} {time}",)
+        for day in ("1960-12-31", "1969-12-30", "1900-02-28")
+        for time in ("12:00:00", "23:59:59.999")
+    ]
+    frame = lake.spark.createDataFrame(rows, "s string").selectExpr("cast(s as timestamp) as ts")
+    lake.write(frame, "t.late", partition_by=["day(ts)"])
+    files = list(lake.catalog.load_table("t.late").scan().plan_files())
+    assert sorted(task.file.partition[0] for task in files) == [-25_509, -3_288, -2]
+    late = "1960-12-31 23:59:59.999"
+    assert lake.read("t.late", where=f"ts = '{late.replace(' ', 'T')}+00:00'").count() == 1
+    lake.write(frame.where(f"ts = timestamp'{late}'"), "t.late", mode="overwrite_partitions")
+    assert lake.read("t.late").count() == 5
+
+
+TOKENS = [uuid.UUID(int=number * 0x1_0001_0001_0001_0001_0001) for number in range(1, 6)]
+IDS = Schema(NestedField(1, "u", UUIDType()), NestedField(2, "n", LongType()))
+
+
+@pytest.mark.parametrize("words", ["u", "bucket(4, u)"])
+def test_uuids_are_placed_by_their_bytes(words):
+    spec = build_spec(IDS, [words])
+    raw = pa.array([each.bytes for each in TOKENS] + [None], pa.binary(16))
+    stored = pa.chunked_array([pa.ExtensionArray.from_storage(pa.uuid(), raw)])
+    (found,) = values_of(IDS, spec, [stored])
+    function = spec.fields[0].transform.transform(UUIDType())
+    wanted = {function(each) for each in TOKENS} | {None}
+    if words == "u":
+        wanted = {each and each.bytes for each in wanted}
+    assert set(found) == wanted
+    texts = pa.array([str(each).upper() for each in TOKENS] + [None, "no uuid"])
+    if words != "u":
+        groups = transform_array(str(spec.fields[0].transform), "uuid", texts).to_pylist()
+        assert groups == [*map(function, TOKENS), None, None]
+
+
+@pytest.mark.parametrize("words", [["u"], ["bucket(4, u)"], ["void(u)"]])
+def test_a_table_by_uuid_is_written_and_its_partitions_are_replaced(lake, words):
+    lake.catalog.create_namespace("t")
+    lake.catalog.create_table("t.ids", IDS, partition_spec=build_spec(IDS, words))
+    rows = [(str(each), number) for number, each in enumerate(TOKENS)]
+    frame = lake.spark.createDataFrame([*rows, (None, 99)], "u string, n long")
+    lake.write(frame, "t.ids")
+    assert len(same_for_all(lake, "t.ids")) == 6
+    lake.write(frame.where("n = 2"), "t.ids", mode="overwrite_partitions")
+    place = build_spec(IDS, words).fields[0].transform.transform(UUIDType())
+    kept = {number for number, each in enumerate(TOKENS) if place(each) != place(TOKENS[2])}
+    kept |= {99} if place(TOKENS[2]) is not None else set()
+    assert {row.n for row in lake.read("t.ids").collect()} == {2, *kept}
+    with pytest.raises(Invalid, match="badly formed"):
+        lake.write(lake.spark.sql("select 'not one' as u"), "t.ids")

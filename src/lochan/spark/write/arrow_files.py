@@ -32,7 +32,7 @@ from lochan.base.pipeline_limits import (
     SPARK_ROW_GROUP_BYTES_MAX,
 )
 from lochan.spark.write.statistics import FileFacts, Layout, columns_of, facts_of, with_partition
-from lochan.spark.write.transforms import path_of, values_of
+from lochan.spark.write.transforms import paths_of_sources, values_of
 
 _NO_CODEC: Final = "uncompressed"
 _REQUIRED: Final = ("required", "element-required", "value-required")
@@ -82,7 +82,7 @@ class _Writing:
         self._layout = layout
         self._name = name
         self._stack = stack
-        self._paths = [path_of(layout.schema, field.source_id) for field in layout.spec.fields]
+        self._paths = paths_of_sources(layout.schema, layout.spec)
         self.schema = schema_to_pyarrow(_optional(layout.schema))
         self._count = 0
         self._group: int | None = None
@@ -139,7 +139,7 @@ class _Writing:
         )
 
     def _note_partition(self, rows: pa.Table) -> None:
-        columns = [column.combine_chunks() for column in columns_of(rows, self._paths)]
+        columns = list(columns_of(rows, self._paths))
         new = values_of(self._layout.schema, self._layout.spec, columns)
         self._found = self._found or [[] for _ in new]
         for known, values in zip(self._found, new, strict=True):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 import pyarrow as pa
-from pyiceberg.schema import Schema
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -24,7 +23,7 @@ from lochan.base.pipeline_limits import (
 )
 from lochan.spark.storage import how, native_options, native_path
 from lochan.spark.write.arrow_files import needs_pyarrow, write_task
-from lochan.spark.write.shaping import missing_values, with_ids
+from lochan.spark.write.shaping import free_name, missing_values, with_ids
 from lochan.spark.write.statistics import FileFacts, Layout, read_facts
 from lochan.spark.write.transforms import group_of
 
@@ -50,7 +49,7 @@ def write_files(
     group = ""
     expression = group_of(schema, layout.spec)
     if expression is not None:
-        group = _free_name(schema)
+        group = free_name("partition", [field.name for field in schema.fields])
         frame = _clustered(lake, frame.withColumn(group, expression), group)
     missing = missing_values(schema, keys)
     observed = Observation()
@@ -67,13 +66,6 @@ def write_files(
             why = "by which it is merged" if path in keys else f"which {table} requires"
             raise Invalid(f"the frame has NULL in {path}, {why}")
     return _checked(facts, observed.get[_ROWS])
-
-
-def _free_name(schema: Schema) -> str:
-    name = "partition"
-    while name in {field.name.lower() for field in schema.fields}:
-        name += "_"
-    return name
 
 
 def _clustered(lake: Lake, frame: DataFrame, group: str) -> DataFrame:

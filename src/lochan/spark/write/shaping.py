@@ -15,7 +15,7 @@ The same holds for the fields of structs, wherever they are.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pyiceberg import types as iceberg
@@ -39,20 +39,23 @@ _WIDER: Final[Mapping[type[spark.DataType], tuple[type[spark.DataType], ...]]] =
 # Where the JSON form of a Spark type says what may be NULL.
 _NULLABLE: Final = ("nullable", "containsNull", "valueContainsNull")
 
+_REQUIRED: Final = "which the table requires"
+_WHOLE: Final = "rows that match are replaced whole, so add it, as NULL if that is meant"
+
 _Pair = tuple[str, spark.DataType, spark.DataType]
 
 
 def check_shape(table: str, frame: spark.StructType, schema: Schema, *, whole: bool) -> None:
     """Raises Invalid, with all that is wrong, if a frame does not fit a table.
 
-    `whole` refuses frames that lack any column.
+    `whole` refuses frames that lack any column, or any field of a struct.
     """
     wanted = to_spark(schema, ids=False)
     names = [field.name for field in frame.fields]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise Invalid(f"the frame for {table} has {', '.join(twice)} more than once")
-    wrong = [*_missing(frame, schema, whole=whole), *_mismatches(frame, wanted)]
+    wrong = [*_missing(frame, schema, whole=whole), *_mismatches(frame, wanted, whole=whole)]
     if wrong:
         raise Invalid(f"the frame does not fit {table}: {'; '.join(wrong)}")
 
@@ -65,23 +68,20 @@ def _missing(frame: spark.StructType, schema: Schema, *, whole: bool) -> list[st
         if field.write_default is not None:
             wrong.append(f"{field.name} is missing, and its default {field.write_default!r} is not")
         elif field.required:
-            wrong.append(f"{field.name} is missing, which the table requires")
+            wrong.append(f"{field.name} is missing, {_REQUIRED}")
         elif whole:
-            wrong.append(
-                f"{field.name} is missing; rows that match are replaced whole, so add it, as "
-                "NULL if that is meant"
-            )
+            wrong.append(f"{field.name} is missing; {_WHOLE}")
     return wrong
 
 
-def _mismatches(frame: spark.StructType, wanted: spark.StructType) -> list[str]:
+def _mismatches(frame: spark.StructType, wanted: spark.StructType, *, whole: bool) -> list[str]:
     wrong: list[str] = []
     todo: list[_Pair] = [("", frame, wanted)]
     while todo:
         where, have, want = todo.pop()
         match have, want:
             case spark.StructType(), spark.StructType():
-                pairs, missing = _fields(where, have, want)
+                pairs, missing = _fields(where, have, want, whole=whole)
                 todo += pairs
                 wrong += missing
             case spark.ArrayType(), spark.ArrayType():
@@ -98,7 +98,7 @@ def _mismatches(frame: spark.StructType, wanted: spark.StructType) -> list[str]:
 
 
 def _fields(
-    where: str, have: spark.StructType, want: spark.StructType
+    where: str, have: spark.StructType, want: spark.StructType, *, whole: bool
 ) -> tuple[list[_Pair], list[str]]:
     prefix = f"{where}." if where else ""
     pairs: list[_Pair] = []
@@ -116,13 +116,11 @@ def _fields(
             f"lake.catalog.at(BRANCH).load_table(TABLE).update_schema().add_column({path!r}, TYPE)"
             ".commit()"
         )
-    if where:
-        names = set(have.names)
-        wrong += [
-            f"{prefix}{field.name} is missing, which the table requires"
-            for field in want.fields
-            if field.name not in names and not field.nullable
-        ]
+    for field in want.fields if where else ():
+        if field.name not in have.names and not field.nullable:
+            wrong.append(f"{prefix}{field.name} is missing, {_REQUIRED}")
+        elif field.name not in have.names and whole:
+            wrong.append(f"{prefix}{field.name} is missing; {_WHOLE}")
     return pairs, wrong
 
 
@@ -182,6 +180,14 @@ def missing_values(schema: Schema, keys: Sequence[str] = ()) -> dict[str, Column
                 for each in field.field_type.fields
             ]
     return found
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """Returns a name for a column that none of the others has, in any case."""
+    known = {each.lower() for each in taken}
+    while name in known:
+        name += "_"
+    return name
 
 
 def _quoted(name: str) -> str:

@@ -7,6 +7,7 @@ writer was told: every column has its id, and all rows of a file are of one part
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final
@@ -17,8 +18,6 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.io.pyarrow import (
     compute_statistics_plan,
-    data_file_statistics_from_parquet_metadata,
-    parquet_path_to_id_mapping,
     pyarrow_to_schema,
 )
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
@@ -29,19 +28,32 @@ from pyiceberg.transforms import BucketTransform, VoidTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
     DateType,
+    FixedType,
+    IcebergType,
     IntegerType,
     LongType,
+    PrimitiveType,
     TimestampType,
     TimestamptzType,
+    UUIDType,
 )
 from pyiceberg.utils.properties import property_as_int
 
-from lochan.spark.write.transforms import decode_values, encode_values, path_of, values_of
+from lochan.spark.write.bounds import read_figures
+from lochan.spark.write.transforms import (
+    decode_values,
+    encode_values,
+    path_of,
+    paths_of_sources,
+    values_of,
+)
 
 # Smallest and largest value of these are in every footer, whole and in the order of transforms.
 _ORDERED: Final = (IntegerType, LongType, DateType, TimestampType, TimestamptzType)
 _NAMED_MAX: Final = 3
 _METRICS: Final = "write.metadata.metrics"
+_MICROS: Final = "microseconds"
+_UUID_BYTES: Final = 16
 
 
 class FileFacts(msgspec.Struct, frozen=True):
@@ -53,7 +65,6 @@ class FileFacts(msgspec.Struct, frozen=True):
     column_sizes: dict[int, int] = {}
     value_counts: dict[int, int] = {}
     null_counts: dict[int, int] = {}
-    nan_counts: dict[int, int] = {}
     lower: dict[int, bytes] = {}
     upper: dict[int, bytes] = {}
     split_offsets: list[int] = []
@@ -135,27 +146,22 @@ def read_facts(layout: Layout, path: str) -> FileFacts:
 
 def facts_of(layout: Layout, path: str, size: int, footer: pq.FileMetaData) -> FileFacts:
     """Returns what a footer says, without the partition."""
-    problem = _check_ids(layout.schema, footer.schema.to_arrow_schema())
+    problem = _check_columns(layout.schema, footer.schema)
     if problem:
         return FileFacts(path=path, size=size, rows=footer.num_rows, problem=f"{path}: {problem}")
     if not footer.num_rows:
         return FileFacts(path=path, size=size)
-    counted = data_file_statistics_from_parquet_metadata(
-        parquet_metadata=footer,
-        stats_columns=layout.plan,
-        parquet_column_mapping=parquet_path_to_id_mapping(layout.schema),
-    ).to_serialized_dict()
+    told = read_figures(footer, layout.schema, layout.plan)
     return FileFacts(
         path=path,
         size=size,
-        rows=counted["record_count"],
-        column_sizes=counted["column_sizes"],
-        value_counts=counted["value_counts"],
-        null_counts=counted["null_value_counts"],
-        nan_counts=counted["nan_value_counts"],
-        lower=counted["lower_bounds"],
-        upper=counted["upper_bounds"],
-        split_offsets=counted["split_offsets"],
+        rows=footer.num_rows,
+        column_sizes=told.column_sizes,
+        value_counts=told.value_counts,
+        null_counts=told.null_counts,
+        lower=told.lower,
+        upper=told.upper,
+        split_offsets=told.split_offsets,
     )
 
 
@@ -182,7 +188,7 @@ def build_data_file(facts: FileFacts, schema: Schema, spec: PartitionSpec) -> Da
         column_sizes=facts.column_sizes,
         value_counts=facts.value_counts,
         null_value_counts=facts.null_counts,
-        nan_value_counts=facts.nan_counts,
+        nan_value_counts={},
         lower_bounds=facts.lower,
         upper_bounds=facts.upper,
         split_offsets=facts.split_offsets,
@@ -195,26 +201,45 @@ def build_data_file(facts: FileFacts, schema: Schema, spec: PartitionSpec) -> Da
     return made
 
 
-def _check_ids(schema: Schema, written: pa.Schema) -> str:
-    """Says what is wrong with the ids of a file's columns; readers find columns by them alone."""
+def _check_columns(schema: Schema, written: pq.ParquetSchema) -> str:
+    """Says what is wrong with the columns of a file: their ids, by which readers find them; types.
+
+    A session of the user's may have settings that make Spark write other types than it was told.
+    """
     try:
-        found = pyarrow_to_schema(written, format_version=3)
+        found = pyarrow_to_schema(written.to_arrow_schema(), format_version=3)
     except ValueError as error:
         return f"columns without their ids: {error}"
     wanted = {each: schema.find_column_name(each) for each in schema.field_ids}
     there = {each: found.find_column_name(each) for each in found.field_ids}
-    return "" if wanted == there else f"columns {there}, which should be {wanted}"
+    if wanted != there:
+        return f"columns {there}, which should be {wanted}"
+    for number, name in wanted.items():
+        want, have = _plain(schema.find_type(number)), _plain(found.find_type(number))
+        if isinstance(want, PrimitiveType) and have != want:
+            return f"column {name} is no {want} but {have}"
+    for column in map(written.column, range(len(written.names))):
+        kind = json.loads(column.logical_type.to_json())
+        if kind.get("timeUnit", _MICROS) != _MICROS:
+            return f"column {column.path} is in {kind['timeUnit']}, not in {_MICROS}"
+    return ""
+
+
+def _plain(kind: IcebergType) -> IcebergType:
+    """Returns the type as which a file shows one: a uuid is 16 bytes there."""
+    return FixedType(_UUID_BYTES) if isinstance(kind, UUIDType) else kind
 
 
 def _partition_from_footer(layout: Layout, facts: FileFacts) -> list[list[Any]] | None:
     """Returns partition values by smallest and largest; None where they cannot tell."""
     columns: list[pa.Array] = []
     for field in layout.spec.fields:
-        source = layout.schema.find_field(field.source_id)
-        kind, number = source.field_type, source.field_id
         if isinstance(field.transform, VoidTransform):
+            # Its source may be gone.
             columns.append(pa.nulls(1))
             continue
+        source = layout.schema.find_field(field.source_id)
+        kind, number = source.field_type, source.field_id
         nulls = facts.null_counts.get(number)
         if isinstance(field.transform, BucketTransform) or not isinstance(kind, _ORDERED):
             return None
@@ -246,18 +271,26 @@ def _arrow_type(kind: Any) -> pa.DataType:
 
 def _partition_from_rows(layout: Layout, file: pq.ParquetFile) -> list[list[Any]]:
     """Returns all partition values that the rows of a file have."""
-    paths = [path_of(layout.schema, field.source_id) for field in layout.spec.fields]
+    paths = paths_of_sources(layout.schema, layout.spec)
     found: list[list[Any]] = [[] for _ in paths]
-    for batch in file.iter_batches(columns=[".".join(path) for path in paths]):
+    for batch in file.iter_batches(columns=[".".join(path) for path in paths if path]):
         columns = list(columns_of(batch, paths))
         for known, new in zip(found, values_of(layout.schema, layout.spec, columns), strict=True):
             known.extend(value for value in new if repr(value) not in map(repr, known))
     return found
 
 
-def columns_of(batch: pa.RecordBatch, paths: list[tuple[str, ...]]) -> Iterator[pa.Array]:
-    """Yields the columns at paths through structs; where a struct is NULL, so is what is in it."""
+def columns_of(
+    batch: pa.RecordBatch | pa.Table, paths: list[tuple[str, ...]]
+) -> Iterator[pa.Array | pa.ChunkedArray]:
+    """Yields the columns at paths through structs; where a struct is NULL, so is what is in it.
+
+    An empty path is that of a column that nobody needs.
+    """
     for path in paths:
+        if not path:
+            yield pa.nulls(batch.num_rows)
+            continue
         column = batch.column(path[0])
         for name in path[1:]:
             column = pa.compute.struct_field(column, [name])

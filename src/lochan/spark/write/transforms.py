@@ -9,8 +9,8 @@ finds out if there is more than one, so that a wrong group could never become a 
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Sequence
-from datetime import date, datetime
 from typing import Any, Final
 
 import pyarrow as pa
@@ -39,8 +39,8 @@ from pyiceberg.types import (
     StructType,
     TimestampType,
     TimestamptzType,
+    UUIDType,
 )
-from pyiceberg.utils.datetime import date_to_days, datetime_to_micros
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.functions import arrow_udf
@@ -148,6 +148,14 @@ def path_of(schema: Schema, field_id: int) -> tuple[str, ...]:
     raise Invalid(f"field {field_id} is no column, and no field of a struct")
 
 
+def paths_of_sources(schema: Schema, spec: PartitionSpec) -> list[tuple[str, ...]]:
+    """Returns the names that lead to the sources of a spec; none for void, whose may be gone."""
+    return [
+        () if isinstance(field.transform, VoidTransform) else path_of(schema, field.source_id)
+        for field in spec.fields
+    ]
+
+
 def group_of(schema: Schema, spec: PartitionSpec) -> Column | None:
     """Returns a number that rows of one partition share; None if all rows are of one partition."""
     parts: list[Column] = []
@@ -156,17 +164,12 @@ def group_of(schema: Schema, spec: PartitionSpec) -> Column | None:
             continue
         source = schema.find_field(field.source_id).field_type
         column = F.col(
-            ".".join(f"`{name.replace('`', '``')}`" for name in path_of_source(schema, field))
+            ".".join(f"`{name.replace('`', '``')}`" for name in path_of(schema, field.source_id))
         )
         part = _part_of(field.transform, source, column)
         # A hash passes over NULL, so that (NULL, 'a') and ('a', NULL) would be the same.
         parts += [part, F.isnull(part)]
     return F.xxhash64(*parts) if parts else None
-
-
-def path_of_source(schema: Schema, field: PartitionField) -> tuple[str, ...]:
-    """Returns the names that lead to the source of a partition field."""
-    return path_of(schema, field.source_id)
 
 
 def _part_of(transform: Transform[Any, Any], source: IcebergType, column: Column) -> Column:
@@ -236,48 +239,71 @@ def _by_pyiceberg(
 
 
 def transform_array(transform: str, source: str, values: pa.Array) -> pa.Array:
-    """Returns the transformed values; instants are taken in UTC, whatever zone they have."""
-    if pa.types.is_timestamp(values.type) and values.type.tz not in (None, "UTC"):
-        values = values.cast(pa.timestamp("us", "UTC"))
+    """Returns the transformed values; instants are taken in UTC, whatever zone they have.
+
+    Uuids may be 16 bytes or a text; one that is none of those is NULL, for the writer to refuse.
+    """
+    if pa.types.is_timestamp(values.type):
+        if transform == "day":
+            return _days(values.cast(pa.int64()))
+        if values.type.tz not in (None, "UTC"):
+            values = values.cast(pa.timestamp("us", "UTC"))
+    if source == "uuid" and pa.types.is_string(values.type):
+        values = pa.array([_uuid_bytes(each) for each in values.to_pylist()], pa.binary(16))
     # Spark sends arrays aligned to 8 bytes, and pyiceberg's core panics unless decimals are to 16.
     values = pa.concat_arrays([values, values.slice(0, 0)])
     function = parse_transform(transform).pyarrow_transform(_TYPES.validate_python(source))
     return function(values)
 
 
+def _days(micros: pa.Array) -> pa.Array:
+    """Returns days since 1970, rounded down; pyiceberg's core rounds up in a day's last second."""
+    day = pa.scalar(_DAY_MICROS, pa.int64())
+    # Arrow rounds towards zero.
+    days = pc.divide(micros, day)
+    is_late = pc.greater(pc.multiply(days, day), micros)
+    return pc.subtract(days, is_late.cast(pa.int64())).cast(pa.int32())
+
+
+def _uuid_bytes(text: str | None) -> bytes | None:
+    try:
+        return None if text is None else uuid.UUID(text).bytes
+    except ValueError:
+        return None
+
+
 def values_of(
     schema: Schema, spec: PartitionSpec, columns: Sequence[pa.Array | pa.ChunkedArray]
 ) -> list[list[Any]]:
-    """Returns for each field of a spec the distinct partition values of its source's column."""
+    """Returns for each field of a spec the distinct partition values of its source's column.
+
+    Days and microseconds are numbers, as manifests hold them: not all are in Python's years.
+    """
     found: list[list[Any]] = []
     for field, column in zip(spec.fields, columns, strict=True):
         if isinstance(field.transform, VoidTransform):
             found.append([None])
             continue
         source = schema.find_field(field.source_id).field_type
+        if isinstance(source, UUIDType):
+            # Arrow cannot tell the distinct values of a type that is not its own.
+            column = column.cast(pa.binary(16))
         distinct = pc.unique(column)
         if isinstance(source, FloatType | DoubleType):
             # Spark groups -0.0 and 0.0 together, which arrow tells apart.
             distinct = pc.unique(pc.add(distinct, pa.scalar(0.0, distinct.type)))
         changed = transform_array(str(field.transform), str(source), distinct)
-        found.append([_stored(value) for value in pc.unique(changed).to_pylist()])
+        if pa.types.is_temporal(changed.type):
+            changed = changed.view(f"int{changed.type.bit_width}")
+        found.append(pc.unique(changed).to_pylist())
     return found
-
-
-def _stored(value: Any) -> Any:
-    """Returns a value as manifests hold it: days and microseconds as numbers."""
-    if isinstance(value, datetime):
-        return datetime_to_micros(value)
-    if isinstance(value, date):
-        return date_to_days(value)
-    return value
 
 
 def encode_values(schema: Schema, spec: PartitionSpec, values: Sequence[Any]) -> list[bytes | None]:
     """Returns partition values as bytes, to be sent by executors."""
     types = _result_types(schema, spec)
     return [
-        None if value is None else to_bytes(kind, _stored(value))
+        None if value is None else to_bytes(kind, value)
         for kind, value in zip(types, values, strict=True)
     ]
 
