@@ -3,7 +3,8 @@
 `python -m benchmarks.report --keep RUN …` first joins the outputs of several runs: of each line the
 fastest is kept, with the number of runs and the slowest figure beside it, because on a shared
 machine a run tells how disturbed it was as much as how fast we are. `--peers RUN …` takes outputs
-of `benchmarks peers` and `benchmarks http` and writes the comparison with its charts.
+of `benchmarks peers` and `benchmarks http` and writes the comparison with its charts, and
+`--spark RUN …` those of `benchmarks spark`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from benchmarks.http_load import page as compared_page
 from benchmarks.measure import Line
+from benchmarks.spark import page as spark_page
 
 DOCS = Path(__file__).parent.parent / "docs"
 MEASURED = DOCS / "measured.jsonl"
@@ -279,21 +281,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description=__doc__)
     parser.add_argument("--keep", nargs="+", type=Path, metavar="RUN", help="outputs to join")
     parser.add_argument("--peers", nargs="+", type=Path, metavar="RUN", help="outputs of peers")
+    parser.add_argument("--spark", nargs="+", type=Path, metavar="RUN", help="outputs of spark")
     chosen = parser.parse_args(arguments)
     if chosen.keep:
         best = keep_best([read_lines(path) for path in chosen.keep])
-        MEASURED.write_text("".join(json.dumps(line) + "\n" for line in best), "utf-8")
+        _store(MEASURED, best)
     if chosen.peers:
         runs = [line for path in chosen.peers for line in compared_page.read_lines(path)]
         kept = compared_page.keep(compared_page.read_lines(compared_page.MEASURED), runs)
-        compared_page.MEASURED.write_text(
-            "".join(json.dumps(line) + "\n" for line in kept), "utf-8"
-        )
+        _store(compared_page.MEASURED, kept)
+    if chosen.spark:
+        runs = [line for path in chosen.spark for line in spark_page.read_lines(path)]
+        kept = spark_page.keep(spark_page.read_lines(spark_page.MEASURED), runs)
+        _store(spark_page.MEASURED, kept)
     compared = compared_page.read_lines(compared_page.MEASURED)
     for name, drawn in compared_page.charts(compared).items():
         (DOCS / name).write_text(drawn, "utf-8")
     written = render(PAGE.read_text("utf-8"), read_lines(MEASURED))
-    PAGE.write_text(compared_page.render(written, compared), "utf-8")
+    written = compared_page.render(written, compared)
+    PAGE.write_text(spark_page.render(written, spark_page.read_lines(spark_page.MEASURED)), "utf-8")
+
+
+def _store(path: Path, lines: Iterable[Line]) -> None:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
 
 
 if __name__ == "__main__":
