@@ -137,7 +137,7 @@ def test_a_forged_verdict(spark, lake, audited):
         audit.write(poor(spark), ORDERS)
         commit = head(lake, audit.branch)
         with pytest.raises(AuditFailed):
-            audit._entered.ledger.judged(Verdict(commit, before, ()))
+            audit._entered.ledger.judged(Verdict(commit, before, ()), commit)
 
     refused(audited(), act, "in_range")
     untouched(lake, before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from decimal import Decimal
 from typing import get_args
 
 import msgspec
@@ -12,12 +13,17 @@ import pytest
 from lochan.base.errors import AuditFailed, Invalid, NotFound
 from lochan.base.pipeline_limits import (
     AUDIT_CHECKS_MAX,
+    AUDIT_JOB_CHARACTERS_MAX,
     CHECK_FILE_BYTES_MAX,
+    FRESH_AHEAD_S_MAX,
+    FRESH_DATE_AHEAD_S_MAX,
+    SPARK_JOB_CHARACTERS_MAX,
 )
 from lochan.spark import checks
 from lochan.spark.audit.check_files import load_checks, parse_checks, read_checks
 from lochan.spark.audit.verdicts import Ledger, Result, Status, build_verdict, complaints
 from lochan.spark.checks import FROM_FILES, Custom, NotNull, Query, RowCount, Unchecked, declare
+from tests.house.tree import ROOT
 
 EVERY_KIND = """
 [[check]]
@@ -142,6 +148,12 @@ def test_every_check_has_a_name_of_its_own_and_the_tables_it_is_about():
         ),
         ("[[check]]\nkind='unique'\ntable='a'\ncolumns=[]", "columns must name at least one"),
         ("[[check]]\nkind='in_range'\ntable='a'\ncolumn='b'", "at least one of min, max"),
+        ("[[check]]\nkind='in_range'\ntable='a'\ncolumn='b'\nmax=nan", "max must be a number"),
+        ("[[check]]\nkind='fresh'\ntable='a'\ncolumn='b'\nage_s_max=nan", "must be a number"),
+        (
+            "[[check]]\nkind='query'\nname='q'\nsql='SELECT 1 FROM {a}'\nat_most=nan",
+            "at_most must be a number",
+        ),
         ("[[check]]\nkind='query'\nsql='SELECT 1 FROM {a}'", "a query needs a name"),
         ("[[check]]\nkind='query'\nname='q'\nsql='SELECT 1 FROM a'", "name the tables as {shop.o"),
         ("[[check]]\nkind='unchecked'\ntable='a'\nwhy=' '", "say why"),
@@ -203,6 +215,26 @@ def test_columns_given_as_one_text_are_not_taken_for_letters():
         NotNull("a", "id")
     assert NotNull("a", ["id"]) == NotNull("a", ("id",))
     assert declare([NotNull("a", ["id"])]).checks == (NotNull("a", ("id",)),)
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: checks.InSet("a", "b", ["x", None]),
+        lambda: checks.InRange("a", "b", min=NAN),
+        lambda: checks.InRange("a", "b", min=0, max=NAN),
+        lambda: checks.InRange("a", "b", max=Decimal("sNaN")),
+        lambda: checks.TableRows("a", percent_of_target=NAN),
+        lambda: checks.Fresh("a", "b", age_s_max=NAN),
+        lambda: Query("SELECT 1 FROM {a}", equals=NAN, name="q"),
+    ],
+)
+def test_what_every_value_would_pass_or_none_is_refused(make):
+    with pytest.raises(Invalid, match=r"NULL|NaN"):
+        make()
 
 
 def test_a_function_needs_a_name_and_must_be_callable():
@@ -272,3 +304,12 @@ def test_a_table_without_a_check_cannot_be_written():
 def test_results_are_plain_values():
     told = msgspec.json.decode(msgspec.json.encode(results("passed")[0]))
     assert told["status"] == "passed"
+
+
+def test_limits_that_the_docs_tell_are_those_of_the_code():
+    prose = " ".join((ROOT / "docs/spark.md").read_text("utf-8").split())
+    assert f"at most {AUDIT_JOB_CHARACTERS_MAX} characters and no `#`" in prose
+    assert f"{FRESH_AHEAD_S_MAX:,} s ahead of the driver's clock" in prose
+    assert f"a date {FRESH_DATE_AHEAD_S_MAX:,} s" in prose
+    # A number of a write is short enough for what a job may have.
+    assert AUDIT_JOB_CHARACTERS_MAX + len("#999999") < SPARK_JOB_CHARACTERS_MAX

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from threading import Event
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lochan.base.errors import AuditFailed
+from lochan.base.pipeline_limits import AUDIT_CHECKS_TOGETHER_MAX
 from lochan.spark.audit.judging import Judging
 from lochan.spark.audit.verdicts import build_verdict
 from lochan.spark.checks import (
@@ -50,8 +52,30 @@ ODD = pa.table(
         "net": pa.array([float("nan"), 1.0], pa.float64()),
         "key": pa.array([None, None], pa.int64()),
         "text": pa.array(["abc\n", "abc"], pa.string()),
+        "times": pa.array([1, 2], pa.int64()),
+        "rows": pa.array([1, 1], pa.int64()),
     }
 )
+
+
+def clock(hours: float) -> dt.datetime:
+    return NOW + dt.timedelta(hours=hours)
+
+
+TIMES = pa.table(
+    {
+        "future": pa.array([clock(1)], pa.timestamp("us", "UTC")),
+        "soon": pa.array([NOW + dt.timedelta(seconds=60)], pa.timestamp("us", "UTC")),
+        "plain": pa.array([clock(-1).replace(tzinfo=None)], pa.timestamp("us")),
+        "plain_future": pa.array([clock(1).replace(tzinfo=None)], pa.timestamp("us")),
+        "today": pa.array([NOW.date()], pa.date32()),
+        "tomorrow": pa.array([clock(24).date()], pa.date32()),
+        "someday": pa.array([clock(72).date()], pa.date32()),
+        "millis": pa.array([int(NOW.timestamp() * 1e3)], pa.int64()),
+    }
+)
+
+TABLES = {"customers": CUSTOMERS, "orders": ORDERS, "odd": ODD, "times": TIMES}
 
 TYPES = {
     "id": "long",
@@ -71,7 +95,7 @@ def tables(spark, tmp_path_factory):
     place = tmp_path_factory.mktemp("warehouse")
     with Lake(spark, "memory:", warehouse=str(place)) as lake:
         lake.catalog.create_namespace("shop")
-        for name, rows in (("customers", CUSTOMERS), ("orders", ORDERS), ("odd", ODD)):
+        for name, rows in TABLES.items():
             lake.catalog.create_table(f"shop.{name}", schema=rows.schema).append(rows)
         target = lake.client.references.get("main").hash
         lake.catalog.load_table("shop.orders").append(ORDERS.slice(0, 1))
@@ -105,7 +129,13 @@ PASSING = [
     Schema("shop.orders", TYPES),
     Schema("shop.orders", {"id": "bigint"}, exact=False),
     Unique("shop.odd", ("text",)),
+    Unique("shop.odd", ("times",)),
+    InRange("shop.odd", "rows", min=1, max=1),
     Fresh("shop.orders", "seen", age_s_max=3_600),
+    Fresh("shop.times", "soon", age_s_max=3_600),
+    Fresh("shop.times", "plain", age_s_max=7_200),
+    Fresh("shop.times", "today", age_s_max=3 * 86_400),
+    Fresh("shop.times", "tomorrow", age_s_max=86_400),
     RefersTo("shop.orders", ("customer",), "shop.customers", ("name",)),
     Query("SELECT * FROM {shop.orders} WHERE id < 0", name="no rows"),
     Query("SELECT count(*) FROM {shop.orders}", equals=5, name="value"),
@@ -138,7 +168,12 @@ FAILING = [
     (Unique("shop.orders", ("id",)), "1 keys occur more than once, 1 rows too many"),
     (Unique("shop.odd", ("key",)), "1 keys"),
     (Fresh("shop.orders", "seen", age_s_max=-1), "s old"),
-    (Fresh("shop.orders", "day", age_s_max=-1e12), "s old"),
+    (Fresh("shop.times", "today", age_s_max=-1e12), "s old"),
+    (Fresh("shop.times", "plain", age_s_max=1_800), "s old"),
+    (Fresh("shop.times", "future", age_s_max=3_600), "s in the future"),
+    (Fresh("shop.times", "plain_future", age_s_max=3_600), "s in the future"),
+    (Fresh("shop.times", "someday", age_s_max=3_600), "s in the future"),
+    (Unique("shop.odd", ("rows",)), "1 keys occur more than once"),
     (RefersTo("shop.orders", ("state",), "shop.customers", ("name",)), "5 rows refer to nothing"),
     (Query("SELECT * FROM {shop.orders} WHERE id = 1", name="rows"), "2 rows"),
     (Query("SELECT count(*) FROM {shop.orders}", at_most=4, name="value"), "5"),
@@ -165,7 +200,8 @@ BROKEN = [
     (NotNull("shop.nowhere", ("id",)), "nowhere"),
     (Matches("shop.orders", "customer", "("), "("),
     (Expression("shop.orders", "this is no SQL"), "PARSE_SYNTAX_ERROR"),
-    (Fresh("shop.orders", "customer", age_s_max=1), "ada"),
+    (Fresh("shop.orders", "customer", age_s_max=1), "not string"),
+    (Fresh("shop.times", "millis", age_s_max=1e9), "not bigint"),
     (Unique("shop.orders", ("gone",)), "gone"),
     (TableRows("shop.nowhere", min=0), "nowhere"),
     (RefersTo("shop.orders", ("id",), "shop.nowhere"), "nowhere"),
@@ -180,6 +216,9 @@ BROKEN = [
     (Custom("shop.orders", returns(1), name="truthy"), "int"),
     (Custom("shop.orders", returns((1, 2, 3)), name="odd"), "tuple"),
 ]
+
+
+QUERIES = [one for one in (*PASSING, *(check for check, _ in BROKEN)) if one.kind == "query"]
 
 
 def test_checks_that_are_kept_pass(tables):
@@ -219,7 +258,7 @@ def test_every_kind_is_shown_to_pass_to_fail_and_to_break(tables):
 
 
 def test_views_of_queries_are_gone_afterwards(tables):
-    judged(tables, PASSING[13], BROKEN[8][0], BROKEN[9][0])
+    judged(tables, *QUERIES)
     left = [one.name for one in tables[0].spark.catalog.listTables()]
     assert [name for name in left if name.startswith("lochan_audit_")] == []
 
@@ -233,3 +272,53 @@ def test_a_table_that_the_target_has_not_is_compared_with_no_rows(spark, tables)
     empty = lake.client.config().empty_hash
     found = Judging(lake, declare(checks), {}).results(commit, empty)
     assert [one.status for one in found] == ["passed", "passed"], found
+
+
+def test_a_value_that_cannot_be_compared_with_a_bound_does_not_pass(tables):
+    spark = tables[0].spark
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        (found,) = judged(tables, InRange("shop.orders", "customer", min=0))
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", before)
+    assert found.status == "failed"
+    assert found.observed.startswith("4 of 5 rows break it")
+
+
+def test_times_without_a_zone_are_utc_in_every_session(tables):
+    spark = tables[0].spark
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        found = judged(
+            tables,
+            Fresh("shop.times", "plain", age_s_max=7_200),
+            Fresh("shop.times", "plain", age_s_max=1_800),
+        )
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert [one.status for one in found] == ["passed", "failed"]
+
+
+def test_who_interrupts_the_checks_waits_for_none_and_no_other_begins(tables):
+    lake, commit, target = tables
+    begun: list[int] = []
+    release = Event()
+
+    def waits(frame):
+        begun.append(1)
+        release.wait(30)
+        return True
+
+    def interrupted(result):
+        raise KeyboardInterrupt
+
+    checks = [Custom("shop.orders", lambda frame: True, name="first")]
+    checks += [Custom("shop.orders", waits, name=f"check {one}") for one in range(40)]
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            Judging(lake, declare(checks), {}, interrupted).results(commit, target)
+        assert len(begun) <= AUDIT_CHECKS_TOGETHER_MAX
+    finally:
+        release.set()

@@ -32,7 +32,10 @@ def load(name):
 def test_the_daily_job_publishes_each_day_once_and_never_a_faulty_one(lake, tmp_path):
     job = load("daily_job")
     assert job.run(lake, DAY, tmp_path) == "published"
+    reports = [tmp_path / f"{DAY}.{kind}" for kind in ("html", "json")]
+    told = [one.read_text("utf-8") for one in reports]
     assert job.run(lake, DAY, tmp_path) == "unchanged"
+    assert [one.read_text("utf-8") for one in reports] == told
     with pytest.raises(AuditFailed, match="3 of 500 rows break it"):
         job.run(lake, NEXT, tmp_path, faults=3)
     assert lake.read("shop.orders").count() == 500
@@ -57,6 +60,14 @@ def test_the_change_feed_goes_on_where_it_was(spark, lake, tmp_path):
         ("shop.orders", "put"),
         ("shop.orders", "put"),
     ]
+
+
+def test_the_change_feed_of_a_catalog_without_commits_knows_nothing(spark, lake, tmp_path):
+    feed = load("change_feed")
+    assert feed.follow(lake, tmp_path / "checkpoint") == 0
+    assert feed.follow(lake, tmp_path / "checkpoint") == 0
+    lake.write(spark.range(3), "shop.orders", branch="main")
+    assert feed.follow(lake, tmp_path / "checkpoint") == 2
 
 
 def ran(where, *words, **environment):

@@ -16,6 +16,7 @@ from lochan.base.pipeline_limits import (
 )
 from lochan.model.commits import CommitMeta
 from lochan.spark.audit.charts import Bar, Span, bars, plain, tally, timeline
+from lochan.spark.audit.hiding import without_secrets
 from lochan.spark.audit.publishing import Place
 from lochan.spark.audit.recording import Recording
 from lochan.spark.audit.report import MEANINGS, Change, Commits, Report, Step, Waiver, WrittenTable
@@ -188,8 +189,8 @@ DECLARED = declare([NotNull("a", ("b",)), Unchecked("log", why="for people")])
     ("error", "outcome"),
     [
         (AuditFailed("a check"), "refused"),
-        (Conflict("moved"), "conflict"),
-        (Unknown("lost"), "unknown"),
+        (Conflict("moved"), "failed"),
+        (Unknown("lost"), "failed"),
         (Unavailable("down"), "failed"),
         (KeyError("x"), "failed"),
         (KeyboardInterrupt(), "failed"),
@@ -204,8 +205,68 @@ def test_an_error_is_told_with_what_it_means_for_the_target(error, outcome):
 
 def test_an_error_while_the_target_is_told_to_move_leaves_it_unknown():
     recording = Recording(PLACE, DECLARED, "daily", None)
-    recording.fail(KeyboardInterrupt(), is_unknown=True)
+    recording.fail(KeyboardInterrupt(), "unknown")
     assert recording.report().outcome == "unknown"
+
+
+def test_a_killed_run_is_not_told_as_one_that_did_well_or_published_nothing():
+    page = sample(outcome="running", reason="").to_html()
+    assert 'class="badge good"' not in page
+    assert "nothing is published" not in page
+    assert "look at the target's log" in Seen(page).text
+    assert 'class="badge good"' in sample(outcome="published").to_html()
+
+
+SECRETS = [
+    "https://ada:geheim@host/lake",
+    "https://ada:ge/h@eim@host/lake",
+    "postgresql://geheim@host/db",
+    "https://host/key?X-Amz-Credential=a&X-Amz-Signature=geheim",
+    "abfss://c@account/x?sv=1&sig=geheim",
+    "jdbc:postgresql://host/db?user=ada&password=geheim",
+    "jdbc:sqlserver://host;user=ada;password=geheim;encrypt=true",
+    "jdbc:oracle:thin:ada/geheim@host:1521:db",
+    "password=geheim",
+    "Password : geheim",
+    "{'s3.secret-access-key': 'geheim und mehr geheim'}",
+    '{"client_secret":"ge\\"heim geheim"}',
+    "fs.s3a.access.key=geheim",
+    "fs.azure.account.key.one.dfs.core.windows.net: geheim==",
+    "AccountKey=geheim==;EndpointSuffix=x",
+    "Authorization: Bearer geheim.geheim",
+    "token => geheim",
+    "api_key=geheim,and=geheim",
+]
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_no_secret_of_an_error_reaches_the_report(text):
+    recording = Recording(PLACE, DECLARED, "daily", None)
+    recording.fail(OSError(f"cannot open {text} today"))
+    assert "geheim" not in recording.report().to_json()
+    assert "today" in recording.report().reason
+    recording.explain(f"audit/x is left until its time: {text}")
+    assert "geheim" not in recording.report().to_json()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "KeyError: 'orders'",
+        "s3://bucket/lake/orders/a@b.parquet is no file",
+        "2 of 10 rows break it, wanted net at least 0 (key 5)",
+        "[UNRESOLVED_COLUMN] a column `net` cannot be resolved? Did you mean `gross`?",
+    ],
+)
+def test_what_is_no_secret_stays_as_it_was(text):
+    recording = Recording(PLACE, DECLARED, "daily", None)
+    recording.explain(text)
+    assert recording.report().reason == text
+
+
+def test_looking_for_secrets_in_a_huge_text_ends_soon():
+    for text in ("://a:", "password", "x-key", "a.b-", "'secret': '"):
+        assert len(without_secrets(text * 100_000)) <= REPORT_TEXT_CHARACTERS_MAX
 
 
 def test_what_is_published_stays_published_whatever_comes_after():

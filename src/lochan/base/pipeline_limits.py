@@ -40,6 +40,15 @@ AUDIT_ATTEMPTS_MAX: Final = 5
 # How long the branch of an audit is kept: a day, so that a failed one can be looked at.
 AUDIT_TTL_S: Final = 86_400
 
+# The name of an audit's job: its later writes have a number behind it, within that of a job.
+AUDIT_JOB_CHARACTERS_MAX: Final = 490
+
+# How far ahead of ours the clocks may be from which a table has its times.
+FRESH_AHEAD_S_MAX: Final = 300
+
+# The same for dates: a day begins up to 14 hours earlier east of Greenwich.
+FRESH_DATE_AHEAD_S_MAX: Final = 86_400
+
 # A file of checks: as many as there may be, each of a few hundred bytes.
 CHECK_FILE_BYTES_MAX: Final = 1_048_576
 
@@ -48,6 +57,9 @@ REPORT_CHANGES_MAX: Final = 1_000
 
 # A value or a sentence in a report; a longer one is cut, so that nobody's data fills it.
 REPORT_TEXT_CHARACTERS_MAX: Final = 1_000
+
+# What of an error is searched for secrets before it is cut: texts of Spark hold whole plans.
+REPORT_ERROR_CHARACTERS_MAX: Final = 65_536
 
 # A metadata file of Iceberg in plain text: beyond some hundred thousand snapshots clients give up.
 ICEBERG_METADATA_BYTES_MAX: Final = 256 * 1_024 * 1_024
@@ -104,3 +116,9 @@ ARROW_READ_TASKS_MAX: Final = 2_000
 
 # Key ranges that a merge asks the bounds of files for one by one; of more only the span is used.
 SPARK_MERGE_RANGES_MAX: Final = 64
+
+# Rows of history in one Arrow batch: as many as Spark itself puts into one.
+SPARK_BATCH_ROWS_MAX: Final = 10_000
+
+# Text of history in one Arrow batch: far below the 2 GiB of a column, and little for a worker.
+SPARK_BATCH_CHARACTERS_MAX: Final = 16 * 1_024 * 1_024

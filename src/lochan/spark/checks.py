@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -63,7 +64,10 @@ class NotNull(Check, frozen=True, tag="not_null"):
 
 
 class InRange(Check, frozen=True, tag="in_range"):
-    """Every value of the column is in the range, both ends included; NULL passes, NaN does not."""
+    """Every value of the column is in the range, both ends included; NULL passes, NaN does not.
+
+    A value that cannot be compared with an end does not pass.
+    """
 
     table: str
     column: str
@@ -99,6 +103,8 @@ class InSet(Check, frozen=True, tag="in_set"):
 
     def __post_init__(self) -> None:
         _some(self, "values")
+        if any(one is None for one in self.values):
+            raise Invalid(f"{self.kind}: NULL is no value; it passes, unless not_null forbids it")
 
     def subject(self) -> str:
         """Returns the table and its column."""
@@ -165,11 +171,17 @@ class Unique(Check, frozen=True, tag="unique"):
 
 
 class Fresh(Check, frozen=True, tag="fresh"):
-    """The latest time in the column is not older than so many seconds."""
+    """The latest time in the column is not older than so many seconds, and not in the future.
+
+    The column has dates or timestamps; what has no zone is taken as UTC.
+    """
 
     table: str
     column: str
     age_s_max: float
+
+    def __post_init__(self) -> None:
+        _one_of(self, "age_s_max")
 
     def subject(self) -> str:
         """Returns the table and its column."""
@@ -213,6 +225,7 @@ class Query(Check, frozen=True, tag="query"):
             raise Invalid("query: a query needs a name, because its text is no name")
         if not self.tables():
             raise Invalid(f"query {self.name!r}: name the tables as {{shop.orders}}")
+        _no_nan(self, *self.bounds())
 
     def tables(self) -> tuple[str, ...]:
         """Returns the tables that will be published and are named in the text."""
@@ -339,3 +352,12 @@ def _some(check: Check, field: str) -> None:
 def _one_of(check: Check, *fields: str) -> None:
     if all(getattr(check, field) is None for field in fields):
         raise Invalid(f"{check.kind}: say at least one of {', '.join(fields)}")
+    _no_nan(check, *fields)
+
+
+def _no_nan(check: Check, *fields: str) -> None:
+    """Refuses a bound that nothing is on either side of."""
+    for field in fields:
+        value = getattr(check, field)
+        if isinstance(value, (float, Decimal)) and Decimal(value).is_nan():
+            raise Invalid(f"{check.kind}: {field} must be a number, not NaN")

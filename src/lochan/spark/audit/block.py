@@ -10,7 +10,7 @@
    `publishing` for what happens when the target has moved meanwhile.
 
 A crash or an error anywhere before the end of 4 leaves the target as it was and the branch until
-its time. The report is written at the beginning and at the end, whatever the end is.
+its time. The report is written at the beginning, right after 4, and at the end, whatever that is.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import msgspec
 from pyspark.sql import DataFrame, Observation
 
-from lochan.base.errors import AuditFailed, Invalid
-from lochan.base.pipeline_limits import (
-    AUDIT_TTL_S,
-)
+from lochan.base.errors import AuditFailed, Conflict, Invalid, NotABranch, TooLarge
+from lochan.base.pipeline_limits import AUDIT_JOB_CHARACTERS_MAX, AUDIT_TTL_S
 from lochan.iceberg.names import key_of, text_of
 from lochan.model.commits import CommitMeta
 from lochan.spark.audit.check_files import load_checks
 from lochan.spark.audit.judging import Evidence, Judging
 from lochan.spark.audit.publishing import MODES, Candidate, Mode, Place, Publisher
 from lochan.spark.audit.recording import Progress, Recording, written_table
-from lochan.spark.audit.report import Report, check_path
+from lochan.spark.audit.report import Outcome, Report, check_path
+from lochan.spark.audit.report_files import ReportFiles
 from lochan.spark.audit.row_checks import ROWS, Figures, measures
 from lochan.spark.audit.verdicts import Ledger, Result, Verdict, build_verdict
 from lochan.spark.checks import Check, RowCount
+from lochan.spark.write.parts import JOB
 from lochan.spark.write.parts import Mode as WriteMode
 
 if TYPE_CHECKING:
@@ -47,8 +47,9 @@ if TYPE_CHECKING:
     from lochan.spark.write.writing import Written
 
 _ODD: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_BRANCH: Final = "BRANCH"
 _NAMESPACE: Final = "NAMESPACE"
-JOB_PROPERTY: Final = "lochan.job"
+_UNWRITTEN: Final = Evidence()
 
 
 class Audit:
@@ -80,11 +81,11 @@ class Audit:
             raise Invalid(f"a branch lives for some seconds, not for {ttl_s}")
         self._lake = lake
         self._declared = load_checks(checks)
-        self._job = job
+        self._job = _checked_job(job)
         paths = [report] if isinstance(report, (str, Path)) else report
-        self._paths = [check_path(one) for one in paths]
+        self._files = ReportFiles([check_path(one) for one in paths], target=target, job=job or "")
         said = message or f"Publish {job or 'an audited run'}"
-        properties = () if job is None else ((JOB_PROPERTY, (job,)),)
+        properties = () if job is None else ((JOB, (job,)),)
         self._place = Place(
             branch=branch or _branch_name(job),
             target=target,
@@ -96,6 +97,7 @@ class Audit:
         self._evidence: dict[str, Evidence | None] = {}
         self._writes: dict[str, int] = {}
         self._is_repeated = True
+        self._is_begun = False
         self._entered: _Entered | None = None
 
     @property
@@ -119,24 +121,22 @@ class Audit:
         return self._recording.report()
 
     def __enter__(self) -> Self:
-        if self._entered is not None:
+        if self._is_begun:
             raise AuditFailed("an audit is used once; open another one")
-        client, place = self._lake.client, self._place
+        self._is_begun = True
         # Now rather than after hours of work: a report that cannot be written is no report.
-        self._store_report()
+        if problem := self._files.begin(self.report):
+            raise Invalid(problem)
         try:
-            with self._recording.step("branch", place.branch):
-                source = client.references.get(place.target)
-                made = client.references.create(
-                    place.branch, f"{place.target}@{source.hash}", expires_us=place.expires_us
-                )
+            with self._recording.step("branch", self.branch):
+                base = self._make_branch()
         except BaseException as failure:
             self._recording.fail(failure)
-            self._store_report()
+            self._store_report(failure)
             raise
-        ledger = Ledger(self._declared, made.hash)
-        self._recording.about(base=made.hash, audited=made.hash, target=made.hash)
-        self._entered = _Entered(ledger, Publisher(client, ledger, place))
+        ledger = Ledger(self._declared, base)
+        self._recording.about(base=base)
+        self._entered = _Entered(ledger, Publisher(self._lake.client, ledger, self._place))
         return self
 
     def __exit__(
@@ -152,11 +152,12 @@ class Audit:
             else:
                 self._recording.fail(error)
         except BaseException as failure:
-            self._recording.fail(failure, is_unknown=entered.publisher.is_swinging)
+            self._recording.fail(failure, _outcome_of(failure, entered.publisher))
+            error = failure
             raise
         finally:
             entered.ledger.close()
-            self._store_report()
+            self._store_report(error)
 
     def read(self, table: str, **more: Any) -> DataFrame:
         """Returns a table as it stands on the audit's branch."""
@@ -170,6 +171,7 @@ class Audit:
             raise Invalid("an audit has its own branch and its own job")
         ledger = self._inside().ledger
         ledger.check_table(table)
+        job = self._name_of_write(table)
         watching = _Watching(self._declared.of_rows(table), frame)
         with self._recording.step("write", table):
             written = self._lake.write(
@@ -177,16 +179,21 @@ class Audit:
                 table,
                 branch=self.branch,
                 mode=mode,
-                job=self._next_job(table),
+                job=job,
                 **more,
             )
+        # Only now: a write that failed and is tried again has the name that it had.
+        self._writes[table] = self._writes.get(table, 0) + 1
         self._recording.wrote(written_table(written, mode))
+        before = self._evidence.get(table, _UNWRITTEN)
+        # Until all is known of this write, nothing that was seen speaks for the table.
+        self._evidence[table] = None
         if written.was_done_before:
-            self._evidence[table] = None
             return written
         self._is_repeated = False
-        self._follow()
-        self._keep(table, written.rows, watching.figures(written.rows))
+        self._follow(written.commit, job)
+        if before is not None:
+            self._evidence[table] = self._seen_with(before, written, watching)
         return written
 
     def adopt(self) -> str:
@@ -194,34 +201,40 @@ class Audit:
 
         Returns the commit. Its tables must have checks as well; those of rows look at all rows.
         """
-        ledger = self._inside().ledger
-        head = self._lake.client.references.get(self.branch).hash
+        ledger, client = self._inside().ledger, self._lake.client
+        head = client.references.get(self.branch).hash
         if head != ledger.head:
+            changed = [text_of(one.key) for one in client.history.iterate_diff(ledger.head, head)]
+            # What was seen of these is not all that was written, now and whatever follows.
+            self._evidence |= dict.fromkeys(changed)
             self._is_repeated = False
-            ledger.moved(ledger.base, head)
+            ledger.adopted(head)
         return head
 
     def check(self) -> Verdict:
         """Runs every check on what stands on the branch now; AuditFailed unless all passed.
 
-        For those who want to look before the block ends; leaving it checks what is then there.
+        For those who want to look before the block ends; leaving it checks everything again.
         """
         entered = self._inside()
-        verdict = self._judge(entered.publisher.candidate())
-        entered.ledger.judged(verdict)
+        candidate = entered.publisher.candidate()
+        verdict = self._judge(candidate)
+        entered.ledger.judged(verdict, candidate.head)
         return verdict
 
     def _publish(self) -> None:
         entered, recording = self._inside(), self._recording
+        entered.ledger.seal()
         repeated = self._is_repeated and bool(self._writes)
         done = entered.publisher.publish(self._judge, is_repeated=repeated)
-        recording.attempts = done.attempts
-        recording.about(audited=done.commit, target=done.target_before)
         if done.is_new:
             recording.about(published=done.commit)
         recording.end("published" if done.is_new else "unchanged")
+        # Now already: who is killed while tidying must not leave a report that knows less. What
+        # cannot be written is told at the end, when it is tried again.
+        self._files.store(self.report)
         with recording.step("tidy", self.branch):
-            recording.reason = entered.publisher.tidy()
+            recording.explain(entered.publisher.tidy())
 
     def _judge(self, candidate: Candidate) -> Verdict:
         recording = self._recording
@@ -248,40 +261,56 @@ class Audit:
             if change.key not in covered and change.type != _NAMESPACE:
                 raise AuditFailed(f"{text_of(change.key)} was changed and has no check")
 
-    def _follow(self) -> None:
-        """Notes the commit of a write, after a look that it stands on ours alone."""
-        ledger = self._inside().ledger
-        head = self._lake.client.references.get(self.branch).hash
-        if head == ledger.head:
-            # Nothing came of it, such as an append of no rows.
-            ledger.wrote(head, head)
-            return
-        (entry,) = self._lake.client.history.log(head, 1).items
-        ledger.wrote(entry.parent, head)
+    def _follow(self, commit: str, job: str) -> None:
+        """Notes the commit of a write, after a look that it is ours and stands on ours alone."""
+        ledger, client = self._inside().ledger, self._lake.client
+        parent = commit
+        if commit != ledger.head:
+            (entry,) = client.history.log(commit, 1).items
+            # A write that had nothing to change returns the commit that it met, whosever it is.
+            is_ours = (JOB, (job,)) in entry.meta.properties
+            parent = entry.parent if is_ours else commit
+        ledger.wrote(parent, commit)
+        ledger.check_head(client.references.get(self.branch).hash)
 
-    def _keep(self, table: str, rows: int, figures: Figures | None) -> None:
-        """Keeps what was seen with what the table is now; None once a write was not seen at all."""
-        head = self._inside().ledger.head
-        found, _ = self._lake.client.contents.get_many(head, [key_of(table)])
-        earlier = self._evidence.get(table)
-        if not found or (earlier is None and table in self._evidence):
-            self._evidence[table] = None
-            return
-        before, watched = (0, ()) if earlier is None else (earlier.rows, earlier.watched)
-        both = None if figures is None or watched is None else (*watched, figures)
-        self._evidence[table] = Evidence(found[0][1], before + rows, both)
-
-    def _next_job(self, table: str) -> str | None:
-        """Returns the name of a write, the same one in every run of the job."""
-        self._writes[table] = number = self._writes.get(table, 0) + 1
-        if self._job is None:
+    def _seen_with(
+        self, before: Evidence, written: Written, watching: _Watching
+    ) -> Evidence | None:
+        """Returns what was seen of all writes to a table, with what the table is now."""
+        found, _ = self._lake.client.contents.get_many(written.commit, [key_of(written.table)])
+        if not found:
             return None
+        figures = watching.figures(written.rows)
+        both = None
+        if figures is not None and before.watched is not None:
+            both = (*before.watched, figures)
+        return Evidence(found[0][1], before.rows + written.rows, both)
+
+    def _name_of_write(self, table: str) -> str:
+        """Returns the name of the next write to a table, the same one in every run of the job."""
+        if self._job is None:
+            return token_hex(16)
+        number = self._writes.get(table, 0) + 1
         return self._job if number == 1 else f"{self._job}#{number}"
 
-    def _store_report(self) -> None:
-        report = self.report
-        for path in self._paths:
-            report.write(path)
+    def _make_branch(self) -> str:
+        """Makes the branch of the audit; returns the commit that it has from its target."""
+        references, place = self._lake.client.references, self._place
+        source = references.get(place.target)
+        if source.kind != _BRANCH:
+            raise NotABranch(f"{place.target} is a {source.kind.lower()}; publish on a branch")
+        onto = f"{place.target}@{source.hash}"
+        return references.create(place.branch, onto, expires_us=place.expires_us).hash
+
+    def _store_report(self, error: BaseException | None) -> None:
+        """Stores the report; what hinders that never takes the place of an error or of success."""
+        problem = self._files.store(self.report)
+        if problem and error is not None:
+            error.add_note(problem)
+        elif problem:
+            is_new = self.report.is_published
+            told = "is published" if is_new else "had everything already"
+            raise Invalid(f"{self.target!r} {told}, but {problem}")
 
     def _inside(self) -> _Entered:
         if self._entered is None:
@@ -316,6 +345,25 @@ class _Watching:
             return None
         found = self._observation.get
         return found if found.get(ROWS) == rows else None
+
+
+def _outcome_of(error: BaseException, publisher: Publisher) -> Outcome | None:
+    """Returns what an error of publishing means for the target, None if it is as any other."""
+    if publisher.is_swinging:
+        return "unknown"
+    return "conflict" if isinstance(error, Conflict) else None
+
+
+def _checked_job(job: str | None) -> str | None:
+    if job is None:
+        return None
+    if not job or job != job.strip():
+        raise Invalid(f"a job has a name, without spaces around it, not {job!r}")
+    if "#" in job:
+        raise Invalid(f"no # in the name of an audit's job: its writes are numbered; not {job!r}")
+    if len(job) > AUDIT_JOB_CHARACTERS_MAX:
+        raise TooLarge(f"the job of an audit has {AUDIT_JOB_CHARACTERS_MAX} characters at most")
+    return job
 
 
 def _branch_name(job: str | None) -> str:

@@ -20,6 +20,7 @@ from lochan.base.pipeline_limits import (
 from lochan.iceberg.names import key_of
 from lochan.model.contents import Content
 from lochan.spark.audit.findings import Finding, cut
+from lochan.spark.audit.hiding import told
 from lochan.spark.audit.row_checks import Figures, find_count, find_rows, measures
 from lochan.spark.audit.state_checks import Scene, find_state
 from lochan.spark.audit.verdicts import How, Result
@@ -35,12 +36,12 @@ class Evidence(msgspec.Struct, frozen=True):
     """What was seen while a table was written, and what the table was afterwards.
 
     `rows` are those in the files, which is exact; `watched` is None where Spark has not counted
-    exactly these.
+    exactly these. What has not been written yet is no content.
     """
 
-    content: Content
-    rows: int
-    watched: tuple[Figures, ...] | None
+    content: Content | None = None
+    rows: int = 0
+    watched: tuple[Figures, ...] | None = ()
 
 
 class _Outcome(msgspec.Struct, frozen=True):
@@ -68,12 +69,16 @@ class Judging:
         """Returns a result for every check, in the order in which they were declared."""
         scene = Scene(self._lake, commit, target)
         usable = self._usable(commit)
-        with ThreadPoolExecutor(AUDIT_CHECKS_TOGETHER_MAX, "lochan-check") as pool:
+        pool = ThreadPoolExecutor(AUDIT_CHECKS_TOGETHER_MAX, "lochan-check")
+        try:
             waiting = [
                 (check, pool.submit(self._look, check, scene, usable))
                 for check in self._declared.checks
             ]
             return tuple(self._settled(check, commit, future) for check, future in waiting)
+        finally:
+            # Whoever interrupts this waits for none: those under way only read, no other begins.
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _usable(self, commit: str) -> dict[str, Evidence]:
         """Returns the evidence on tables that are at this commit exactly as we left them."""
@@ -126,8 +131,7 @@ class Judging:
         # An error is taken as a value, so that no kind of error can pass for anything else.
         error = future.exception()
         if error is not None:
-            told = cut(f"{type(error).__name__}: {error}")
-            result = msgspec.structs.replace(blank, status="error", detail=told)
+            result = msgspec.structs.replace(blank, status="error", detail=told(error))
         else:
             result = _filled(blank, future.result())
         if self._tell is not None:

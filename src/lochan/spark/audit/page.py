@@ -15,7 +15,7 @@ from lochan.spark.audit.verdicts import Result, Status
 
 _SHORT: Final = 12
 
-_GOOD: Final = frozenset({"published", "unchanged", "running"})
+_BADGES: Final = {"published": " good", "unchanged": " good", "running": " open"}
 
 _STYLE: Final = """
 :root{color-scheme:light dark;--ink:#1c2128;--faint:#626b76;--paper:#fbfbfa;--card:#fff;
@@ -29,6 +29,7 @@ h1{font-size:1.5rem;margin:0 0 .25rem}h2{font-size:1.05rem;margin:2rem 0 .6rem}
 p{margin:.25rem 0}.faint{color:var(--faint)}code{font:.9em ui-monospace,monospace}
 .badge{display:inline-block;padding:.1rem .7rem;border-radius:1rem;color:var(--card);
 font-weight:600;background:var(--failed);vertical-align:middle}.badge.good{background:var(--passed)}
+.badge.open{background:var(--plain)}
 .reason{border-left:4px solid var(--failed);padding:.5rem .8rem;background:var(--card);
 overflow-wrap:anywhere;white-space:pre-wrap}
 .card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:1rem;
@@ -66,18 +67,24 @@ def page(report: Report) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"{mark(report.outcome, report.target, report.job)}"
         f"<title>{plain(title)}</title><style>{_STYLE}</style></head>\n"
         f"<body><main>{''.join(parts)}</main></body></html>\n"
     )
 
 
+def mark(outcome: str, target: str, job: str) -> str:
+    """Returns what a page says in its head of its audit, for programs to find."""
+    return f'<meta name="lochan-audit" content="{plain(f"{outcome} {target} {job}")}">'
+
+
 def _head(report: Report) -> str:
-    good = " good" if report.outcome in _GOOD else ""
+    badge = _BADGES.get(report.outcome, "")
     reason = f'<p class="reason">{plain(report.reason)}</p>' if report.reason else ""
     job = f" · job <code>{plain(report.job)}</code>" if report.job else ""
     return (
         f"<h1>Audit of <code>{plain(report.target)}</code> "
-        f'<span class="badge{good}">{plain(report.outcome)}</span></h1>'
+        f'<span class="badge{badge}">{plain(report.outcome)}</span></h1>'
         f"<p>{plain(MEANINGS[report.outcome])}.</p>{reason}"
         f'<p class="faint">{plain(report.begun)} · {report.seconds:.1f} s{job}</p>'
     )

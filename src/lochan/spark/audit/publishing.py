@@ -15,6 +15,7 @@ Spark.
 from __future__ import annotations
 
 from collections.abc import Callable
+from secrets import token_hex
 from typing import Final, Literal
 
 import msgspec
@@ -56,14 +57,14 @@ class Candidate(msgspec.Struct, frozen=True):
     target: str
     branch: str
     """The reference that holds the commit."""
+    head: str
+    """What of the audit's own branch it was made of."""
 
 
 class Published(msgspec.Struct, frozen=True):
     """What became of the target; `is_new` is False where it had everything already."""
 
     commit: str
-    target_before: str
-    attempts: int
     is_new: bool
 
 
@@ -77,8 +78,8 @@ class Publisher:
         self._client = client
         self._ledger = ledger
         self._place = place
-        self._beside: list[str] = []
-        self._last: tuple[str, Candidate] | None = None
+        self._beside: dict[str, str] = {}
+        self._last: Candidate | None = None
         self.is_swinging = False
         """Whether the target was told to move and has not answered."""
 
@@ -87,15 +88,13 @@ class Publisher:
 
         `is_repeated` says that all writes were found done: then there may be nothing to judge.
         """
-        for attempt in range(1, AUDIT_ATTEMPTS_MAX + 1):
+        for _ in range(AUDIT_ATTEMPTS_MAX):
             candidate = self.candidate()
             is_new = candidate.commit != candidate.target
-            if (is_new or not is_repeated) and not self._is_judged(candidate):
-                self._ledger.judged(judge(candidate))
-            if not is_new:
-                return Published(candidate.commit, candidate.target, attempt, False)
-            if self.swing(candidate):
-                return Published(candidate.commit, candidate.target, attempt, True)
+            if is_new or not is_repeated:
+                self._ledger.judged(judge(candidate), candidate.head)
+            if not is_new or self.swing(candidate):
+                return Published(candidate.commit, is_new)
         raise Conflict(
             f"{self._place.target!r} has moved {AUDIT_ATTEMPTS_MAX} times while this was checked; "
             "nothing is published"
@@ -105,15 +104,16 @@ class Publisher:
         """Step 1: returns the commit to be judged."""
         place, ledger = self._place, self._ledger
         ledger.check_open()
-        ledger.check_head(self._client.references.get(place.branch).hash)
+        head = self._client.references.get(place.branch).hash
+        ledger.check_head(head)
         target = self._client.references.get(place.target).hash
-        if ledger.head == ledger.base:
-            return Candidate(target, target, place.target)
+        if head == ledger.base:
+            return Candidate(target, target, place.target, head)
         if place.mode == "merge":
-            return self._merged(target)
+            return self._merged(head, target)
         if target != ledger.base:
-            self._rebase(target)
-        return Candidate(ledger.head, target, place.branch)
+            head = self._rebase(head, target)
+        return Candidate(head, target, place.branch, head)
 
     def swing(self, candidate: Candidate) -> bool:
         """Step 3: moves the target to what was judged; False if the target has moved meanwhile."""
@@ -124,8 +124,8 @@ class Publisher:
         self.is_swinging = True
         try:
             done = self._client.merges.fast_forward(place.target, source, expected=candidate.target)
-        except Unknown:
-            if not self._is_in_target(candidate):
+        except Unknown as lost:
+            if not self._is_in_target(candidate, lost):
                 raise
             self.is_swinging = False
             return True
@@ -135,69 +135,65 @@ class Publisher:
         except LochanError:
             self.is_swinging = False
             raise
-        self.is_swinging = False
         if done.hash != candidate.commit:
             raise Unknown(f"{place.target!r} is at {done.hash}, not at what was checked")
+        self.is_swinging = False
         return True
 
     def tidy(self) -> str:
-        """Takes away the branches of an audit that was published; returns what kept one, or ''."""
+        """Takes away the branches of an audit that was published; returns what kept one, or ''.
+
+        Only as they were left: what somebody has put there since may be nowhere else.
+        """
         told = ""
-        for name in [self._place.branch, *self._beside]:
+        for name, head in {self._place.branch: self._ledger.head, **self._beside}.items():
             try:
-                self._client.references.delete(name)
+                self._client.references.delete(name, expected=head)
             except LochanError as error:
                 # The target has everything; what is left of the branch ends with its time.
                 told = f"{name} is left until its time: {error.message}"
         return told
 
-    def _is_judged(self, candidate: Candidate) -> bool:
-        """Tells whether there is a verdict on this very candidate already."""
-        verdict = self._ledger.verdict
-        return (
-            verdict is not None
-            and verdict.commit == candidate.commit
-            and verdict.target == candidate.target
-        )
-
-    def _rebase(self, target: str) -> None:
-        """Makes our own commits again on the target's new head."""
+    def _rebase(self, head: str, target: str) -> str:
+        """Makes our own commits again on the target's new head; returns the last of them."""
         place, ledger = self._place, self._ledger
         onto = f"{place.target}@{target}"
         tried = self._client.merges.merge(
-            place.branch, onto, expected=ledger.head, dry_run=True, conflicts_as_result=True
+            place.branch, onto, expected=head, dry_run=True, conflicts_as_result=True
         )
         self._check_ancestor(tried.common_ancestor)
         try:
-            done = self._client.merges.rebase(place.branch, onto, expected=ledger.head)
+            done = self._client.merges.rebase(place.branch, onto, expected=head)
         except KeysConflict as refusal:
             raise self._in_the_way(refusal) from refusal
         except HeadConflict as refusal:
             raise AuditFailed(
                 f"the branch of this audit was changed from outside: {refusal.message}"
             ) from refusal
-        ledger.moved(target, done.hash or ledger.head)
+        made = done.hash or head
+        ledger.moved(target, made)
+        return made
 
-    def _merged(self, target: str) -> Candidate:
+    def _merged(self, head: str, target: str) -> Candidate:
         """Makes one commit of all our own, on a branch that stands on the target's head."""
-        place, ledger = self._place, self._ledger
-        if self._last is not None and self._last[0] == ledger.head:
-            if self._last[1].target == target:
-                return self._last[1]
-        beside = f"{place.branch}-publish-{len(self._beside) + 1}"
+        place, last = self._place, self._last
+        if last is not None and (last.head, last.target) == (head, target):
+            return last
+        # By chance, because those of an earlier run of the same branch stay until their time.
+        beside = f"{place.branch}-publish-{token_hex(4)}"
         self._client.references.create(
             beside, f"{place.target}@{target}", expires_us=place.expires_us
         )
-        self._beside.append(beside)
-        source = f"{place.branch}@{ledger.head}"
+        self._beside[beside] = target
+        source = f"{place.branch}@{head}"
         try:
             done = self._client.merges.merge(beside, source, place.said, expected=target)
         except KeysConflict as refusal:
             raise self._in_the_way(refusal) from refusal
         self._check_ancestor(done.common_ancestor)
-        made = Candidate(done.hash or target, target, beside)
-        self._last = (ledger.head, made)
-        return made
+        self._beside[beside] = done.hash or target
+        self._last = Candidate(self._beside[beside], target, beside, head)
+        return self._last
 
     def _check_ancestor(self, found: str | None) -> None:
         """Refuses a target that no longer has what the audit began with."""
@@ -214,7 +210,10 @@ class Publisher:
             refusal.details,
         )
 
-    def _is_in_target(self, candidate: Candidate) -> bool:
-        """Looks whether a swing whose outcome nobody knows took place."""
-        log = self._client.history.iterate(self._place.target, limit_hash=candidate.target)
-        return any(one.meta.hash == candidate.commit for one in log)
+    def _is_in_target(self, candidate: Candidate, lost: Unknown) -> bool:
+        """Looks whether a swing whose reply was lost took place; that stays the error if not."""
+        try:
+            log = self._client.history.iterate(self._place.target, limit_hash=candidate.target)
+            return any(one.meta.hash == candidate.commit for one in log)
+        except LochanError as failure:
+            raise lost from failure

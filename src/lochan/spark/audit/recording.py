@@ -9,12 +9,13 @@ from typing import Any
 
 import msgspec
 
-from lochan.base.errors import AuditFailed, Conflict, Unknown
+from lochan.base.errors import AuditFailed
 from lochan.base.pipeline_limits import (
     REPORT_CHANGES_MAX,
 )
 from lochan.client import Client
 from lochan.spark.audit.findings import cut
+from lochan.spark.audit.hiding import told, without_secrets
 from lochan.spark.audit.publishing import Place
 from lochan.spark.audit.report import (
     Change,
@@ -93,18 +94,24 @@ class Recording:
         self._changes, self._changes_total = tuple(found[:REPORT_CHANGES_MAX]), len(found)
         return found
 
-    def end(self, outcome: Outcome, reason: str = "") -> None:
+    def end(self, outcome: Outcome) -> None:
         """Notes how it ended."""
-        self.outcome, self.reason = outcome, cut(reason)
+        self.outcome = outcome
         self._ended_s = time.monotonic()
 
-    def fail(self, error: BaseException, *, is_unknown: bool = False) -> None:
-        """Notes the error with which it ended; what is published stays published."""
-        told = f"{type(error).__name__}: {error}"
-        if self.outcome != "running":
-            self.end(self.outcome, told)
-        else:
-            self.end("unknown" if is_unknown else _outcome_of(error), told)
+    def explain(self, reason: str) -> None:
+        """Notes why it ended so, or what was left."""
+        self.reason = without_secrets(reason)
+
+    def fail(self, error: BaseException, outcome: Outcome | None = None) -> None:
+        """Notes the error with which it ended; what is published stays published.
+
+        That the target is in a conflict or in an unknown state is said by who publishes: such an
+        error of the block is about something else.
+        """
+        self.reason = told(error)
+        if self.outcome == "running":
+            self.end(outcome or ("refused" if isinstance(error, AuditFailed) else "failed"))
 
     def report(self) -> Report:
         """Returns what is known now."""
@@ -140,11 +147,3 @@ def written_table(written: Any, mode: str) -> WrittenTable:
         commit=written.commit or "",
         was_done_before=written.was_done_before,
     )
-
-
-def _outcome_of(error: BaseException) -> Outcome:
-    if isinstance(error, AuditFailed):
-        return "refused"
-    if isinstance(error, Conflict):
-        return "conflict"
-    return "unknown" if isinstance(error, Unknown) else "failed"

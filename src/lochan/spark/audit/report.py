@@ -22,7 +22,7 @@ FORMAT: Final = 1
 Outcome = Literal["running", "published", "unchanged", "refused", "conflict", "failed", "unknown"]
 
 MEANINGS: Final[dict[Outcome, str]] = {
-    "running": "not finished; if nothing runs any more, it was killed and nothing is published",
+    "running": "not finished, or killed: look at the target's log",
     "published": "every check passed and the target has the data",
     "unchanged": "the target had everything already; nothing was published",
     "refused": "not every check passed; nothing is published",

@@ -79,16 +79,22 @@ def _breaks(check: Check, frame: DataFrame) -> Column:
         case NotNull():
             return reduce(or_, [F.col(one).isNull() for one in check.columns])
         case InRange():
-            return F.coalesce(_outside(check, frame), F.lit(False))
+            return _wrong(check.column, _outside(check, frame))
         case Matches():
             # Without the ends a pattern would be satisfied by a part of the value.
             whole = rf"\A(?:{check.pattern})\z"
-            return F.coalesce(~F.col(check.column).rlike(whole), F.lit(False))
+            return _wrong(check.column, ~F.col(check.column).rlike(whole))
         case InSet():
-            return F.coalesce(~F.col(check.column).isin(list(check.values)), F.lit(False))
+            return _wrong(check.column, ~F.col(check.column).isin(list(check.values)))
         case Expression():
             return ~F.coalesce(F.expr(check.sql), F.lit(False))
     raise Bug(f"{check.kind} is no check of rows")
+
+
+def _wrong(column: str, condition: Column) -> Column:
+    """Returns a condition on the values of a column; where it has no answer, a value is wrong."""
+    # A text that is no number has none against a bound, unless Spark is told to be strict.
+    return F.col(column).isNotNull() & F.coalesce(condition, F.lit(True))
 
 
 def _outside(check: InRange, frame: DataFrame) -> Column:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 import time
 from collections.abc import Callable
+from datetime import UTC
 from functools import reduce
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
@@ -16,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark user knows
+from pyspark.sql.types import DataType, DateType, TimestampNTZType, TimestampType
 
 from lochan.base.errors import Bug, Invalid
+from lochan.base.pipeline_limits import FRESH_AHEAD_S_MAX, FRESH_DATE_AHEAD_S_MAX
 from lochan.iceberg.names import key_of
 from lochan.spark.audit.findings import Finding, bounds_text, is_between, shown
 from lochan.spark.checks import (
@@ -33,6 +36,8 @@ from lochan.spark.checks import (
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
+
+_DAY_S: Final = 86_400
 
 _ALIASES: Final = {
     "long": "bigint",
@@ -119,7 +124,10 @@ def _schema(check: Schema, scene: Scene) -> Finding:
 
 
 def _unique(check: Unique, scene: Scene) -> Finding:
-    groups = scene.table(check.table).groupBy(*check.columns).agg(F.count(F.lit(1)).alias("times"))
+    # Under names of our own, because a column may have any.
+    named = [F.col(one).alias(f"c{number}") for number, one in enumerate(check.columns)]
+    keyed = scene.table(check.table).select(*named)
+    groups = keyed.groupBy(*keyed.columns).agg(F.count(F.lit(1)).alias("times"))
     twice = groups.where("times > 1").agg(F.count(F.lit(1)), F.sum(F.col("times") - 1)).collect()
     keys, surplus = twice[0]
     expected = f"{', '.join(check.columns)} only once"
@@ -131,12 +139,36 @@ def _unique(check: Unique, scene: Scene) -> Finding:
 
 def _fresh(check: Fresh, scene: Scene) -> Finding:
     expected = f"not older than {check.age_s_max:,.0f} s"
-    latest = F.unix_micros(F.max(F.col(check.column).cast("timestamp")))
-    found = scene.table(check.table).select(latest).collect()[0][0]
-    if found is None:
+    times = scene.table(check.table).select(F.col(check.column).alias("time"))
+    kind = times.schema[0].dataType
+    latest_s = _latest_s(times, kind)
+    if latest_s is None:
         return Finding(False, "no time at all", expected)
-    age_s = (time.time_ns() // 1_000 - found) / 1e6
+    age_s = time.time() - latest_s
+    ahead_s_max = FRESH_DATE_AHEAD_S_MAX if isinstance(kind, DateType) else FRESH_AHEAD_S_MAX
+    if age_s < -ahead_s_max:
+        # Somebody's wrong unit or wrong clock would be fresh for years.
+        return Finding(False, f"{-age_s:,.0f} s in the future", expected)
     return Finding(age_s <= check.age_s_max, f"{age_s:,.0f} s old", expected)
+
+
+def _latest_s(times: DataFrame, kind: DataType) -> float | None:
+    """Returns the latest time in seconds since 1970, None if there is none.
+
+    What has no zone is taken as UTC, whatever the zone of the session is.
+    """
+    latest = F.max("time")
+    match kind:
+        case TimestampType():
+            found = times.select(F.unix_micros(latest)).collect()[0][0]
+            return None if found is None else float(found / 1e6)
+        case TimestampNTZType():
+            found = times.select(latest).collect()[0][0]
+            return None if found is None else float(found.replace(tzinfo=UTC).timestamp())
+        case DateType():
+            found = times.select(F.unix_date(latest)).collect()[0][0]
+            return None if found is None else float(found * _DAY_S)
+    raise Invalid(f"a fresh column is a date or a timestamp, not {kind.simpleString()}")
 
 
 def _refers_to(check: RefersTo, scene: Scene) -> Finding:

@@ -10,6 +10,7 @@ somebody else's. Pure: nothing here reads or writes anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Lock
 from typing import Literal
 
 import msgspec
@@ -95,7 +96,9 @@ class Ledger:
         self.base = base
         self.head = base
         self._verdict: Verdict | None = None
+        self._is_sealed = False
         self._is_closed = False
+        self._lock = Lock()
 
     @property
     def verdict(self) -> Verdict | None:
@@ -104,7 +107,7 @@ class Ledger:
 
     def check_table(self, table: str) -> None:
         """Refuses to write a table that nobody would look at."""
-        self.check_open()
+        self.check_writing()
         if table not in self.declared.covered():
             raise AuditFailed(
                 f"{table} has no check; declare one, or Unchecked({table!r}, why) to say that "
@@ -116,21 +119,42 @@ class Ledger:
         if self._is_closed:
             raise AuditFailed("this audit is over; open another one")
 
+    def check_writing(self) -> None:
+        """Refuses what comes after the block, while its last state is judged and published."""
+        self.check_open()
+        if self._is_sealed:
+            raise AuditFailed("the block of this audit has ended; nothing can be added any more")
+
     def wrote(self, parent: str, commit: str) -> None:
         """Takes note of a commit of our own; refuses one that stands on somebody else's."""
-        self.check_open()
-        self._verdict = None
-        if parent != self.head:
-            raise AuditFailed(
-                f"the branch of this audit was changed from outside: {parent[:12]} is not ours"
-            )
-        self.head = commit
+        with self._lock:
+            self.check_writing()
+            self._verdict = None
+            if parent != self.head:
+                raise AuditFailed(
+                    f"the branch of this audit was changed from outside: {parent[:12]} is not ours"
+                )
+            self.head = commit
+
+    def adopted(self, head: str) -> None:
+        """Takes note of what the block has put on the branch by other means."""
+        with self._lock:
+            self.check_writing()
+            self._verdict = None
+            self.head = head
+
+    def seal(self) -> None:
+        """Ends the writing: whatever was acknowledged is in the head, nothing else comes."""
+        with self._lock:
+            self.check_open()
+            self._is_sealed = True
 
     def moved(self, base: str, head: str) -> None:
         """Takes note that the branch stands on a newer target now; what was judged is gone."""
-        self.check_open()
-        self._verdict = None
-        self.base, self.head = base, head
+        with self._lock:
+            self.check_open()
+            self._verdict = None
+            self.base, self.head = base, head
 
     def check_head(self, found: str) -> None:
         """Refuses a branch that is not where we left it."""
@@ -141,11 +165,14 @@ class Ledger:
                 f"we left it at {self.head[:12]}"
             )
 
-    def judged(self, verdict: Verdict) -> None:
-        """Keeps a verdict until the next write."""
-        self.check_open()
+    def judged(self, verdict: Verdict, head: str) -> None:
+        """Keeps a verdict on what was made of `head` until the next write."""
         check_verdict(verdict, self.declared, verdict.commit, verdict.target)
-        self._verdict = verdict
+        with self._lock:
+            self.check_open()
+            if head != self.head:
+                raise AuditFailed("something was written while the checks ran; check it again")
+            self._verdict = verdict
 
     def permit(self, commit: str, target: str) -> Verdict:
         """Returns the verdict that lets a commit be published; AuditFailed if there is none."""

@@ -1,0 +1,61 @@
+"""Where the report of an audit goes: every path gets it, and what cannot be written hides nothing.
+
+A run of a job that finds everything done leaves a report which says that the job was published:
+that one tells what was checked and written, the new one only that nothing was left to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from lochan.spark.audit.page import mark
+from lochan.spark.audit.report import Report
+
+
+class ReportFiles:
+    """The paths of one audit's report."""
+
+    def __init__(self, paths: Sequence[Path], *, target: str, job: str) -> None:
+        self._paths = tuple(paths)
+        self._told = _Told("published", job, target)
+        self._kept: frozenset[Path] = frozenset()
+
+    def begin(self, report: Report) -> str:
+        """Looks what is there, then stores; returns what could not be written, or ''."""
+        if self._told.job:
+            self._kept = frozenset(one for one in self._paths if _holds(one, self._told))
+        return self.store(report)
+
+    def store(self, report: Report) -> str:
+        """Writes the report to every path; returns what could not be written, or ''."""
+        is_news = report.outcome not in {"running", "unchanged"}
+        problems = []
+        for path in self._paths:
+            if path in self._kept and not is_news:
+                continue
+            try:
+                report.write(path)
+            except OSError as error:
+                problems.append(f"the report {path} cannot be written: {error.strerror or error}")
+        return "; ".join(problems)
+
+
+class _Told(msgspec.Struct, frozen=True):
+    """The part of a report that tells whose it is and how it ended."""
+
+    outcome: str
+    job: str
+    target: str
+
+
+def _holds(path: Path, wanted: _Told) -> bool:
+    """Tells whether a path holds the report of a certain end of a certain job."""
+    try:
+        if path.suffix != ".json":
+            return mark(wanted.outcome, wanted.target, wanted.job).encode() in path.read_bytes()
+        return msgspec.json.decode(path.read_bytes(), type=_Told) == wanted
+    except (OSError, msgspec.MsgspecError, UnicodeError):
+        return False
