@@ -2,8 +2,9 @@
 
     python examples/daily_job.py 2026-10-15
 
-Run it again for the same day and nothing happens: the job's name says what was done. Run it for a
-day with faults and it ends with code 1; the data stays on its branch, and the report says why.
+Run it again for the same day and nothing happens: the job's name says what was done, and the day's
+report stays. Run it for a day with faults and it ends with code 1; the data stays on its branch,
+and the report says why.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from lochan.base.pipeline_limits import AUDIT_JOB_CHARACTERS_MAX
 from lochan.model.commits import Put
 from lochan.spark.audit.block import Audit
 from lochan.spark.audit.publishing import MODES
+from lochan.spark.audit.recording import Recording
 from lochan.spark.audit.report_files import ReportFiles
 from lochan.spark.checks import Unchecked
 from tests.client.serving import serving
@@ -111,8 +112,10 @@ def test_a_report_that_cannot_be_written_does_not_hide_why_the_block_failed(worl
 
 
 def test_a_report_that_cannot_be_written_is_refused_before_anything_is_made(world, tmp_path):
-    (tmp_path / "lost.json").mkdir()
-    refused(world.audit(report=tmp_path / "lost.json"), nothing, r"lost\.json", Invalid)
+    lost, kept = tmp_path / "lost.json", tmp_path / "kept.json"
+    lost.mkdir()
+    refused(world.audit(report=[kept, lost]), nothing, r"lost\.json", Invalid)
+    assert outcome(kept) == "failed"
     assert world.branches() == ["main"]
 
 
@@ -154,6 +157,20 @@ def test_the_report_says_published_before_anything_else_is_done(world, tmp_path)
     ):
         fill(world, audit)
     assert seen == ["published"]
+
+
+def test_who_is_interrupted_right_after_the_target_moved_is_not_told_that_nothing_is_published(
+    world, monkeypatch
+):
+    def interrupted(recording: Recording, outcome: str) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Recording, "end", interrupted)
+    audit = world.audit()
+    refused(audit, lambda audit: fill(world, audit), error=KeyboardInterrupt)
+    assert world.head() == audit.report.commits.published
+    assert audit.report.outcome == "unknown"
 
 
 @pytest.mark.parametrize("error", [Unknown("a write of theirs"), Conflict("a write of theirs")])

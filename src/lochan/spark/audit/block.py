@@ -124,10 +124,10 @@ class Audit:
         if self._is_begun:
             raise AuditFailed("an audit is used once; open another one")
         self._is_begun = True
-        # Now rather than after hours of work: a report that cannot be written is no report.
-        if problem := self._files.begin(self.report):
-            raise Invalid(problem)
         try:
+            # Now rather than after hours of work: a report that cannot be written is no report.
+            if problem := self._files.begin(self.report):
+                raise Invalid(problem)
             with self._recording.step("branch", self.branch):
                 base = self._make_branch()
         except BaseException as failure:

@@ -81,7 +81,7 @@ class Publisher:
         self._beside: dict[str, str] = {}
         self._last: Candidate | None = None
         self.is_swinging = False
-        """Whether the target was told to move and has not answered."""
+        """Whether the target was told to move and has not said that it did not."""
 
     def publish(self, judge: Judge, *, is_repeated: bool = False) -> Published:
         """Publishes, judging again whenever the target has moved; Conflict if it moves too often.
@@ -127,7 +127,6 @@ class Publisher:
         except Unknown as lost:
             if not self._is_in_target(candidate, lost):
                 raise
-            self.is_swinging = False
             return True
         except HeadConflict:
             self.is_swinging = False
@@ -137,7 +136,6 @@ class Publisher:
             raise
         if done.hash != candidate.commit:
             raise Unknown(f"{place.target!r} is at {done.hash}, not at what was checked")
-        self.is_swinging = False
         return True
 
     def tidy(self) -> str:
