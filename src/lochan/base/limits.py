@@ -158,6 +158,13 @@ COMMIT_CACHE_BYTES_MAX: Final = 64 * 1_024 * 1_024
 # networked database; a page that found less says where to go on.
 LOG_SCANNED_MAX: Final = 2_000
 
+# Operations that one page of a log looks at: as many as one commit may have, some megabytes and a
+# twentieth of a second. A page ends with the commit that reaches it and says where to go on.
+LOG_OPERATIONS_MAX: Final = 10_000
+
+# Messages and contents in one page of a log, as they are stored: as many as one commit may bring.
+LOG_BYTES_MAX: Final = 8 * 1_024 * 1_024
+
 # A tag may point at a tag; longer rows of tags than this serve nobody and each costs a read.
 TAG_DEPTH_MAX: Final = 8
 

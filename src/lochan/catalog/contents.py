@@ -46,6 +46,16 @@ def load_contents(
 
     Who plans on a chain may meet elements whose values are not stored yet; it hands them over.
     """
+    raws = load_values(parts, elements, unpublished)
+    return {element: types.decode(raws[element]) for element in elements}
+
+
+def load_values(
+    parts: Parts,
+    elements: Sequence[bytes],
+    unpublished: Mapping[ObjId, bytes] = NOTHING_UNPUBLISHED,
+) -> dict[bytes, bytes]:
+    """Returns the contents of table elements as they are stored, by element."""
     # Kept as bytes: a content may hold maps, which whoever got it before could have changed.
     raws: dict[bytes, bytes] = {}
     missing: list[bytes] = []
@@ -62,7 +72,7 @@ def load_contents(
         for element, obj_id, raw in zip(missing, ids, parts.objects.fetch_many(ids), strict=True):
             raws[element] = raw
             cache.keep(obj_id, raw, len(raw) + _ENTRY_BYTES)
-    return {element: types.decode(raws[element]) for element in elements}
+    return raws
 
 
 def load_content_ids(

@@ -10,12 +10,14 @@ from lochan.base.errors import Invalid, ReferenceNotFound
 from lochan.base.ids import ObjId
 from lochan.base.keys import Key, Universe, table_elements
 from lochan.base.limits import (
+    LOG_BYTES_MAX,
+    LOG_OPERATIONS_MAX,
     LOG_SCANNED_MAX,
     PAGE_ENTRIES_MAX,
     REBASE_COMMITS_MAX,
     SCAN_ENTRIES_MAX,
 )
-from lochan.catalog.contents import load_contents
+from lochan.catalog.contents import load_contents, load_values
 from lochan.catalog.meta import meta_of
 from lochan.catalog.types import ContentTypes
 from lochan.index.difference import Difference
@@ -59,8 +61,9 @@ class History:
     ) -> Page[LogEntry]:
         """Returns commits from newest to oldest, down to `limit_hash` where one is given.
 
-        A page holds at most as many commits as are allowed for one; a filter looks at a bounded
-        number, so a page may be short, or empty, and still have a token.
+        A page holds at most as many commits as are allowed for one, and ends with the one that
+        fills it; a filter looks at a bounded number. So a page may be short, or empty, and still
+        have a token.
         """
         check_limit(limit)
         self._gate.check(call, Right.READ_LOG, spec)
@@ -77,11 +80,15 @@ class History:
         with_operations = fetch_all or (accepts is not None and accepts.reads_operations)
         found: list[LogEntry] = []
         further: ObjId | None = None
+        operations = size = 0
         for scanned, view in enumerate(iterate_log(self._parts.views, start)):
-            if len(found) == room or scanned == LOG_SCANNED_MAX:
+            is_full = operations >= LOG_OPERATIONS_MAX or size >= LOG_BYTES_MAX
+            if is_full or len(found) == room or scanned == LOG_SCANNED_MAX:
                 further = view.obj_id
                 break
-            entry = self._entry(view, with_operations=with_operations)
+            entry, entry_bytes = self._entry(view, with_operations=with_operations)
+            operations += len(entry.operations or ())
+            size += entry_bytes
             if accepts is None or accepts.accepts_log(entry):
                 if with_operations and not fetch_all:
                     entry = LogEntry(entry.meta, entry.parent)
@@ -164,19 +171,21 @@ class History:
             return self._resolver.view(f"{spec}{limit_hash}").obj_id
         return self._resolver.view(limit_hash).obj_id
 
-    def _entry(self, view: CommitView, *, with_operations: bool) -> LogEntry:
+    def _entry(self, view: CommitView, *, with_operations: bool) -> tuple[LogEntry, int]:
+        """Returns a commit, and about how many bytes it takes."""
         meta = meta_of(view)
-        operations = self._operations(view) if with_operations else None
-        return LogEntry(meta, view.parent.hex(), operations)
+        operations, size = self._operations(view) if with_operations else (None, 0)
+        return LogEntry(meta, view.parent.hex(), operations), size + len(meta.message)
 
-    def _operations(self, view: CommitView) -> tuple[Put | Delete, ...]:
+    def _operations(self, view: CommitView) -> tuple[tuple[Put | Delete, ...], int]:
         changes = [
             change
             for change in own_changes(self._parts.views, self._parts.nodes, view)
             if change.key[0] == Universe.TABLES
         ]
         elements = sorted({change.right for change in changes if change.right is not None})
-        loaded = load_contents(self._parts, self._types, elements)
+        raws = load_values(self._parts, elements)
+        loaded = {element: self._types.decode(raws[element]) for element in elements}
         operations: list[Put | Delete] = []
         for change in changes:
             key = table_elements(Key(change.key))
@@ -184,7 +193,7 @@ class History:
                 operations.append(Delete(key=key))
             else:
                 operations.append(Put(key=key, content=loaded[change.right]))
-        return tuple(operations)
+        return tuple(operations), sum(map(len, raws.values()))
 
     def _differences(
         self, left: CommitView, right: CommitView, wanted: Selection, at: bytes
