@@ -4,7 +4,8 @@
 
 Follows `main` and appends a row for each key that a commit touched to `ops.changes` on the branch
 `ops`. It ends when it has caught up; start it again and it goes on where it was: the checkpoint
-knows the last commit, and a batch that comes twice is written once.
+knows the last commit, and a batch that comes twice is written once. Keep the checkpoint: with
+another one the feed would begin again, and `append_to` refuses that.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from lochan.base.errors import AlreadyExists
-from lochan.spark import Lake, append_to, session
+from lochan.base.errors import AlreadyExists, ContentNotFound
+from lochan.spark import Lake, append_to, catch_up, session
 
 COLUMNS = ("seq", "commit", "time", "author", "message", "operation", "name", "type")
 
@@ -25,16 +26,19 @@ def follow(lake: Lake, checkpoint: Path) -> int:
     with suppress(AlreadyExists):
         lake.client.references.create("ops")
     changes = lake.changes("main", follow=True).select(*COLUMNS)
-    query = (
+    writer = (
         changes.writeStream.foreachBatch(
             append_to(lake, "ops.changes", branch="ops", query="change-feed")
         )
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
-        .start()
     )
-    query.awaitTermination()
-    return lake.read("ops.changes", ref="ops").count()
+    catch_up(lake, "main", writer)
+    try:
+        return lake.read("ops.changes", ref="ops").count()
+    except ContentNotFound:
+        # Nothing has ever been committed, so nothing was ever written.
+        return 0
 
 
 def main() -> int:
@@ -45,8 +49,10 @@ def main() -> int:
     words.add_argument("--checkpoint", type=Path, default=Path("checkpoints/change-feed"))
     given = words.parse_args()
     with Lake(session("change-feed"), given.catalog, warehouse=given.warehouse) as lake:
-        print(f"{follow(lake, given.checkpoint)} changes are known")
-        lake.read("ops.changes", ref="ops").orderBy("seq", "name").show(truncate=False)
+        known = follow(lake, given.checkpoint)
+        print(f"{known} changes are known")
+        if known:
+            lake.read("ops.changes", ref="ops").orderBy("seq", "name").show(truncate=False)
     return 0
 
 

@@ -50,6 +50,16 @@ def test_functions_tell_what_is_wrong(sql, lake):
         sql(f"SELECT * FROM lochan_log('{lake.uri}', 'nowhere')").collect()
 
 
+@pytest.mark.parametrize(
+    "given",
+    ["'main', NULL", "NULL", "''", "3", "'main', ''", "'main', repository => NULL"],
+)
+def test_functions_refuse_whatever_is_no_name(sql, lake, given):
+    make_commits(lake.client, 2)
+    with pytest.raises(PySparkException, match="is text that is not empty"):
+        sql(f"SELECT * FROM lochan_log('{lake.uri}', {given})").collect()
+
+
 def test_a_view_uses_the_source(sql, lake):
     make_commits(lake.client, 2)
     sql(

@@ -27,18 +27,19 @@ class Orders:
         (self.source / f"{ids[0]:05d}.json").write_text("\n".join(lines))
 
     def run(self, write) -> None:
+        self.writer(write).start().awaitTermination()
+
+    def writer(self, write):
         frame = (
             self.lake.spark.readStream.schema("id bigint, what string")
             .option("maxFilesPerTrigger", 1)
             .json(str(self.source))
         )
-        query = (
+        return (
             frame.writeStream.foreachBatch(write)
             .option("checkpointLocation", str(self.checkpoint))
             .trigger(availableNow=True)
-            .start()
         )
-        query.awaitTermination()
 
     def forget_the_last_end(self) -> None:
         """Leaves the checkpoint as a crash does between the end of a batch and the note of it."""
@@ -111,6 +112,62 @@ def test_two_streams_into_one_table_are_kept_apart_by_their_names(orders, tmp_pa
     second.arrive(2)
     second.run(append_to(orders.lake, "orders", query="two"))
     assert orders.ids() == [1, 2]
+
+
+def test_another_checkpoint_under_the_same_name_is_refused_and_drops_nothing(orders):
+    write = append_to(orders.lake, "orders", query="orders")
+    orders.arrive(1, 2)
+    orders.run(write)
+    orders.arrive(3)
+    before = orders.checkpoint
+    orders.checkpoint = before.with_name("new")
+    with pytest.raises(StreamingQueryException, match="with another checkpoint") as refusal:
+        orders.run(write)
+    assert "another name as query" in str(refusal.value)
+    assert orders.ids() == [1, 2]
+    # What the message says to do: the old checkpoint.
+    orders.checkpoint = before
+    orders.run(write)
+    assert orders.ids() == [1, 2, 3]
+
+
+def test_two_queries_with_one_name_do_not_take_each_other_for_done(orders, tmp_path):
+    (tmp_path / "second").mkdir()
+    second = Orders(orders.lake, tmp_path / "second")
+    orders.arrive(1)
+    second.arrive(2)
+    write = append_to(orders.lake, "orders", query="orders")
+    running = [each.writer(write).start() for each in (orders, second)]
+    refused = []
+    for query in running:
+        try:
+            query.awaitTermination()
+        except StreamingQueryException as error:
+            refused.append(str(error))
+    assert len(orders.ids()) == 2 - len(refused)
+    assert all("with another checkpoint" in each for each in refused)
+
+
+def test_a_table_that_was_set_back_is_written_by_a_new_checkpoint(orders):
+    write = append_to(orders.lake, "orders", query="orders")
+    orders.arrive(1)
+    orders.lake.write(
+        orders.lake.spark.createDataFrame([(9, "by hand")], "id bigint, what string"),
+        "orders",
+        branch="main",
+    )
+    before = orders.lake.client.references.get("main").hash
+    orders.run(write)
+    orders.lake.client.references.assign("main", before)
+    orders.checkpoint = orders.checkpoint.with_name("new")
+    orders.run(write)
+    assert orders.ids() == [1, 9]
+
+
+def test_a_batch_outside_of_a_stream_is_refused(lake):
+    write = append_to(lake, "orders", query="orders")
+    with pytest.raises(Invalid, match="called by foreachBatch"):
+        write(lake.spark.range(1), 0)
 
 
 def test_a_stream_may_merge_by_keys(orders):

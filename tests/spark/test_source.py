@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -241,7 +242,11 @@ def test_a_schema_chooses_columns(spark, lake):
         ({"kind": "log", "commitsPerPartition": "0"}, "'commitsPerPartition' is a number from 1"),
         ({"kind": "entries", "content": "maybe"}, "'content' is true or false, not 'maybe'"),
         ({"kind": "log", "uri": "rocksdb:/x"}, "cannot open a store"),
-        ({"kind": "log", "uri": ""}, "the option 'uri' is missing"),
+        ({"kind": "log", "uri": ""}, "the option 'uri' is empty"),
+        ({"kind": "log", "ref": ""}, "the option 'ref' is empty"),
+        ({"kind": "log", "repository": ""}, "the option 'repository' is empty"),
+        ({"kind": "changes", "since": ""}, "the option 'since' is empty"),
+        ({"kind": "entries", "prefix": "shop..orders"}, "has an empty element"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_words(options, message):
@@ -267,11 +272,38 @@ def test_credentials_in_an_address_are_refused_and_not_repeated(spark):
     assert "opensesame" not in said
 
 
+def test_an_option_that_would_have_no_effect_is_refused():
+    given = {"uri": "http://127.0.0.1:1", "kind": "changes"}
+    for name, value in (("maxCommits", "3"), ("onReassign", "fail")):
+        with pytest.raises(Invalid, match=f"{name!r} is for a stream"):
+            read_options({**given, name: value}, follow=False)
+        read_options({**given, name: value}, follow=True)
+    with pytest.raises(Invalid, match="'seq' is for a batch"):
+        read_options({**given, "seq": "3"}, follow=True)
+    with pytest.raises(Invalid, match="the option 'uri' is missing"):
+        read_options({"kind": "log"})
+
+
+def test_rows_are_cut_into_batches_that_arrow_and_a_worker_can_hold(monkeypatch):
+    rows = [(f"{number}", ["ab"], {"k": ["v"]}, number, None) for number in range(10)]
+    assert list(kinds.portions([])) == []
+    assert list(kinds.portions(rows)) == [rows]
+    monkeypatch.setattr(kinds, "SPARK_BATCH_ROWS_MAX", 4)
+    assert [len(some) for some in kinds.portions(rows)] == [4, 4, 2]
+    # Five characters a row.
+    monkeypatch.setattr(kinds, "SPARK_BATCH_CHARACTERS_MAX", 15)
+    assert [len(some) for some in kinds.portions(rows)] == [3, 3, 3, 1]
+    monkeypatch.setattr(kinds, "SPARK_BATCH_CHARACTERS_MAX", 1)
+    assert [len(some) for some in kinds.portions(rows)] == [1] * 10
+    assert [row for some in kinds.portions(rows) for row in some] == rows
+
+
 def test_what_stays_secret_comes_from_the_environment_of_the_worker(monkeypatch):
     wanted = read_options({"uri": "http://127.0.0.1:1", "kind": "refs"})
     assert wanted.client()._headers == {}
     assert wanted.client() is wanted.client()
     monkeypatch.setenv("LOCHAN_TOKEN", "opensesame")
+    monkeypatch.setenv("LOCHAN_TOKEN_URI", "http://127.0.0.1:1")
     assert wanted.client()._headers == {"authorization": "Bearer opensesame"}
     assert "opensesame" not in repr(wanted)
 
@@ -303,3 +335,16 @@ def test_a_prefix_chooses_keys_and_what_is_below_them(lake):
     names = {row.name for row in lake.entries("main", prefix="shop").collect()}
     assert names == {"shop", "shop.orders"}
     assert lake.diff("main~2", "main", prefix="shop").count() == 2
+
+
+def test_a_prefix_names_a_key_with_a_dot_inside_an_element(lake):
+    make_story(lake.client)
+    (row,) = lake.entries("main", prefix=".odd*.name").collect()
+    assert row.key == ["odd.name"]
+    assert lake.entries("main", prefix="odd.name").collect() == []
+
+
+def test_an_empty_name_is_not_the_default_branch(lake):
+    for read in (lake.log, lake.entries, lake.changes, partial(lake.read, "orders")):
+        with pytest.raises(Invalid):
+            read("")

@@ -9,6 +9,9 @@ import pyspark
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 
+from lochan.base.errors import Invalid
+from lochan.spark.history.catching_up import catch_up
+from lochan.spark.history.walks import EMPTY
 from tests.spark.histories import make_commits
 
 ADMISSION = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 2)
@@ -30,7 +33,7 @@ class Kept:
         return [row.seq for row in self.rows()]
 
 
-def start(frame, checkpoint: Path, kept: Kept, **trigger):
+def start(frame, checkpoint: Path, kept, **trigger):
     writer = frame.writeStream.foreachBatch(kept).option("checkpointLocation", str(checkpoint))
     if trigger:
         writer = writer.trigger(**trigger)
@@ -64,7 +67,12 @@ def test_a_stream_begins_with_the_first_commit_and_goes_on_after_the_last_one_se
 def test_offsets_name_commits(lake, tmp_path):
     hashes = make_commits(lake.client, 3)
     read_all(lake.changes("main", follow=True), tmp_path)
-    assert offsets(tmp_path) == {0: {"ref": "main", "commit": hashes[2], "seq": 3}}
+    beginning = {"commit": EMPTY, "seq": 0}
+    first = {"ref": "main", "commit": hashes[2], "seq": 3, "from": beginning}
+    assert offsets(tmp_path) == {0: first}
+    (new,) = make_commits(lake.client, 1, first=4)
+    read_all(lake.changes("main", follow=True), tmp_path)
+    assert offsets(tmp_path) == {0: first, 1: {"ref": "main", "commit": new, "seq": 4}}
 
 
 def test_a_stream_may_begin_after_any_commit(lake, tmp_path):
@@ -121,13 +129,85 @@ def test_reading_what_is_there_keeps_to_the_limit(lake, tmp_path):
     assert sizes == ([2, 2, 1] if ADMISSION else [2])
 
 
+def writer_of(frame, checkpoint: Path, kept: Kept):
+    writer = frame.writeStream.foreachBatch(kept).option("checkpointLocation", str(checkpoint))
+    return writer.trigger(availableNow=True)
+
+
+def test_catching_up_reads_everything_whatever_the_limit(lake, tmp_path):
+    make_commits(lake.client, 5)
+    kept = Kept()
+    writer = writer_of(lake.changes("main", follow=True, commits_max=2), tmp_path, kept)
+    catch_up(lake, "main", writer)
+    assert kept.seqs() == [1, 2, 3, 4, 5]
+    assert [len(rows) for _, rows in kept.batches] == [2, 2, 1]
+    catch_up(lake, "main", writer)
+    assert kept.seqs() == [1, 2, 3, 4, 5]
+
+
+def test_catching_up_goes_on_after_a_batch_that_was_owed(lake, tmp_path):
+    make_commits(lake.client, 3)
+    frame = lake.changes("main", follow=True)
+    read_all(frame, tmp_path)
+    forget_the_end(tmp_path, 0)
+    make_commits(lake.client, 2, first=4)
+    kept = Kept()
+    catch_up(lake, "main", writer_of(frame, tmp_path, kept))
+    assert kept.seqs() == [1, 2, 3, 4, 5]
+
+
+def test_catching_up_ends_on_a_branch_that_was_set_back(lake, tmp_path):
+    make_commits(lake.client, 3)
+    frame = lake.changes("main", follow=True, on_reassign="reset")
+    kept = Kept()
+    read_all(frame, tmp_path)
+    lake.client.references.assign("main", "main~1")
+    catch_up(lake, "main", writer_of(frame, tmp_path, kept))
+    catch_up(lake, "main", writer_of(frame, tmp_path, kept))
+    assert [row.operation for row in kept.rows()] == ["reset"]
+
+
+def test_catching_up_on_another_branch_is_refused(lake, tmp_path):
+    make_commits(lake.client, 1)
+    writer = writer_of(lake.changes("main", follow=True), tmp_path, Kept())
+    lake.client.references.create("etl", "main")
+    with pytest.raises(Invalid, match="does not follow 'etl'"):
+        catch_up(lake, "etl", writer)
+
+
+def test_a_first_batch_that_failed_is_run_again_with_its_rows_and_the_stream_goes_on(
+    lake, tmp_path
+):
+    make_commits(lake.client, 5)
+
+    def failing(frame, number):
+        raise OSError("the driver went away")
+
+    for name, since, first in (("latest", "latest", []), ("relative", "main~2", [4, 5])):
+        frame = lake.changes("main", since=since, follow=True)
+        with pytest.raises(StreamingQueryException, match="the driver went away"):
+            start(frame, tmp_path / name, failing, availableNow=True).awaitTermination()
+        (number,) = {each["from"]["seq"] for each in offsets(tmp_path / name).values()}
+        assert number == 5 - len(first)
+    make_commits(lake.client, 2, first=6)
+    for name, since, first in (("latest", "latest", []), ("relative", "main~2", [4, 5])):
+        kept = Kept()
+        frame = lake.changes("main", since=since, follow=True)
+        catch_up(lake, "main", writer_of(frame, tmp_path / name, kept))
+        assert kept.seqs() == [*first, 6, 7]
+
+
+def forget_the_end(checkpoint: Path, batch: int) -> None:
+    """Leaves a checkpoint as a crash does between the end of a batch and the note of it."""
+    (checkpoint / "commits" / str(batch)).unlink()
+    (checkpoint / "commits" / f".{batch}.crc").unlink(missing_ok=True)
+
+
 def test_a_batch_that_is_run_again_has_the_same_rows(lake, tmp_path):
     make_commits(lake.client, 3)
     frame = lake.changes("main", follow=True)
     first = read_all(frame, tmp_path)
-    # As after a crash between the end of a batch and the note of it.
-    (tmp_path / "commits" / "0").unlink()
-    (tmp_path / "commits" / ".0.crc").unlink(missing_ok=True)
+    forget_the_end(tmp_path, 0)
     make_commits(lake.client, 2, first=4)
     again = read_all(frame, tmp_path)
     assert again.batches[0] == first.batches[0]

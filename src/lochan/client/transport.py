@@ -24,6 +24,9 @@ CONNECTIONS: Final = httpx.Limits(
     max_connections=CLIENT_CONNECTIONS_MAX, max_keepalive_connections=CLIENT_CONNECTIONS_MAX
 )
 
+# What is wrong with an address is said without it, because it may hold a password.
+_NO_ADDRESS: Final = "not the address of a server; write http://host:port"
+
 # Nothing was sent yet when these are raised.
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
@@ -32,10 +35,10 @@ def base_url(url: str, repository: str) -> str:
     """Returns where a repository lives on a server, without a slash at its end."""
     try:
         parts = httpx.URL(url)
-    except httpx.InvalidURL as error:
-        raise InvalidUrl(f"not the address of a server: {url!r} ({error})") from None
+    except httpx.InvalidURL:
+        raise InvalidUrl(_NO_ADDRESS) from None
     if parts.scheme not in ("http", "https") or not parts.host:
-        raise InvalidUrl(f"not the address of a server: {url!r}; write http://host:port")
+        raise InvalidUrl(_NO_ADDRESS)
     if parts.query or parts.fragment:
         raise InvalidUrl("the address of a server has no query and no fragment")
     root = _API.sub("", url).rstrip("/")

@@ -3,9 +3,9 @@
     from lochan.spark import Lake, session
 
 `lake` is where every job begins; `read`, `write`, `history` and `audit` are what it does. Needs the
-extra `spark`. Imports from `client`, `iceberg`, `embedded`, `catalog.iceberg`, `model` and `base`
-only; no jar, no RDD and no gateway to the JVM, so that the same code runs on `local[*]`, on a
-cluster and through Connect.
+extra `spark`. Imports from `client`, `wire`, `iceberg`, `embedded`, `catalog.iceberg`, `model` and
+`base` only; no jar, no RDD and no gateway to the JVM, so that the same code runs on `local[*]`, on
+a cluster and through Connect.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from typing import TYPE_CHECKING, Any, Final
 from lochan.spark.session import session
 
 if TYPE_CHECKING:
+    from lochan.spark.history.catching_up import catch_up
     from lochan.spark.history.sink import append_to
     from lochan.spark.history.source import register
     from lochan.spark.lake import Lake
 
-__all__ = ["Lake", "append_to", "register", "session"]
+__all__ = ["Lake", "append_to", "catch_up", "register", "session"]
 
 _PLACES: Final = {
     "Lake": "lochan.spark.lake",
     "append_to": "lochan.spark.history.sink",
+    "catch_up": "lochan.spark.history.catching_up",
     "register": "lochan.spark.history.source",
 }
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from pyspark.sql import DataFrame, SparkSession
 
 from lochan.client import Client
+from lochan.spark.access import headers_for
 from lochan.spark.serving import Service, open_service
 from lochan.spark.session import prepare
 from lochan.spark.storage import How, warehouse_location
@@ -37,7 +38,8 @@ class Lake:
     `address` is a server (`http://…`) or a store (`rocksdb:PATH`, `memory:`, `postgresql://…`), for
     which a server is started on loopback and ended by `close`. `warehouse` is a directory or a
     location such as `s3://bucket/lake` for tables that are made; `files` are pyiceberg's FileIO
-    properties, such as `s3.endpoint`.
+    properties, such as `s3.endpoint`. An address holds no credentials: the environment does, see
+    `access`.
     """
 
     def __init__(
@@ -61,7 +63,8 @@ class Lake:
         self._service: Final[Service] = open_service(address, repository)
         self.uri: Final = self._service.url
         try:
-            self.client: Final = Client(self.uri, repository)
+            headers = headers_for(self.uri)
+            self.client: Final = Client(self.uri, repository, headers=headers)
             self.default_branch: Final = self.client.config().default_branch
         except BaseException:
             self._service.close()
@@ -79,6 +82,7 @@ class Lake:
             ref=self.default_branch,
             warehouse=self.warehouse,
             **self.files,
+            **{f"header.{name}": value for name, value in headers_for(self.uri).items()},
         )
 
     def read(
@@ -94,7 +98,7 @@ class Lake:
         """
         from lochan.spark.read.reading import read
 
-        return read(self, table, ref=ref or self.default_branch, columns=columns, where=where)
+        return read(self, table, ref=self._branch(ref), columns=columns, where=where)
 
     def write(
         self,
@@ -107,7 +111,7 @@ class Lake:
         """Writes a frame into a table on a branch, as one commit."""
         from lochan.spark.write.writing import write
 
-        return write(self, frame, table, branch=branch or self.default_branch, mode=mode, **more)
+        return write(self, frame, table, branch=self._branch(branch), mode=mode, **more)
 
     def writing(
         self, branch: str | None = None, job: str | None = None, message: str | None = None
@@ -115,7 +119,7 @@ class Lake:
         """Opens a block whose writes to any number of tables become one commit at its end."""
         from lochan.spark.write.writing import Batch
 
-        return Batch(self, branch=branch or self.default_branch, job=job, message=message)
+        return Batch(self, branch=self._branch(branch), job=job, message=message)
 
     def refs(self, **more: Any) -> DataFrame:
         """Returns the branches and tags."""
@@ -127,13 +131,13 @@ class Lake:
         """Returns the commits of a reference, newest first."""
         from lochan.spark.history import frames
 
-        return frames.log(self, ref or self.default_branch, **more)
+        return frames.log(self, self._branch(ref), **more)
 
     def entries(self, ref: str | None = None, **more: Any) -> DataFrame:
         """Returns what a reference holds."""
         from lochan.spark.history import frames
 
-        return frames.entries(self, ref or self.default_branch, **more)
+        return frames.entries(self, self._branch(ref), **more)
 
     def diff(self, before: str, after: str, **more: Any) -> DataFrame:
         """Returns the keys that differ between two references."""
@@ -147,13 +151,17 @@ class Lake:
         """Returns what the commits of a reference changed, after `since` if that is given."""
         from lochan.spark.history import frames
 
-        return frames.changes(self, ref or self.default_branch, since=since, **more)
+        return frames.changes(self, self._branch(ref), since=since, **more)
 
     def audited(self, target: str | None = None, checks: Any = (), **more: Any) -> Audit:
         """Opens a block whose writes are published on the target only if every check passes."""
         from lochan.spark.audit.block import Audit
 
-        return Audit(self, target or self.default_branch, checks=checks, **more)
+        return Audit(self, self._branch(target), checks=checks, **more)
+
+    def _branch(self, given: str | None) -> str:
+        """Returns what is meant; only None is the default branch, an empty text is a mistake."""
+        return self.default_branch if given is None else given
 
     def close(self) -> None:
         """Ends what was started here; the Spark session stays as it is."""

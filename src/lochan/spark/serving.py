@@ -26,6 +26,7 @@ from lochan.base.pipeline_limits import (
     SERVER_READY_S,
     SERVER_STOP_S,
 )
+from lochan.spark.access import check_address
 
 _NOTE: Final = "server.json"
 _SERVERS: Final = ("http://", "https://")
@@ -80,7 +81,7 @@ class _Note(msgspec.Struct, frozen=True):
 def open_service(address: str, repository: str = "default") -> Service:
     """Returns the server of an address; starts one if the address is that of a store."""
     if address.startswith(_SERVERS):
-        return Service(address)
+        return Service(check_address(address))
     if ":" not in address:
         raise InvalidUrl(
             f"not an address: {address!r}; write http://host:port for a server, or "

@@ -8,15 +8,19 @@ lake serves them all, in any order.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import AuditFailed, ContentNotFound
 from lochan.spark import checks
+from lochan.spark.history.catching_up import catch_up
 from lochan.spark.history.functions import register_functions
 from lochan.spark.history.sink import append_to
 from lochan.spark.lake import Lake
@@ -161,16 +165,21 @@ def batches_of_a_stream_are_written_once(lake: Lake) -> None:
     lake.write(orders(lake, 5, 5), table, branch=branch)
     feed = lake.changes(branch, follow=True).where(F.col("name") == table).select("commit", "seq")
     other, target = fresh(lake)
-    for _ in range(2):
-        # The second time nothing is known of the first, as after a checkpoint that was lost.
-        query = (
-            feed.writeStream.foreachBatch(append_to(lake, target, other, query=branch))
-            .trigger(availableNow=True)
-            .start()
-        )
-        assert query.awaitTermination(200)
-        assert query.exception() is None
-    assert len(on(lake, other, target)) == 2
+    writer = feed.writeStream.foreachBatch(append_to(lake, target, other, query=branch))
+    with TemporaryDirectory() as folder:
+        checkpoint = Path(folder) / "one"
+        kept = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+        catch_up(lake, branch, kept)
+        # As after a crash between the end of a batch and the note of it.
+        (checkpoint / "commits" / "0").unlink()
+        (checkpoint / "commits" / ".0.crc").unlink(missing_ok=True)
+        lake.write(orders(lake, 10, 5), table, branch=branch)
+        catch_up(lake, branch, kept)
+        assert len(on(lake, other, target)) == 3
+        lost = writer.option("checkpointLocation", str(Path(folder) / "two"))
+        with pytest.raises(StreamingQueryException, match="with another checkpoint"):
+            lost.start().awaitTermination()
+    assert len(on(lake, other, target)) == 3
 
 
 def an_audit_publishes_what_passes_and_nothing_else(lake: Lake) -> None:

@@ -25,7 +25,7 @@ _known: Final[WeakSet[SparkSession]] = WeakSet()
 
 def refs(lake: Lake, *, prefix: str = "", metadata: bool = False) -> DataFrame:
     """Returns branches and tags; `metadata` counts their commits and how far they went apart."""
-    return _frame(lake, "refs", prefix=prefix, metadata=metadata)
+    return _frame(lake, "refs", prefix=prefix or None, metadata=metadata)
 
 
 def log(
@@ -47,8 +47,10 @@ def changes(
 ) -> DataFrame:
     """Returns what the commits of a reference changed, a row for each key of each commit.
 
-    `follow` returns a stream that goes on with what is committed later, with at most `commits_max`
-    commits a batch; `on_reassign` is `fail` or `reset`.
+    `follow` returns a stream of a branch that goes on with what is committed later, with at most
+    `commits_max` commits a batch; `on_reassign` is `fail` or `reset`. On Spark 4.1 a query with the
+    trigger `availableNow` ends after one batch, the one that it owes or the next one, whatever is
+    left: `catch_up` runs it until all is read.
     """
     if not follow:
         if commits_max is not None or on_reassign != "fail":
@@ -75,24 +77,28 @@ def entries(
     content: bool = True,
     keys_per_partition: int | None = None,
 ) -> DataFrame:
-    """Returns what a reference holds; without `content` only keys, types and ids."""
+    """Returns what a reference holds; without `content` only keys, types and ids.
+
+    `prefix` is a key, `shop` or `shop.orders`, and what lies below it; one with a dot inside an
+    element is written with a dot before each element and `*.` for those inside: `.odd*.name`.
+    """
     return _frame(
         lake,
         "entries",
         ref=walks.commit_of(lake.client, ref),
-        prefix=prefix,
+        prefix=prefix or None,
         content=content,
         keysPerPartition=keys_per_partition,
     )
 
 
 def diff(lake: Lake, before: str, after: str, *, prefix: str = "") -> DataFrame:
-    """Returns the keys that differ between two references."""
+    """Returns the keys that differ between two references; `prefix` as for entries."""
     given = {
         "from": walks.commit_of(lake.client, before),
         "to": walks.commit_of(lake.client, after),
     }
-    return _frame(lake, "diff", prefix=prefix, **given)
+    return _frame(lake, "diff", prefix=prefix or None, **given)
 
 
 def _commits(
@@ -120,7 +126,7 @@ def _frame(lake: Lake, kind: str, **more: str | float | None) -> DataFrame:
 def _options(lake: Lake, kind: str, **more: str | float | None) -> dict[str, str]:
     given = {"uri": lake.uri, "repository": lake.repository, "kind": kind}
     for name, value in more.items():
-        if value is not None and value != "":
+        if value is not None:
             given[name] = str(value).lower() if isinstance(value, bool) else str(value)
     return given
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udtf
 
+from lochan.base.errors import Invalid
 from lochan.spark.history import kinds
 from lochan.spark.history.options import read_options
 from lochan.spark.history.source import all_rows
@@ -19,7 +20,11 @@ from lochan.spark.history.source import all_rows
 _DEFAULT: Final = "default"
 
 
-def _rows(kind: str, **given: str) -> Iterator[kinds.Row]:
+def _rows(kind: str, **given: Any) -> Iterator[kinds.Row]:
+    for name, value in given.items():
+        # SQL hands over whatever an expression gives, and NULL is not the default.
+        if not isinstance(value, str) or not value:
+            raise Invalid(f"{name} is text that is not empty, not {value!r}")
     return kinds.plain_rows(kind, all_rows(read_options({"kind": kind, **given})))
 
 

@@ -26,6 +26,10 @@ from pyspark.sql.types import (
 )
 
 from lochan.base.errors import Invalid
+from lochan.base.pipeline_limits import (
+    SPARK_BATCH_CHARACTERS_MAX,
+    SPARK_BATCH_ROWS_MAX,
+)
 from lochan.model.commits import ContentKey, LogEntry, Put
 from lochan.model.contents import Content, OtherContent, type_of
 from lochan.model.references import Reference
@@ -156,6 +160,23 @@ def arrow_batch(kind: str, schema: StructType, rows: Sequence[Row]) -> pa.Record
     return pa.RecordBatch.from_arrays(arrays, schema=shape)
 
 
+def portions(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    """Cuts rows into what fits one batch, each at least one row.
+
+    A commit's message is repeated on every row of it, and a column of Arrow ends at 2 GiB.
+    """
+    start = total = 0
+    for at, row in enumerate(rows):
+        characters = sum(map(_characters, row))
+        is_full = at - start == SPARK_BATCH_ROWS_MAX
+        if at > start and (is_full or total + characters > SPARK_BATCH_CHARACTERS_MAX):
+            yield rows[start:at]
+            start, total = at, 0
+        total += characters
+    if start < len(rows):
+        yield rows[start:]
+
+
 def plain_rows(kind: str, rows: Iterable[Row]) -> Iterator[Row]:
     """Yields rows with times as Python has them."""
     times = {at for at, (_, one) in enumerate(COLUMNS[kind]) if one == _TIME}
@@ -232,6 +253,17 @@ def reset_row(seq: int, commit: str, lost: str) -> Row:
     """Returns the row that tells a reader to begin again at a commit."""
     message = f"the branch was reassigned; {lost} is no longer in its history"
     return (seq, commit, None, None, message, 0, RESET, None, None, *_NOTHING)
+
+
+def _characters(value: Any) -> int:
+    """Counts the text in a value of a row."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, list):
+        return sum(map(len, value))
+    if isinstance(value, dict):
+        return sum(len(name) + sum(map(len, texts)) for name, texts in value.items())
+    return 0
 
 
 def _name(key: ContentKey) -> str:

@@ -1,7 +1,7 @@
 """Options of the data source `lochan`, checked before anything is asked.
 
 Spark shows options in plans and in its logs and hands them to every worker, so they carry
-addresses, never credentials: those come from the environment of the process that connects.
+addresses, never credentials: see `access`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -21,9 +20,9 @@ from lochan.base.pipeline_limits import (
     SPARK_SLICE_KEYS,
 )
 from lochan.client import DEFAULT_BRANCH, Client
-
-TOKEN_VARIABLE: Final = "LOCHAN_TOKEN"  # noqa: S105 - the name of a variable, not a secret
-"""Sent as bearer token, if it is set where the source runs."""
+from lochan.model.commits import ContentKey
+from lochan.spark.access import bearer, check_address, token_for
+from lochan.wire.keys import key_from_path
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
@@ -39,6 +38,10 @@ KIND_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "changes": ("ref", "since", "seq", "commitsPerPartition", "maxCommits", "onReassign"),
 }
 
+# What is meant for one of the two ways to read only.
+_FOR_BATCHES: Final = ("seq",)
+_FOR_STREAMS: Final = ("maxCommits", "onReassign")
+
 # Spark loses the options of a table whose source is written in Python.
 _TABLES: Final = (
     ". (The OPTIONS of CREATE TABLE do not come here: make a temporary view, or give all of them "
@@ -49,7 +52,10 @@ _FLAGS: Final = {"true": True, "false": False}
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What a read wants; `seq` is how many commits `ref` has, where the caller knows it."""
+    """What a read wants; `seq` is how many commits `ref` has, where the caller knows it.
+
+    `prefix` is that of names for references, and a key as one text for entries and differences.
+    """
 
     uri: str
     kind: str
@@ -69,32 +75,42 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def client(self) -> Client:
         """Returns the client of this process, which all reads of one repository share."""
-        return _client(os.getpid(), self.uri, self.repository, os.environ.get(TOKEN_VARIABLE))
+        return _client(os.getpid(), self.uri, self.repository, token_for(self.uri))
+
+    def prefix_key(self) -> ContentKey | None:
+        """Returns the key below which is read; a dot inside an element is written as in URLs."""
+        return key_from_path(self.prefix) if self.prefix else None
 
 
-def read_options(given: Mapping[str, str]) -> Options:
-    """Reads what a user has written; Invalid says what is wrong and what would be right."""
+def read_options(given: Mapping[str, str], *, follow: bool | None = None) -> Options:
+    """Reads what a user has written; Invalid says what is wrong and what would be right.
+
+    `follow` is whether a stream is read, None where that is not known yet.
+    """
     words = {name.lower(): value for name, value in given.items()}
     kind = words.get("kind", "")
     if kind not in KIND_OPTIONS:
         asked = f"{kind!r} is no kind" if kind else "the option 'kind' is missing"
         raise Invalid(f"{asked}; there are {', '.join(KIND_OPTIONS)}{'' if kind else _TABLES}")
     known = {name.lower(): name for name in (*_ALWAYS, *KIND_OPTIONS[kind])}
-    for name in words:
+    for name, value in words.items():
         if name not in known:
             listed = ", ".join(known.values())
             raise Invalid(f"kind {kind!r} has no option {name!r}; it has {listed}")
+        if not value:
+            raise Invalid(f"the option {known[name]!r} is empty; leave it out, or give it a value")
+    _check_use(words, follow=follow)
     reassign = words.get("onreassign", "fail")
     if reassign not in ("fail", "reset"):
         raise Invalid(f"the option 'onReassign' is fail or reset, not {reassign!r}")
     made = Options(
-        uri=_address(words.get("uri", "")),
+        uri=_address(words["uri"]),
         kind=kind,
-        repository=words.get("repository") or "default",
-        ref=words.get("ref") or DEFAULT_BRANCH,
+        repository=words.get("repository", "default"),
+        ref=words.get("ref", DEFAULT_BRANCH),
         before=words.get("from", ""),
         after=words.get("to", ""),
-        since=words.get("since") or EARLIEST,
+        since=words.get("since", EARLIEST),
         prefix=words.get("prefix", ""),
         metadata=_flag(words, "metadata", default=False),
         content=_flag(words, "content", default=True),
@@ -106,7 +122,21 @@ def read_options(given: Mapping[str, str]) -> Options:
     )
     if kind == "diff" and not (made.before and made.after):
         raise Invalid("kind 'diff' needs the options 'from' and 'to'")
+    if kind != "refs":
+        made.prefix_key()
     return made
+
+
+def _check_use(words: Mapping[str, str], *, follow: bool | None) -> None:
+    """Refuses what would have no effect, and a read of nowhere."""
+    if "uri" not in words:
+        raise Invalid("the option 'uri' is missing: the address of a server, http://host:port")
+    if follow is None:
+        return
+    without, use = (_FOR_BATCHES, "batch") if follow else (_FOR_STREAMS, "stream")
+    for name in without:
+        if name.lower() in words:
+            raise Invalid(f"the option {name!r} is for a {use}; here it would have no effect")
 
 
 @lru_cache(maxsize=SPARK_CLIENTS_MAX)
@@ -115,30 +145,16 @@ def _client(_process: int, uri: str, repository: str, token: str | None) -> Clie
 
     Workers are forked, and a connection belongs to the process that made it.
     """
-    headers = {"authorization": f"Bearer {token}"} if token else None
-    return Client(uri, repository, headers=headers)
+    return Client(uri, repository, headers=bearer(token))
 
 
 def _address(uri: str) -> str:
-    """Returns the address of a server; what it says of a bad one never shows the address."""
-    if not uri:
-        raise Invalid("the option 'uri' is missing: the address of a server, http://host:port")
-    try:
-        parts = urlsplit(uri)
-        scheme, host, secret = parts.scheme, parts.hostname, "@" in parts.netloc
-    except ValueError:
-        scheme, host, secret = "", None, False
-    if secret:
-        raise InvalidUrl(
-            "the option 'uri' holds a user or a password, and options are shown in plans and "
-            f"logs; set {TOKEN_VARIABLE} where the workers run"
-        )
-    if scheme not in ("http", "https") or not host:
+    if not uri.lower().startswith(("http:", "https:")):
         raise InvalidUrl(
             "the option 'uri' is not the address of a server, http://host:port; workers are "
             "other processes and cannot open a store"
         )
-    return uri
+    return check_address(uri)
 
 
 def _flag(words: Mapping[str, str], name: str, *, default: bool) -> bool:

@@ -2,22 +2,34 @@
 
     stream.writeStream.foreachBatch(append_to(lake, "shop.orders", branch="main", query="orders"))
 
-Spark repeats a batch whose end it did not write down. A batch is written under the name
-`query/number`; a table remembers the names of what was written into it, so a batch that comes again
-does nothing.
+Spark repeats a batch whose end it did not write down. A batch is written as the job
+`query/checkpoint/number`; a table remembers the jobs that have written into it, so a batch that
+comes again does nothing.
+
+The numbers belong to a checkpoint: with another one they begin again and mean other rows. Spark
+keeps an id of the query in its checkpoint, which is the `checkpoint` of the job. A batch of another
+checkpoint under the same name is refused: it can be told neither from what was written before nor
+from what was not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
-from lochan.base.errors import Invalid
+from lochan.base.errors import Conflict, Invalid
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
+
+# Under this name Spark tells tasks which query they work for.
+_QUERY: Final = "sql.streaming.queryId"
+
+# Where the id is kept for the next batch, in the session that Spark makes for one run of a query.
+_KEPT: Final = "lochan.stream.checkpoint"
 
 
 def append_to(
@@ -25,13 +37,16 @@ def append_to(
 ) -> BatchWriter:
     """Returns what `foreachBatch` takes to write a stream into a table.
 
-    `query` names the stream for ever, as its checkpoint does: another stream into the same table
-    needs another name, and so does the same stream with a new checkpoint. `more` goes to
-    `lake.write`, for example `mode="merge", keys=["id"]`.
+    `query` names the stream and its checkpoint for ever. The same name with another checkpoint is
+    a Conflict and nothing is written: go on with the old checkpoint, or choose another name for
+    what is another stream. Through Connect, where several queries run in one session, Spark must
+    know the query by that name too: `.queryName(query)`. `more` goes to `lake.write`, for example
+    `mode="merge", keys=["id"]`.
     """
     if not query or "/" in query:
         raise Invalid(f"a stream has a name without slashes, not {query!r}")
-    return BatchWriter(lake, table, branch or lake.default_branch, query, more)
+    branch = lake.default_branch if branch is None else branch
+    return BatchWriter(lake, table, branch, query, more)
 
 
 class BatchWriter:
@@ -70,5 +85,66 @@ class BatchWriter:
             self._write(lake, frame, batch)
 
     def _write(self, lake: Lake, frame: DataFrame, batch: int) -> None:
-        job = f"{self._query}/{batch}"
-        lake.write(frame, self._table, branch=self._branch, job=job, **self._more)
+        ours = f"{self._query}/{_checkpoint_of(frame, self._query)}/"
+        self._check_alone(lake, ours)
+        lake.write(frame, self._table, branch=self._branch, job=f"{ours}{batch}", **self._more)
+
+    def _check_alone(self, lake: Lake, ours: str) -> None:
+        """Refuses to write beside batches of another checkpoint."""
+        from pyiceberg.table.snapshots import ancestors_of
+
+        from lochan.spark.write.parts import JOB, find_table
+
+        table = find_table(lake.catalog.at(self._branch), self._table)
+        if table is None:
+            return
+        for snapshot in ancestors_of(table.current_snapshot(), table.metadata):
+            said = snapshot.summary.additional_properties if snapshot.summary is not None else {}
+            job = said.get(JOB, "")
+            if job.startswith(f"{self._query}/") and not job.startswith(ours):
+                raise Conflict(
+                    f"{self._table} on {self._branch} has batches of a stream {self._query!r} with "
+                    "another checkpoint, so what this one has written and what not cannot be told. "
+                    "Go on with that checkpoint, or, if this is another stream, give append_to "
+                    "another name as query; a new checkpoint reads again from its beginning"
+                )
+
+
+def _checkpoint_of(frame: DataFrame, name: str) -> str:
+    """Returns the id that Spark keeps in the checkpoint of the query whose batch this is."""
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
+
+    spark = frame.sparkSession
+    if not isinstance(frame, ClassicFrame):
+        return _running(spark, name)
+    kept = spark.conf.get(_KEPT, "")
+    if not kept:
+        (row,) = spark.range(1).mapInArrow(_tell_query, "id string").collect()
+        if row.id is None:
+            raise Invalid("what append_to returns is called by foreachBatch, in a stream")
+        kept = str(row.id)
+        spark.conf.set(_KEPT, kept)
+    return kept
+
+
+def _running(spark: SparkSession, name: str) -> str:
+    """Returns the id of the one query that runs in a session, or of the one with that name."""
+    running = spark.streams.active
+    if len(running) > 1:
+        running = [one for one in running if one.name == name]
+    if len(running) != 1:
+        raise Invalid(
+            "several queries run in this session, and through Connect only its name tells which "
+            f"of them this batch is of: start it with .queryName({name!r})"
+        )
+    return str(running[0].id)
+
+
+def _tell_query(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    """Tells in a task which query it works for."""
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    for _ in batches:
+        found = None if task is None else task.getLocalProperty(_QUERY)
+        yield pa.RecordBatch.from_pydict({"id": pa.array([found], pa.string())})

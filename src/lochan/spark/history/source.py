@@ -65,16 +65,16 @@ class LochanSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Returns what reads a batch."""
-        return Reader(self._wanted(), schema)
+        return Reader(self._wanted(follow=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Returns what follows a branch."""
         from lochan.spark.history.stream import stream_reader
 
-        return stream_reader(self._wanted(), schema)
+        return stream_reader(self._wanted(follow=True), schema)
 
-    def _wanted(self) -> Options:
-        return read_options(dict(self.options))
+    def _wanted(self, *, follow: bool | None = None) -> Options:
+        return read_options(dict(self.options), follow=follow)
 
 
 class Reader(DataSourceReader):
@@ -100,8 +100,8 @@ class Reader(DataSourceReader):
 def read_part(wanted: Options, schema: StructType, part: Any) -> Iterator[pa.RecordBatch]:
     """Yields the rows of a planned part, in batches."""
     for rows in part_rows(wanted, part):
-        if rows:
-            yield kinds.arrow_batch(wanted.kind, schema, rows)
+        for some in kinds.portions(rows):
+            yield kinds.arrow_batch(wanted.kind, schema, some)
 
 
 def part_rows(wanted: Options, part: Any) -> Iterator[list[kinds.Row]]:
@@ -147,7 +147,7 @@ def _plan(client: Client, wanted: Options) -> list[Any]:
         newest = walks.pin(client, wanted.ref, wanted.seq)
         after = since(client, wanted.since, newest)
         return list(walks.slices(newest, after.seq, wanted.commits_per_partition))
-    prefix = tuple(wanted.prefix.split(".")) if wanted.prefix else None
+    prefix = wanted.prefix_key()
     if wanted.kind == "diff":
         before, other = (walks.commit_of(client, each) for each in (wanted.before, wanted.after))
         return [Keys(before, other, prefix=prefix)]

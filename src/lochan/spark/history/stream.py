@@ -3,9 +3,15 @@
 An offset names a commit: `{"ref": …, "commit": …, "seq": …}`. A batch is what lies between two of
 them, which never changes, so a batch that is run again has the same rows.
 
+Spark writes down where a batch ends, but not where the first one begins: it asks for that again
+when it repeats it. By then `latest`, `main~2` or a tag may mean another commit, so the offset where
+the first batch ends also has its beginning, `"from": {"commit": …, "seq": …}`, and the offset where
+a query begins names no commit at all.
+
 1. `latestOffset` looks where the branch is. If the commit of the last offset is not among the
    first parents of the new head, the branch was reassigned: the stream fails, or, with
-   `onReassign=reset`, the next offset is the new head, marked with the commit that was lost.
+   `onReassign=reset`, the next offset is the new head, marked with the commit that was lost. A new
+   query looks now for the commit that `since` means.
 2. Spark writes the offset into its checkpoint.
 3. `partitions` cuts what lies between the two; for a marked offset it is one row, `reset`, which
    tells the reader to begin again from the state at that commit.
@@ -16,8 +22,9 @@ that invisible: see `sink`.
 
 On Spark 4.1 `latestOffset` is told neither where the stream is nor how much is wanted. It is
 remembered here: Spark asks for the partitions of a batch before it asks for the next offset, and
-after a restart for those of an empty one. With the trigger `availableNow` 4.1 runs one batch, so
-with `maxCommits` too. From 4.2 on, `admission` has what Spark tells, and all is read.
+after a restart for those of an empty one. With the trigger `availableNow` 4.1 runs one batch: the
+one that it owes from before, or one with at most `maxCommits`; `catch_up` runs it until all is
+read. From 4.2 on, `admission` has what Spark tells, and all is read.
 """
 
 from __future__ import annotations
@@ -38,6 +45,8 @@ from lochan.spark.history.walks import Pin
 
 Offset = dict[str, Any]
 
+_COMMIT: Final = "commit"
+_FROM: Final = "from"
 _LOST: Final = "reset"
 
 
@@ -53,6 +62,10 @@ def stream_reader(wanted: Options, schema: StructType) -> DataSourceStreamReader
     """Returns what follows a branch, with admission control where Spark has it."""
     if wanted.kind != "changes":
         raise Invalid(f"only kind 'changes' can be followed as a stream, not {wanted.kind!r}")
+    if not walks.is_name(wanted.ref):
+        raise Invalid(
+            f"a stream follows what moves, so 'ref' is the name of a branch, not {wanted.ref!r}"
+        )
     kinds.check_schema(wanted.kind, schema)
     try:
         from lochan.spark.history.admission import AdmittedChanges
@@ -68,14 +81,11 @@ class ChangeStream(DataSourceStreamReader):
     def __init__(self, wanted: Options, schema: StructType) -> None:
         self.wanted = wanted
         self.shape = schema
-        self._initial: Offset | None = None
         self._seen: Offset | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's
-        """Returns where a new query begins, the same each time it is asked."""
-        if self._initial is None:
-            self._initial = self.offset(since(self.client, self.wanted.since, self.head()))
-        return self._initial
+        """Returns where a new query begins, which names no commit: the first batch does."""
+        return {"ref": self.wanted.ref}
 
     def latestOffset(self) -> Offset:  # noqa: N802 - Spark's
         """Returns where the next batch ends."""
@@ -90,11 +100,12 @@ class ChangeStream(DataSourceStreamReader):
         self._seen = end
         if start == end:
             return []
-        newest = Pin(end["commit"], end["seq"])
+        newest = _pin(end)
         if _LOST in end:
             return [InputPartition(Reset(newest.seq, newest.commit, end[_LOST]))]
-        self.check_ancestor(Pin(start["commit"], start["seq"]), newest)
-        found = walks.slices(newest, start["seq"], self.wanted.commits_per_partition)
+        older = _pin(end.get(_FROM, start))
+        self.check_ancestor(older, newest)
+        found = walks.slices(newest, older.seq, self.wanted.commits_per_partition)
         return [InputPartition(part) for part in found]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -113,9 +124,15 @@ class ChangeStream(DataSourceStreamReader):
         """The connection of the planning side."""
         return self.wanted.client()
 
-    def head(self) -> Pin:
-        """Returns where the branch is; ReferenceNotFound if it is gone."""
+    def head(self, seen: Pin | None = None) -> Pin:
+        """Returns where the branch is, ReferenceNotFound if it is gone.
+
+        Streams that wait ask this all the time, and to number a commit costs the server far more
+        than to name it, so a commit that was `seen` is not numbered again.
+        """
         try:
+            if seen and walks.commit_of(self.client, self.wanted.ref) == seen.commit:
+                return seen
             return walks.pin(self.client, self.wanted.ref)
         except ReferenceNotFound as error:
             raise ReferenceNotFound(
@@ -127,19 +144,28 @@ class ChangeStream(DataSourceStreamReader):
         self, start: Offset, commits_max: int | None, until: Pin | None = None
     ) -> Offset:
         """Returns where the next batch ends that begins there, at `until` at the latest."""
-        head = until or self.head()
         self.check_offset(start)
-        here = Pin(start["commit"], start["seq"])
+        if _COMMIT not in start:
+            head = until or self.head()
+            here = since(self.client, self.wanted.since, head)
+            begun = {_FROM: {_COMMIT: here.commit, "seq": here.seq}}
+            return {**self.offset(self.at_most(here, head, commits_max)), **begun}
+        here = _pin(start)
+        head = until or self.head(here)
         if head == here:
             return start
         if not walks.is_ancestor(self.client, here, head):
             if not self.wanted.reset:
                 raise self.reassigned(here, head)
             return {**self.offset(head), _LOST: here.commit}
-        if commits_max is not None and head.seq - here.seq > commits_max:
-            seq = here.seq + commits_max
-            return self.offset(Pin(walks.ancestor(self.client, head, seq), seq))
-        return self.offset(head)
+        return self.offset(self.at_most(here, head, commits_max))
+
+    def at_most(self, here: Pin, head: Pin, commits_max: int | None) -> Pin:
+        """Returns the head, or the commit so many commits after a place on its line."""
+        if commits_max is None or head.seq - here.seq <= commits_max:
+            return head
+        seq = here.seq + commits_max
+        return Pin(walks.ancestor(self.client, head, seq), seq)
 
     def offset(self, at: Pin) -> Offset:
         """Returns the offset that names a commit."""
@@ -165,3 +191,13 @@ class ChangeStream(DataSourceStreamReader):
             f"stream is, is not in the history of its head {head.commit}. Begin with a new "
             "checkpoint, or set onReassign=reset to be told by a row and go on from the head"
         )
+
+
+def _pin(offset: Offset) -> Pin:
+    """Returns the commit that an offset names."""
+    if _COMMIT not in offset:
+        raise Invalid(
+            "the checkpoint does not say where its first batch began, so another version wrote it; "
+            "give the stream a new one"
+        )
+    return Pin(offset[_COMMIT], offset["seq"])

@@ -47,9 +47,14 @@ class Slice(msgspec.Struct, frozen=True):
     count: int
 
 
+def is_name(spec: str) -> bool:
+    """Tells whether a spec is the name of a branch or tag, which may lead elsewhere tomorrow."""
+    return _PLAIN_NAME.match(spec) is not None
+
+
 def commit_of(client: Client, spec: str) -> str:
     """Returns the hash that a branch, tag, hash or relative spec names now."""
-    if _PLAIN_NAME.match(spec):
+    if is_name(spec):
         return client.references.get(spec).hash
     found = client.history.log(spec, 1).items
     return (found[0].meta.hash or EMPTY) if found else EMPTY
@@ -57,7 +62,7 @@ def commit_of(client: Client, spec: str) -> str:
 
 def pin(client: Client, spec: str, known: int | None = None) -> Pin:
     """Returns the commit that a spec names now; `known` is its number if the caller has it."""
-    if _PLAIN_NAME.match(spec):
+    if is_name(spec):
         # One answer tells both, so nobody can commit in between.
         reference = client.references.get(spec, fetch_all=True)
         if reference.metadata is not None:

@@ -1,0 +1,44 @@
+"""Reading everything that is there, on every version of Spark."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from lochan.base.errors import Invalid
+from lochan.spark.history import walks
+
+if TYPE_CHECKING:
+    from lochan.spark.lake import Lake
+
+
+def catch_up(lake: Lake, ref: str, writer: DataStreamWriter) -> None:
+    """Runs a query until it has read every commit that a branch has when this is called.
+
+    `writer` starts a query on `lake.changes(ref, follow=True)` with a checkpoint and the trigger
+    `availableNow`. Spark 4.1 ends such a query after one batch, even if that is one which it owed
+    from before, or one of `commits_max` commits; so it is started until nothing is left.
+    """
+    wanted = walks.pin(lake.client, ref)
+    while True:
+        query = writer.start()
+        query.awaitTermination()
+        start, end = _offsets(query.lastProgress, ref)
+        # Nothing was read: all is, or the branch was set back and has fewer commits now.
+        if end["seq"] >= wanted.seq or start == end:
+            return
+
+
+def _offsets(progress: Any, ref: str) -> tuple[Any, Any]:
+    """Returns where the last batch of a query began and ended on a branch."""
+    for source in json.loads(progress.json)["sources"] if progress is not None else ():
+        # Through Connect an offset is text inside the text.
+        start, end = (
+            json.loads(each) if isinstance(each, str) else each
+            for each in (source["startOffset"], source["endOffset"])
+        )
+        if isinstance(end, dict) and end.get("ref") == ref:
+            return start, end
+    raise Invalid(f"the query does not follow {ref!r}, or it ended before its first batch")
