@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyiceberg.avro.file import AvroOutputFile
 from pyiceberg.manifest import (
     DataFile,
     DataFileContent,
@@ -43,6 +44,13 @@ class _DeletesWriter(ManifestWriterV2):
     def _meta(self) -> dict[str, str]:
         return {**super()._meta, "content": "deletes"}
 
+    def new_writer(self) -> AvroOutputFile[ManifestEntry]:
+        # In format 3, which alone can tell the file that a vector is of.
+        schema = self._with_partition(3)
+        return AvroOutputFile[ManifestEntry](
+            self._output_file, schema, "manifest_entry", schema, metadata=self._meta
+        )
+
 
 def delete_positions(table: Table, positions: Mapping[str, Sequence[int]]) -> None:
     """Deletes rows by a Parquet file of paths and positions."""
@@ -52,8 +60,10 @@ def delete_positions(table: Table, positions: Mapping[str, Sequence[int]]) -> No
     _commit(table, [_file(place, DataFileContent.POSITION_DELETES, FileFormat.PARQUET, len(pairs))])
 
 
-def delete_by_vector(table: Table, path: str, positions: Sequence[int]) -> None:
-    """Deletes rows by a deletion vector in a Puffin file."""
+def delete_by_vector(
+    table: Table, path: str, positions: Sequence[int], *, is_told: bool = True
+) -> None:
+    """Deletes rows by a deletion vector in a Puffin file; the manifest may tell of which file."""
     bits = BitMap(positions).serialize()
     vector = b"\xd1\xd3\x39\x64" + (1).to_bytes(8, "little") + (0).to_bytes(4, "little") + bits
     blob = len(vector).to_bytes(4, "big") + vector + zlib.crc32(vector).to_bytes(4, "big")
@@ -72,7 +82,8 @@ def delete_by_vector(table: Table, path: str, positions: Sequence[int]) -> None:
     with open(place, "wb") as file:
         file.write(b"PFA1" + blob + b"PFA1" + footer + end)
     kind = DataFileContent.POSITION_DELETES
-    _commit(table, [_file(place, kind, FileFormat.PUFFIN, len(positions))])
+    told = {"referenced_data_file": path} if is_told else {}
+    _commit(table, [_file(place, kind, FileFormat.PUFFIN, len(positions), **told)])
 
 
 def delete_equal(table: Table, rows: pa.Table, ids: Sequence[int]) -> None:
@@ -98,6 +109,7 @@ def _file(
     path: str, content: DataFileContent, kind: FileFormat, count: int, **more: Any
 ) -> DataFile:
     return DataFile.from_args(
+        _table_format_version=3,
         content=content,
         file_path=f"file://{path}",
         file_format=kind,

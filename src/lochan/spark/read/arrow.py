@@ -15,24 +15,25 @@ from typing import TYPE_CHECKING, Final, cast
 import msgspec
 import pyarrow as pa
 from pyiceberg.conversions import from_bytes, to_bytes
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression
-from pyiceberg.io import FileIO, load_file_io
-from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.io import load_file_io
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Record
-from pyiceberg.types import PrimitiveType, UUIDType
+from pyiceberg.types import PrimitiveType, UnknownType
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.pipeline_limits import (
     ARROW_READ_TASKS_MAX,
 )
-from lochan.spark.read.predicates import bind_filter, filtered_fields, quoted
-from lochan.spark.schemas import nullable, shown, to_spark
+from lochan.spark.read.predicates import bind_filter, quoted
+from lochan.spark.read.scanning import rows_of
+from lochan.spark.schemas import shown, to_spark
 from lochan.spark.write.arrow_schemas import arrow_schema
+from lochan.spark.write.shaping import nullable
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
@@ -78,7 +79,7 @@ def arrow_frame(
         metadata=_lean(table.metadata),
         schema=schema,
         arrow_schema=arrow_schema(stored).serialize().to_pybytes(),
-        expression=_pushable(expression, table.schema(), case_sensitive=case_sensitive),
+        expression=expression,
         case_sensitive=case_sensitive,
         files=dict(lake.files),
     )
@@ -91,18 +92,6 @@ def arrow_frame(
     )
 
 
-def _pushable(
-    expression: BooleanExpression, schema: Schema, *, case_sensitive: bool
-) -> BooleanExpression:
-    """Returns what pyarrow can check of an expression: nothing, if it would have to compare uuids.
-
-    Rows are checked by Spark in any case.
-    """
-    bound = bind_filter(expression, schema, case_sensitive=case_sensitive)
-    kinds = [schema.find_type(number) for number in filtered_fields(bound)]
-    return AlwaysTrue() if any(isinstance(kind, UUIDType) for kind in kinds) else expression
-
-
 def _pack(table: Table, task: FileScanTask) -> bytes:
     """Returns a task as it is sent to an executor."""
     deletes = [_described(table.metadata, each) for each in task.delete_files]
@@ -113,7 +102,9 @@ def _described(metadata: TableMetadata, file: DataFile) -> _File:
     values: list[bytes | None] = []
     for number, kind in enumerate(_partition_types(metadata, file.spec_id)):
         value = file.partition[number]
-        values.append(None if value is None else to_bytes(kind, value))
+        # The type of a column that was dropped is not known, and nobody asks for its values.
+        is_lost = value is None or isinstance(kind, UnknownType)
+        values.append(None if is_lost else to_bytes(kind, value))
     size = file.file_size_in_bytes
     return _File(file.file_path, file.file_format.value, size, file.spec_id, values)
 
@@ -169,20 +160,12 @@ class _Reader:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         wanted = pa.ipc.read_schema(pa.py_buffer(self.arrow_schema))
+        bound = bind_filter(
+            self.expression, self.metadata.schema(), case_sensitive=self.case_sensitive
+        )
         for batch in batches:
             for packed in batch.column("task").to_pylist():
-                for rows in self._rows(_unpack(self.metadata, packed)):
+                task = _unpack(self.metadata, packed)
+                files = load_file_io(self.files, task.file.file_path)
+                for rows in rows_of(files, self.metadata, self.schema, bound, task):
                     yield from pa.Table.from_batches([rows]).cast(wanted).to_batches()
-
-    def _rows(self, task: FileScanTask) -> Iterator[pa.RecordBatch]:
-        files: FileIO = load_file_io(self.files, task.file.file_path)
-        scan = ArrowScan(
-            self.metadata,
-            files,
-            self.schema,
-            self.expression,
-            self.case_sensitive,
-        )
-        # The public method holds all rows of a file at once; these are its two halves.
-        deletes = _read_all_delete_files(files, [task])
-        yield from scan._record_batches_from_scan_tasks_and_deletes([task], deletes)  # noqa: SLF001

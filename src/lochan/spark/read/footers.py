@@ -9,14 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import load_file_io
-from pyiceberg.io.pyarrow import pyarrow_to_schema
+from pyiceberg.io.pyarrow import (
+    _HasIds,
+    _pyarrow_to_schema_without_ids,
+    pyarrow_to_schema,
+    visit_pyarrow,
+)
+from pyiceberg.schema import Schema, visit_with_partner
 from pyiceberg.table import Table
-from pyiceberg.table.name_mapping import parse_mapping_from_json
+from pyiceberg.table.name_mapping import (
+    MappedField,
+    NameMapping,
+    NameMappingAccessor,
+    NameMappingProjectionVisitor,
+    parse_mapping_from_json,
+)
+from pyiceberg.typedef import TableVersion
+from pyiceberg.types import ListType, MapType, NestedField, PrimitiveType, StructType
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.pipeline_limits import (
@@ -29,6 +43,8 @@ if TYPE_CHECKING:
 
 _ANSWER: Final = "path string, held string"
 _FIELD_ID: Final = b"PARQUET:field_id"
+_UNKNOWN: Final = "unknown"
+"""Neither a schema nor the lack of one."""
 
 
 def find_named(lake: Lake, table: Table, paths: Sequence[str]) -> Mapping[str, str]:
@@ -38,19 +54,25 @@ def find_named(lake: Lake, table: Table, paths: Sequence[str]) -> Mapping[str, s
         return {}
     names_json = mapping.model_dump_json()
     kept = lake.footers
-    missing = [path for path in paths if (names_json, path) not in kept]
+    # What is known is taken at once: other threads may fill and empty what is kept meanwhile.
+    known = {path: kept.get((names_json, path), _UNKNOWN) for path in paths}
+    missing = [path for path, held in known.items() if held == _UNKNOWN]
     if missing:
-        look = _Look(names_json, dict(lake.files))
+        look = _Look(names_json, table.metadata.format_version, dict(lake.files))
         parts = -(-len(missing) // FOOTERS_PER_TASK)
         rows = [(number % parts, path) for number, path in enumerate(missing)]
         frame = lake.spark.createDataFrame(rows, "part int, path string")
         spread = frame.repartitionById(parts, F.col("part")).select("path")
         for row in spread.mapInArrow(look, _ANSWER).toLocalIterator():
-            kept[names_json, row["path"]] = row["held"]
-    found = {path: kept[names_json, path] for path in paths}
-    while len(kept) > FOOTERS_KEPT_MAX:
-        del kept[next(iter(kept))]
-    return {path: held for path, held in found.items() if held is not None}
+            known[row["path"]] = kept[names_json, row["path"]] = row["held"]
+        _forget(kept)
+    return {path: held for path, held in known.items() if held is not None}
+
+
+def _forget(kept: dict[tuple[str, str], str | None]) -> None:
+    """Keeps memory bounded, by the oldest first."""
+    for oldest in list(kept)[: max(0, len(kept) - FOOTERS_KEPT_MAX)]:
+        kept.pop(oldest, None)
 
 
 @dataclass(frozen=True)
@@ -58,6 +80,7 @@ class _Look:
     """Reads footers in an executor; a dataclass, as Spark pickles it."""
 
     names_json: str
+    format_version: TableVersion
     files: dict[str, str]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -74,11 +97,64 @@ class _Look:
         if all(_has_id(field) for field in schema):
             return None
         mapping = parse_mapping_from_json(self.names_json)
-        # What the mapping does not name is no column of the table.
-        known = {name for field in mapping for name in field.names}
-        named = pa.schema([field for field in schema if field.name in known])
-        held = pyarrow_to_schema(named, mapping, downcast_ns_timestamp_to_us=True)
-        return held.model_dump_json()
+        return held_schema(schema, mapping, self.format_version).model_dump_json()
+
+
+def held_schema(physical: pa.Schema, mapping: NameMapping | None, version: TableVersion) -> Schema:
+    """Returns what a file holds, with ids: its own, or those of the mapping.
+
+    What the mapping does not name, at any depth, is no part of the table and left out.
+    """
+    if mapping is None or visit_pyarrow(physical, _HasIds()):
+        return pyarrow_to_schema(physical, downcast_ns_timestamp_to_us=True, format_version=version)
+    unnamed = _pyarrow_to_schema_without_ids(
+        physical, downcast_ns_timestamp_to_us=True, format_version=version
+    )
+    names: Any = mapping
+    accessor: Any = NameMappingAccessor()
+    return cast("Schema", visit_with_partner(unnamed, names, _Naming(), accessor))
+
+
+class _Naming(NameMappingProjectionVisitor):
+    """Gives fields the ids of a mapping, and leaves out those that it does not name."""
+
+    def struct(self, struct: StructType, struct_partner: Any, field_results: list[Any]) -> Any:  # noqa: ARG002
+        """Returns a struct with the fields that are left of it."""
+        return StructType(*[each for each in field_results if each is not None])
+
+    def field(
+        self, field: NestedField, field_partner: MappedField | None, field_result: Any
+    ) -> Any:
+        """Returns a field, or nothing."""
+        if field_result is None or field_partner is None or field_partner.field_id is None:
+            return None
+        return super().field(field, field_partner, field_result)
+
+    def list(
+        self, list_type: ListType, list_partner: MappedField | None, element_result: Any
+    ) -> Any:
+        """Returns a list, or nothing."""
+        if element_result is None or not _names(list_partner, "element"):
+            return None
+        return super().list(list_type, list_partner, element_result)
+
+    def map(
+        self, map_type: MapType, map_partner: MappedField | None, key_result: Any, value_result: Any
+    ) -> Any:
+        """Returns a map, or nothing."""
+        if None in (key_result, value_result) or not _names(map_partner, "key", "value"):
+            return None
+        return super().map(map_type, map_partner, key_result, value_result)
+
+    def primitive(self, primitive: PrimitiveType, primitive_partner: Any) -> Any:  # noqa: ARG002
+        """Returns the type of a value."""
+        return primitive
+
+
+def _names(partner: MappedField | None, *wanted: str) -> bool:
+    fields = [] if partner is None else partner.fields
+    ids = {name: each.field_id for each in fields for name in each.names}
+    return all(ids.get(name) is not None for name in wanted)
 
 
 def _has_id(field: Any) -> bool:

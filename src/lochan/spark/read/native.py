@@ -3,7 +3,8 @@
 Spark finds columns by id, but asks the statistics of a file by *name*: after a column was dropped
 and another one got its name, a filter would skip row groups by the wrong statistics and lose rows,
 without an error. So a column whose name has ever belonged to another field is read under a name
-that no file has, and gets its own afterwards.
+that no file has, and gets its own afterwards. So is a column of decimals that was widened: Spark
+would cut a value of the filter to the digits that an old file's statistics have.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 from pyiceberg import types as iceberg
-from pyiceberg.manifest import FileFormat
+from pyiceberg.manifest import DataFile, FileFormat
 from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.table import FileScanTask
 from pyiceberg.table.metadata import TableMetadata
@@ -25,12 +26,19 @@ from pyspark.sql import types as spark
 from lochan.spark.read.predicates import quoted
 from lochan.spark.schemas import FIELD_ID, shown, spark_type
 from lochan.spark.storage import native_options, native_path, shown_path
+from lochan.spark.write.shaping import nullable
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
 
-# Paths are taken literally, and directories such as day=1 are only directories.
-_OPTIONS: Final[Mapping[str, str]] = {"__globPaths__": "false", "recursiveFileLookup": "true"}
+# Paths are taken literally, and directories such as day=1 are only directories. A file that is
+# missing or broken is an error, whatever the session says: its rows would be left out unnoticed.
+OPTIONS: Final[Mapping[str, str]] = {
+    "__globPaths__": "false",
+    "recursiveFileLookup": "true",
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+}
 
 # Columns that are there only while deletes are applied.
 _PATH: Final = "lochan_path"
@@ -78,7 +86,11 @@ def _column(source: Source, *, by_id: bool) -> Column:
     column = F.col(quoted(source.name))
     if not by_id:
         # Names inside structs are those of the files; a cast goes by position and gives the right.
-        column = column.cast(spark_type(field, stored=True, ids=False))
+        # Spark casts nothing to what is required, but an import may be of what may be null.
+        target = spark.StructType(
+            [spark.StructField("", spark_type(field, stored=True, ids=False))]
+        )
+        column = column.cast(nullable(target).fields[0].dataType)
     # Without metadata of its own it would keep the id, which means nothing outside of files.
     return shown(column, field.field_type).alias(field.name, metadata={})
 
@@ -88,6 +100,21 @@ def is_native_task(task: FileScanTask) -> bool:
     files = (task.file, *task.delete_files)
     return all(
         each.file_format == FileFormat.PARQUET and _is_seen(each.file_path) for each in files
+    )
+
+
+def lacks_partition(metadata: TableMetadata, schema: Schema, file: DataFile) -> bool:
+    """Tells whether a column may be missing in a file because its partition says what it is.
+
+    Some engines leave such columns out; nearly all others count their values.
+    """
+    counted = {**(file.column_sizes or {}), **(file.value_counts or {})}
+    wanted = schema.field_ids - counted.keys()
+    return any(
+        isinstance(each.transform, IdentityTransform)
+        and each.source_id in wanted
+        and file.partition[number] is not None
+        for number, each in enumerate(metadata.specs()[file.spec_id].fields)
     )
 
 
@@ -115,21 +142,28 @@ def _hidden_name(schema: Schema, field: iceberg.NestedField) -> str:
 
 
 def _ambiguous(metadata: TableMetadata) -> set[int]:
-    """Returns the columns with a name, or a name inside them, that was once another field's.
+    """Returns the columns with something in them that a filter must not ask statistics for by name.
 
-    Where schemas were removed from the metadata nobody knows, so every column is taken.
+    That is a name that was once another field's, and a decimal that once had fewer digits. Where
+    schemas were removed from the metadata nobody knows, so every column is taken.
     """
+    current = metadata.schema()
+    if _is_forgotten(metadata):
+        return {field.field_id for field in current.fields}
     owners: dict[str, set[int]] = {}
-    known: set[int] = set()
+    digits: dict[int, set[int]] = {}
     for schema in metadata.schemas:
         for name in schema.column_names:
-            number = schema.find_field(name).field_id
-            known.add(number)
-            owners.setdefault(name.lower(), set()).add(number)
-    current = metadata.schema()
-    if len(known) < metadata.last_column_id:
-        return {field.field_id for field in current.fields}
+            field = schema.find_field(name)
+            owners.setdefault(name.lower(), set()).add(field.field_id)
+            if isinstance(field.field_type, iceberg.DecimalType):
+                digits.setdefault(field.field_id, set()).add(field.field_type.precision)
     shared = {name for name, ids in owners.items() if len(ids) > 1}
+    shared |= {
+        name.lower()
+        for name in current.column_names
+        if len(digits.get(current.find_field(name).field_id, ())) > 1
+    }
     return {
         field.field_id
         for field in current.fields
@@ -140,12 +174,25 @@ def _ambiguous(metadata: TableMetadata) -> set[int]:
     }
 
 
+def _is_forgotten(metadata: TableMetadata) -> bool:
+    """Tells whether a schema that files may have been written with is missing."""
+    known = {schema.schema_id for schema in metadata.schemas}
+    fields = {number for schema in metadata.schemas for number in schema.field_ids}
+    used = {each.schema_id for each in metadata.snapshots if each.schema_id is not None}
+    return (
+        known != set(range(len(known)))
+        or not used <= known
+        or len(fields) < metadata.last_column_id
+    )
+
+
 def shape_by_names(
     metadata: TableMetadata, schema: Schema, held_json: str, spec_id: int
 ) -> Shape | None:
     """Returns the shape of files without ids that hold what an Iceberg schema, in JSON, says.
 
-    None if a column is not in the files because it is in the names of their directories.
+    None if a column is not in the files because it is in the names of their directories, or has
+    decimals of other digits: these cannot be read under a name that no file has.
     """
     held = Schema.model_validate_json(held_json)
     spec = metadata.specs()[spec_id]
@@ -159,9 +206,23 @@ def shape_by_names(
         found = by_id.get(field.field_id)
         if found is None and field.field_id in identities:
             return None
+        if found is not None and _digits(found) != _digits(field, within=held.field_ids):
+            return None
         kind = spark_type(field, stored=True, ids=False, names=names)
         sources.append(Source(field, None if found is None else found.name, kind))
     return Shape(tuple(sources), False)
+
+
+def _digits(
+    field: iceberg.NestedField, within: set[int] | None = None
+) -> dict[int, iceberg.DecimalType]:
+    """Returns the decimals in a column, by id; `within` is what counts."""
+    inside = index_by_id(Schema(field))
+    return {
+        number: each.field_type
+        for number, each in inside.items()
+        if isinstance(each.field_type, iceberg.DecimalType) and (within is None or number in within)
+    }
 
 
 def native_frames(lake: Lake, shape: Shape, tasks: Sequence[FileScanTask]) -> Iterator[DataFrame]:
@@ -176,7 +237,7 @@ def native_frames(lake: Lake, shape: Shape, tasks: Sequence[FileScanTask]) -> It
 
 
 def _parquet(lake: Lake, schema: spark.StructType, paths: Sequence[str]) -> DataFrame:
-    options = {**_OPTIONS, **native_options(lake, paths[0])}
+    options = {**OPTIONS, **native_options(lake, paths[0])}
     reader = lake.spark.read.schema(schema).options(**options)
     return reader.parquet(*[native_path(path) for path in paths])
 

@@ -2,12 +2,15 @@
 
 Both are made from one parsed expression, so that they can never mean different things. Comparisons
 with NULL choose nothing, as in SQL. NaN is neither larger nor smaller than a number, as in Iceberg:
-Spark alone calls it the largest, but the bounds of files do not count it.
+Spark alone calls it the largest, but the bounds of files do not count it. A column of floats is
+compared with the float that is nearest to a value, so that what was written as 0.1 is found by it.
 """
 
 from __future__ import annotations
 
+import math
 import re
+import struct
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal, Inexact, InvalidOperation
@@ -21,13 +24,27 @@ from pyiceberg.expressions import (
     And,
     BooleanExpression,
     BoundTerm,
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
     LiteralPredicate,
-    Not,
+    NotEqualTo,
     NotNull,
     Or,
     SetPredicate,
 )
-from pyiceberg.expressions.literals import DecimalLiteral, Literal
+from pyiceberg.expressions.literals import (
+    AboveMax,
+    BelowMin,
+    DecimalLiteral,
+    FloatLiteral,
+    IntAboveMax,
+    IntBelowMin,
+    Literal,
+)
 from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import (
     BooleanExpressionVisitor,
@@ -48,8 +65,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EXACT: Final = Context(prec=100, traps=[Inexact, InvalidOperation])
 _NUMBERS: Final = (iceberg.IntegerType, iceberg.LongType, iceberg.DecimalType)
 _FLOATS: Final = (iceberg.FloatType, iceberg.DoubleType)
-# In SQL an underscore of a pattern stands for any character; PyIceberg's LIKE takes it literally.
-_WILD_LIKE: Final = re.compile(r"\blike\s+'(?:[^']|'')*_", re.IGNORECASE)
+# What is quoted, a name or a text, and whether a text is the pattern of a LIKE.
+_QUOTED: Final = re.compile(
+    r"""(?P<like>\blike\s*)?'(?P<text>(?:[^']|'')*)'|"[^"]*"|\\""", re.IGNORECASE
+)
 
 
 def parse_filter(where: str | BooleanExpression | None) -> BooleanExpression:
@@ -58,11 +77,7 @@ def parse_filter(where: str | BooleanExpression | None) -> BooleanExpression:
         return AlwaysTrue()
     if isinstance(where, BooleanExpression):
         return where
-    if _WILD_LIKE.search(where):
-        raise Invalid(
-            f"the filter {where!r} has a LIKE with an underscore, which would have to match any "
-            "character; filter the frame instead: lake.read(…).where(…)"
-        )
+    _check_quoted(where)
     try:
         return parse(where)
     except (ParseException, ValueError) as error:
@@ -72,15 +87,38 @@ def parse_filter(where: str | BooleanExpression | None) -> BooleanExpression:
         ) from None
 
 
+def _check_quoted(where: str) -> None:
+    """Refuses what means something in SQL that PyIceberg's parser does not know."""
+    for found in _QUOTED.finditer(where):
+        text = found["text"] or ""
+        if found["like"] and "_" in text:
+            raise Invalid(
+                f"the filter {where!r} has a LIKE with an underscore, which would have to match "
+                "any character; filter the frame instead: lake.read(…).where(…)"
+            )
+        # Spark takes a backslash for the beginning of something else, PyIceberg takes it as it is.
+        rest = text.replace("\\%", "") if found["like"] else found[0]
+        if "\\" in rest:
+            raise Invalid(
+                f"the filter {where!r} has a backslash; give a value that has one as an "
+                "expression, for example EqualTo('column', 'value')"
+            )
+
+
 def fit_filter(
     expression: BooleanExpression, schema: Schema, *, case_sensitive: bool
 ) -> BooleanExpression:
     """Returns an expression whose values its columns can have, with the meaning that it has in SQL.
 
     PyIceberg alone rounds 1.5 for a column of whole numbers, knows no decimal of fewer digits than
-    the column has, and lets NULL be less than a number that is too large for the column.
+    the column has, and lets NULL be less than a number that is too large for the column. NOT
+    is resolved first: the opposite of what was fitted would choose NULL.
     """
-    return visit(expression, _Fitting(schema, case_sensitive=case_sensitive))
+    try:
+        straight = rewrite_not(expression)
+    except (ValueError, TypeError) as error:
+        raise Invalid(f"the filter does not fit the table: {error}") from None
+    return visit(straight, _Fitting(schema, case_sensitive=case_sensitive))
 
 
 class _Fitting(BooleanExpressionVisitor[BooleanExpression]):
@@ -99,8 +137,8 @@ class _Fitting(BooleanExpressionVisitor[BooleanExpression]):
         return AlwaysFalse()
 
     def visit_not(self, child_result: BooleanExpression) -> BooleanExpression:
-        """Returns the opposite."""
-        return Not(child_result)
+        """Refuses: there is none left."""
+        raise Invalid(f"the filter has the opposite of {child_result} where none can be")
 
     def visit_and(
         self, left_result: BooleanExpression, right_result: BooleanExpression
@@ -128,15 +166,48 @@ class _Fitting(BooleanExpressionVisitor[BooleanExpression]):
 def _fit_predicate(predicate: Any, schema: Schema, *, case_sensitive: bool) -> BooleanExpression:
     field = _find_field(predicate.term.name, schema, case_sensitive=case_sensitive)
     if isinstance(predicate, SetPredicate):
-        values = {_fit_literal(each, field) for each in predicate.literals}
-        return cast("BooleanExpression", type(predicate)(predicate.term, values))
-    fitting = type(predicate)(predicate.term, _fit_literal(predicate.literal, field))
-    try:
-        if isinstance(fitting.bind(schema, case_sensitive), AlwaysTrue):
-            return NotNull(term=predicate.term)
-    except (ValueError, TypeError) as error:
-        raise Invalid(f"the filter does not fit the table: {error}") from None
+        return _fit_set(predicate, [_fit_literal(each, field) for each in predicate.literals])
+    value = _fit_literal(predicate.literal, field)
+    if isinstance(value, AboveMax | BelowMin):
+        return _beyond(predicate, field.field_type, is_above=isinstance(value, AboveMax))
+    return cast("BooleanExpression", type(predicate)(predicate.term, value))
+
+
+def _fit_set(predicate: Any, values: list[Any]) -> BooleanExpression:
+    """Returns a predicate on those values that the column can have at all.
+
+    Zero is asked for apart, as readers that look values up tell it from negative zero.
+    """
+    is_in, term = isinstance(predicate, In), predicate.term
+    inside = [each for each in values if not isinstance(each, AboveMax | BelowMin)]
+    zeros = [each for each in inside if isinstance(each.value, float) and each.value == 0]
+    others = [each for each in inside if not isinstance(each.value, float) or each.value != 0]
+    if not inside:
+        return AlwaysFalse() if is_in else NotNull(term=term)
+    fitting = type(predicate)(term, others)
+    if zeros:
+        zero = zeros[0]
+        apart = EqualTo(term=term, value=zero) if is_in else NotEqualTo(term=term, value=zero)
+        return Or(apart, fitting) if is_in else And(apart, fitting)
     return cast("BooleanExpression", fitting)
+
+
+def _beyond(predicate: Any, kind: iceberg.IcebergType, *, is_above: bool) -> BooleanExpression:
+    """Returns what a comparison with a value means that is above, or below, all of the column.
+
+    Of floats infinity is even further out.
+    """
+    term, is_float = predicate.term, isinstance(kind, iceberg.FloatType)
+    infinity = FloatLiteral(math.inf if is_above else -math.inf)
+    below, above = (LessThan, LessThanOrEqual), (GreaterThan, GreaterThanOrEqual)
+    towards, away = (below, above) if is_above else (above, below)
+    if isinstance(predicate, towards):
+        return towards[0](term=term, value=infinity) if is_float else NotNull(term=term)
+    if isinstance(predicate, NotEqualTo):
+        return NotNull(term=term)
+    if is_float and isinstance(predicate, away):
+        return EqualTo(term=term, value=infinity)
+    return AlwaysFalse()
 
 
 def _find_field(name: str, schema: Schema, *, case_sensitive: bool) -> iceberg.NestedField:
@@ -147,19 +218,36 @@ def _find_field(name: str, schema: Schema, *, case_sensitive: bool) -> iceberg.N
 
 
 def _fit_literal(literal: Any, field: iceberg.NestedField) -> Any:
-    """Returns a value as a column has it; Invalid if it would have to be rounded."""
-    value, kind, name = literal.value, field.field_type, field.name
-    if not isinstance(value, Decimal | float | str) or not isinstance(kind, _NUMBERS):
-        return literal
+    """Returns a value as a column has it, AboveMax or BelowMin if it is out of its range.
+
+    Invalid if a number would have to be rounded that is not one of floats.
+    """
+    value, kind = literal.value, field.field_type
+    if isinstance(value, Decimal | float | str) and isinstance(kind, _NUMBERS):
+        scale = kind.scale if isinstance(kind, iceberg.DecimalType) else 0
+        try:
+            digits = Decimal(1).scaleb(-scale)
+            literal = DecimalLiteral(Decimal(str(value)).quantize(digits, context=_EXACT))
+        except ArithmeticError:
+            raise Invalid(f"the column {field.name} is {kind} and never {value}") from None
     try:
-        exact = Decimal(str(value))
-        if isinstance(kind, iceberg.DecimalType):
-            return DecimalLiteral(exact.quantize(Decimal(1).scaleb(-kind.scale), context=_EXACT))
-    except ArithmeticError:
-        raise Invalid(f"the column {name} is {kind} and never {value}") from None
-    if exact != exact.to_integral_value():
-        raise Invalid(f"the column {name} is {kind} and never {value}")
-    return literal
+        if isinstance(kind, iceberg.FloatType):
+            return _fit_float(literal.to(iceberg.DoubleType()).value)
+        fitting = literal.to(kind)
+    except (ValueError, TypeError, ArithmeticError) as error:
+        raise Invalid(f"the filter does not fit the table: {error}") from None
+    if isinstance(kind, iceberg.DecimalType):
+        if fitting.value.copy_abs() >= Decimal(1).scaleb(kind.precision - kind.scale):
+            return IntAboveMax() if fitting.value > 0 else IntBelowMin()
+    return fitting
+
+
+def _fit_float(value: float) -> Any:
+    """Returns the nearest float of 32 bits, as bounds of files are compared as they are."""
+    try:
+        return FloatLiteral(*struct.unpack("<f", struct.pack("<f", value)))
+    except OverflowError:
+        return IntAboveMax() if value > 0 else IntBelowMin()
 
 
 def bind_filter(
@@ -252,6 +340,9 @@ class _Conditions(BoundBooleanExpressionVisitor[Column]):
 
     def visit_equal(self, term: BoundTerm, literal: Any) -> Column:
         """Returns the condition that a column has a value."""
+        if isinstance(_plain(literal), float) and _plain(literal) == 0:
+            at_most = self.visit_less_than_or_equal(term, literal)
+            return self.visit_greater_than_or_equal(term, literal) & at_most
         return self._column(term) == self._value(term, literal)
 
     def visit_not_equal(self, term: BoundTerm, literal: Any) -> Column:
@@ -260,7 +351,8 @@ class _Conditions(BoundBooleanExpressionVisitor[Column]):
 
     def visit_greater_than_or_equal(self, term: BoundTerm, literal: Any) -> Column:
         """Returns the condition that a column is at least a value."""
-        return (self._column(term) >= self._value(term, literal)) & self._is_number(term)
+        least = self._value(term, _zero_with(literal, -1.0))
+        return (self._column(term) >= least) & self._is_number(term)
 
     def visit_greater_than(self, term: BoundTerm, literal: Any) -> Column:
         """Returns the condition that a column is more than a value."""
@@ -272,7 +364,7 @@ class _Conditions(BoundBooleanExpressionVisitor[Column]):
 
     def visit_less_than_or_equal(self, term: BoundTerm, literal: Any) -> Column:
         """Returns the condition that a column is at most a value."""
-        return self._column(term) <= self._value(term, literal)
+        return self._column(term) <= self._value(term, _zero_with(literal, 1.0))
 
     def visit_starts_with(self, term: BoundTerm, literal: Any) -> Column:
         """Returns the condition that a text begins with another."""
@@ -303,9 +395,23 @@ class _Conditions(BoundBooleanExpressionVisitor[Column]):
         return left_result | right_result
 
 
+def _plain(literal: Any) -> Any:
+    return literal.value if isinstance(literal, Literal) else literal
+
+
+def _zero_with(literal: Any, sign: float) -> Any:
+    """Returns a value, and zero with a sign.
+
+    Rows are the same either way. But Spark asks the dictionaries of files, and in these negative
+    zero is another value than zero, and less.
+    """
+    value = _plain(literal)
+    return math.copysign(0.0, sign) if isinstance(value, float) and value == 0 else value
+
+
 def _literal(kind: iceberg.IcebergType, literal: Any) -> Column:
     """Returns a value as Spark holds it; Iceberg counts days and microseconds from 1970."""
-    value = literal.value if isinstance(literal, Literal) else literal
+    value = _plain(literal)
     match kind:
         case iceberg.DateType():
             return F.date_from_unix_date(F.lit(value))

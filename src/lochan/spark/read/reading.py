@@ -14,7 +14,7 @@ refused: equality deletes, and types that Spark has not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -22,15 +22,17 @@ import msgspec
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.schema import Schema, prune_columns
-from pyiceberg.table import FileScanTask, Table
+from pyiceberg.table import FileScanTask, ManifestGroupPlanner, Table
+from pyiceberg.table.metadata import TableMetadata
 from pyspark.sql import DataFrame
 
-from lochan.base.errors import ContentNotFound, Invalid
+from lochan.base.errors import ContentNotFound, Corrupt, Invalid
 from lochan.spark.read.arrow import arrow_frame
 from lochan.spark.read.footers import find_named
 from lochan.spark.read.native import (
     Shape,
     is_native_task,
+    lacks_partition,
     native_frames,
     shape_by_ids,
     shape_by_names,
@@ -43,8 +45,10 @@ from lochan.spark.read.predicates import (
     parse_filter,
     to_column,
 )
-from lochan.spark.schemas import find_defaults, nullable, to_spark
+from lochan.spark.read.vectors import Vectors
+from lochan.spark.schemas import find_defaults, to_spark
 from lochan.spark.storage import how
+from lochan.spark.write.shaping import nullable
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
@@ -135,8 +139,8 @@ def frame_of(lake: Lake, plan: Plan) -> DataFrame:
 
 def _frames(lake: Lake, plan: Plan) -> list[DataFrame]:
     """Gives every file to the reader that can read it."""
-    by_arrow, by_spark = _split(lake, plan)
     metadata = plan.table.metadata
+    by_arrow, by_spark = split(lake, metadata, plan.schema, plan.tasks)
     shapes: dict[tuple[str, int] | None, Shape | None] = {}
     groups: dict[tuple[str, int] | None, list[FileScanTask]] = {}
     named = find_named(lake, plan.table, [task.file.file_path for task in by_spark])
@@ -171,15 +175,21 @@ def _frames(lake: Lake, plan: Plan) -> list[DataFrame]:
     return frames
 
 
-def _split(lake: Lake, plan: Plan) -> tuple[list[FileScanTask], list[FileScanTask]]:
-    """Returns what PyIceberg must read, and what Spark can."""
-    if find_defaults(plan.schema):
-        return list(plan.tasks), []
+def split(
+    lake: Lake, metadata: TableMetadata, schema: Schema, tasks: Iterable[FileScanTask]
+) -> tuple[list[FileScanTask], list[FileScanTask]]:
+    """Returns the files that PyIceberg must read to get some columns, and those that Spark can."""
+    if find_defaults(schema):
+        return list(tasks), []
     by_arrow: list[FileScanTask] = []
     by_spark: list[FileScanTask] = []
-    for task in plan.tasks:
+    for task in tasks:
         paths = [task.file.file_path, *(each.file_path for each in task.delete_files)]
-        native = is_native_task(task) and all(how(lake, path) == "native" for path in paths)
+        native = (
+            is_native_task(task)
+            and not lacks_partition(metadata, schema, task.file)
+            and all(how(lake, path) == "native" for path in paths)
+        )
         (by_spark if native else by_arrow).append(task)
     return by_arrow, by_spark
 
@@ -187,16 +197,27 @@ def _split(lake: Lake, plan: Plan) -> tuple[list[FileScanTask], list[FileScanTas
 def _plan_files(
     table: Table, expression: BooleanExpression, *, case_sensitive: bool
 ) -> tuple[FileScanTask, ...]:
-    scan = table.scan(row_filter=expression, case_sensitive=case_sensitive)
+    """Returns the files that rows of a filter can be in, each with its deletes."""
+    name = ".".join(table.name())
+    snapshot = table.current_snapshot()
+    if snapshot is None:
+        if table.metadata.current_snapshot_id is None:
+            return ()
+        lost = table.metadata.current_snapshot_id
+        raise Corrupt(f"the metadata of {name} lacks its own current snapshot, {lost}")
+    manifests = snapshot.manifests(table.io)
+    planner = ManifestGroupPlanner(table.metadata, table.io, expression, case_sensitive)
+    vectors = Vectors()
     try:
-        return tuple(scan.plan_files())
+        tasks = planner.plan_files(manifests, vectors.is_other)
     except (NotImplementedError, ValueError) as error:
         if "equality deletes" not in str(error):
             raise
         raise Invalid(
-            f"the table {'.'.join(table.name())} has equality deletes, which are not applied here; "
+            f"the table {name} has equality deletes, which are not applied here; "
             "let the engine that wrote them compact the table first"
         ) from error
+    return vectors.given_to(tasks, table.io, manifests)
 
 
 def _choose(

@@ -39,10 +39,8 @@ from pyiceberg.table.metadata import TableMetadataUtil
 from pyiceberg.types import (
     DoubleType,
     FloatType,
-    ListType,
     NestedField,
     PrimitiveType,
-    StructType,
     UUIDType,
 )
 from pyspark.sql import DataFrame
@@ -55,11 +53,11 @@ from lochan.base.pipeline_limits import (
     ARROW_READ_TASKS_MAX,
     SPARK_MERGE_RANGES_MAX,
 )
-from lochan.spark.read.native import is_native_task, shape_by_ids
+from lochan.spark.read.native import OPTIONS, shape_by_ids
 from lochan.spark.read.predicates import quoted
-from lochan.spark.read.reading import Plan, frame_of, plan_table
+from lochan.spark.read.reading import Plan, frame_of, plan_table, split
 from lochan.spark.schemas import shown, to_spark
-from lochan.spark.storage import how, native_options, native_path, shown_path
+from lochan.spark.storage import native_options, native_path, shown_path
 from lochan.spark.write.arrow_schemas import arrow_schema
 from lochan.spark.write.shaping import free_name, nullable
 from lochan.spark.write.statistics import FileFacts
@@ -135,31 +133,11 @@ def survivors(
     lake: Lake, table: Table, tasks: Sequence[FileScanTask], keys: DataFrame
 ) -> DataFrame:
     """Returns the rows of files whose key is not among the keys; no key with NULL ever is."""
-    _check_rewritable(lake, table, tasks)
     plan = plan_table(lake, table)
     rows = frame_of(lake, msgspec.structs.replace(plan, tasks=tuple(tasks)))
     wanted = keys.select(*[F.col(quoted(name)).alias(f"wanted {name}") for name in keys.columns])
     same = [F.col(quoted(name)) == F.col(quoted(f"wanted {name}")) for name in keys.columns]
     return rows.join(wanted, same, "left_anti")
-
-
-def _check_rewritable(lake: Lake, table: Table, tasks: Sequence[FileScanTask]) -> None:
-    """Refuses to store what PyIceberg reads wrongly: a NULL list of structs comes as an empty one.
-
-    Spark's own reader does not do that; where it reads the files there is nothing to fear.
-    """
-    schema = table.schema()
-    lists = [
-        schema.find_column_name(number)
-        for number in schema.field_ids
-        if isinstance(kind := schema.find_type(number), ListType)
-        and isinstance(kind.element_type, StructType)
-    ]
-    if lists and len(_split(lake, table, tasks)[0]) < len(tasks):
-        raise Invalid(
-            f"{'.'.join(table.name())} cannot be merged into: its files are read by PyIceberg, "
-            f"which takes NULL in {', '.join(map(str, lists))} for an empty list"
-        )
 
 
 def _ranges(fields: Sequence[NestedField], facts: Sequence[FileFacts]) -> BooleanExpression:
@@ -216,25 +194,18 @@ def _split(
     lake: Lake, table: Table, tasks: Sequence[FileScanTask]
 ) -> tuple[list[FileScanTask], list[FileScanTask]]:
     """Returns the files whose rows Spark can tell the file of, and the others."""
+    by_arrow, by_spark = split(lake, table.metadata, table.schema(), tasks)
     plain = table.metadata.name_mapping() is None
-    native = [
-        task
-        for task in tasks
-        if plain
-        and not task.delete_files
-        and is_native_task(task)
-        and how(lake, task.file.file_path) == "native"
-    ]
-    chosen = {task.file.file_path for task in native}
-    return native, [task for task in tasks if task.file.file_path not in chosen]
+    native = [task for task in by_spark if plain and not task.delete_files]
+    others = [task for task in by_spark if not plain or task.delete_files]
+    return native, by_arrow + others
 
 
 def _native_rows(lake: Lake, plan: Plan, tasks: Sequence[FileScanTask]) -> DataFrame:
     shape = shape_by_ids(plan.table.metadata, plan.schema)
     paths = [task.file.file_path for task in tasks]
-    options = {"__globPaths__": "false", "recursiveFileLookup": "true"}
     reader = lake.spark.read.schema(shape.struct())
-    reader = reader.options(**options, **native_options(lake, paths[0]))
+    reader = reader.options(**OPTIONS, **native_options(lake, paths[0]))
     frame = reader.parquet(*[native_path(path) for path in paths])
     path = F.col("_metadata.file_path").alias(_PATH)
     return frame.select(*shape.columns(), path).select(

@@ -1,0 +1,128 @@
+"""One file of rows, read by pyarrow in an executor and given the columns of its table.
+
+These are PyIceberg's parts, put together anew: its own scan takes a list or a map of structs that
+is NULL for an empty one, and asks a file by a filter that the file's own types cannot answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.expressions.visitors import bind, translate_column_names
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import (
+    ArrowAccessor,
+    ArrowProjectionVisitor,
+    _combine_positional_deletes,
+    _get_column_projection_values,
+    _get_file_format,
+    _read_all_delete_files,
+    expression_to_pyarrow,
+)
+from pyiceberg.schema import Schema, prune_columns, visit_with_partner
+from pyiceberg.table import FileScanTask
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.types import ListType, MapType, UUIDType
+
+from lochan.spark.read.footers import held_schema
+from lochan.spark.read.predicates import filtered_fields
+
+# Ranges of an object are asked for together, in pieces of this many bytes.
+_BUFFER_BYTES: Final = 8 << 20
+
+
+def rows_of(
+    files: FileIO,
+    metadata: TableMetadata,
+    schema: Schema,
+    bound: BooleanExpression,
+    task: FileScanTask,
+) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a file in some columns; those that the filter does not want may miss."""
+    deletes = _read_all_delete_files(files, [task]).get(task.file.file_path)
+    with files.new_input(task.file.file_path).open() as stream:
+        reading: dict[str, Any] = {"pre_buffer": True, "buffer_size": _BUFFER_BYTES}
+        fragment = _get_file_format(task.file.file_format, **reading).make_fragment(stream)
+        physical = fragment.physical_schema
+        held = held_schema(physical, metadata.name_mapping(), metadata.format_version)
+        needed = prune_columns(held, _values(schema), select_full_types=False)
+        spec = metadata.specs().get(task.file.spec_id)
+        partition = _get_column_projection_values(
+            task.file, schema, metadata.schema(), spec, held.field_ids
+        )
+        projection = _Projection(
+            needed,
+            downcast_ns_timestamp_to_us=True,
+            projected_missing_fields=partition,
+            allow_timestamp_tz_mismatch=True,
+        )
+        # Positions are those of all rows, so what was deleted is left out before anything else.
+        wanted = None if deletes else _file_filter(bound, metadata.schema(), held)
+        # Rows without any column could not be counted.
+        names = [field.name for field in needed.fields] or physical.names[:1]
+        scanner = ds.Scanner.from_fragment(fragment, schema=physical, filter=wanted, columns=names)
+        first = 0
+        for batch in scanner.to_batches():
+            after = first + len(batch)
+            left = batch
+            if deletes:
+                left = batch.take(_combine_positional_deletes(deletes, first, after))
+            first = after
+            if len(left):
+                rows = visit_with_partner(schema, left, projection, ArrowAccessor(needed))
+                yield pa.RecordBatch.from_struct_array(rows)
+
+
+def _values(schema: Schema) -> set[int]:
+    """Returns the fields of a schema but for lists and maps, which come with what is in them."""
+    ids = schema.field_ids
+    return {each for each in ids if not isinstance(schema.find_type(each), ListType | MapType)}
+
+
+def _file_filter(bound: BooleanExpression, schema: Schema, held: Schema) -> ds.Expression | None:
+    """Returns what pyarrow can check of a filter, all of it or nothing; Spark checks rows too.
+
+    A column that the file lacks may have a default or the value of a partition, one that was
+    narrower once cannot be compared with every value, and uuids pyarrow does not compare.
+    """
+    if isinstance(bound, AlwaysTrue):
+        return None
+    for number in filtered_fields(bound):
+        kind = schema.find_type(number)
+        if isinstance(kind, UUIDType) or number not in held.field_ids:
+            return None
+        if held.find_type(number) != kind:
+            return None
+    named = translate_column_names(bound, held)
+    return expression_to_pyarrow(bind(held, named, case_sensitive=True), held)
+
+
+class _Projection(ArrowProjectionVisitor):
+    """PyIceberg's way from the columns of a file to those of a table; but NULL stays NULL."""
+
+    def list(
+        self, list_type: ListType, list_array: pa.Array | None, value_array: pa.Array | None
+    ) -> pa.Array | None:
+        """Returns a list as the table has it."""
+        return _as_null_as(list_array, super().list(list_type, list_array, value_array))
+
+    def map(
+        self,
+        map_type: MapType,
+        map_array: pa.Array | None,
+        key_result: pa.Array | None,
+        value_result: pa.Array | None,
+    ) -> pa.Array | None:
+        """Returns a map as the table has it."""
+        return _as_null_as(map_array, super().map(map_type, map_array, key_result, value_result))
+
+
+def _as_null_as(before: pa.Array | None, after: pa.Array | None) -> pa.Array | None:
+    if before is None or after is None or before.null_count == after.null_count:
+        return after
+    return pc.if_else(before.is_valid(), after, pa.scalar(None, after.type))

@@ -1,0 +1,176 @@
+"""Filters, fitted to the columns that they look at; no session is needed to see what they mean."""
+
+from __future__ import annotations
+
+import math
+import struct
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyiceberg import expressions
+from pyiceberg import types as iceberg
+from pyiceberg.expressions import AlwaysFalse, BooleanExpression
+from pyiceberg.expressions.parser import parse
+from pyiceberg.expressions.visitors import expression_evaluator
+from pyiceberg.schema import Schema
+from pyiceberg.typedef import Record
+
+from lochan.base.errors import Invalid
+from lochan.spark.read.predicates import bind_filter, fit_filter, parse_filter
+
+# The stubs know only names of arguments that nobody writes.
+X: Any = expressions
+TENTH = struct.unpack("<f", struct.pack("<f", 0.1))[0]
+COLUMNS = Schema(
+    iceberg.NestedField(1, "i", iceberg.IntegerType(), required=False),
+    iceberg.NestedField(2, "l", iceberg.LongType(), required=False),
+    iceberg.NestedField(3, "f", iceberg.FloatType(), required=False),
+    iceberg.NestedField(4, "d", iceberg.DoubleType(), required=False),
+    iceberg.NestedField(5, "m", iceberg.DecimalType(9, 2), required=False),
+    iceberg.NestedField(6, "s", iceberg.StringType(), required=False),
+)
+NAMES = COLUMNS.column_names
+VALUES = {
+    "i": [None, -(2**31), 0, 5, 2**31 - 1],
+    "l": [None, -(2**63), 5, 2**63 - 1],
+    "f": [None, -math.inf, 0.0, TENTH, 5.0, math.inf],
+    "m": [None, Decimal("-9999999.99"), Decimal("5.00"), Decimal("9999999.99")],
+}
+BEYOND = {"i": 3 * 10**9, "l": 10**19, "f": 10**39, "m": 99999999999}
+
+
+def fitted(where: str | BooleanExpression) -> BooleanExpression:
+    return fit_filter(parse_filter(where), COLUMNS, case_sensitive=True)
+
+
+def found(where: str | BooleanExpression, column: str) -> list:
+    """The values of a column that a filter chooses, by PyIceberg: it lets NULL differ from 5."""
+    is_chosen = expression_evaluator(COLUMNS, fitted(where), case_sensitive=True)
+    rows = [
+        Record(*[each if name == column else None for name in NAMES]) for each in VALUES[column]
+    ]
+    return [row[NAMES.index(column)] for row in rows if is_chosen(row)]
+
+
+def numbers(column: str, sign: str = "!=") -> list:
+    """What SQL finds, never NULL, by a comparison with what is beyond the column, or below it."""
+    beyond = BEYOND[column]
+    meant = {
+        "<": lambda each: each < beyond,
+        ">": lambda each: each > beyond,
+        "< -": lambda each: each < -beyond,
+        "> -": lambda each: each > -beyond,
+        "!=": lambda each: each != beyond,
+    }
+    return [each for each in VALUES[column] if each is not None and meant[sign](each)]
+
+
+@pytest.mark.parametrize("column", VALUES)
+def test_a_value_beyond_its_column_means_what_it_means_in_sql(column):
+    beyond = BEYOND[column]
+    below, above = numbers(column, "<"), numbers(column, ">")
+    there = numbers(column)
+    for where, expected in {
+        f"{column} < {beyond}": below,
+        f"{column} <= {beyond}": below,
+        f"{column} > {beyond}": above,
+        f"{column} >= {beyond}": above,
+        f"{column} = {beyond}": [],
+        f"{column} != {beyond}": there,
+        f"{column} > -{beyond}": numbers(column, "> -"),
+        f"{column} >= -{beyond}": numbers(column, "> -"),
+        f"{column} < -{beyond}": numbers(column, "< -"),
+        f"{column} <= -{beyond}": numbers(column, "< -"),
+        f"{column} = -{beyond}": [],
+        f"{column} != -{beyond}": there,
+    }.items():
+        assert found(where, column) == expected, where
+
+
+@pytest.mark.parametrize("column", VALUES)
+def test_not_leaves_null_out_where_a_value_is_beyond_its_column(column):
+    beyond = BEYOND[column]
+    below, above = numbers(column, "<"), numbers(column, ">")
+    there = numbers(column)
+    for where, expected in {
+        f"not {column} < {beyond}": above,
+        f"not {column} > {beyond}": below,
+        f"not {column} = {beyond}": there,
+        f"not {column} != {beyond}": [],
+        f"not ({column} < {beyond} or {column} is null)": above,
+        f"not not {column} < {beyond}": below,
+    }.items():
+        assert found(where, column) == expected, where
+
+
+@pytest.mark.parametrize("column", VALUES)
+def test_a_set_has_only_values_that_its_column_can_have(column):
+    beyond, there = BEYOND[column], numbers(column)
+    rest = [each for each in there if each != 5]
+    for where, expected in {
+        f"{column} in ({beyond}, 5)": [5],
+        f"{column} in ({beyond}, -{beyond})": [],
+        f"{column} in ({beyond}, -{beyond}, 5, 6)": [5],
+        f"{column} not in ({beyond}, 5) and {column} is not null": rest,
+        f"not ({column} in ({beyond}, 5) or {column} is null)": rest,
+        f"{column} not in ({beyond}, -{beyond})": there,
+        f"not {column} not in ({beyond}, 5)": [5],
+    }.items():
+        assert found(where, column) == expected, where
+    assert isinstance(fitted(f"{column} in ({beyond}, -{beyond})"), AlwaysFalse)
+
+
+def test_a_float_is_compared_with_the_nearest_float():
+    for where, expected in {
+        "f = 0.1": [TENTH],
+        "f in (0.1, 7.5)": [TENTH],
+        "f >= 0.1": [TENTH, 5.0, math.inf],
+        "f > 0.1": [5.0, math.inf],
+        "f <= 0.1": [-math.inf, 0.0, TENTH],
+        "f < 0.1": [-math.inf, 0.0],
+        "f != 0.1 and f is not null": [-math.inf, 0.0, 5.0, math.inf],
+    }.items():
+        assert found(where, "f") == expected, where
+    bound: Any = bind_filter(fitted("f = 0.1"), COLUMNS, case_sensitive=True)
+    assert bound.literal.value == TENTH
+
+
+def test_infinity_is_a_float_too():
+    assert found(X.EqualTo("f", math.inf), "f") == [math.inf]
+    assert found(X.In("f", [-math.inf, 5.0]), "f") == [-math.inf, 5.0]
+
+
+@pytest.mark.parametrize("column", ["f", "d"])
+def test_zero_is_not_one_of_many_values_that_are_looked_up(column):
+    assert fitted(X.In(column, [0.0, 1.0, 2.0])) == fitted(
+        f"{column} = 0.0 or {column} in (1.0, 2.0)"
+    )
+    apart = f"{column} != 0.0 and {column} not in (1.0, 2.0)"
+    assert fitted(X.NotIn(column, [-0.0, 1.0, 2.0])) == fitted(apart)
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["s like'a_b%'", "s LIKE'a_b'", "s not like'_'", "s like\n'a_'", "s = 'x' and s like'it''s_'"],
+)
+def test_an_underscore_in_a_pattern_is_refused_however_it_is_spaced(where):
+    with pytest.raises(Invalid, match="underscore"):
+        parse_filter(where)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [r"s = 'a\\b'", r"s = 'a\'", r"s = 'a\%'", r"s like 'a\\%'", r"s like 'a\n%'", r"s in ('\t')"],
+)
+def test_a_backslash_is_refused_where_sql_would_read_it_otherwise(where):
+    with pytest.raises(Invalid, match="backslash"):
+        parse_filter(where)
+
+
+def test_what_only_looks_like_a_pattern_is_a_text():
+    assert parse_filter("s = 'I like ''a_b'''") == X.EqualTo("s", "I like 'a_b'")
+    assert parse_filter("s like 'a_b%' or s = '1'".replace("_", "-")) == parse(
+        "s like 'a-b%' or s = '1'"
+    )
+    assert parse_filter(r"s like '5\%%'") == X.StartsWith("s", "5%")
