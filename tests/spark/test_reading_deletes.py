@@ -77,7 +77,7 @@ def test_deletion_vectors_are_applied(lake, table):
     delete_by_vector(table, first, [0, 1, 2, 98])
     assert left(lake) == sorted(row["n"] for row in rows(table.scan()))
     assert len(left(lake)) == 196
-    assert len(left(lake, where="n < 100")) in (96, 100)
+    assert left(lake, where="n < 100") == [n for n in left(lake) if n < 100]
 
 
 def test_equality_deletes_are_refused_in_words(lake, table):

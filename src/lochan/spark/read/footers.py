@@ -118,7 +118,12 @@ def held_schema(physical: pa.Schema, mapping: NameMapping | None, version: Table
 class _Naming(NameMappingProjectionVisitor):
     """Gives fields the ids of a mapping, and leaves out those that it does not name."""
 
-    def struct(self, struct: StructType, struct_partner: Any, field_results: list[Any]) -> Any:  # noqa: ARG002
+    def struct(
+        self,
+        struct: StructType,  # noqa: ARG002
+        struct_partner: Any,  # noqa: ARG002
+        field_results: list[Any],
+    ) -> Any:
         """Returns a struct with the fields that are left of it."""
         return StructType(*[each for each in field_results if each is not None])
 
