@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pyspark.sql.functions import udf
@@ -62,6 +63,34 @@ def test_a_second_call_returns_the_session_that_runs_and_keeps_its_settings(spar
     assert again.conf.get("spark.sql.ui.explainMode") == "extended"
     with pytest.raises(Invalid, match=r"session that runs refuses the setting spark\.ui\.enabled"):
         session("other", settings={"spark.ui.enabled": "true"})
+
+
+def test_a_call_in_another_thread_keeps_the_settings_of_the_session_that_runs(spark):
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        with ThreadPoolExecutor(1) as thread:
+            again = thread.submit(session, "other").result()
+            with pytest.raises(Invalid, match=r"a session runs on local\[2\]"):
+                thread.submit(session, "other", "local[7]").result()
+        assert again.conf.get("spark.app.name") == "tests"
+        for each in (spark, again):
+            assert each.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+            assert each.conf.get("spark.sql.shuffle.partitions") == "2"
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+def test_a_session_whose_context_was_stopped_does_not_run():
+    program = """
+import json
+from lochan.spark import session
+first = session("first", "local[1]")
+first.sparkContext.stop()
+second = session("second", "local[1]")
+print(json.dumps([second.conf.get("spark.app.name"), second.range(3).count()]))
+second.stop()
+"""
+    assert run(program, dict(os.environ)) == ["second", 3]
 
 
 def test_another_master_than_that_of_the_session_that_runs_is_refused(spark):

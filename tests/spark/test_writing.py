@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import uuid
 from contextlib import suppress
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.types import LongType, NestedField
 
 from lochan.base.errors import (
     AlreadyExists,
@@ -17,6 +24,7 @@ from lochan.base.errors import (
     TooLarge,
 )
 from lochan.model.contents import Namespace
+from lochan.spark.write.parts import _made_from
 from tests.spark.deleting import delete_positions
 from tests.spark.readers import by_frame, by_pyiceberg, same_for_all
 
@@ -138,6 +146,42 @@ def test_a_job_is_done_once(lake):
     assert (again.rows, again.files, again.bytes) == (first.rows, first.files, first.bytes)
     assert (again.snapshot_id, again.commit) == (first.snapshot_id, head(lake))
     assert (len(by_pyiceberg(lake, "t.people")), commits(lake)) == (5, 2)
+
+
+def test_a_job_that_was_rolled_back_is_done_again(lake):
+    first = lake.write(people(lake, *FOUR), "t.people", job="first")
+    lake.write(people(lake, (5, "bad", "Bern")), "t.people", job="daily")
+    lake.catalog.load_table("t.people").manage_snapshots().rollback_to_snapshot(
+        first.snapshot_id
+    ).commit()
+    again = lake.write(people(lake, (5, "e", "Bern")), "t.people", job="daily")
+    assert not again.was_done_before
+    wanted = people(lake, *FOUR, (5, "e", "Bern"))
+    assert same_for_all(lake, "t.people") == by_frame(wanted)
+    assert lake.write(people(lake, *FOUR), "t.people", job="first").was_done_before
+    assert lake.write(people(lake, *FOUR), "t.people", job="daily").was_done_before
+
+
+def snapshot(number: int, parent: int | None, order: int) -> Snapshot:
+    made = {
+        "snapshot-id": number,
+        "parent-snapshot-id": parent,
+        "sequence-number": order,
+        "timestamp-ms": order,
+        "manifest-list": "",
+    }
+    return Snapshot.model_validate(made)
+
+
+def test_behind_an_expired_snapshot_all_that_are_older_count():
+    # Of 1, 2 (expired), 3 and 5 the table is made; 4 was rolled back.
+    every = [snapshot(1, None, 1), snapshot(3, 2, 3), snapshot(4, 3, 4), snapshot(5, 3, 5)]
+    plain = Schema(NestedField(1, "n", LongType()))
+    metadata = new_table_metadata(plain, PartitionSpec(), UNSORTED_SORT_ORDER, "file:///t")
+    made = metadata.model_copy(update={"snapshots": every, "current_snapshot_id": 5})
+    assert [each.snapshot_id for each in _made_from(made)] == [5, 3, 1]
+    empty = metadata.model_copy(update={"snapshots": [], "current_snapshot_id": None})
+    assert list(_made_from(empty)) == []
 
 
 def test_several_tables_are_one_commit(lake):
@@ -269,6 +313,42 @@ def test_a_key_may_have_any_name(lake):
     assert same_for_all(lake, "t.names") == by_frame(new)
     with pytest.raises(Invalid, match="rows with the same count: 1"):
         lake.write(new.union(frame), "t.names", mode="merge", keys=["count"])
+
+
+def test_properties_of_a_table_that_is_there_are_not_passed_over(lake):
+    mine = {"owner": "ada", "format-version": "2"}
+    lake.write(people(lake, *FOUR), "t.people", properties=mine)
+    lake.write(people(lake, *FOUR), "t.people", properties=mine)
+    before = head(lake)
+    for other in ({"owner": "bob"}, {"more": "1"}, {"format-version": "1"}):
+        with pytest.raises(Invalid, match=r"t\.people has not the property \S+ that is asked"):
+            lake.write(people(lake, *FOUR), "t.people", properties=other)
+    assert head(lake) == before
+
+
+def test_a_format_that_cannot_be_written_is_refused_before_anything_is(lake, tmp_path):
+    with pytest.raises(Invalid, match=r"t\.new has format 3; 2 is written at most"):
+        lake.write(people(lake, *FOUR), "t.new", properties={"format-version": "3"})
+    assert not list((tmp_path / "warehouse").rglob("*.parquet"))
+    assert commits(lake) == 0
+
+
+def test_a_frame_of_another_session_is_written_as_iceberg_wants_it(lake):
+    mine = lake.spark.newSession()
+    for session in (mine, lake.spark):
+        session.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
+        session.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY")
+        session.conf.set("spark.sql.parquet.fieldId.write.enabled", "false")
+    row = "date'1500-01-01' as d, timestamp'1500-01-01 00:00:00Z' as ts"
+    lake.write(mine.sql(f"select 1L as id, {row}"), "t.old", partition_by=["day(ts)"])
+    lake.write(mine.sql(f"select 2L as id, {row}"), "t.old", mode="merge", keys=["id"])
+    wanted = [
+        {"id": each, "d": date(1500, 1, 1), "ts": datetime(1500, 1, 1, tzinfo=UTC)}
+        for each in (1, 2)
+    ]
+    rows = lake.catalog.load_table("t.old").scan().to_arrow().to_pylist()
+    assert sorted(rows, key=lambda row: row["id"]) == wanted
+    assert lake.read("t.old", where="d = '1500-01-01'").count() == 2
 
 
 def test_calls_that_mean_nothing_are_refused(lake):

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.types import StringType
+from pyspark.errors import PySparkException
 
-from lochan.base.errors import Conflict, Invalid
+from lochan.base.errors import Conflict, Invalid, Unknown
 from tests.spark.readers import same_for_all
 
 
@@ -161,6 +163,38 @@ def test_the_same_job_twice_at_once_is_done_once(lake):
     written = lake.write(numbers(lake, 4, v="ours"), "t.n", job="same", steps=other)
     assert written.was_done_before
     assert found(lake) == [(1, "old"), (2, "old"), (4, "ours")]
+
+
+@pytest.mark.parametrize("error", [PySparkException("no"), ValueError("no"), OSError("no")])
+def test_after_a_lost_reply_no_error_looks_as_if_nothing_was_written(lake, error):
+    prepare(lake)
+    seen: list[str] = []
+
+    def broken(step: str) -> None:
+        seen.append(step)
+        if step == "committed":
+            raise CommitStateUnknownException("the reply was lost")
+        if seen.count("staged") == 2:
+            raise error
+
+    told = r"whether t\.n was written to main is unknown; run it again with job='lost'"
+    with pytest.raises(Unknown, match=told) as raised:
+        lake.write(numbers(lake, 4, v="ours"), "t.n", job="lost", steps=broken)
+    assert raised.value.__cause__ is error
+    assert lake.write(numbers(lake, 4, v="ours"), "t.n", job="lost").was_done_before
+    assert found(lake) == [(1, "old"), (2, "old"), (4, "ours")]
+
+
+def test_an_error_before_any_reply_was_lost_is_told_as_it_is(lake):
+    prepare(lake)
+
+    def broken(step: str) -> None:
+        if step == "staged":
+            raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        lake.write(numbers(lake, 4, v="ours"), "t.n", steps=broken)
+    assert found(lake) == [(1, "old"), (2, "old")]
 
 
 def test_in_a_batch_one_table_that_moved_holds_up_all_and_no_other(lake):

@@ -25,6 +25,8 @@ RUNTIME_SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "64",
     # The default, INT96, is no Iceberg type.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # The other mode moves days before 1582 by those that the Julian calendar is behind.
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     # Columns are found by their ids, so that renamed ones are; schemas without ids are not touched.
     "spark.sql.parquet.fieldId.read.enabled": "true",
     "spark.sql.parquet.fieldId.write.enabled": "true",
@@ -63,7 +65,7 @@ def session(
     `sc://host:port` for a server that is reached through Connect. Workers run the
     interpreter that runs here, unless PYSPARK_PYTHON names another.
     """
-    running = SparkSession.getActiveSession()
+    running = _find_running()
     if running is not None:
         _check_master(running, master)
         prepare(running, settings or {})
@@ -86,6 +88,20 @@ def session(
         return builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         raise Unavailable(f"no Spark session on {master}: {_said(error)}") from error
+
+
+def _find_running() -> SparkSession | None:
+    """Returns the session of this thread, or else the process's; None if there is none that runs.
+
+    A builder would give the same one, but with all settings of a new one put on it.
+    """
+    try:
+        found = SparkSession.active()
+        # One whose context was stopped under it is still remembered, and cannot even do this.
+        found.range(1)
+    except (PySparkException, Py4JError, AttributeError):
+        return None
+    return found
 
 
 def _check_master(running: SparkSession, master: str | None) -> None:

@@ -50,7 +50,7 @@ def write_files(
     expression = group_of(schema, layout.spec)
     if expression is not None:
         group = free_name("partition", [field.name for field in schema.fields])
-        frame = _clustered(lake, frame.withColumn(group, expression), group)
+        frame = _clustered(frame.withColumn(group, expression), group)
     missing = missing_values(schema, keys)
     observed = Observation()
     counts = [count.alias(f"missing_{number}") for number, count in enumerate(missing.values())]
@@ -68,12 +68,12 @@ def write_files(
     return _checked(facts, observed.get[_ROWS])
 
 
-def _clustered(lake: Lake, frame: DataFrame, group: str) -> DataFrame:
+def _clustered(frame: DataFrame, group: str) -> DataFrame:
     """Brings the rows of a partition together, so that a task does not write a file for each.
 
     While it runs, Spark splits what is large and joins what is small, if it may.
     """
-    if lake.spark.conf.get("spark.sql.adaptive.enabled") == "true":
+    if frame.sparkSession.conf.get("spark.sql.adaptive.enabled") == "true":
         return frame.hint("rebalance", F.col(group))
     return frame.repartition(F.col(group))
 

@@ -2,7 +2,7 @@
 
 A part goes through these steps; only the last one changes anything that others see:
 
-1. `find_done`: the job is looked for in the snapshots of the table.
+1. `find_done`: the job is looked for in the snapshots that the table's present one is made from.
 2. `prepare`: the table is loaded, or a new one is designed; the frame is checked and written as
    files; a merge finds and rewrites what it replaces.
 3. `fits`: the table, as the commit would meet it, is one that the files were written for.
@@ -29,13 +29,17 @@ from pyiceberg.exceptions import (
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import PrimitiveType
 from pyspark.sql import DataFrame
 
 from lochan.base.checks import check
 from lochan.base.errors import AlreadyExists, Bug, ContentNotFound, Invalid
 from lochan.spark.schemas import to_iceberg
+from lochan.spark.session import prepare
 from lochan.spark.write.arrow_files import find_unwritable
+from lochan.spark.write.columns import ColumnFacts, column_facts
 from lochan.spark.write.files import write_files
 from lochan.spark.write.replacing import all_files, files_of_partitions, replace_files
 from lochan.spark.write.shaping import check_shape, shape
@@ -68,6 +72,7 @@ class Written(msgspec.Struct, frozen=True):
 
     Where the job was done before, `commit` is one that holds it, and the figures are those of the
     snapshot that it made then. `rows` are those of the frame; a merge adds files with others too.
+    `columns` are what the files of the frame say of its columns, as far as they do.
     """
 
     table: str
@@ -77,6 +82,7 @@ class Written(msgspec.Struct, frozen=True):
     files: int
     bytes: int
     was_done_before: bool = False
+    columns: Mapping[str, ColumnFacts] = {}
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,9 +146,12 @@ class Part:
         return f"{self._wish.mode} {self._wish.table}"
 
     def find_done(self, catalog: LochanCatalog, commit: str) -> Written | None:
-        """Returns what the job has done to the table already, as a commit holds it."""
+        """Returns what the job has done to the table already, as a commit holds it.
+
+        What was rolled back is not there, so the job is not done.
+        """
         table = find_table(catalog, self.table)
-        for snapshot in table.metadata.snapshots if table is not None else ():
+        for snapshot in _made_from(table.metadata) if table is not None else ():
             summary = snapshot.summary
             if summary is None or summary.additional_properties.get(JOB) != self._job:
                 continue
@@ -159,6 +168,9 @@ class Part:
 
     def prepare(self, catalog: LochanCatalog) -> None:
         """Writes the files that a commit needs and that no earlier attempt has left."""
+        # Each time: what the caller sets on a session in between would change the files.
+        for session in (self._lake.spark, self._wish.frame.sparkSession):
+            prepare(session)
         table, is_new = self._open(catalog)
         if self._files is None or not self._is_same_shape(table, is_new=is_new):
             self._files, self._merge = self._write(table, is_new=is_new), None
@@ -210,6 +222,7 @@ class Part:
             rows=files.rows,
             files=len(every),
             bytes=sum(each.size for each in every),
+            columns=column_facts(files.layout.schema, files.facts),
         )
 
     def _written(self) -> _Files:
@@ -220,17 +233,20 @@ class Part:
     def _open(self, catalog: LochanCatalog) -> tuple[Table, bool]:
         """Returns the table, or one that is yet to be made, and whether it is that."""
         wish = self._wish
-        table = find_table(catalog, wish.table)
-        if table is None:
-            if not wish.create:
-                message = f"there is no table {wish.table} on {catalog.ref}"
-                raise ContentNotFound(message, tuple(wish.table.split(".")))
-            return self._design(catalog), True
+        found = find_table(catalog, wish.table)
+        if found is None and not wish.create:
+            message = f"there is no table {wish.table} on {catalog.ref}"
+            raise ContentNotFound(message, tuple(wish.table.split(".")))
+        table = found or self._design(catalog)
         if table.format_version > _FORMAT_MAX:
-            raise Invalid(f"{wish.table} has format {table.format_version}; 2 is written at most")
-        if wish.partition_by:
-            _check_spec(table, wish.partition_by)
-        return table, False
+            raise Invalid(
+                f"{wish.table} has format {table.format_version}; {_FORMAT_MAX} is written at most"
+            )
+        if found is not None:
+            _check_properties(found, wish.properties)
+            if wish.partition_by:
+                _check_spec(found, wish.partition_by)
+        return table, found is None
 
     def _design(self, catalog: LochanCatalog) -> Table:
         wish = self._wish
@@ -329,6 +345,37 @@ def _names(table: str) -> Iterator[None]:
         yield
     except (TableAlreadyExistsError, NoSuchNamespaceError) as error:
         raise AlreadyExists(f"no table {table} can be made: {error}") from error
+
+
+def _made_from(metadata: TableMetadata) -> Iterator[Snapshot]:
+    """Yields the snapshots that a table's present one is made from, itself first.
+
+    Where one of them has expired nobody knows what came before it, so all that are older count:
+    what is kept so long, by a tag for instance, is more likely a part of the table than not.
+    """
+    by_id: dict[int | None, Snapshot] = {each.snapshot_id: each for each in metadata.snapshots}
+    snapshot = by_id.get(metadata.current_snapshot_id)
+    while snapshot is not None:
+        yield snapshot
+        last, snapshot = snapshot, by_id.get(snapshot.parent_snapshot_id)
+        if snapshot is None and last.parent_snapshot_id is not None:
+            yield from (each for each in metadata.snapshots if _age(each) < _age(last))
+
+
+def _age(snapshot: Snapshot) -> tuple[int, int]:
+    # Tables of format 1 have no numbers.
+    return snapshot.sequence_number or 0, snapshot.timestamp_ms
+
+
+def _check_properties(table: Table, wanted: Mapping[str, str]) -> None:
+    there = {**table.properties, TableProperties.FORMAT_VERSION: str(table.format_version)}
+    for name, value in wanted.items():
+        if there.get(name) != value:
+            # Without the values, which may be secret.
+            raise Invalid(
+                f"{'.'.join(table.name())} has not the property {name} that is asked for; "
+                "properties are for new tables: leave it out, or set it first"
+            )
 
 
 def _check_spec(table: Table, words: tuple[str, ...]) -> None:

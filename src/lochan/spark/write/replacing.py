@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, ManifestFile
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    ManifestEntry,
+    ManifestFile,
+    ManifestWriter,
+)
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties, Transaction
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation
-from pyiceberg.table.update.snapshot import _OverwriteFiles, _SnapshotProducer
+from pyiceberg.table.update.snapshot import _MergeAppendFiles, _OverwriteFiles, _SnapshotProducer
+from pyiceberg.transforms import VoidTransform
+from pyiceberg.types import NestedField
 from pyiceberg.utils.properties import property_as_bool
 
 from lochan.base.errors import Invalid
@@ -36,7 +47,7 @@ def _producer(
 ) -> _SnapshotProducer[Any]:
     if not is_append:
         return _Replacing(Operation.OVERWRITE, transaction, table.io, snapshot_properties=said)
-    producer = transaction.update_snapshot(snapshot_properties=said).merge_append()
+    producer = _Adding(Operation.APPEND, transaction, table.io, snapshot_properties=said)
     # By default, as other engines do: else every small append would leave a manifest for ever.
     producer._merge_enabled = property_as_bool(  # noqa: SLF001
         table.properties, TableProperties.MANIFEST_MERGE_ENABLED, True
@@ -44,7 +55,60 @@ def _producer(
     return producer
 
 
-class _Replacing(_OverwriteFiles):
+def _with_sources(metadata: TableMetadata) -> Schema:
+    """Returns a table's schema with the columns, too, that were dropped and partition old files.
+
+    They have names of their own, because others may have got theirs.
+    """
+    schema = metadata.schema()
+    there = set(schema.field_ids)
+    dropped = {
+        number: NestedField(number, f"lochan field {number}", each.find_type(number))
+        for each in metadata.schemas
+        for number in set(each.field_ids) & _sources(metadata.partition_specs) - there
+    }
+    if not dropped:
+        return schema
+    return Schema(*schema.fields, *dropped.values(), schema_id=schema.schema_id)
+
+
+def _sources(specs: Iterable[PartitionSpec]) -> set[int]:
+    return {
+        field.source_id
+        for spec in specs
+        for field in spec.fields
+        if not isinstance(field.transform, VoidTransform)
+    }
+
+
+class _Producing(_SnapshotProducer[Any]):
+    """Writes manifests of old specs, too, whose sources were dropped from the table."""
+
+    def schema(self) -> Schema:
+        return _with_sources(self._transaction.table_metadata)
+
+    def new_manifest_writer(self, spec: PartitionSpec) -> ManifestWriter:
+        if not self._is_known(spec.spec_id):
+            raise Invalid(
+                f"files that were partitioned by {spec} cannot be replaced: what type its column "
+                "had is not in the table's metadata any more; rewrite the table by another name"
+            )
+        return super().new_manifest_writer(spec)
+
+    def _is_known(self, spec_id: int) -> bool:
+        return _sources([self.spec(spec_id)]) <= set(self.schema().field_ids)
+
+
+class _Adding(_Producing, _MergeAppendFiles):
+    """Pyiceberg's append, which leaves manifests alone that it could not write."""
+
+    def _process_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
+        known = [each for each in manifests if self._is_known(each.partition_spec_id)]
+        others = [each for each in manifests if not self._is_known(each.partition_spec_id)]
+        return super()._process_manifests(known) + others
+
+
+class _Replacing(_Producing, _OverwriteFiles):
     """Pyiceberg's overwrite for files that were chosen one by one.
 
     The original looks only into manifests that a predicate over all partitions admits, which cannot

@@ -8,7 +8,8 @@
 
 The steps, and what an end after each of them leaves:
 
-1. Look for the job in the snapshots of the table. If it is there, nothing is left to do.
+1. Look for the job in the snapshots that the table is made from. If it is there, nothing is left
+   to do. What was rolled back is not there.
 2. Write data files, each frame into a directory of its own. (Files that no snapshot knows.)
 3. Open a block on the head of the branch: look for the job again, and whether what the files were
    written for still stands. If the table was changed in shape, or moved under a merge, back to 2.
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -32,7 +34,7 @@ import msgspec
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyspark.sql import DataFrame
 
-from lochan.base.errors import Conflict, Invalid, LochanError, NotABranch, TooLarge, Unknown
+from lochan.base.errors import Conflict, Invalid, NotABranch, TooLarge, Unknown
 from lochan.base.pipeline_limits import (
     SPARK_COMMIT_ATTEMPTS_MAX,
     SPARK_JOB_CHARACTERS_MAX,
@@ -70,8 +72,9 @@ def write(
     frame has rows of) or `merge` (rows with the same `keys` are replaced, others added). A table
     that is missing is made in the same commit, with `partition_by`, such as
     `("day(ts)", "bucket(16, id)", "region")`, and with table `properties`; unless `create` is
-    false. A `job` that has written into the table before does nothing; that is known as long as
-    the table keeps the snapshot that it made.
+    false. For one that is there, both must be as it has them. A `job` that has written into the
+    table before does nothing, unless that was rolled back; it is known as long as the table keeps
+    the snapshot that the job made.
     """
     with Batch(lake, branch=branch, job=job, message=message, steps=steps) as batch:
         batch.write(
@@ -172,20 +175,30 @@ class Batch:
 
     def _commit(self, catalog: LochanCatalog) -> None:
         names = ", ".join(part.table for part in self._parts)
-        again = f"run it again with job={self.job!r}"
-        try:
+        with ExitStack() as stack:
+            stack.push(self._say_unknown)
             failure = self._try(catalog)
-        except (LochanError, OSError) as error:
-            if not self._is_unknown:
-                raise
-            failure = error
-        if failure is None:
-            return
-        if self._is_unknown:
+            if failure is not None and self._is_unknown:
+                raise failure
+            if failure is not None:
+                raise Conflict(
+                    f"others kept changing {names} on {self.branch}; run it again with "
+                    f"job={self.job!r}"
+                ) from failure
+
+    def _say_unknown(
+        self,
+        kind: type[BaseException] | None,  # noqa: ARG002
+        error: BaseException | None,
+        trace: TracebackType | None,  # noqa: ARG002
+    ) -> None:
+        """Raises Unknown for any error after a lost reply: none says that nothing was written."""
+        if self._is_unknown and isinstance(error, Exception):
+            names = ", ".join(part.table for part in self._parts)
             raise Unknown(
-                f"whether {names} was written to {self.branch} is unknown; {again}, which finds out"
-            ) from failure
-        raise Conflict(f"others kept changing {names} on {self.branch}; {again}") from failure
+                f"whether {names} was written to {self.branch} is unknown; run it again with "
+                f"job={self.job!r}, which finds out"
+            ) from error
 
     def _try(self, catalog: LochanCatalog) -> Exception | None:
         """Commits, and returns nothing; or returns what stood against it to the end."""
