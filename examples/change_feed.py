@@ -15,7 +15,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from lochan.base.errors import AlreadyExists, ContentNotFound
+from lochan.base.errors import AlreadyExists
 from lochan.spark import Lake, append_to, catch_up, session
 
 COLUMNS = ("seq", "commit", "time", "author", "message", "operation", "name", "type")
@@ -34,11 +34,7 @@ def follow(lake: Lake, checkpoint: Path) -> int:
         .trigger(availableNow=True)
     )
     catch_up(lake, "main", writer)
-    try:
-        return lake.read("ops.changes", ref="ops").count()
-    except ContentNotFound:
-        # Nothing has ever been committed, so nothing was ever written.
-        return 0
+    return lake.read("ops.changes", ref="ops").count()
 
 
 def main() -> int:
@@ -49,10 +45,8 @@ def main() -> int:
     words.add_argument("--checkpoint", type=Path, default=Path("checkpoints/change-feed"))
     given = words.parse_args()
     with Lake(session("change-feed"), given.catalog, warehouse=given.warehouse) as lake:
-        known = follow(lake, given.checkpoint)
-        print(f"{known} changes are known")
-        if known:
-            lake.read("ops.changes", ref="ops").orderBy("seq", "name").show(truncate=False)
+        print(f"{follow(lake, given.checkpoint)} changes are known")
+        lake.read("ops.changes", ref="ops").orderBy("seq", "name").show(truncate=False)
     return 0
 
 

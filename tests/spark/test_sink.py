@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
 
 from lochan.base.errors import Invalid
+from lochan.spark.history import sink
 from lochan.spark.history.sink import append_to
 
 
@@ -168,6 +171,18 @@ def test_a_batch_outside_of_a_stream_is_refused(lake):
     write = append_to(lake, "orders", query="orders")
     with pytest.raises(Invalid, match="called by foreachBatch"):
         write(lake.spark.range(1), 0)
+
+
+def test_through_connect_one_of_several_queries_is_told_by_its_name():
+    def running(**queries):
+        active = [SimpleNamespace(id=each, name=name) for name, each in queries.items()]
+        session: Any = SimpleNamespace(streams=SimpleNamespace(active=active))
+        return session
+
+    assert sink._running(running(other=1), "orders") == "1"
+    assert sink._running(running(other=1, orders=2), "orders") == "2"
+    with pytest.raises(Invalid, match=r"start it with \.queryName\('orders'\)"):
+        sink._running(running(other=1, another=2), "orders")
 
 
 def test_a_stream_may_merge_by_keys(orders):
