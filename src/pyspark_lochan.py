@@ -6,4 +6,5 @@ One such module that fails to import would hide all others, so a part that is mi
 from contextlib import suppress
 
 with suppress(ImportError):
-    from lochan.spark.history.source import LochanSource as DefaultSource  # noqa: F401 - what Spark takes
+    # The name is the one that Spark takes.
+    from lochan.spark.history.source import LochanSource as DefaultSource  # noqa: F401
