@@ -178,7 +178,7 @@ def test_rows_are_watched_in_every_mode_of_writing(spark, lake, mode):
 def test_rows_that_are_written_in_partitions_are_watched_all_the_same(spark, lake):
     with lake.audited("main", checks=CHECKS) as audit:
         audit.write(orders(spark), ORDERS, partition_by=["bucket(4, id)"])
-    assert audit.report.checks[0].observed == "0 of 10 rows break it"
+    assert audit.report.checks[1].observed.startswith("0 of 10 rows break it")
 
 
 def test_an_empty_write_is_counted_as_such(spark, lake):

@@ -6,7 +6,7 @@ import pytest
 
 from lochan.base.errors import AuditFailed, Unavailable
 from lochan.model.commits import Put
-from lochan.spark.checks import Custom, InRange, RowCount
+from lochan.spark.checks import Custom, InRange, NotNull, RowCount
 from tests.spark.test_audit import CHECKS, MODES, ORDERS, head, orders, poor, refused, rows, run
 
 RANGE = InRange(ORDERS, "net", min=0)
@@ -144,3 +144,44 @@ def test_a_check_that_writes_through_its_audit_does_not_get_that_published_or_lo
     blocks.append(lake.audited("main", checks=[RANGE, check], publish=publish))
     run(blocks[0], lambda audit: audit.write(orders(spark), ORDERS))
     assert rows(lake) == 10
+
+
+def test_what_files_tell_is_not_counted_again_by_spark(spark, lake, monkeypatch):
+    """Without an observation nothing stands in the way of Spark's own plan of the write."""
+    whole = RowCount(ORDERS, min=10, max=10)
+    told = [NotNull(ORDERS, ("id", "net")), InRange(ORDERS, "id", min=0, max=9), whole]
+    write, plans = lake.write, []
+
+    def keeps(frame, table, **more):
+        plans.append(frame._jdf.queryExecution().toString())
+        return write(frame, table, **more)
+
+    monkeypatch.setattr(lake, "write", keeps)
+    block = run(lake.audited("main", checks=told), lambda audit: audit.write(orders(spark), ORDERS))
+    assert [(one.status, one.how) for one in block.report.checks] == [("passed", "observed")] * 3
+    assert [one.observed for one in block.report.checks] == [
+        "0 NULL in 10 rows",
+        "10 rows; values from 0 to 9",
+        "10 rows",
+    ]
+    run(lake.audited("main", checks=RANGE), lambda audit: audit.write(orders(spark), ORDERS))
+    assert ["CollectMetrics" in plan for plan in plans] == [False, True]
+
+
+def test_rows_that_files_tell_against_are_counted_in_the_table(spark, lake):
+    check = InRange(ORDERS, "id", max=7)
+    block = refused(
+        lake.audited("main", checks=check),
+        lambda audit: audit.write(orders(spark), ORDERS),
+        "2 of 10 rows break it",
+    )
+    assert [one.how for one in block.report.checks] == ["query"]
+
+
+def test_rows_that_broke_a_check_and_were_replaced_are_told_by_their_files(spark, lake):
+    def act(audit):
+        audit.write(orders(spark), ORDERS)
+        audit.write(orders(spark).where("id < 5"), ORDERS, mode="overwrite")
+
+    check = InRange(ORDERS, "id", max=7)
+    refused(lake.audited("main", checks=check), act, "15 rows; values from 0 to 9")

@@ -36,9 +36,9 @@ from lochan.spark.audit.publishing import MODES, Candidate, Mode, Place, Publish
 from lochan.spark.audit.recording import Progress, Recording, written_table
 from lochan.spark.audit.report import Outcome, Report, check_path
 from lochan.spark.audit.report_files import ReportFiles
-from lochan.spark.audit.row_checks import ROWS, Figures, measures
+from lochan.spark.audit.row_checks import ROWS, Figures, Seen, is_told_by_files, measures
 from lochan.spark.audit.verdicts import Ledger, Result, Verdict, build_verdict
-from lochan.spark.checks import Check, RowCount
+from lochan.spark.checks import Check
 from lochan.spark.write.parts import JOB
 from lochan.spark.write.parts import Mode as WriteMode
 
@@ -280,11 +280,8 @@ class Audit:
         found, _ = self._lake.client.contents.get_many(written.commit, [key_of(written.table)])
         if not found:
             return None
-        figures = watching.figures(written.rows)
-        both = None
-        if figures is not None and before.watched is not None:
-            both = (*before.watched, figures)
-        return Evidence(found[0][1], before.rows + written.rows, both)
+        seen = Seen(written.rows, written.columns, watching.figures(written.rows))
+        return Evidence(found[0][1], (*before.writes, seen))
 
     def _name_of_write(self, table: str) -> str:
         """Returns the name of the next write to a table, the same one in every run of the job."""
@@ -329,14 +326,19 @@ class _Watching:
     """A frame whose rows are counted while somebody else writes them."""
 
     def __init__(self, checks: tuple[Check, ...], frame: DataFrame) -> None:
-        is_needed = any(not isinstance(one, RowCount) for one in checks)
-        self._observation = Observation(f"lochan-{token_hex(8)}") if is_needed else None
+        schema = frame.schema
+        counted = {
+            number: check
+            for number, check in enumerate(checks)
+            if not is_told_by_files(check, schema)
+        }
+        self._observation = Observation(f"lochan-{token_hex(8)}") if counted else None
         self.frame = frame
         if self._observation is not None:
-            self.frame = frame.observe(self._observation, *measures(checks, frame))
+            self.frame = frame.observe(self._observation, *measures(counted, frame))
 
     def figures(self, rows: int) -> Figures | None:
-        """Returns what was counted; None where it is not about exactly the rows that were written.
+        """Returns what was counted; None if nothing was, or not exactly the rows that were written.
 
         Stages that were run twice count twice, and a job that looks at some rows first is the one
         that is counted. The number of rows in the files is exact, so it tells.

@@ -21,7 +21,13 @@ from lochan.iceberg.names import key_of
 from lochan.model.contents import Content
 from lochan.spark.audit.findings import Finding, cut
 from lochan.spark.audit.hiding import told
-from lochan.spark.audit.row_checks import Figures, find_count, find_rows, measures
+from lochan.spark.audit.row_checks import (
+    Seen,
+    find_by_files,
+    find_counted,
+    find_rows,
+    measures,
+)
 from lochan.spark.audit.state_checks import Scene, find_state
 from lochan.spark.audit.verdicts import How, Result
 from lochan.spark.checks import ROW_CHECKS, Check, Declared, RowCount, Schema
@@ -33,15 +39,13 @@ Tell = Callable[[Result], None]
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """What was seen while a table was written, and what the table was afterwards.
+    """What was seen of all writes to a table, and what the table was afterwards.
 
-    `rows` are those in the files, which is exact; `watched` is None where Spark has not counted
-    exactly these. What has not been written yet is no content.
+    What has not been written yet is no content.
     """
 
     content: Content | None = None
-    rows: int = 0
-    watched: tuple[Figures, ...] | None = ()
+    writes: tuple[Seen, ...] = ()
 
 
 class _Outcome(msgspec.Struct, frozen=True):
@@ -97,27 +101,33 @@ class Judging:
         how: How = "schema" if isinstance(check, Schema) else "query"
         finding: Finding | None
         if isinstance(check, ROW_CHECKS):
-            (table,) = check.tables()
-            finding = self._seen(check, usable.get(table))
-            how = "query" if finding is None else "observed"
-            # A table as a whole does not tell how many rows of it this run has written.
-            if finding is None and not isinstance(check, RowCount):
-                finding = _over_all(check, scene.table(table))
+            finding, how = self._look_at_rows(check, scene, usable)
         else:
             finding = find_state(check, scene)
         return _Outcome(finding, how, time.monotonic() - begun)
 
-    def _seen(self, check: Check, evidence: Evidence | None) -> Finding | None:
-        """Returns what was seen during the writes, None if that does not answer the check."""
-        if evidence is None:
-            return None
-        if isinstance(check, RowCount):
-            return find_count(check, evidence.rows)
-        if evidence.watched is None:
-            return None
+    def _look_at_rows(
+        self, check: Check, scene: Scene, usable: Mapping[str, Evidence]
+    ) -> tuple[Finding | None, How]:
+        """Returns what was seen during the writes, or else what all rows of the table say.
+
+        What files tell against a check they do not count by rows, so that is done in the table.
+        """
         (table,) = check.tables()
-        number = self._declared.of_rows(table).index(check)
-        return find_rows(check, number, evidence.watched)
+        writes = usable[table].writes if table in usable else ()
+        told = find_by_files(check, writes) if writes else None
+        # A table as a whole does not tell how many rows of it this run has written.
+        if isinstance(check, RowCount) or (told is not None and told.passed):
+            return told, "observed"
+        if told is None and writes:
+            counted = find_counted(check, self._declared.of_rows(table).index(check), writes)
+            if counted is not None:
+                return counted, "observed"
+        found = _over_all(check, scene.table(table))
+        if told is not None and found.passed:
+            # Rows that broke it were written, though they are gone now.
+            return told, "observed"
+        return found, "query"
 
     def _settled(self, check: Check, commit: str, future: Future[_Outcome]) -> Result:
         blank = Result(
@@ -156,5 +166,5 @@ def _filled(blank: Result, outcome: _Outcome) -> Result:
 
 def _over_all(check: Check, frame: DataFrame) -> Finding:
     """Returns what all rows of a table say, where their writing was not watched."""
-    (row,) = frame.agg(*measures([check], frame)).collect()
+    (row,) = frame.agg(*measures({0: check}, frame)).collect()
     return find_rows(check, 0, [row.asDict()])

@@ -1,7 +1,9 @@
 """Checks of rows as columns beside a write: what is counted, and what the counts mean.
 
-Spark computes the measures while the rows pass by (`observe`), so they cost no job of their own.
-The same measures over a whole table are the answer where a write was not watched.
+The files of a write tell how many rows there are, which values are missing and between which whole
+numbers the others lie: that costs nothing at all. What they cannot tell Spark computes while the
+rows pass by (`observe`), without a job of its own. The same measures over a whole table are the
+answer where neither tells.
 """
 
 from __future__ import annotations
@@ -9,15 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
+from types import NoneType
 from typing import Any, Final
 
+import msgspec
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark user knows
-from pyspark.sql.types import DoubleType, FloatType
+from pyspark.sql.types import AtomicType, DoubleType, FloatType, IntegralType, StructType
 
 from lochan.base.errors import Bug
 from lochan.spark.audit.findings import Finding, bounds_text, is_between, shown
 from lochan.spark.checks import Check, Expression, InRange, InSet, Matches, NotNull, RowCount
+from lochan.spark.write.columns import ColumnFacts, join_facts
 
 ROWS: Final = "rows"
 
@@ -25,17 +30,91 @@ Figures = Mapping[str, Any]
 """What was measured, by the names that `measures` gives."""
 
 
-def measures(checks: Sequence[Check], frame: DataFrame) -> list[Column]:
-    """Returns the columns to be computed for these checks, the number of rows first."""
+class Seen(msgspec.Struct, frozen=True):
+    """What is known of the rows of one write.
+
+    `rows` and `columns` are what its files tell, which is exact; `counted` is what Spark has, None
+    where nothing was to be counted, or other rows than these were.
+    """
+
+    rows: int
+    columns: Mapping[str, ColumnFacts]
+    counted: Figures | None
+
+
+def is_told_by_files(check: Check, schema: StructType) -> bool:
+    """Tells whether the files of a frame of this schema will answer a check."""
+    match check:
+        case RowCount():
+            return True
+        case NotNull():
+            return all(_is_kind(schema, one, AtomicType) for one in check.columns)
+        case InRange():
+            return _are_numbers(check) and _is_kind(schema, check.column, IntegralType)
+    return False
+
+
+def _are_numbers(check: InRange) -> bool:
+    return all(isinstance(one, (int, float, NoneType)) for one in (check.min, check.max))
+
+
+def _is_kind(schema: StructType, column: str, kind: type) -> bool:
+    return column in schema.names and isinstance(schema[column].dataType, kind)
+
+
+def measures(checks: Mapping[int, Check], frame: DataFrame) -> list[Column]:
+    """Returns the columns to be computed for numbered checks, the number of rows first."""
     found = [F.count(F.lit(1)).alias(ROWS)]
-    for number, check in enumerate(checks):
-        if isinstance(check, RowCount):
-            continue
+    for number, check in checks.items():
         found.append(F.count_if(_breaks(check, frame)).alias(f"bad_{number}"))
         if isinstance(check, InRange):
             found.append(F.min(check.column).alias(f"min_{number}"))
             found.append(F.max(check.column).alias(f"max_{number}"))
     return found
+
+
+def find_by_files(check: Check, writes: Sequence[Seen]) -> Finding | None:
+    """Returns what the files of all writes say of a check, None if they do not tell."""
+    rows = sum(one.rows for one in writes)
+    match check:
+        case RowCount():
+            expected = bounds_text(check.min, check.max, " rows")
+            return Finding(is_between(rows, check.min, check.max), f"{rows:,} rows", expected)
+        case NotNull():
+            told = [_facts_of(writes, one) for one in check.columns]
+            nulls = sum(one.nulls for one in told if one is not None)
+            finding = Finding(nulls == 0, f"{nulls:,} NULL in {rows:,} rows", wanted(check))
+            return None if None in told else finding
+        case InRange():
+            facts = _facts_of(writes, check.column)
+            return None if facts is None else _find_range(check, facts, rows)
+    return None
+
+
+def _find_range(check: InRange, facts: ColumnFacts, rows: int) -> Finding | None:
+    if not _are_numbers(check):
+        return None
+    if facts.least is None or facts.greatest is None:
+        # No value at all, or values of which files do not tell enough.
+        none = Finding(True, f"no value in {rows:,} rows", wanted(check))
+        return none if facts.nulls == rows else None
+    low, high = facts.least, facts.greatest
+    passed = is_between(low, check.min, None) and is_between(high, None, check.max)
+    values = f"values from {shown(facts.least)} to {shown(facts.greatest)}"
+    return Finding(passed, f"{rows:,} rows; {values}", wanted(check))
+
+
+def _facts_of(writes: Sequence[Seen], column: str) -> ColumnFacts | None:
+    found = [one.columns[column] for one in writes if column in one.columns]
+    return join_facts(found) if len(found) == len(writes) else None
+
+
+def find_counted(check: Check, number: int, writes: Sequence[Seen]) -> Finding | None:
+    """Returns what Spark has counted during all writes, None if it has not."""
+    counted = [one.counted for one in writes if one.counted is not None]
+    if len(counted) < len(writes) or any(f"bad_{number}" not in one for one in counted):
+        return None
+    return find_rows(check, number, counted)
 
 
 def find_rows(check: Check, number: int, watched: Sequence[Figures]) -> Finding:
@@ -49,12 +128,6 @@ def find_rows(check: Check, number: int, watched: Sequence[Figures]) -> Finding:
         if low and high:
             seen += f"; values from {shown(min(low))} to {shown(max(high))}"
     return Finding(bad == 0, seen, wanted(check))
-
-
-def find_count(check: RowCount, rows: int) -> Finding:
-    """Returns whether so many rows were to be written."""
-    expected = bounds_text(check.min, check.max, " rows")
-    return Finding(is_between(rows, check.min, check.max), f"{rows:,} rows", expected)
 
 
 def wanted(check: Check) -> str:
