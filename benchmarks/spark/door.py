@@ -25,7 +25,7 @@ def commands(arguments: Sequence[str]) -> list[list[str]]:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}")
-    parser.add_argument("--rows", help="of the table; default: 40,000,000 read, 10,000,000 checked")
+    parser.add_argument("--rows", help="of the table; default: 40,000,000")
     parser.add_argument("--commits", help="of the feed; default: 100,000")
     parser.add_argument("--repeats", help="figures of which the median is told")
     parser.add_argument("--cores", help="of Spark; default: 2")
