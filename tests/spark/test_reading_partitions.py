@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -19,6 +20,7 @@ from pyiceberg.types import (
     StringType,
     TimestampType,
     TimestamptzType,
+    UUIDType,
 )
 
 from lochan.spark.read.arrow import arrow_frame
@@ -96,3 +98,24 @@ def test_files_of_an_older_way_to_partition_are_read_too(lake):
     assert rows(lake.read("t.events")) == rows(table.scan())
     where = "name = 'name 1'"
     assert rows(lake.read("t.events", where=where)) == rows(table.scan(row_filter=where))
+
+
+@pytest.mark.parametrize("transform", ["identity", "bucket[4]", "void"])
+def test_rows_are_found_by_uuids_that_are_partitions_too(lake, transform):
+    schema = Schema(NestedField(1, "u", UUIDType()), NestedField(2, "id", LongType()))
+    spec = PartitionSpec(PartitionField(1, 1000, parse_transform(transform), "part"))
+    lake.catalog.create_table("t.keys", schema, partition_spec=spec)
+    keys = [str(UUID(int=number << 64 | 7)) for number in range(5)]
+    frame = lake.spark.createDataFrame(
+        [(key, number) for number, key in enumerate(keys)], "u string, id long"
+    )
+    lake.write(frame, "t.keys")
+    for where, ids in (
+        (f"u = '{keys[3]}'", [3]),
+        (f"u in ('{keys[1]}', '{keys[4]}')", [1, 4]),
+        (f"u = '{keys[3]}' and id = 2", []),
+        (f"u != '{keys[0]}' and id < 3", [1, 2]),
+        ("u is not null and id = 4", [4]),
+    ):
+        assert sorted(row.id for row in lake.read("t.keys", where=where).collect()) == ids
+    assert len(plan_read(lake, "t.keys", ref="main", where="id = 4").tasks) <= 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -308,3 +309,19 @@ def test_footers_that_are_forgotten_meanwhile_are_still_known(lake, imported):
     both = find_named(busy, table, [f"file://{path}", f"file://{other}"])
     assert set(both) == {f"file://{path}", f"file://{other}"}
     assert first.items() <= both.items()
+
+
+def test_old_days_are_read_as_they_stand_in_every_session(lake):
+    """A session may ask for the calendar of before 1582; in files of tables there is none of it."""
+    days = pa.schema([pa.field("day", pa.date32()), pa.field("at", pa.timestamp("us"))])
+    table = lake.catalog.create_table("t.days", days)
+    old = {"day": date(1500, 1, 1), "at": datetime(1500, 1, 1)}  # noqa: DTZ001 - without a zone
+    table.append(pa.Table.from_pylist([old], days))
+    setting = "spark.sql.parquet.datetimeRebaseModeInRead"
+    before = lake.spark.conf.get(setting)
+    lake.spark.conf.set(setting, "LEGACY")
+    try:
+        (row,) = lake.read("t.days").selectExpr("string(day)", "string(at)").collect()
+    finally:
+        lake.spark.conf.set(setting, before)
+    assert tuple(row) == ("1500-01-01", "1500-01-01 00:00:00")

@@ -14,9 +14,10 @@ need none, as there is just one of them.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema, SchemaVisitor, assign_fresh_schema_ids, visit
@@ -64,18 +65,21 @@ _BACK: Final[Mapping[type[spark.DataType], iceberg.IcebergType]] = {
 _UUID_DIGITS: Final = "(.{8})(.{4})(.{4})(.{4})(.{12})"
 _UUID_DASHED: Final = "$1-$2-$3-$4-$5"
 
+_NULLABLE: Final = ("nullable", "containsNull", "valueContainsNull")
+
 
 def to_spark(schema: Schema, *, stored: bool = False, ids: bool = True) -> spark.StructType:
     """Returns the Spark schema of a table: as users see it, or as its files hold it (`stored`)."""
     return cast("spark.StructType", visit(schema, _ToSpark(stored=stored, ids=ids)))
 
 
-def nullable(kind: spark.StructType) -> spark.StructType:
-    """Returns a schema in which every column may be null, as one of rows that were read."""
-    fields = [
-        spark.StructField(each.name, each.dataType, True, each.metadata) for each in kind.fields
-    ]
-    return spark.StructType(fields)
+def nullable(schema: spark.StructType) -> spark.StructType:
+    """Returns a schema that allows NULL everywhere: what is required is counted, not believed."""
+    return spark.StructType.fromJson(json.loads(schema.json(), object_hook=_optional))
+
+
+def _optional(node: dict[str, Any]) -> dict[str, Any]:
+    return node | {key: True for key in _NULLABLE if key in node}
 
 
 def spark_type(

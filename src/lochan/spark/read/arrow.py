@@ -31,9 +31,8 @@ from lochan.base.pipeline_limits import (
 )
 from lochan.spark.read.predicates import bind_filter, quoted
 from lochan.spark.read.scanning import rows_of
-from lochan.spark.schemas import shown, to_spark
+from lochan.spark.schemas import nullable, shown, to_spark
 from lochan.spark.write.arrow_schemas import arrow_schema
-from lochan.spark.write.shaping import nullable
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake

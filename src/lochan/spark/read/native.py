@@ -24,20 +24,21 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark
 
 from lochan.spark.read.predicates import quoted
-from lochan.spark.schemas import FIELD_ID, shown, spark_type
+from lochan.spark.schemas import FIELD_ID, nullable, shown, spark_type
 from lochan.spark.storage import native_options, native_path, shown_path
-from lochan.spark.write.shaping import nullable
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
 
 # Paths are taken literally, and directories such as day=1 are only directories. A file that is
 # missing or broken is an error, whatever the session says: its rows would be left out unnoticed.
+# Days and times are taken as they stand, for nobody writes Iceberg in another calendar.
 OPTIONS: Final[Mapping[str, str]] = {
     "__globPaths__": "false",
     "recursiveFileLookup": "true",
     "ignoreCorruptFiles": "false",
     "ignoreMissingFiles": "false",
+    "datetimeRebaseMode": "CORRECTED",
 }
 
 # Columns that are there only while deletes are applied.

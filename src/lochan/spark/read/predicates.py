@@ -121,6 +121,16 @@ def fit_filter(
     return visit(straight, _Fitting(schema, case_sensitive=case_sensitive))
 
 
+def file_filter(
+    expression: BooleanExpression, schema: Schema, *, case_sensitive: bool
+) -> BooleanExpression:
+    """Returns what of a fitted expression may choose files; rows are looked at with all of it.
+
+    PyIceberg compares the uuid of a partition with the bytes of another, and finds none.
+    """
+    return visit(expression, _ForFiles(schema, case_sensitive=case_sensitive))
+
+
 class _Fitting(BooleanExpressionVisitor[BooleanExpression]):
     """Puts an expression together again from predicates that fit."""
 
@@ -161,6 +171,18 @@ class _Fitting(BooleanExpressionVisitor[BooleanExpression]):
     def visit_bound_predicate(self, predicate: Any) -> BooleanExpression:
         """Refuses: it belongs to some schema already."""
         raise Invalid(f"a filter names columns, but {predicate} is bound to those of a table")
+
+
+class _ForFiles(_Fitting):
+    """Leaves out what PyIceberg compares wrongly: instead of it any row may match."""
+
+    def visit_unbound_predicate(self, predicate: Any) -> BooleanExpression:
+        """Returns a predicate that files may be chosen by."""
+        name, case_sensitive = predicate.term.name, self._case_sensitive
+        field = _find_field(name, self._schema, case_sensitive=case_sensitive)
+        if isinstance(field.field_type, iceberg.UUIDType):
+            return AlwaysTrue()
+        return cast("BooleanExpression", predicate)
 
 
 def _fit_predicate(predicate: Any, schema: Schema, *, case_sensitive: bool) -> BooleanExpression:

@@ -40,15 +40,15 @@ from lochan.spark.read.native import (
 from lochan.spark.read.predicates import (
     bind_filter,
     column_at,
+    file_filter,
     filtered_fields,
     fit_filter,
     parse_filter,
     to_column,
 )
 from lochan.spark.read.vectors import Vectors
-from lochan.spark.schemas import find_defaults, to_spark
+from lochan.spark.schemas import find_defaults, nullable, to_spark
 from lochan.spark.storage import how
-from lochan.spark.write.shaping import nullable
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
@@ -114,7 +114,11 @@ def plan_table(
     schema = Schema(*[field for field in whole.fields if field.name in needed])
     return Plan(
         table=table,
-        tasks=_plan_files(table, expression, case_sensitive=case_sensitive),
+        tasks=_plan_files(
+            table,
+            file_filter(expression, whole, case_sensitive=case_sensitive),
+            case_sensitive=case_sensitive,
+        ),
         schema=schema,
         expression=expression,
         bound=bound,

@@ -14,9 +14,8 @@ The same holds for the fields of structs, wherever they are.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
@@ -25,7 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark
 
 from lochan.base.errors import Invalid
-from lochan.spark.schemas import to_spark
+from lochan.spark.schemas import nullable, to_spark
 
 _WIDER: Final[Mapping[type[spark.DataType], tuple[type[spark.DataType], ...]]] = {
     spark.ByteType: (spark.IntegerType, spark.LongType),
@@ -37,7 +36,6 @@ _WIDER: Final[Mapping[type[spark.DataType], tuple[type[spark.DataType], ...]]] =
 }
 
 # Where the JSON form of a Spark type says what may be NULL.
-_NULLABLE: Final = ("nullable", "containsNull", "valueContainsNull")
 
 _REQUIRED: Final = "which the table requires"
 _WHOLE: Final = "rows that match are replaced whole, so add it, as NULL if that is meant"
@@ -141,15 +139,6 @@ def shape(frame: DataFrame, schema: Schema) -> DataFrame:
     return frame.to(nullable(to_spark(schema, ids=False)))
 
 
-def nullable(schema: spark.StructType) -> spark.StructType:
-    """Returns a schema that allows NULL everywhere: what is required is counted, not believed."""
-    return spark.StructType.fromJson(json.loads(schema.json(), object_hook=_optional))
-
-
-def _optional(node: dict[str, Any]) -> dict[str, Any]:
-    return node | {key: True for key in _NULLABLE if key in node}
-
-
 def with_ids(schema: Schema) -> list[Column]:
     """Returns a table's columns with their ids, as the very last thing that is done to a frame.
 
@@ -172,7 +161,7 @@ def missing_values(schema: Schema, keys: Sequence[str] = ()) -> dict[str, Column
     while todo:
         path, column, outside, field = todo.pop()
         if field.required or path in keys:
-            found[path] = F.count_if(outside & column.isNull())
+            found[path] = F.count(F.when(outside & column.isNull(), 1))
         if isinstance(field.field_type, iceberg.StructType):
             inside = outside & column.isNotNull()
             todo += [

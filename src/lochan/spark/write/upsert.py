@@ -56,10 +56,10 @@ from lochan.base.pipeline_limits import (
 from lochan.spark.read.native import OPTIONS, shape_by_ids
 from lochan.spark.read.predicates import quoted
 from lochan.spark.read.reading import Plan, frame_of, plan_table, split
-from lochan.spark.schemas import shown, to_spark
+from lochan.spark.schemas import nullable, shown, to_spark
 from lochan.spark.storage import native_options, native_path, shown_path
 from lochan.spark.write.arrow_schemas import arrow_schema
-from lochan.spark.write.shaping import free_name, nullable
+from lochan.spark.write.shaping import free_name
 from lochan.spark.write.statistics import FileFacts
 
 if TYPE_CHECKING:
