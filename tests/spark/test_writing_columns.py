@@ -92,16 +92,16 @@ def test_only_what_files_count_exactly_is_left_to_them(check, is_told):
 )
 def test_what_the_files_of_several_writes_say(check, passed, observed):
     name, gone = ColumnFacts(1), ColumnFacts(4)
-    first = Seen(4, {"id": ColumnFacts(0, -3, 9), "name": name, "gone": gone}, None)
-    second = Seen(4, {"id": ColumnFacts(0, -8, 2), "name": name, "gone": gone}, None)
+    first = Seen(4, {"id": ColumnFacts(0, -3, 9), "name": name, "gone": gone}, {})
+    second = Seen(4, {"id": ColumnFacts(0, -8, 2), "name": name, "gone": gone}, {})
     finding = find_by_files(check, [first, second])
     assert finding is not None
     assert (finding.passed, finding.observed) == (passed, observed)
 
 
 def test_what_one_write_does_not_tell_all_do_not():
-    writes = [Seen(4, {"id": ColumnFacts(0, 1, 2)}, None), Seen(4, {}, None)]
+    writes = [Seen(4, {"id": ColumnFacts(0, 1, 2)}, {}), Seen(4, {}, {})]
     assert find_by_files(NotNull("t", ("id",)), writes) is None
     assert find_by_files(InRange("t", "id", min=0), writes) is None
-    decimals = [Seen(4, {"net": ColumnFacts(1)}, None)]
+    decimals = [Seen(4, {"net": ColumnFacts(1)}, {})]
     assert find_by_files(InRange("t", "net", min=0), decimals) is None

@@ -18,13 +18,14 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame
 
 from lochan.base.errors import AuditFailed, Conflict, Invalid, NotABranch, TooLarge
 from lochan.base.pipeline_limits import AUDIT_JOB_CHARACTERS_MAX, AUDIT_TTL_S
@@ -36,7 +37,7 @@ from lochan.spark.audit.publishing import MODES, Candidate, Mode, Place, Publish
 from lochan.spark.audit.recording import Progress, Recording, written_table
 from lochan.spark.audit.report import Outcome, Report, check_path
 from lochan.spark.audit.report_files import ReportFiles
-from lochan.spark.audit.row_checks import ROWS, Figures, Seen, is_told_by_files, measures
+from lochan.spark.audit.row_checks import Seen, watch
 from lochan.spark.audit.verdicts import Ledger, Result, Verdict, build_verdict
 from lochan.spark.checks import Check
 from lochan.spark.write.parts import JOB
@@ -167,19 +168,19 @@ class Audit:
         self, frame: DataFrame, table: str, mode: WriteMode = "append", **more: Any
     ) -> Written:
         """Writes a frame on the audit's branch, as `lake.write` does, and watches its rows."""
-        if "branch" in more or "job" in more:
-            raise Invalid("an audit has its own branch and its own job")
+        if {"branch", "job", "measures"} & more.keys():
+            raise Invalid("an audit has its own branch, its own job and its own measures")
         ledger = self._inside().ledger
         ledger.check_table(table)
         job = self._name_of_write(table)
-        watching = _Watching(self._declared.of_rows(table), frame)
         with self._recording.step("write", table):
             written = self._lake.write(
-                watching.frame,
+                frame,
                 table,
                 branch=self.branch,
                 mode=mode,
                 job=job,
+                measures=partial(watch, self._declared.of_rows(table)),
                 **more,
             )
         # Only now: a write that failed and is tried again has the name that it had.
@@ -193,7 +194,7 @@ class Audit:
         self._is_repeated = False
         self._follow(written.commit, job)
         if before is not None:
-            self._evidence[table] = self._seen_with(before, written, watching)
+            self._evidence[table] = self._seen_with(before, written)
         return written
 
     def adopt(self) -> str:
@@ -273,14 +274,12 @@ class Audit:
         ledger.wrote(parent, commit)
         ledger.check_head(client.references.get(self.branch).hash)
 
-    def _seen_with(
-        self, before: Evidence, written: Written, watching: _Watching
-    ) -> Evidence | None:
+    def _seen_with(self, before: Evidence, written: Written) -> Evidence | None:
         """Returns what was seen of all writes to a table, with what the table is now."""
         found, _ = self._lake.client.contents.get_many(written.commit, [key_of(written.table)])
         if not found:
             return None
-        seen = Seen(written.rows, written.columns, watching.figures(written.rows))
+        seen = Seen(written.rows, written.columns, written.measured)
         return Evidence(found[0][1], (*before.writes, seen))
 
     def _name_of_write(self, table: str) -> str:
@@ -320,33 +319,6 @@ class _Entered(msgspec.Struct, frozen=True):
 
     ledger: Ledger
     publisher: Publisher
-
-
-class _Watching:
-    """A frame whose rows are counted while somebody else writes them."""
-
-    def __init__(self, checks: tuple[Check, ...], frame: DataFrame) -> None:
-        schema = frame.schema
-        counted = {
-            number: check
-            for number, check in enumerate(checks)
-            if not is_told_by_files(check, schema)
-        }
-        self._observation = Observation(f"lochan-{token_hex(8)}") if counted else None
-        self.frame = frame
-        if self._observation is not None:
-            self.frame = frame.observe(self._observation, *measures(counted, frame))
-
-    def figures(self, rows: int) -> Figures | None:
-        """Returns what was counted; None if nothing was, or not exactly the rows that were written.
-
-        Stages that were run twice count twice, and a job that looks at some rows first is the one
-        that is counted. The number of rows in the files is exact, so it tells.
-        """
-        if self._observation is None:
-            return None
-        found = self._observation.get
-        return found if found.get(ROWS) == rows else None
 
 
 def _outcome_of(error: BaseException, publisher: Publisher) -> Outcome | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark user knows
 
 from lochan.base.pipeline_limits import (
     AUDIT_CHECKS_TOGETHER_MAX,
@@ -166,5 +167,5 @@ def _filled(blank: Result, outcome: _Outcome) -> Result:
 
 def _over_all(check: Check, frame: DataFrame) -> Finding:
     """Returns what all rows of a table say, where their writing was not watched."""
-    (row,) = frame.agg(*measures({0: check}, frame)).collect()
-    return find_rows(check, 0, [row.asDict()])
+    (row,) = frame.agg(F.count(F.lit(1)), *measures({0: check}, frame)).collect()
+    return find_rows(check, 0, row[0], [row.asDict()])

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
 from types import NoneType
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from pyspark.sql import Column, DataFrame
@@ -24,8 +24,6 @@ from lochan.spark.audit.findings import Finding, bounds_text, is_between, shown
 from lochan.spark.checks import Check, Expression, InRange, InSet, Matches, NotNull, RowCount
 from lochan.spark.write.columns import ColumnFacts, join_facts
 
-ROWS: Final = "rows"
-
 Figures = Mapping[str, Any]
 """What was measured, by the names that `measures` gives."""
 
@@ -33,13 +31,12 @@ Figures = Mapping[str, Any]
 class Seen(msgspec.Struct, frozen=True):
     """What is known of the rows of one write.
 
-    `rows` and `columns` are what its files tell, which is exact; `counted` is what Spark has, None
-    where nothing was to be counted, or other rows than these were.
+    `rows` and `columns` are what its files tell, `counted` is what Spark has counted besides.
     """
 
     rows: int
     columns: Mapping[str, ColumnFacts]
-    counted: Figures | None
+    counted: Figures
 
 
 def is_told_by_files(check: Check, schema: StructType) -> bool:
@@ -62,9 +59,18 @@ def _is_kind(schema: StructType, column: str, kind: type) -> bool:
     return column in schema.names and isinstance(schema[column].dataType, kind)
 
 
+def watch(checks: Sequence[Check], frame: DataFrame) -> list[Column]:
+    """Returns the columns to be computed while a frame is written, of what files will not tell."""
+    schema = frame.schema
+    counted = {
+        number: check for number, check in enumerate(checks) if not is_told_by_files(check, schema)
+    }
+    return measures(counted, frame)
+
+
 def measures(checks: Mapping[int, Check], frame: DataFrame) -> list[Column]:
-    """Returns the columns to be computed for numbered checks, the number of rows first."""
-    found = [F.count(F.lit(1)).alias(ROWS)]
+    """Returns the columns to be computed for numbered checks."""
+    found: list[Column] = []
     for number, check in checks.items():
         # Not `count_if`, which evaluates its condition twice for each row.
         found.append(F.count(F.when(_breaks(check, frame), 1)).alias(f"bad_{number}"))
@@ -112,15 +118,14 @@ def _facts_of(writes: Sequence[Seen], column: str) -> ColumnFacts | None:
 
 def find_counted(check: Check, number: int, writes: Sequence[Seen]) -> Finding | None:
     """Returns what Spark has counted during all writes, None if it has not."""
-    counted = [one.counted for one in writes if one.counted is not None]
-    if len(counted) < len(writes) or any(f"bad_{number}" not in one for one in counted):
+    if any(f"bad_{number}" not in one.counted for one in writes):
         return None
-    return find_rows(check, number, counted)
+    rows = sum(one.rows for one in writes)
+    return find_rows(check, number, rows, [one.counted for one in writes])
 
 
-def find_rows(check: Check, number: int, watched: Sequence[Figures]) -> Finding:
-    """Returns what the figures of all writes say of the check with this number."""
-    rows = sum(int(one[ROWS]) for one in watched)
+def find_rows(check: Check, number: int, rows: int, watched: Sequence[Figures]) -> Finding:
+    """Returns what the figures of so many rows say of the check with this number."""
     bad = sum(int(one[f"bad_{number}"]) for one in watched)
     seen = f"{bad:,} of {rows:,} rows break it"
     if isinstance(check, InRange):

@@ -7,12 +7,12 @@ made may be unknown, and a later sweep, which looks at what all references need,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.checks import check
@@ -36,14 +36,29 @@ _FACTS_DDL: Final = "facts binary"
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 Batches = Iterable[pa.RecordBatch]
+Measures = Callable[[DataFrame], Sequence[Column]]
+"""Returns what is to be computed of rows while they are written, each column under its name."""
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """The files of a frame, and what was measured of its rows meanwhile."""
+
+    facts: list[FileFacts]
+    measured: Mapping[str, Any] = {}
 
 
 def write_files(
-    lake: Lake, frame: DataFrame, layout: Layout, table: str, keys: Sequence[str] = ()
-) -> list[FileFacts]:
-    """Writes a frame that has a table's shape; returns the files, all checked and none empty.
+    lake: Lake,
+    frame: DataFrame,
+    layout: Layout,
+    table: str,
+    keys: Sequence[str] = (),
+    measures: Measures | None = None,
+) -> Stored:
+    """Writes a frame that has a table's shape; the files are all checked and none is empty.
 
-    NULL is refused in what the table requires, and in `keys`.
+    NULL is refused in what the table requires, and in `keys`. Rows are counted where they are
+    written: there a task that is run again does not count twice.
     """
     schema = layout.schema
     group = ""
@@ -54,7 +69,8 @@ def write_files(
     missing = missing_values(schema, keys)
     observed = Observation()
     counts = [count.alias(f"missing_{number}") for number, count in enumerate(missing.values())]
-    frame = frame.observe(observed, F.count(F.lit(1)).alias(_ROWS), *counts)
+    wanted = [] if measures is None else measures(frame)
+    frame = frame.observe(observed, F.count(F.lit(1)).alias(_ROWS), *counts, *wanted)
     if how(lake, layout.directory) == "arrow" or needs_pyarrow(schema):
         facts = _by_pyarrow(frame, layout, group)
     else:
@@ -65,7 +81,9 @@ def write_files(
         if observed.get[f"missing_{number}"]:
             why = "by which it is merged" if path in keys else f"which {table} requires"
             raise Invalid(f"the frame has NULL in {path}, {why}")
-    return _checked(facts, observed.get[_ROWS])
+    own = {_ROWS, *(f"missing_{number}" for number in range(len(missing)))}
+    measured = {name: value for name, value in observed.get.items() if name not in own}
+    return Stored(_checked(facts, observed.get[_ROWS]), measured)
 
 
 def _clustered(frame: DataFrame, group: str) -> DataFrame:

@@ -17,7 +17,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import msgspec
 from pyiceberg.exceptions import (
@@ -40,7 +40,7 @@ from lochan.spark.schemas import to_iceberg
 from lochan.spark.session import prepare
 from lochan.spark.write.arrow_files import find_unwritable
 from lochan.spark.write.columns import ColumnFacts, column_facts
-from lochan.spark.write.files import write_files
+from lochan.spark.write.files import Measures, write_files
 from lochan.spark.write.replacing import all_files, files_of_partitions, replace_files
 from lochan.spark.write.shaping import check_shape, shape
 from lochan.spark.write.statistics import FileFacts, Layout, build_data_file, build_layout
@@ -72,7 +72,8 @@ class Written(msgspec.Struct, frozen=True):
 
     Where the job was done before, `commit` is one that holds it, and the figures are those of the
     snapshot that it made then. `rows` are those of the frame; a merge adds files with others too.
-    `columns` are what the files of the frame say of its columns, as far as they do.
+    `columns` are what the files of the frame say of its columns, as far as they do, `measured` what
+    was asked to be measured of its rows; both are empty where others have to tell what was done.
     """
 
     table: str
@@ -83,6 +84,7 @@ class Written(msgspec.Struct, frozen=True):
     bytes: int
     was_done_before: bool = False
     columns: Mapping[str, ColumnFacts] = {}
+    measured: Mapping[str, Any] = {}
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +97,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     partition_by: tuple[str, ...] = ()
     properties: Mapping[str, str] = {}
     create: bool = True
+    measures: Measures | None = None
 
 
 class _Files(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +107,7 @@ class _Files(msgspec.Struct, frozen=True, kw_only=True):
     is_new: bool
     layout: Layout
     facts: tuple[FileFacts, ...]
+    measured: Mapping[str, Any]
 
     @property
     def rows(self) -> int:
@@ -223,6 +227,7 @@ class Part:
             files=len(every),
             bytes=sum(each.size for each in every),
             columns=column_facts(files.layout.schema, files.facts),
+            measured=files.measured,
         )
 
     def _written(self) -> _Files:
@@ -298,8 +303,14 @@ class Part:
             check_keys(wish.table, schema, wish.keys)
         layout = self._layout(table)
         frame = shape(wish.frame, schema)
-        facts = write_files(self._lake, frame, layout, wish.table, wish.keys)
-        return _Files(table=table, is_new=is_new, layout=layout, facts=tuple(facts))
+        stored = write_files(self._lake, frame, layout, wish.table, wish.keys, wish.measures)
+        return _Files(
+            table=table,
+            is_new=is_new,
+            layout=layout,
+            facts=tuple(stored.facts),
+            measured=stored.measured,
+        )
 
     def _layout(self, table: Table) -> Layout:
         properties = table.properties
@@ -320,7 +331,7 @@ class Part:
         kept: list[FileFacts] = []
         if tasks:
             layout = self._layout(table)
-            kept = write_files(lake, survivors(lake, table, tasks, keys), layout, self.table)
+            kept = write_files(lake, survivors(lake, table, tasks, keys), layout, self.table).facts
         return _Merge(
             snapshot_id=snapshot_id,
             removed=tuple(task.file for task in tasks),

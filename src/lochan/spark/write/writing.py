@@ -40,6 +40,7 @@ from lochan.base.pipeline_limits import (
     SPARK_JOB_CHARACTERS_MAX,
     SPARK_REWRITE_ATTEMPTS_MAX,
 )
+from lochan.spark.write.files import Measures
 from lochan.spark.write.parts import JOB, MODES, Mode, Part, Steps, Wish, Written
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def write(
     partition_by: Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
     create: bool = True,
+    measures: Measures | None = None,
     steps: Steps | None = None,
 ) -> Written:
     """Writes a frame into a table on a branch, as one commit.
@@ -85,6 +87,7 @@ def write(
             partition_by=partition_by,
             properties=properties,
             create=create,
+            measures=measures,
         )
     return batch.written[0]
 
@@ -142,6 +145,7 @@ class Batch:
         partition_by: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
         create: bool = True,
+        measures: Measures | None = None,
     ) -> None:
         """Writes the files of a frame at once; the table gets them when the block ends."""
         catalog = self._inside()
@@ -159,6 +163,7 @@ class Batch:
             partition_by=_listed("partition_by", partition_by),
             properties=dict(properties or {}),
             create=create,
+            measures=measures,
         )
         part = Part(self._lake, self.job, wish, self._steps)
         head = self._lake.client.references.get(self.branch).hash
