@@ -9,7 +9,8 @@ comes again does nothing.
 The numbers belong to a checkpoint: with another one they begin again and mean other rows. Spark
 keeps an id of the query in its checkpoint, which is the `checkpoint` of the job. A batch of another
 checkpoint under the same name is refused: it can be told neither from what was written before nor
-from what was not.
+from what was not. Through Connect on Spark 4.3 nobody tells the id; there a batch that was written
+before must at least have as many rows as it had then.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 # Under this name Spark tells tasks which query they work for.
 _QUERY: Final = "sql.streaming.queryId"
+
+# In the place of an id that Spark does not tell.
+_UNTOLD: Final = "-"
 
 # Where the id is kept for the next batch, in the session that Spark makes for one run of a query.
 _KEPT: Final = "lochan.stream.checkpoint"
@@ -85,9 +89,14 @@ class BatchWriter:
             self._write(lake, frame, batch)
 
     def _write(self, lake: Lake, frame: DataFrame, batch: int) -> None:
-        ours = f"{self._query}/{_checkpoint_of(frame, self._query)}/"
+        checkpoint = _checkpoint_of(frame, self._query)
+        ours = f"{self._query}/{checkpoint}/"
         self._check_alone(lake, ours)
-        lake.write(frame, self._table, branch=self._branch, job=f"{ours}{batch}", **self._more)
+        job = f"{ours}{batch}"
+        written = lake.write(frame, self._table, branch=self._branch, job=job, **self._more)
+        is_known = checkpoint != _UNTOLD or not written.was_done_before
+        if not is_known and frame.count() != written.rows:
+            raise self._other_checkpoint()
 
     def _check_alone(self, lake: Lake, ours: str) -> None:
         """Refuses to write beside batches of another checkpoint."""
@@ -102,12 +111,15 @@ class BatchWriter:
             said = snapshot.summary.additional_properties if snapshot.summary is not None else {}
             job = said.get(JOB, "")
             if job.startswith(f"{self._query}/") and not job.startswith(ours):
-                raise Conflict(
-                    f"{self._table} on {self._branch} has batches of a stream {self._query!r} with "
-                    "another checkpoint, so what this one has written and what not cannot be told. "
-                    "Go on with that checkpoint, or, if this is another stream, give append_to "
-                    "another name as query; a new checkpoint reads again from its beginning"
-                )
+                raise self._other_checkpoint()
+
+    def _other_checkpoint(self) -> Conflict:
+        return Conflict(
+            f"{self._table} on {self._branch} has batches of a stream {self._query!r} with "
+            "another checkpoint, so what this one has written and what not cannot be told. "
+            "Go on with that checkpoint, or, if this is another stream, give append_to "
+            "another name as query; a new checkpoint reads again from its beginning"
+        )
 
 
 def _checkpoint_of(frame: DataFrame, name: str) -> str:
@@ -130,6 +142,9 @@ def _checkpoint_of(frame: DataFrame, name: str) -> str:
 def _running(spark: SparkSession, name: str) -> str:
     """Returns the id of the one query that runs in a session, or of the one with that name."""
     running = spark.streams.active
+    if not running:
+        # From 4.3 on a batch has a session of its own, which knows of no query.
+        return _UNTOLD
     if len(running) > 1:
         running = [one for one in running if one.name == name]
     if len(running) != 1:
