@@ -7,6 +7,7 @@ embedded repository raises.
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self, TypeVar
@@ -70,6 +71,8 @@ class Client:
             limits=CONNECTIONS,
             trust_env=not is_loopback(self.url),
         )
+        # A client that nobody has any more, such as one that a cache has dropped, leaves nothing.
+        weakref.finalize(self, self._http.close).atexit = False
         self.references = References(self.run)
         self.contents = Contents(self.run)
         self.history = History(self.run)
