@@ -66,6 +66,24 @@ def test_one_lost_reply_makes_all_later_refusals_unknown():
         attempts.after_reply(reply(503))
 
 
+@pytest.mark.parametrize("status", [401, 403, 404, 429])
+def test_after_a_lost_reply_an_answer_that_tells_nothing_of_it_is_unknown(status):
+    attempts = Attempts(WRITE)
+    attempts.after_failure("broken", reached=True)
+    with pytest.raises(Unknown, match=f"its reply was lost, and then the server answered {status}"):
+        attempts.after_reply(reply(status))
+    unheard = Attempts(WRITE)
+    unheard.after_failure("refused", reached=False)
+    assert unheard.after_reply(reply(status)) is None
+
+
+@pytest.mark.parametrize("status", [200, 400, 409])
+def test_after_a_lost_reply_what_the_server_has_found_out_stands(status):
+    attempts = Attempts(WRITE)
+    attempts.after_failure("broken", reached=True)
+    assert attempts.after_reply(reply(status)) is None
+
+
 def test_a_read_is_never_unknown():
     with pytest.raises(Unavailable):
         Attempts(READ, 1).after_failure("broken", reached=True)

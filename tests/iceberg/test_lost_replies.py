@@ -58,6 +58,27 @@ def test_a_commit_whose_reply_is_lost_stands_though_others_went_on_before_it_is_
     assert len(messages(beside)) == 3
 
 
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_what_others_took_from_a_branch_before_they_deleted_it_stays_whole(lossy, is_made_again):
+    catalog, beside, transport = lossy
+    catalog.create_table("shop.orders", schema=SCHEMA)
+    references = beside.repository.references
+    references.create("etl")
+    table = catalog.at("etl").load_table("shop.orders")
+
+    def take() -> None:
+        references.assign("main", references.get("etl").hash)
+        references.delete("etl")
+        if is_made_again:
+            references.create("etl")
+
+    transport.losses = 1
+    transport.before = [lambda: None, take]
+    with pytest.raises(CommitStateUnknownException):
+        table.append(rows(1))
+    assert held(beside) == [1]
+
+
 def test_a_block_whose_reply_is_lost_is_made_once(lossy):
     catalog, beside, transport = lossy
     transport.losses = 2

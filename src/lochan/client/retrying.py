@@ -6,13 +6,17 @@
 | the connection broke, or the time ran out | unknown | sent again with the same key |
 | 503 | no effect | sent again, after what `Retry-After` says |
 | 504, or 502 from a proxy | unknown | sent again with the same key |
+| 401, 403, 404 or 429, after what is unknown | still unknown: of that it tells nothing | Unknown |
 | anything else | an answer | returned |
 
-Attempts and pauses are bounded. When they are used up, a write that may have taken effect is
+A branch that is gone is such a case: others may have taken what was committed before they deleted
+it. Attempts and pauses are bounded. When they are used up, a write that may have taken effect is
 Unknown; everything else is Unavailable.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from lochan.base.errors import LochanError, Unavailable, Unknown
 from lochan.base.limits import (
@@ -22,6 +26,9 @@ from lochan.base.limits import (
     CLIENT_RETRY_AFTER_MAX_S,
 )
 from lochan.client.asking import Ask, Reply
+
+# Answers that are given without a look at what the same request has done before.
+_BLIND: Final = frozenset({401, 403, 404, 429})
 
 
 class Attempts:
@@ -35,6 +42,8 @@ class Attempts:
 
     def after_reply(self, reply: Reply) -> float | None:
         """Returns how long to wait before the next attempt; None if this reply is the answer."""
+        if reply.status in _BLIND and self._is_unknown():
+            raise self._used_up(f"its reply was lost, and then the server answered {reply.status}")
         if reply.status not in (502, 503, 504):
             return None
         self._may_have_happened |= reply.status != 503
