@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
+from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -32,7 +33,8 @@ from lochan.base.pipeline_limits import AUDIT_JOB_CHARACTERS_MAX, AUDIT_TTL_S
 from lochan.iceberg.names import key_of, text_of
 from lochan.model.commits import CommitMeta
 from lochan.spark.audit.check_files import load_checks
-from lochan.spark.audit.judging import Evidence, Judging
+from lochan.spark.audit.evidence import Evidence, Writes
+from lochan.spark.audit.judging import Judging
 from lochan.spark.audit.publishing import MODES, Candidate, Mode, Place, Publisher
 from lochan.spark.audit.recording import Progress, Recording, written_table
 from lochan.spark.audit.report import Outcome, Report, check_path
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
 _ODD: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _BRANCH: Final = "BRANCH"
 _NAMESPACE: Final = "NAMESPACE"
-_UNWRITTEN: Final = Evidence()
 
 
 class Audit:
@@ -82,7 +83,9 @@ class Audit:
             raise Invalid(f"a branch lives for some seconds, not for {ttl_s}")
         self._lake = lake
         self._declared = load_checks(checks)
-        self._job = _checked_job(job)
+        self._writes = Writes(_checked_job(job))
+        # One after the other: what a write is called depends on those before it.
+        self._writing = Lock()
         paths = [report] if isinstance(report, (str, Path)) else report
         self._files = ReportFiles([check_path(one) for one in paths], target=target, job=job or "")
         said = message or f"Publish {job or 'an audited run'}"
@@ -95,9 +98,6 @@ class Audit:
             said=CommitMeta(message=said, properties=properties),
         )
         self._recording = Recording(self._place, self._declared, job or "", progress)
-        self._evidence: dict[str, Evidence | None] = {}
-        self._writes: dict[str, int] = {}
-        self._is_repeated = True
         self._is_begun = False
         self._entered: _Entered | None = None
 
@@ -170,31 +170,26 @@ class Audit:
         """Writes a frame on the audit's branch, as `lake.write` does, and watches its rows."""
         if {"branch", "job", "measures"} & more.keys():
             raise Invalid("an audit has its own branch, its own job and its own measures")
-        ledger = self._inside().ledger
-        ledger.check_table(table)
-        job = self._name_of_write(table)
-        with self._recording.step("write", table):
-            written = self._lake.write(
-                frame,
-                table,
-                branch=self.branch,
-                mode=mode,
-                job=job,
-                measures=partial(watch, self._declared.of_rows(table)),
-                **more,
-            )
-        # Only now: a write that failed and is tried again has the name that it had.
-        self._writes[table] = self._writes.get(table, 0) + 1
-        self._recording.wrote(written_table(written, mode))
-        before = self._evidence.get(table, _UNWRITTEN)
-        # Until all is known of this write, nothing that was seen speaks for the table.
-        self._evidence[table] = None
-        if written.was_done_before:
-            return written
-        self._is_repeated = False
-        self._follow(written.commit, job)
-        if before is not None:
-            self._evidence[table] = self._seen_with(before, written)
+        ledger, writes = self._inside().ledger, self._writes
+        with self._writing:
+            ledger.check_table(table)
+            job = writes.next_name(table)
+            with self._recording.step("write", table):
+                written = self._lake.write(
+                    frame,
+                    table,
+                    branch=self.branch,
+                    mode=mode,
+                    job=job,
+                    measures=partial(watch, self._declared.of_rows(table)),
+                    **more,
+                )
+            before = writes.doubt(table)
+            self._follow(written.commit, job)
+            is_new = not written.was_done_before
+            seen = self._seen_with(before, written) if is_new and before is not None else None
+            writes.add(table, seen, is_new=is_new)
+            self._recording.wrote(written_table(written, mode))
         return written
 
     def adopt(self) -> str:
@@ -203,13 +198,12 @@ class Audit:
         Returns the commit. Its tables must have checks as well; those of rows look at all rows.
         """
         ledger, client = self._inside().ledger, self._lake.client
-        head = client.references.get(self.branch).hash
-        if head != ledger.head:
-            changed = [text_of(one.key) for one in client.history.iterate_diff(ledger.head, head)]
-            # What was seen of these is not all that was written, now and whatever follows.
-            self._evidence |= dict.fromkeys(changed)
-            self._is_repeated = False
-            ledger.adopted(head)
+        with self._writing:
+            head = client.references.get(self.branch).hash
+            if head != ledger.head:
+                changed = client.history.iterate_diff(ledger.head, head)
+                self._writes.adopt([text_of(one.key) for one in changed])
+                ledger.adopted(head)
         return head
 
     def check(self) -> Verdict:
@@ -226,8 +220,7 @@ class Audit:
     def _publish(self) -> None:
         entered, recording = self._inside(), self._recording
         entered.ledger.seal()
-        repeated = self._is_repeated and bool(self._writes)
-        done = entered.publisher.publish(self._judge, is_repeated=repeated)
+        done = entered.publisher.publish(self._judge, is_repeated=self._writes.is_repeated)
         if done.is_new:
             recording.about(published=done.commit)
         recording.end("published" if done.is_new else "unchanged")
@@ -244,8 +237,7 @@ class Audit:
         recording.checks = ()
         with recording.step("check", f"{len(self._declared.checks)} checks"):
             self._check_covered()
-            evidence = {name: one for name, one in self._evidence.items() if one is not None}
-            judging = Judging(self._lake, self._declared, evidence, self._seen)
+            judging = Judging(self._lake, self._declared, self._writes.known(), self._seen)
             recording.checks = judging.results(candidate.commit, candidate.target)
             return build_verdict(
                 candidate.commit, candidate.target, self._declared, recording.checks
@@ -281,13 +273,6 @@ class Audit:
             return None
         seen = Seen(written.rows, written.columns, written.measured)
         return Evidence(found[0][1], (*before.writes, seen))
-
-    def _name_of_write(self, table: str) -> str:
-        """Returns the name of the next write to a table, the same one in every run of the job."""
-        if self._job is None:
-            return token_hex(16)
-        number = self._writes.get(table, 0) + 1
-        return self._job if number == 1 else f"{self._job}#{number}"
 
     def _make_branch(self) -> str:
         """Makes the branch of the audit; returns the commit that it has from its target."""

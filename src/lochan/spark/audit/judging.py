@@ -19,11 +19,10 @@ from lochan.base.pipeline_limits import (
     AUDIT_CHECKS_TOGETHER_MAX,
 )
 from lochan.iceberg.names import key_of
-from lochan.model.contents import Content
+from lochan.spark.audit.evidence import Evidence
 from lochan.spark.audit.findings import Finding, cut
 from lochan.spark.audit.hiding import told
 from lochan.spark.audit.row_checks import (
-    Seen,
     find_by_files,
     find_counted,
     find_rows,
@@ -37,16 +36,6 @@ if TYPE_CHECKING:
     from lochan.spark.lake import Lake
 
 Tell = Callable[[Result], None]
-
-
-class Evidence(msgspec.Struct, frozen=True):
-    """What was seen of all writes to a table, and what the table was afterwards.
-
-    What has not been written yet is no content.
-    """
-
-    content: Content | None = None
-    writes: tuple[Seen, ...] = ()
 
 
 class _Outcome(msgspec.Struct, frozen=True):

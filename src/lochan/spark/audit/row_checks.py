@@ -17,7 +17,15 @@ from typing import Any
 import msgspec
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark user knows
-from pyspark.sql.types import AtomicType, DoubleType, FloatType, IntegralType, StructType
+from pyspark.sql.types import (
+    AtomicType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    NumericType,
+    StructType,
+)
 
 from lochan.base.errors import Bug
 from lochan.spark.audit.findings import Finding, bounds_text, is_between, shown
@@ -75,8 +83,10 @@ def measures(checks: Mapping[int, Check], frame: DataFrame) -> list[Column]:
         # Not `count_if`, which evaluates its condition twice for each row.
         found.append(F.count(F.when(_breaks(check, frame), 1)).alias(f"bad_{number}"))
         if isinstance(check, InRange):
-            found.append(F.min(check.column).alias(f"min_{number}"))
-            found.append(F.max(check.column).alias(f"max_{number}"))
+            # As texts, because Python has no years beyond 9999, and wrong data does.
+            is_number = isinstance(_type_of(check.column, frame), NumericType)
+            for name, end in (("min", F.min(check.column)), ("max", F.max(check.column))):
+                found.append((end if is_number else end.cast("string")).alias(f"{name}_{number}"))
     return found
 
 
@@ -132,8 +142,13 @@ def find_rows(check: Check, number: int, rows: int, watched: Sequence[Figures]) 
         low = [one[f"min_{number}"] for one in watched if one[f"min_{number}"] is not None]
         high = [one[f"max_{number}"] for one in watched if one[f"max_{number}"] is not None]
         if low and high:
-            seen += f"; values from {shown(min(low))} to {shown(max(high))}"
+            seen += f"; values from {shown(min(low, key=_far))} to {shown(max(high, key=_far))}"
     return Finding(bad == 0, seen, wanted(check))
+
+
+def _far(end: Any) -> tuple[bool, Any]:
+    """Returns what brings ends in order; years beyond 9999 have a plus before them."""
+    return str(end).startswith("+"), end
 
 
 def wanted(check: Check) -> str:
@@ -183,7 +198,11 @@ def _outside(check: InRange, frame: DataFrame) -> Column:
         parts.append(column < F.lit(check.min))
     if check.max is not None:
         parts.append(column > F.lit(check.max))
-    if isinstance(frame.select(column).schema[0].dataType, (FloatType, DoubleType)):
+    if isinstance(_type_of(check.column, frame), (FloatType, DoubleType)):
         # For Spark NaN is larger than everything, so it would pass where there is no maximum.
         parts.append(F.isnan(column))
     return reduce(or_, parts)
+
+
+def _type_of(column: str, frame: DataFrame) -> DataType:
+    return frame.select(column).schema[0].dataType

@@ -191,7 +191,7 @@ def _query(check: Query, scene: Scene) -> Finding:
     spark = scene.lake.spark
     views: dict[tuple[bool, str], str] = {}
     try:
-        for is_target, table in check.places():
+        for is_target, table in dict.fromkeys(check.places()):
             frame = scene.target_table(table) if is_target else scene.table(table)
             if frame is None:
                 # The target has no such table yet: it is compared with none of its rows.

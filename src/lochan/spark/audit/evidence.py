@@ -1,0 +1,69 @@
+"""What an audit has written: the name of each write, and what is known of the rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from secrets import token_hex
+from typing import Final
+
+import msgspec
+
+from lochan.model.contents import Content
+from lochan.spark.audit.row_checks import Seen
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """What was seen of all writes to a table, and what the table was afterwards.
+
+    What has not been written yet is no content.
+    """
+
+    content: Content | None = None
+    writes: tuple[Seen, ...] = ()
+
+
+_UNWRITTEN: Final = Evidence()
+
+
+class Writes:
+    """The writes of one audit, in the order in which they are made, one after the other."""
+
+    def __init__(self, job: str | None) -> None:
+        self._name = job or token_hex(16)
+        self._numbers: dict[str, int] = {}
+        self._evidence: dict[str, Evidence | None] = {}
+        self._is_changed = False
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether there were writes, and all of them were found done."""
+        return bool(self._numbers) and not self._is_changed
+
+    def known(self) -> dict[str, Evidence]:
+        """Returns the evidence on the tables whose rows were all seen."""
+        return {table: one for table, one in self._evidence.items() if one is not None}
+
+    def next_name(self, table: str) -> str:
+        """Returns the name of the next write to a table, the same one in every run of the job."""
+        number = self._numbers.get(table, 0) + 1
+        return self._name if number == 1 else f"{self._name}#{number}"
+
+    def doubt(self, table: str) -> Evidence | None:
+        """Lets nothing that was seen of a table speak for it; returns what did until now."""
+        before = self._evidence.get(table, _UNWRITTEN)
+        self._evidence[table] = None
+        return before
+
+    def add(self, table: str, evidence: Evidence | None, *, is_new: bool) -> None:
+        """Counts a write of which all is known that will be.
+
+        Not before: one that failed at any place and is tried again has the name that it had.
+        """
+        self._numbers[table] = self._numbers.get(table, 0) + 1
+        self._evidence[table] = evidence
+        self._is_changed |= is_new
+
+    def adopt(self, tables: Iterable[str]) -> None:
+        """Notes that tables were changed by others: what was seen of them is not all, for good."""
+        self._evidence |= dict.fromkeys(tables)
+        self._is_changed = True
