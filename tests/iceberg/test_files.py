@@ -151,6 +151,7 @@ def test_a_catalog_that_knows_nothing_yet_reads_what_others_wrote(catalog, wareh
 def test_a_directory_is_a_warehouse_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert warehouse_location("lake") == f"file://{tmp_path}/lake"
+    assert warehouse_location(f"{tmp_path}/") == f"file://{tmp_path}"
     assert warehouse_location("s3://bucket/lake/") == "s3://bucket/lake"
     assert warehouse_location("file:/lake/") == "file:/lake"
 

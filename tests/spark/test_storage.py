@@ -16,7 +16,6 @@ from lochan.spark.storage import (
     native_options,
     native_path,
     shown_path,
-    warehouse_location,
 )
 from tests.spark.comparing import rows
 
@@ -92,10 +91,6 @@ def test_paths_are_known_as_spark_shows_them(location, shown):
     assert shown_path(location) == shown
 
 
-def test_a_warehouse_is_a_location(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert warehouse_location("lake") == f"file://{tmp_path}/lake"
-    assert warehouse_location(f"{tmp_path}/") == f"file://{tmp_path}"
-    assert warehouse_location("s3://bucket/lake/") == "s3://bucket/lake"
+def test_a_lake_needs_a_warehouse(spark, server):
     with pytest.raises(Invalid, match="needs a warehouse"):
-        warehouse_location("")
+        Lake(spark, server, warehouse="")

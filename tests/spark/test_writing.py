@@ -24,7 +24,7 @@ from lochan.base.errors import (
     TooLarge,
 )
 from lochan.model.contents import Namespace
-from lochan.spark.write.parts import _made_from
+from lochan.spark.write.parts import made_from
 from tests.spark.deleting import delete_positions
 from tests.spark.readers import by_frame, by_pyiceberg, same_for_all
 
@@ -179,9 +179,9 @@ def test_behind_an_expired_snapshot_all_that_are_older_count():
     plain = Schema(NestedField(1, "n", LongType()))
     metadata = new_table_metadata(plain, PartitionSpec(), UNSORTED_SORT_ORDER, "file:///t")
     made = metadata.model_copy(update={"snapshots": every, "current_snapshot_id": 5})
-    assert [each.snapshot_id for each in _made_from(made)] == [5, 3, 1]
+    assert [each.snapshot_id for each in made_from(made)] == [5, 3, 1]
     empty = metadata.model_copy(update={"snapshots": [], "current_snapshot_id": None})
-    assert list(_made_from(empty)) == []
+    assert list(made_from(empty)) == []
 
 
 def test_several_tables_are_one_commit(lake):

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lochan.base.errors import Invalid
 from lochan.client import Client
 from lochan.spark.access import headers_for
 from lochan.spark.serving import Service, open_service
 from lochan.spark.session import prepare
-from lochan.spark.storage import How, warehouse_location
+from lochan.spark.storage import How
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -51,8 +52,12 @@ class Lake:
         repository: str = "default",
         files: Mapping[str, str] | None = None,
     ) -> None:
+        from lochan.iceberg.files import warehouse_location
+
         self.spark: Final = spark
         self.repository: Final = repository
+        if not warehouse:
+            raise Invalid("a lake needs a warehouse: a directory, or a location like s3://bucket/x")
         self.warehouse: Final = warehouse_location(warehouse)
         self.files: Final = dict(files or {})
         # Filled by `storage`: who reads and writes the files of a bucket.

@@ -7,14 +7,11 @@ There, unless the session has one that works, executors use pyarrow; no jar is n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import quote, urlsplit
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-
-from lochan.base.errors import Invalid
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
@@ -41,15 +38,6 @@ _IMPATIENT: Final[Mapping[str, str]] = {
 
 # What Java leaves alone in the path of an address, beside letters, digits and what is not ASCII.
 _PLAIN: Final = "/-_.!~*'();:@&=+$,"
-
-
-def warehouse_location(warehouse: str) -> str:
-    """Returns a warehouse as a location: a directory becomes `file://…`; no slash at the end."""
-    if not warehouse:
-        raise Invalid("a lake needs a warehouse: a directory, or a location such as s3://bucket/x")
-    if "://" in warehouse or warehouse.startswith("file:/"):
-        return warehouse.rstrip("/")
-    return f"file://{Path(warehouse).expanduser().resolve()}"
 
 
 def how(lake: Lake, location: str) -> How:

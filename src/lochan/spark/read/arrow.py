@@ -25,6 +25,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import PrimitiveType, UnknownType
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StringType
 
 from lochan.base.pipeline_limits import (
     ARROW_READ_TASKS_MAX,
@@ -66,20 +67,27 @@ def arrow_frame(
     tasks: Sequence[FileScanTask],
     *,
     case_sensitive: bool,
+    path: str = "",
 ) -> DataFrame:
-    """Returns the rows of some files; rows that the expression does not want may be missing."""
+    """Returns the rows of some files; rows that the expression does not want may be missing.
+
+    `path` is the name of a column to be added, which tells the file that a row is from.
+    """
     parts = min(len(tasks), ARROW_READ_TASKS_MAX)
     # The largest first and round robin: no part gets two of the largest before all have one.
     ordered = sorted(tasks, key=lambda task: task.file.file_size_in_bytes, reverse=True)
     rows = [(number % parts, _pack(table, task)) for number, task in enumerate(ordered)]
     work = lake.spark.createDataFrame(rows, _WORK).repartitionById(parts, F.col("part"))
     stored = nullable(to_spark(schema, stored=True, ids=False))
+    if path:
+        stored.add(path, StringType())
     reader = _Reader(
         metadata=_lean(table.metadata),
         schema=schema,
         arrow_schema=arrow_schema(stored).serialize().to_pybytes(),
         expression=expression,
         case_sensitive=case_sensitive,
+        path=path,
         files=dict(lake.files),
     )
     frame = work.select("task").mapInArrow(reader, stored)
@@ -87,7 +95,8 @@ def arrow_frame(
         *[
             shown(F.col(quoted(field.name)), field.field_type).alias(field.name)
             for field in schema.fields
-        ]
+        ],
+        *([path] if path else []),
     )
 
 
@@ -155,6 +164,7 @@ class _Reader:
     arrow_schema: bytes
     expression: BooleanExpression
     case_sensitive: bool
+    path: str
     files: dict[str, str]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -166,5 +176,9 @@ class _Reader:
             for packed in batch.column("task").to_pylist():
                 task = _unpack(self.metadata, packed)
                 files = load_file_io(self.files, task.file.file_path)
-                for rows in rows_of(files, self.metadata, self.schema, bound, task):
-                    yield from pa.Table.from_batches([rows]).cast(wanted).to_batches()
+                for batch_of_rows in rows_of(files, self.metadata, self.schema, bound, task):
+                    rows = pa.Table.from_batches([batch_of_rows])
+                    if self.path:
+                        place = pa.repeat(task.file.file_path, len(rows))
+                        rows = rows.append_column(self.path, place)
+                    yield from rows.cast(wanted).to_batches()

@@ -64,7 +64,7 @@ def write_files(
     group = ""
     expression = group_of(schema, layout.spec)
     if expression is not None:
-        group = free_name("partition", [field.name for field in schema.fields])
+        group = free_name("lochan_partition", [field.name for field in schema.fields])
         frame = _clustered(frame.withColumn(group, expression), group)
     missing = missing_values(schema, keys)
     observed = Observation()

@@ -72,8 +72,8 @@ class Written(msgspec.Struct, frozen=True):
 
     Where the job was done before, `commit` is one that holds it, and the figures are those of the
     snapshot that it made then. `rows` are those of the frame; a merge adds files with others too.
-    `columns` are what the files of the frame say of its columns, as far as they do, `measured` what
-    was asked to be measured of its rows; both are empty where others have to tell what was done.
+    Where something was to be measured, `measured` is that, and `columns` is what the files of the
+    frame say of its columns, as far as they do; both are empty where the job was done before.
     """
 
     table: str
@@ -155,7 +155,7 @@ class Part:
         What was rolled back is not there, so the job is not done.
         """
         table = find_table(catalog, self.table)
-        for snapshot in _made_from(table.metadata) if table is not None else ():
+        for snapshot in made_from(table.metadata) if table is not None else ():
             summary = snapshot.summary
             if summary is None or summary.additional_properties.get(JOB) != self._job:
                 continue
@@ -226,7 +226,7 @@ class Part:
             rows=files.rows,
             files=len(every),
             bytes=sum(each.size for each in every),
-            columns=column_facts(files.layout.schema, files.facts),
+            columns=column_facts(files.layout.schema, files.facts) if self._wish.measures else {},
             measured=files.measured,
         )
 
@@ -358,7 +358,7 @@ def _names(table: str) -> Iterator[None]:
         raise AlreadyExists(f"no table {table} can be made: {error}") from error
 
 
-def _made_from(metadata: TableMetadata) -> Iterator[Snapshot]:
+def made_from(metadata: TableMetadata) -> Iterator[Snapshot]:
     """Yields the snapshots that a table's present one is made from, itself first.
 
     Where one of them has expired nobody knows what came before it, so all that are older count:

@@ -24,6 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark
 
 from lochan.base.errors import Invalid
+from lochan.spark.read.predicates import quoted
 from lochan.spark.schemas import nullable, to_spark
 
 _WIDER: Final[Mapping[type[spark.DataType], tuple[type[spark.DataType], ...]]] = {
@@ -34,8 +35,6 @@ _WIDER: Final[Mapping[type[spark.DataType], tuple[type[spark.DataType], ...]]] =
     spark.CharType: (spark.StringType,),
     spark.VarcharType: (spark.StringType,),
 }
-
-# Where the JSON form of a Spark type says what may be NULL.
 
 _REQUIRED: Final = "which the table requires"
 _WHOLE: Final = "rows that match are replaced whole, so add it, as NULL if that is meant"
@@ -145,7 +144,7 @@ def with_ids(schema: Schema) -> list[Column]:
     Spark forgets ids that are given earlier: where it replaces a column by its constant.
     """
     return [
-        F.col(_quoted(field.name)).cast(field.dataType).alias(field.name, metadata=field.metadata)
+        F.col(quoted(field.name)).cast(field.dataType).alias(field.name, metadata=field.metadata)
         for field in nullable(to_spark(schema)).fields
     ]
 
@@ -157,7 +156,7 @@ def missing_values(schema: Schema, keys: Sequence[str] = ()) -> dict[str, Column
     """
     found: dict[str, Column] = {}
     above = F.lit(True)
-    todo = [(field.name, F.col(_quoted(field.name)), above, field) for field in schema.fields]
+    todo = [(field.name, F.col(quoted(field.name)), above, field) for field in schema.fields]
     while todo:
         path, column, outside, field = todo.pop()
         if field.required or path in keys:
@@ -177,7 +176,3 @@ def free_name(name: str, taken: Iterable[str]) -> str:
     while name in known:
         name += "_"
     return name
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

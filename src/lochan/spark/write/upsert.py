@@ -12,13 +12,11 @@ If the table moves meanwhile, steps 2 to 4 are done again on what it is then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import pyarrow as pa
 from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions import (
     AlwaysTrue,
@@ -30,12 +28,9 @@ from pyiceberg.expressions import (
     Reference,
 )
 from pyiceberg.expressions.literals import literal
-from pyiceberg.io import load_file_io
-from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
-from pyiceberg.table.metadata import TableMetadataUtil
 from pyiceberg.types import (
     DoubleType,
     FloatType,
@@ -45,27 +40,23 @@ from pyiceberg.types import (
 )
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as spark
 
 from lochan.base.checks import check
 from lochan.base.errors import Invalid
 from lochan.base.pipeline_limits import (
-    ARROW_READ_TASKS_MAX,
     SPARK_MERGE_RANGES_MAX,
 )
+from lochan.spark.read.arrow import arrow_frame
 from lochan.spark.read.native import OPTIONS, shape_by_ids
 from lochan.spark.read.predicates import quoted
 from lochan.spark.read.reading import Plan, frame_of, plan_table, split
-from lochan.spark.schemas import nullable, shown, to_spark
 from lochan.spark.storage import native_options, native_path, shown_path
-from lochan.spark.write.arrow_schemas import arrow_schema
 from lochan.spark.write.shaping import free_name
 from lochan.spark.write.statistics import FileFacts
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
 
-_PATH: Final = "lochan_path"
 _NAMED_MAX: Final = 3
 
 
@@ -116,14 +107,15 @@ def find_matching(
     if not plan.tasks or not facts:
         return []
     native, others = _split(lake, table, plan.tasks)
-    frames = [_native_rows(lake, plan, native)] if native else []
-    frames += [_arrow_rows(lake, plan, others)] if others else []
+    path = free_name("lochan_path", [field.name for field in table.schema().fields])
+    frames = [_native_rows(lake, plan, native, path)] if native else []
+    frames += [_arrow_rows(lake, plan, others, path)] if others else []
     rows = reduce(DataFrame.unionAll, frames)
     wanted = keys.select(*[F.col(quoted(name)).alias(f"wanted {name}") for name in names])
     same = [F.col(quoted(name)) == F.col(quoted(f"wanted {name}")) for name in names]
-    matching = rows.join(wanted, same, "left_semi").select(_PATH).distinct().collect()
+    matching = rows.join(wanted, same, "left_semi").select(path).distinct().collect()
     by_path = {task.file.file_path: task for task in plan.tasks}
-    by_path |= {shown_path(path): task for path, task in list(by_path.items())}
+    by_path |= {shown_path(place): task for place, task in list(by_path.items())}
     unknown = [row[0] for row in matching if row[0] not in by_path]
     check(not unknown, f"files with names that nobody planned: {unknown[:_NAMED_MAX]}")
     return [by_path[row[0]] for row in matching]
@@ -201,64 +193,21 @@ def _split(
     return native, by_arrow + others
 
 
-def _native_rows(lake: Lake, plan: Plan, tasks: Sequence[FileScanTask]) -> DataFrame:
+def _native_rows(lake: Lake, plan: Plan, tasks: Sequence[FileScanTask], path: str) -> DataFrame:
     shape = shape_by_ids(plan.table.metadata, plan.schema)
     paths = [task.file.file_path for task in tasks]
     reader = lake.spark.read.schema(shape.struct())
     reader = reader.options(**OPTIONS, **native_options(lake, paths[0]))
     frame = reader.parquet(*[native_path(path) for path in paths])
-    path = F.col("_metadata.file_path").alias(_PATH)
-    return frame.select(*shape.columns(), path).select(
-        *[F.col(quoted(name[0])) for name in plan.columns], _PATH
+    place = F.col("_metadata.file_path").alias(path)
+    return frame.select(*shape.columns(), place).select(
+        *[F.col(quoted(name[0])) for name in plan.columns], path
     )
 
 
-def _arrow_rows(lake: Lake, plan: Plan, tasks: Sequence[FileScanTask]) -> DataFrame:
-    """Returns the keys of files that PyIceberg reads in executors, each with its file."""
-    stored = nullable(to_spark(plan.schema, stored=True, ids=False))
-    told = spark.StructType([*stored.fields, spark.StructField(_PATH, spark.StringType())])
-    parts = min(len(tasks), ARROW_READ_TASKS_MAX)
-    rows = [(number % parts, number) for number in range(len(tasks))]
-    work = lake.spark.createDataFrame(rows, "part int, number int")
-    history: dict[str, Any] = {"snapshots": [], "snapshot_log": [], "metadata_log": [], "refs": {}}
-    lean = plan.table.metadata.model_copy(update={**history, "current_snapshot_id": None})
-    reader = _Reader(
-        tasks=tuple(tasks),
-        metadata_json=lean.model_dump_json(),
-        schema_json=plan.schema.model_dump_json(),
-        arrow_schema=arrow_schema(told).serialize().to_pybytes(),
-        files=dict(lake.files),
+def _arrow_rows(lake: Lake, plan: Plan, tasks: Sequence[FileScanTask], path: str) -> DataFrame:
+    """Returns the keys of files that are read in executors, each with its file."""
+    frame = arrow_frame(
+        lake, plan.table, plan.schema, AlwaysTrue(), tasks, case_sensitive=True, path=path
     )
-    frame = work.repartitionById(parts, F.col("part")).select("number").mapInArrow(reader, told)
-    columns = [
-        shown(F.col(quoted(field.name)), field.field_type).alias(field.name)
-        for field in plan.schema.fields
-    ]
-    return frame.select(*columns, _PATH).select(
-        *[F.col(quoted(name[0])) for name in plan.columns], _PATH
-    )
-
-
-@dataclass(frozen=True)
-class _Reader:
-    """Reads keys of files in an executor; a dataclass, as Spark pickles it."""
-
-    tasks: tuple[FileScanTask, ...]
-    metadata_json: str
-    schema_json: str
-    arrow_schema: bytes
-    files: dict[str, str]
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        wanted = pa.ipc.read_schema(pa.py_buffer(self.arrow_schema))
-        metadata = TableMetadataUtil.parse_raw(self.metadata_json)
-        schema = Schema.model_validate_json(self.schema_json)
-        for batch in batches:
-            for number in batch.column("number").to_pylist():
-                task = self.tasks[number]
-                path = task.file.file_path
-                io = load_file_io(self.files, path)
-                scan = ArrowScan(metadata, io, schema, AlwaysTrue())
-                rows = scan.to_table([task])
-                rows = rows.append_column(_PATH, pa.array([path] * rows.num_rows, pa.string()))
-                yield from rows.cast(wanted).to_batches()
+    return frame.select(*[F.col(quoted(name[0])) for name in plan.columns], path)
