@@ -134,6 +134,60 @@ def test_another_checkpoint_under_the_same_name_is_refused_and_drops_nothing(ord
     assert orders.ids() == [1, 2, 3]
 
 
+def test_another_checkpoint_is_noticed_in_a_session_that_has_run_the_old_one(orders):
+    plain = append_to(orders.lake, "orders", query="orders")
+    named = orders.lake.spark.createDataFrame([(1, "a"), (2, "b"), (3, "c")], "id bigint, n string")
+
+    def write(frame, batch):
+        # The frame of such a join is of the user's own session, not of the query's.
+        plain(named.join(frame, "id").select("id", "what"), batch)
+
+    orders.arrive(1)
+    orders.run(write)
+    orders.checkpoint = orders.checkpoint.with_name("new")
+    orders.arrive(2)
+    with pytest.raises(StreamingQueryException, match="with another checkpoint"):
+        orders.run(write)
+    assert orders.ids() == [1]
+
+
+def test_another_checkpoint_is_noticed_although_a_snapshot_between_has_expired(orders):
+    write = append_to(orders.lake, "orders", query="orders")
+    orders.arrive(1)
+    orders.run(write)
+    catalog = orders.lake.catalog.at("main")
+    (first,) = catalog.load_table("orders").metadata.snapshots
+    # Kept by a tag, while the snapshots between it and the present one go.
+    catalog.load_table("orders").manage_snapshots().create_tag(first.snapshot_id, "kept").commit()
+    by_hand = orders.lake.spark.createDataFrame([(8, "by hand")], "id bigint, what string")
+    for _ in range(2):
+        orders.lake.write(by_hand, "orders", branch="main")
+    table = catalog.load_table("orders")
+    (between,) = [one for one in table.metadata.snapshots if one.sequence_number == 2]
+    table.maintenance.expire_snapshots().by_id(between.snapshot_id).commit()
+    orders.checkpoint = orders.checkpoint.with_name("new")
+    with pytest.raises(StreamingQueryException, match="with another checkpoint"):
+        orders.run(write)
+    assert orders.ids() == [1, 8, 8]
+
+
+def test_a_stream_that_moves_to_or_from_connect_is_told_what_to_do(orders, monkeypatch):
+    write = append_to(orders.lake, "orders", query="orders")
+    orders.arrive(1)
+    orders.run(write)
+    orders.arrive(2)
+    # What Connect on Spark 4.3 tells.
+    monkeypatch.setattr(sink, "_checkpoint_of", lambda _frame, _name: "-")
+    with pytest.raises(StreamingQueryException, match="which does not tell the checkpoint"):
+        orders.run(write)
+    orders.run(append_to(orders.lake, "others", query="orders"))
+    monkeypatch.undo()
+    orders.arrive(3)
+    with pytest.raises(StreamingQueryException, match="which does not tell the checkpoint"):
+        orders.run(append_to(orders.lake, "others", query="orders"))
+    assert orders.ids() == [1]
+
+
 def test_two_queries_with_one_name_do_not_take_each_other_for_done(orders, tmp_path):
     (tmp_path / "second").mkdir()
     second = Orders(orders.lake, tmp_path / "second")

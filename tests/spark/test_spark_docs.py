@@ -12,6 +12,7 @@ from lochan.spark.audit.check_files import parse_checks
 from lochan.spark.audit.publishing import MODES as WAYS
 from lochan.spark.audit.report import MEANINGS
 from lochan.spark.checks import FROM_FILES
+from lochan.spark.history.kinds import COLUMNS
 from lochan.spark.history.options import KIND_OPTIONS
 from lochan.spark.write.parts import MODES
 from tests.house.tree import ROOT
@@ -50,6 +51,13 @@ def test_every_kind_of_check_is_listed_with_its_fields():
         for name, kind in FROM_FILES.items()
     }
     assert table("kind") == fields
+
+
+def test_every_kind_of_history_is_listed_with_its_columns_and_options():
+    columns = {name: {one for one, _ in fields} for name, fields in COLUMNS.items()}
+    assert {name: set(told) - {"metadata"} for name, told in table("frame").items()} == columns
+    options = {name: set(told) for name, told in KIND_OPTIONS.items()}
+    assert {name: set(told) for name, told in table("kind of read").items()} == options
 
 
 def test_the_file_of_checks_that_is_shown_can_be_read():

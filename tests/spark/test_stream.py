@@ -167,6 +167,26 @@ def test_catching_up_ends_on_a_branch_that_was_set_back(lake, tmp_path):
     assert [row.operation for row in kept.rows()] == ["reset"]
 
 
+def test_catching_up_notices_a_branch_that_was_moved_behind_a_batch_that_was_owed(lake, tmp_path):
+    make_commits(lake.client, 5)
+    moves = {
+        "set back": lambda: lake.client.references.assign("main", "main~3"),
+        "elsewhere": lambda: reassign(lake),
+    }
+    for name, move in moves.items():
+        told = lake.changes("main", follow=True, on_reassign="reset")
+        failing = lake.changes("main", follow=True)
+        for kind, frame in (("told", told), ("failing", failing)):
+            read_all(frame, tmp_path / name / kind)
+            forget_the_end(tmp_path / name / kind, 0)
+        move()
+        kept = Kept()
+        catch_up(lake, "main", writer_of(told, tmp_path / name / "told", kept))
+        assert [row.operation for row in kept.rows()][-1] == "reset", name
+        with pytest.raises(StreamingQueryException, match="was reassigned"):
+            catch_up(lake, "main", writer_of(failing, tmp_path / name / "failing", Kept()))
+
+
 def test_catching_up_on_another_branch_is_refused(lake, tmp_path):
     make_commits(lake.client, 1)
     writer = writer_of(lake.changes("main", follow=True), tmp_path, Kept())

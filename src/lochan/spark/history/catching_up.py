@@ -26,8 +26,13 @@ def catch_up(lake: Lake, ref: str, writer: DataStreamWriter) -> None:
         query = writer.start()
         query.awaitTermination()
         start, end = _offsets(query.lastProgress, ref)
-        # Nothing was read: all is, or the branch was set back and has fewer commits now.
-        if end["seq"] >= wanted.seq or start == end:
+        head, reached = walks.pin(lake.client, ref), walks.Pin(end["commit"], end["seq"])
+        if not walks.is_ancestor(lake.client, wanted, head):
+            # The branch was reassigned, and what it had at the call it has no longer.
+            wanted = head
+        # On the branch: a batch that was owed may end with what was taken away since.
+        is_there = walks.is_ancestor(lake.client, reached, head)
+        if start == end or (is_there and walks.is_ancestor(lake.client, wanted, reached)):
             return
 
 

@@ -32,9 +32,6 @@ _QUERY: Final = "sql.streaming.queryId"
 # In the place of an id that Spark does not tell.
 _UNTOLD: Final = "-"
 
-# Where the id is kept for the next batch, in the session that Spark makes for one run of a query.
-_KEPT: Final = "lochan.stream.checkpoint"
-
 
 def append_to(
     lake: Lake, table: str, branch: str | None = None, *, query: str, **more: Any
@@ -100,18 +97,28 @@ class BatchWriter:
 
     def _check_alone(self, lake: Lake, ours: str) -> None:
         """Refuses to write beside batches of another checkpoint."""
-        from pyiceberg.table.snapshots import ancestors_of
-
-        from lochan.spark.write.parts import JOB, find_table
+        from lochan.spark.write.parts import JOB, find_table, made_from
 
         table = find_table(lake.catalog.at(self._branch), self._table)
         if table is None:
             return
-        for snapshot in ancestors_of(table.current_snapshot(), table.metadata):
+        untold = f"{self._query}/{_UNTOLD}/"
+        for snapshot in made_from(table.metadata):
             said = snapshot.summary.additional_properties if snapshot.summary is not None else {}
             job = said.get(JOB, "")
-            if job.startswith(f"{self._query}/") and not job.startswith(ours):
-                raise self._other_checkpoint()
+            if not job.startswith(f"{self._query}/") or job.startswith(ours):
+                continue
+            if untold == ours or job.startswith(untold):
+                raise self._moved()
+            raise self._other_checkpoint()
+
+    def _moved(self) -> Conflict:
+        return Conflict(
+            f"{self._table} on {self._branch} has batches of the stream {self._query!r}, some from "
+            "Connect on Spark 4.3, which does not tell the checkpoint, and some from elsewhere, so "
+            "whether they are of one checkpoint cannot be told. Let the stream end where it ran "
+            "before, with no batch left unfinished; then give append_to another name as query"
+        )
 
     def _other_checkpoint(self) -> Conflict:
         return Conflict(
@@ -129,14 +136,11 @@ def _checkpoint_of(frame: DataFrame, name: str) -> str:
     spark = frame.sparkSession
     if not isinstance(frame, ClassicFrame):
         return _running(spark, name)
-    kept = spark.conf.get(_KEPT, "")
-    if not kept:
-        (row,) = spark.range(1).mapInArrow(_tell_query, "id string").collect()
-        if row.id is None:
-            raise Invalid("what append_to returns is called by foreachBatch, in a stream")
-        kept = str(row.id)
-        spark.conf.set(_KEPT, kept)
-    return kept
+    # For every batch: its frame may be of a session that other queries work in as well.
+    (row,) = spark.range(1).mapInArrow(_tell_query, "id string").collect()
+    if row.id is None:
+        raise Invalid("what append_to returns is called by foreachBatch, in a stream")
+    return str(row.id)
 
 
 def _running(spark: SparkSession, name: str) -> str:
