@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import tempfile
 import time
 from collections.abc import Iterable
@@ -10,7 +9,7 @@ from random import Random
 
 from benchmarks.branch import Branch, Put
 from benchmarks.data import Tables
-from benchmarks.measure import Effort, Line, OtherCores, emit
+from benchmarks.measure import Effort, Line, OtherCores, emit, settle_heap
 from lochan.assembly import open_store
 
 # Section 5 of the prototype study: us, KB written, rows written, nodes read per change.
@@ -116,15 +115,13 @@ def _round(branch: Branch, batches: list[list[Put]]) -> dict[str, float]:
     start, misses = branch.index, branch.nodes.misses
     branch.nodes.forget_leaves()
     times = []
-    gc.collect()
-    gc.freeze()
+    settle_heap()
     others = OtherCores()
     for batch in batches:
         begin = time.thread_time_ns()
         branch.commit(batch)
         times.append(time.thread_time_ns() - begin)
     used = others.used()
-    gc.unfreeze()
     branch.index = start
     times.sort()
     return {
@@ -143,8 +140,7 @@ def _stages(branch: Branch, batches: list[list[Put]]) -> dict[str, float]:
     branch.nodes.forget_leaves()
     look_up = advance = publish = 0
     clock = time.thread_time_ns
-    gc.collect()
-    gc.freeze()
+    settle_heap()
     for batch in batches:
         begin = clock()
         branch.look_up(batch)
@@ -156,7 +152,6 @@ def _stages(branch: Branch, batches: list[list[Put]]) -> dict[str, float]:
         look_up += looked_up - begin
         advance += advanced - looked_up
         publish += published - advanced
-    gc.unfreeze()
     branch.index = start
     per_us = len(batches) * 1e3
     return {

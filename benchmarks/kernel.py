@@ -6,7 +6,6 @@ are those that the benchmark itself makes.
 
 from __future__ import annotations
 
-import gc
 import tempfile
 import time
 from collections import Counter
@@ -15,7 +14,7 @@ from random import Random
 from threading import Barrier, Thread
 
 from benchmarks.data import Tables
-from benchmarks.measure import Effort, OtherCores, emit
+from benchmarks.measure import Effort, OtherCores, emit, settle_heap
 from lochan.assembly import open_store
 from lochan.base.errors import Bug
 from lochan.base.ids import EMPTY_ID, ObjId, content_id_from_uuid_bytes
@@ -119,8 +118,7 @@ def _round(
         for _ in range(commits // chain)
     ]
     times = []
-    gc.collect()
-    gc.freeze()
+    settle_heap()
     others = OtherCores()
     for number, members in enumerate(chains):
         publisher = publishers[number % len(publishers)]
@@ -129,7 +127,6 @@ def _round(
         times.append((time.thread_time_ns() - begin) / chain)
         _published(settled)
     used = others.used()
-    gc.unfreeze()
     times.sort()
     count = len(times)
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 from hypothesis import HealthCheck, settings
@@ -17,6 +18,12 @@ settings.register_profile("quick", parent=_SHARED, max_examples=20)
 settings.register_profile("default", parent=_SHARED, max_examples=100)
 settings.register_profile("deep", parent=_SHARED, max_examples=5_000)
 settings.load_profile(os.environ.get("LOCHAN_TEST_PROFILE", "default"))
+
+
+def pytest_collection_finish():
+    """Leaves thousands of tests out of all later collections of garbage, which are many."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter):
