@@ -17,7 +17,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
 
 from lochan.base.errors import Invalid
-from lochan.spark.read.predicates import bind_filter, fit_filter, parse_filter
+from lochan.spark.read.predicates import bind_filter, file_filter, fit_filter, parse_filter
 
 # The stubs know only names of arguments that nobody writes.
 X: Any = expressions
@@ -146,8 +146,54 @@ def test_zero_is_not_one_of_many_values_that_are_looked_up(column):
     assert fitted(X.In(column, [0.0, 1.0, 2.0])) == fitted(
         f"{column} = 0.0 or {column} in (1.0, 2.0)"
     )
-    apart = f"{column} != 0.0 and {column} not in (1.0, 2.0)"
-    assert fitted(X.NotIn(column, [-0.0, 1.0, 2.0])) == fitted(apart)
+    apart: Any = fitted(X.NotIn(column, [-0.0, 1.0, 2.0]))
+    none_of_them: Any = fitted(f"{column} != 0.0 and {column} not in (1.0, 2.0)")
+    assert apart.left == X.And(none_of_them.left.left, none_of_them.right.left)
+
+
+@pytest.mark.parametrize("column", ["f", "d"])
+def test_nan_is_chosen_by_what_it_is_larger_than_and_by_what_it_is_not(column):
+    is_nan = X.IsNaN(column)
+    for where in (">= 5", "> 5", "!= 5", "not in (1.0, 5.0)", f"> {10**39}", f"!= {10**39}"):
+        expression: Any = fitted(f"{column} {where}")
+        assert (type(expression), expression.right) == (X.Or, is_nan), where
+    for where in ("<= 5", "< 5", "= 5", "in (1.0, 5.0)", f"< {10**39}", "is null", "is not null"):
+        assert "IsNaN" not in repr(fitted(f"{column} {where}")), where
+    assert "IsNaN" not in repr(fitted("i > 5 or m != 5 or s > 'a'"))
+
+
+NESTED = Schema(
+    iceberg.NestedField(
+        1,
+        "s",
+        iceberg.StructType(
+            iceberg.NestedField(2, "r", iceberg.IntegerType(), required=True),
+            iceberg.NestedField(3, "o", iceberg.IntegerType(), required=False),
+        ),
+        required=False,
+    ),
+    iceberg.NestedField(4, "id", iceberg.IntegerType(), required=True),
+)
+
+
+def test_what_is_required_in_a_struct_may_be_null_with_the_struct():
+    for where, expected in {
+        "s.r is null": X.BoundIsNull,
+        "s.r < 3000000000": X.BoundNotNull,
+    }.items():
+        fitting = fit_filter(parse_filter(where), NESTED, case_sensitive=True)
+        assert isinstance(bind_filter(fitting, NESTED, case_sensitive=True), expected), where
+
+
+def test_files_are_not_left_out_because_a_field_of_a_struct_is_required():
+    for where, expected in {
+        "s.r is null": X.AlwaysTrue(),
+        "s.r is null and s.o = 1": X.EqualTo("s.o", 1),
+        "s.o is null": X.IsNull("s.o"),
+        "id is null": X.IsNull("id"),
+    }.items():
+        fitting = fit_filter(parse_filter(where), NESTED, case_sensitive=True)
+        assert file_filter(fitting, NESTED, case_sensitive=True) == expected, where
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
 """Filters: one text or expression that chooses both files, by PyIceberg, and rows, by Spark.
 
 Both are made from one parsed expression, so that they can never mean different things. Comparisons
-with NULL choose nothing, as in SQL. NaN is neither larger nor smaller than a number, as in Iceberg:
-Spark alone calls it the largest, but the bounds of files do not count it. A column of floats is
-compared with the float that is nearest to a value, so that what was written as 0.1 is found by it.
+with NULL choose nothing, as in SQL. NaN is larger than every number and equal to itself, as in
+Spark; the bounds of files do not count it, nor do those of their row groups, so who asks for what
+is larger or another value asks for NaN in words. A column of floats is compared with the float that
+is nearest to a value, so that what was written as 0.1 is found by it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any, Final, cast
@@ -23,18 +24,23 @@ from pyiceberg.expressions import (
     AlwaysTrue,
     And,
     BooleanExpression,
+    BoundPredicate,
+    BoundReference,
     BoundTerm,
     EqualTo,
     GreaterThan,
     GreaterThanOrEqual,
     In,
+    IsNaN,
+    IsNull,
     LessThan,
     LessThanOrEqual,
-    LiteralPredicate,
     NotEqualTo,
+    NotIn,
     NotNull,
     Or,
     SetPredicate,
+    UnaryPredicate,
 )
 from pyiceberg.expressions.literals import (
     AboveMax,
@@ -47,9 +53,9 @@ from pyiceberg.expressions.literals import (
 )
 from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import (
+    BindVisitor,
     BooleanExpressionVisitor,
     BoundBooleanExpressionVisitor,
-    bind,
     extract_field_ids,
     rewrite_not,
     visit,
@@ -65,6 +71,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EXACT: Final = Context(prec=100, traps=[Inexact, InvalidOperation])
 _NUMBERS: Final = (iceberg.IntegerType, iceberg.LongType, iceberg.DecimalType)
 _FLOATS: Final = (iceberg.FloatType, iceberg.DoubleType)
+# What NaN is chosen by, whatever the number is: it is larger than all and none of them.
+_CHOOSING_NAN: Final = (GreaterThan, GreaterThanOrEqual, NotEqualTo, NotIn)
 # What is quoted, a name or a text, and whether a text is the pattern of a LIKE.
 _QUOTED: Final = re.compile(
     r"""(?P<like>\blike\s*)?'(?P<text>(?:[^']|'')*)'|"[^"]*"|\\""", re.IGNORECASE
@@ -118,7 +126,15 @@ def fit_filter(
         straight = rewrite_not(expression)
     except (ValueError, TypeError) as error:
         raise Invalid(f"the filter does not fit the table: {error}") from None
-    return visit(straight, _Fitting(schema, case_sensitive=case_sensitive))
+
+    def fit(predicate: Any) -> BooleanExpression:
+        if isinstance(predicate, BoundPredicate):
+            raise Invalid(f"a filter names columns, but {predicate} is bound to those of a table")
+        if isinstance(predicate, UnaryPredicate):
+            return predicate
+        return _fit_predicate(predicate, schema, case_sensitive=case_sensitive)
+
+    return visit(straight, _Rebuilding(fit))
 
 
 def file_filter(
@@ -126,17 +142,30 @@ def file_filter(
 ) -> BooleanExpression:
     """Returns what of a fitted expression may choose files; rows are looked at with all of it.
 
-    PyIceberg compares the uuid of a partition with the bytes of another, and finds none.
+    PyIceberg compares the uuid of a partition with the bytes of another, and finds none. And what
+    is required it takes to be there always, although a struct that it is in may be NULL.
     """
-    return visit(expression, _ForFiles(schema, case_sensitive=case_sensitive))
+    top = {field.field_id for field in schema.fields}
+
+    def is_asked(predicate: Any) -> bool:
+        field = _find_field(predicate.term.name, schema, case_sensitive=case_sensitive)
+        if isinstance(predicate, IsNull) and field.required:
+            return field.field_id in top
+        return not isinstance(field.field_type, iceberg.UUIDType)
+
+    return weaken(expression, is_asked)
 
 
-class _Fitting(BooleanExpressionVisitor[BooleanExpression]):
-    """Puts an expression together again from predicates that fit."""
+def weaken(expression: BooleanExpression, is_asked: Callable[[Any], bool]) -> BooleanExpression:
+    """Returns an expression without NOT in which any row passes what is not to be asked."""
+    return visit(expression, _Rebuilding(lambda each: each if is_asked(each) else AlwaysTrue()))
 
-    def __init__(self, schema: Schema, *, case_sensitive: bool) -> None:
-        self._schema = schema
-        self._case_sensitive = case_sensitive
+
+class _Rebuilding(BooleanExpressionVisitor[BooleanExpression]):
+    """Puts an expression together again from what its predicates became."""
+
+    def __init__(self, change: Callable[[Any], BooleanExpression]) -> None:
+        self._change = change
 
     def visit_true(self) -> BooleanExpression:
         """Returns what always holds."""
@@ -163,30 +192,23 @@ class _Fitting(BooleanExpressionVisitor[BooleanExpression]):
         return Or(left_result, right_result)
 
     def visit_unbound_predicate(self, predicate: Any) -> BooleanExpression:
-        """Returns a predicate with values that fit."""
-        if not isinstance(predicate, LiteralPredicate | SetPredicate):
-            return cast("BooleanExpression", predicate)
-        return _fit_predicate(predicate, self._schema, case_sensitive=self._case_sensitive)
+        """Returns what became of a predicate that names its column."""
+        return self._change(predicate)
 
     def visit_bound_predicate(self, predicate: Any) -> BooleanExpression:
-        """Refuses: it belongs to some schema already."""
-        raise Invalid(f"a filter names columns, but {predicate} is bound to those of a table")
-
-
-class _ForFiles(_Fitting):
-    """Leaves out what PyIceberg compares wrongly: instead of it any row may match."""
-
-    def visit_unbound_predicate(self, predicate: Any) -> BooleanExpression:
-        """Returns a predicate that files may be chosen by."""
-        name, case_sensitive = predicate.term.name, self._case_sensitive
-        field = _find_field(name, self._schema, case_sensitive=case_sensitive)
-        if isinstance(field.field_type, iceberg.UUIDType):
-            return AlwaysTrue()
-        return cast("BooleanExpression", predicate)
+        """Returns what became of a predicate that has its field."""
+        return self._change(predicate)
 
 
 def _fit_predicate(predicate: Any, schema: Schema, *, case_sensitive: bool) -> BooleanExpression:
     field = _find_field(predicate.term.name, schema, case_sensitive=case_sensitive)
+    fitted = _fit_values(predicate, field)
+    if isinstance(field.field_type, _FLOATS) and isinstance(predicate, _CHOOSING_NAN):
+        return Or(fitted, IsNaN(term=predicate.term))
+    return fitted
+
+
+def _fit_values(predicate: Any, field: iceberg.NestedField) -> BooleanExpression:
     if isinstance(predicate, SetPredicate):
         return _fit_set(predicate, [_fit_literal(each, field) for each in predicate.literals])
     value = _fit_literal(predicate.literal, field)
@@ -277,9 +299,22 @@ def bind_filter(
 ) -> BooleanExpression:
     """Returns an expression whose columns are those of a schema and whose values fit them."""
     try:
-        return bind(schema, rewrite_not(expression), case_sensitive)
+        return visit(rewrite_not(expression), _Binding(schema, case_sensitive))
     except (ValueError, TypeError) as error:
         raise Invalid(f"the filter does not fit the table: {error}") from None
+
+
+class _Binding(BindVisitor):
+    """Binds a filter, but lets what is required be NULL, as it is where its struct is NULL."""
+
+    def visit_unbound_predicate(self, predicate: Any) -> BooleanExpression:
+        """Returns a predicate with the field that it names."""
+        if not isinstance(predicate, IsNull | NotNull):
+            return super().visit_unbound_predicate(predicate)
+        found: Any = predicate.term.bind(self.schema, self.case_sensitive)
+        field = found.field.model_copy(update={"required": False})
+        kind: Any = predicate.as_bound
+        return cast("BooleanExpression", kind(BoundReference(field, found.accessor)))
 
 
 def filtered_fields(bound: BooleanExpression) -> set[int]:
@@ -331,11 +366,6 @@ class _Conditions(BoundBooleanExpressionVisitor[Column]):
     def _value(self, term: BoundTerm, literal: Any) -> Column:
         return _literal(term.ref().field.field_type, literal)
 
-    def _is_number(self, term: BoundTerm) -> Column:
-        if isinstance(term.ref().field.field_type, _FLOATS):
-            return ~F.isnan(self._column(term))
-        return F.lit(True)
-
     def visit_in(self, term: BoundTerm, literals: set[Any]) -> Column:
         """Returns the condition that a column has one of some values."""
         return self._column(term).isin([self._value(term, each) for each in literals])
@@ -374,11 +404,11 @@ class _Conditions(BoundBooleanExpressionVisitor[Column]):
     def visit_greater_than_or_equal(self, term: BoundTerm, literal: Any) -> Column:
         """Returns the condition that a column is at least a value."""
         least = self._value(term, _zero_with(literal, -1.0))
-        return (self._column(term) >= least) & self._is_number(term)
+        return self._column(term) >= least
 
     def visit_greater_than(self, term: BoundTerm, literal: Any) -> Column:
         """Returns the condition that a column is more than a value."""
-        return (self._column(term) > self._value(term, literal)) & self._is_number(term)
+        return self._column(term) > self._value(term, literal)
 
     def visit_less_than(self, term: BoundTerm, literal: Any) -> Column:
         """Returns the condition that a column is less than a value."""

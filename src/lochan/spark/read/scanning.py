@@ -12,8 +12,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression
-from pyiceberg.expressions.visitors import bind, translate_column_names
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression, BoundIsNaN, BoundNotNaN
+from pyiceberg.expressions.visitors import translate_column_names
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import (
     ArrowAccessor,
@@ -30,7 +30,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import ListType, MapType, UUIDType
 
 from lochan.spark.read.footers import held_schema
-from lochan.spark.read.predicates import filtered_fields
+from lochan.spark.read.predicates import bind_filter, field_paths, weaken
 
 # Ranges of an object are asked for together, in pieces of this many bytes.
 _BUFFER_BYTES: Final = 8 << 20
@@ -85,21 +85,30 @@ def _values(schema: Schema) -> set[int]:
 
 
 def _file_filter(bound: BooleanExpression, schema: Schema, held: Schema) -> ds.Expression | None:
-    """Returns what pyarrow can check of a filter, all of it or nothing; Spark checks rows too.
+    """Returns what pyarrow can check of a filter, if anything; Spark checks all of it on rows.
 
     A column that the file lacks may have a default or the value of a partition, one that was
-    narrower once cannot be compared with every value, and uuids pyarrow does not compare.
+    narrower once cannot be compared with every value, uuids pyarrow does not compare, and names
+    with dots it does not find. NaN it asks statistics for, which do not count it.
     """
-    if isinstance(bound, AlwaysTrue):
-        return None
-    for number in filtered_fields(bound):
+    paths = field_paths(held)
+
+    def is_asked(predicate: Any) -> bool:
+        number = predicate.term.ref().field.field_id
         kind = schema.find_type(number)
-        if isinstance(kind, UUIDType) or number not in held.field_ids:
-            return None
-        if held.find_type(number) != kind:
-            return None
-    named = translate_column_names(bound, held)
-    return expression_to_pyarrow(bind(held, named, case_sensitive=True), held)
+        return (
+            not isinstance(predicate, BoundIsNaN | BoundNotNaN)
+            and not isinstance(kind, UUIDType)
+            and number in paths
+            and held.find_type(number) == kind
+            and not any("." in name for name in paths[number])
+        )
+
+    asked = weaken(bound, is_asked)
+    if isinstance(asked, AlwaysTrue):
+        return None
+    named = translate_column_names(asked, held)
+    return expression_to_pyarrow(bind_filter(named, held, case_sensitive=True), held)
 
 
 class _Projection(ArrowProjectionVisitor):

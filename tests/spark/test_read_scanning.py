@@ -1,0 +1,101 @@
+"""What the reader in executors leaves out of a file: never a row that the filter wants."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg import expressions
+from pyiceberg import types as iceberg
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.io.pyarrow import PyArrowFileIO, schema_to_pyarrow
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import FileScanTask
+from pyiceberg.table.metadata import TableMetadata, new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.typedef import Record
+
+from lochan.spark.read.predicates import bind_filter, fit_filter, parse_filter
+from lochan.spark.read.scanning import rows_of
+
+# The stubs know only names of arguments that nobody writes.
+X: Any = expressions
+NAN = math.nan
+INNER = iceberg.StructType(
+    iceberg.NestedField(4, "r", iceberg.IntegerType(), required=True),
+    iceberg.NestedField(5, "o", iceberg.IntegerType(), required=False),
+)
+METADATA: TableMetadata = new_table_metadata(
+    Schema(
+        iceberg.NestedField(1, "x", iceberg.DoubleType(), required=False),
+        iceberg.NestedField(2, "a.b", iceberg.LongType(), required=False),
+        iceberg.NestedField(3, "s", INNER, required=False),
+    ),
+    PartitionSpec(),
+    UNSORTED_SORT_ORDER,
+    "memory",
+)
+
+
+def passed(folder: Path, records: list[dict], where: str | BooleanExpression) -> list[dict]:
+    """The rows of a file, one row group, that reach Spark."""
+    schema = METADATA.schema()
+    path = folder / "rows.parquet"
+    pq.write_table(pa.Table.from_pylist(records, schema_to_pyarrow(schema)), path)
+    file = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=str(path),
+        file_format=FileFormat.PARQUET,
+        partition=Record(),
+        record_count=len(records),
+        file_size_in_bytes=path.stat().st_size,
+    )
+    file.spec_id = 0
+    fitted = fit_filter(parse_filter(where), schema, case_sensitive=True)
+    bound = bind_filter(fitted, schema, case_sensitive=True)
+    batches = rows_of(PyArrowFileIO(), METADATA, schema, bound, FileScanTask(file))
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("values", [[1.0, NAN], [1.0, NAN, None], [1.0, 2.0, NAN], [0.0, NAN]])
+@pytest.mark.parametrize(
+    "where",
+    ["x != 1", "x != 0", "x not in (1.0, 2.0)", "x is nan", "x > 5", "x >= 5", "not x <= 1"],
+)
+def test_nan_is_not_lost_by_statistics_that_do_not_count_it(tmp_path, values, where):
+    found = passed(tmp_path, [{"x": each} for each in values], where)
+    assert any(row["x"] is not None and math.isnan(row["x"]) for row in found)
+
+
+def test_null_is_not_lost_where_it_is_no_nan(tmp_path):
+    found = passed(tmp_path, [{"x": 1.0}, {"x": None}], "x is not nan")
+    assert {"x": None, "a.b": None, "s": None} in found
+
+
+def test_a_required_field_of_a_struct_that_is_null_is_null(tmp_path):
+    records: list[dict] = [{"s": {"r": 1, "o": None}}, {"s": None}]
+    assert [row["s"] for row in passed(tmp_path, records, "s.r is null")] == [None]
+    there = [{"r": 1, "o": None}]
+    for where in ("s.r is not null", "not s.r is null", "s.r < 99999999999", "s.r = 1"):
+        assert [row["s"] for row in passed(tmp_path, records, where)] == there, where
+    assert [row["s"] for row in passed(tmp_path, records, "s.o is null")] == [*there, None]
+
+
+def test_a_filter_on_a_name_with_a_dot_is_left_to_spark(tmp_path):
+    records = [{"a.b": 1, "x": 1.0}, {"a.b": 2, "x": 2.0}]
+    assert [row["a.b"] for row in passed(tmp_path, records, X.EqualTo("a.b", 2))] == [1, 2]
+    both = X.And(X.EqualTo("a.b", 2), X.EqualTo("x", 2.0))
+    assert [row["a.b"] for row in passed(tmp_path, records, both)] == [2]
+
+
+def test_what_pyarrow_can_check_does_not_reach_spark(tmp_path):
+    records = [{"x": each} for each in (1.0, 2.0, NAN, None)]
+    assert [row["x"] for row in passed(tmp_path, records, "x < 2")] == [1.0]
+    assert [row["x"] for row in passed(tmp_path, records, "x in (2.0, 3.0)")] == [2.0]
+    assert [row["x"] for row in passed(tmp_path, records, "x > 5 and x = 2")] == [2.0]
