@@ -53,6 +53,34 @@ def test_a_decimal_that_was_widened_is_found_by_values_that_its_files_cannot_hav
     assert found(lake, "v = 5.25") == [Decimal("5.25")]
 
 
+def test_a_file_of_another_table_with_a_decimal_of_fewer_digits_is_found_by_larger_values(lake):
+    one = lake.catalog.create_table("t.one", column(iceberg.DecimalType(9, 2)))
+    append(one, Decimal("1.00"), Decimal("5.25"))
+    two = lake.catalog.create_table("t.values", column(iceberg.DecimalType(18, 2)))
+    two.add_files(paths_of(one))
+    append(two, Decimal("7.00"))
+    everything = [Decimal("1.00"), Decimal("5.25"), Decimal("7.00")]
+    assert found(lake, "v < 22000000") == everything
+    assert found(lake, "v > -22000000") == everything
+    assert found(lake, "v = 5.25") == [Decimal("5.25")]
+
+
+def test_a_file_of_another_table_with_names_exchanged_is_found_by_its_ids(lake):
+    one, two = (
+        Schema(
+            iceberg.NestedField(1, first, iceberg.LongType(), required=False),
+            iceberg.NestedField(2, second, iceberg.LongType(), required=False),
+        )
+        for first, second in (("a", "b"), ("b", "a"))
+    )
+    older = lake.catalog.create_table("t.one", one)
+    older.append(pa.table({"a": range(10), "b": range(100, 110)}))
+    lake.catalog.create_table("t.numbers", two).add_files(paths_of(older))
+    # PyIceberg takes bounds of files by name, so only the frame can be asked.
+    assert rows(lake.read("t.numbers").where("b = 3")) == [{"b": 3, "a": 103}]
+    assert rows(lake.read("t.numbers").where("a = 103")) == [{"b": 3, "a": 103}]
+
+
 def test_names_that_were_exchanged_before_their_schemas_were_removed_find_their_columns(lake):
     schema = Schema(
         iceberg.NestedField(1, "a", iceberg.LongType(), required=False),

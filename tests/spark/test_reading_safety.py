@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +27,7 @@ from pyiceberg.types import (
     StringType,
     StructType,
 )
+from pyspark.sql import SparkSession
 
 from lochan.base.errors import Corrupt
 from lochan.spark.read.arrow import arrow_frame
@@ -311,17 +314,58 @@ def test_footers_that_are_forgotten_meanwhile_are_still_known(lake, imported):
     assert first.items() <= both.items()
 
 
+@contextmanager
+def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """A session of somebody who needs another value."""
+    before = spark.conf.get(name)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.set(name, str(before))
+
+
+def test_columns_are_found_by_id_in_every_session(lake):
+    table = lake.catalog.create_table("t.numbers", NUMBERS)
+    table.append(numbers(1, 2))
+    with table.update_schema() as change:
+        change.rename_column("n", "number")
+    expected = [{"number": 1}, {"number": 2}]
+    with setting(lake.spark, "spark.sql.parquet.fieldId.read.enabled", "false"):
+        assert rows(lake.read("t.numbers", columns=["number"])) == expected
+    with setting(lake.spark, "spark.sql.parquet.fieldId.read.enabled", "false"):
+        assert rows(lake.read("t.numbers", where="number = 2")) == [{"number": 2, "s": "x"}]
+
+
+def test_a_file_that_lost_its_ids_is_an_error_in_every_session(lake):
+    table = lake.catalog.create_table("t.numbers", NUMBERS)
+    table.append(numbers(1, 2))
+    (path,) = paths_of(table)
+    pq.write_table(numbers(1, 2), path.removeprefix("file://"))
+    ignoring = setting(lake.spark, "spark.sql.parquet.fieldId.read.ignoreMissing", "true")
+    with ignoring, pytest.raises(Exception, match="field Ids"):
+        lake.read("t.numbers").collect()
+
+
+def test_old_times_of_imported_files_are_read_as_they_stand_in_every_session(lake, tmp_path):
+    times = pa.schema([pa.field("at", pa.timestamp("us", "UTC"))])
+    table = lake.catalog.create_table("t.times", times)
+    old = pa.Table.from_pylist([{"at": datetime(1500, 1, 1, tzinfo=UTC)}], times)
+    path = tmp_path / "imported.parquet"
+    pq.write_table(old, path)
+    table.add_files([f"file://{path}"])
+    pq.write_table(old, path, use_deprecated_int96_timestamps=True)
+    with setting(lake.spark, "spark.sql.parquet.int96RebaseModeInRead", "LEGACY"):
+        (row,) = lake.read("t.times").selectExpr("string(at)").collect()
+    assert tuple(row) == ("1500-01-01 00:00:00",)
+
+
 def test_old_days_are_read_as_they_stand_in_every_session(lake):
     """A session may ask for the calendar of before 1582; in files of tables there is none of it."""
     days = pa.schema([pa.field("day", pa.date32()), pa.field("at", pa.timestamp("us"))])
     table = lake.catalog.create_table("t.days", days)
     old = {"day": date(1500, 1, 1), "at": datetime(1500, 1, 1)}  # noqa: DTZ001 - without a zone
     table.append(pa.Table.from_pylist([old], days))
-    setting = "spark.sql.parquet.datetimeRebaseModeInRead"
-    before = lake.spark.conf.get(setting)
-    lake.spark.conf.set(setting, "LEGACY")
-    try:
+    with setting(lake.spark, "spark.sql.parquet.datetimeRebaseModeInRead", "LEGACY"):
         (row,) = lake.read("t.days").selectExpr("string(day)", "string(at)").collect()
-    finally:
-        lake.spark.conf.set(setting, before)
     assert tuple(row) == ("1500-01-01", "1500-01-01 00:00:00")

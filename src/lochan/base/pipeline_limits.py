@@ -108,6 +108,9 @@ SPARK_JOB_CHARACTERS_MAX: Final = 500
 # Footers that one task of Spark reads: a fraction of a second on a disk, some on an object store.
 FOOTERS_PER_TASK: Final = 200
 
+# Footers that one job of Spark reads: what it answers is on the driver at once, a kilobyte each.
+FOOTERS_PER_JOB_MAX: Final = 20_000
+
 # What is known of files without field ids, a kilobyte each; the oldest is forgotten first.
 FOOTERS_KEPT_MAX: Final = 100_000
 

@@ -19,16 +19,24 @@ from pyspark.sql import SparkSession
 from lochan.base.errors import Invalid, Unavailable
 from lochan.spark.java import use_java
 
+# What Spark looks at when a frame of a table is run; a reader takes none of this as an option.
+READ_SETTINGS: Final[Mapping[str, str]] = {
+    # Columns are found by their ids, so that renamed ones are; schemas without ids are not touched.
+    "spark.sql.parquet.fieldId.read.enabled": "true",
+    # The columns of a file that lost its ids would be NULL without an error.
+    "spark.sql.parquet.fieldId.read.ignoreMissing": "false",
+}
+
 # What every session needs that reads or writes our tables; all of it may be set at run time.
 RUNTIME_SETTINGS: Final[Mapping[str, str]] = {
+    **READ_SETTINGS,
     # By default more than 32 files start a job of 10,000 tasks that lists them.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "64",
     # The default, INT96, is no Iceberg type.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # The other mode moves days before 1582 by those that the Julian calendar is behind.
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
-    # Columns are found by their ids, so that renamed ones are; schemas without ids are not touched.
-    "spark.sql.parquet.fieldId.read.enabled": "true",
+    # Who reads finds columns by their ids.
     "spark.sql.parquet.fieldId.write.enabled": "true",
     # A Python source that takes filters is an error, not only slow, while this is off.
     "spark.sql.python.filterPushdown.enabled": "true",
@@ -124,7 +132,16 @@ def _said(error: Exception) -> str:
 
 def prepare(spark: SparkSession, settings: Mapping[str, str] | None = None) -> None:
     """Sets on a session what reading and writing need, and `settings`; nothing else is touched."""
-    for key, value in {**RUNTIME_SETTINGS, **(settings or {})}.items():
+    _set(spark, {**RUNTIME_SETTINGS, **(settings or {})})
+
+
+def prepare_read(spark: SparkSession) -> None:
+    """Sets on a session what reading needs, should it have been changed since."""
+    _set(spark, READ_SETTINGS)
+
+
+def _set(spark: SparkSession, settings: Mapping[str, str]) -> None:
+    for key, value in settings.items():
         try:
             spark.conf.set(key, value)
         except PySparkException as error:

@@ -1,8 +1,8 @@
-"""Which files of a table lack field ids: looked up in executors, and only where there may be some.
+"""Which files were imported rather than written for a table: looked up in executors.
 
-Files that were imported rather than written for a table have no ids; the table then has a name
-mapping. A table without one has no such files, and nothing is looked up. A file never changes, so
-what was found is kept for the next read.
+Most of them have no field ids; some have those of the table that they were written for, with names
+and decimals that this one may never have had. A table with such files has a name mapping; of one
+without nothing is looked up. A file never changes, so what was found is kept for the next read.
 """
 
 from __future__ import annotations
@@ -30,16 +30,27 @@ from pyiceberg.table.name_mapping import (
     parse_mapping_from_json,
 )
 from pyiceberg.typedef import TableVersion
-from pyiceberg.types import ListType, MapType, NestedField, PrimitiveType, StructType
+from pyiceberg.types import (
+    DecimalType,
+    ListType,
+    MapType,
+    NestedField,
+    PrimitiveType,
+    StructType,
+)
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.pipeline_limits import (
     FOOTERS_KEPT_MAX,
+    FOOTERS_PER_JOB_MAX,
     FOOTERS_PER_TASK,
 )
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
+
+FOREIGN: Final = "foreign"
+"""A file has ids, but a name or a decimal in it is not that of the table."""
 
 _ANSWER: Final = "path string, held string"
 _FIELD_ID: Final = b"PARQUET:field_id"
@@ -48,25 +59,37 @@ _UNKNOWN: Final = "unknown"
 
 
 def find_named(lake: Lake, table: Table, paths: Sequence[str]) -> Mapping[str, str]:
-    """Returns the files without ids, each with its schema in JSON: its names, the mapping's ids."""
+    """Returns the files without ids, each with its schema in JSON: its names, the mapping's ids.
+
+    Files with ids that are FOREIGN come too.
+    """
     mapping = table.metadata.name_mapping()
     if mapping is None or not paths:
         return {}
-    names_json = mapping.model_dump_json()
+    names_json, schema_json = mapping.model_dump_json(), table.schema().model_dump_json()
+    asked = names_json + schema_json
     kept = lake.footers
     # What is known is taken at once: other threads may fill and empty what is kept meanwhile.
-    known = {path: kept.get((names_json, path), _UNKNOWN) for path in paths}
+    known = {path: kept.get((asked, path), _UNKNOWN) for path in paths}
     missing = [path for path, held in known.items() if held == _UNKNOWN]
-    if missing:
-        look = _Look(names_json, table.metadata.format_version, dict(lake.files))
-        parts = -(-len(missing) // FOOTERS_PER_TASK)
-        rows = [(number % parts, path) for number, path in enumerate(missing)]
-        frame = lake.spark.createDataFrame(rows, "part int, path string")
-        spread = frame.repartitionById(parts, F.col("part")).select("path")
-        for row in spread.mapInArrow(look, _ANSWER).toLocalIterator():
-            known[row["path"]] = kept[names_json, row["path"]] = row["held"]
+    look = _Look(names_json, schema_json, table.metadata.format_version, dict(lake.files))
+    same: dict[str | None, str | None] = {}
+    for first in range(0, len(missing), FOOTERS_PER_JOB_MAX):
+        for path, held in _look_up(lake, look, missing[first : first + FOOTERS_PER_JOB_MAX]):
+            # Most files hold the same, and one text of it is enough.
+            known[path] = kept[asked, path] = same.setdefault(held, held)
         _forget(kept)
     return {path: held for path, held in known.items() if held is not None}
+
+
+def _look_up(lake: Lake, look: _Look, paths: Sequence[str]) -> Iterable[tuple[str, str | None]]:
+    """Looks into some files, all at the same time."""
+    parts = -(-len(paths) // FOOTERS_PER_TASK)
+    rows = [(number % parts, path) for number, path in enumerate(paths)]
+    frame = lake.spark.createDataFrame(rows, "part int, path string")
+    spread = frame.repartitionById(parts, F.col("part")).select("path")
+    found = spread.mapInArrow(look, _ANSWER).toArrow()
+    return zip(found.column("path").to_pylist(), found.column("held").to_pylist(), strict=True)
 
 
 def _forget(kept: dict[tuple[str, str], str | None]) -> None:
@@ -80,6 +103,7 @@ class _Look:
     """Reads footers in an executor; a dataclass, as Spark pickles it."""
 
     names_json: str
+    schema_json: str
     format_version: TableVersion
     files: dict[str, str]
 
@@ -94,8 +118,9 @@ class _Look:
     def _held(self, path: str) -> str | None:
         with load_file_io(self.files, path).new_input(path).open() as stream:
             schema = pq.ParquetFile(stream).schema_arrow
-        if all(_has_id(field) for field in schema):
-            return None
+        if all(_find_id(field) is not None for field in schema):
+            table = Schema.model_validate_json(self.schema_json)
+            return FOREIGN if _is_foreign(schema, table) else None
         mapping = parse_mapping_from_json(self.names_json)
         return held_schema(schema, mapping, self.format_version).model_dump_json()
 
@@ -162,5 +187,26 @@ def _names(partner: MappedField | None, *wanted: str) -> bool:
     return all(ids.get(name) is not None for name in wanted)
 
 
-def _has_id(field: Any) -> bool:
-    return field.metadata is not None and _FIELD_ID in field.metadata
+def _is_foreign(physical: pa.Schema, table: Schema) -> bool:
+    """Tells whether Spark would ask statistics of a file for another column, or cut a value.
+
+    It asks for columns and for what is in structs, by name, and in any case of letters.
+    """
+    owners = {name.lower(): table.find_field(name).field_id for name in table.column_names}
+    waiting = [("", field) for field in physical]
+    while waiting:
+        above, field = waiting.pop()
+        name, number, kind = f"{above}{field.name}".lower(), _find_id(field), field.type
+        if owners.get(name, number) != number:
+            return True
+        if number in table.field_ids and pa.types.is_decimal(kind):
+            if table.find_type(number) != DecimalType(kind.precision, kind.scale):
+                return True
+        if pa.types.is_struct(kind):
+            waiting.extend((f"{name}.", kind.field(each)) for each in range(kind.num_fields))
+    return False
+
+
+def _find_id(field: Any) -> int | None:
+    found = (field.metadata or {}).get(_FIELD_ID)
+    return None if found is None else int(found)

@@ -4,7 +4,13 @@ Spark finds columns by id, but asks the statistics of a file by *name*: after a 
 and another one got its name, a filter would skip row groups by the wrong statistics and lose rows,
 without an error. So a column whose name has ever belonged to another field is read under a name
 that no file has, and gets its own afterwards. So is a column of decimals that was widened: Spark
-would cut a value of the filter to the digits that an old file's statistics have.
+would cut a value of the filter to the digits that an old file's statistics have. And so is every
+column of floats: many writers do not count NaN, which is the largest for Spark, and dictionaries
+tell negative zero from zero. Files without ids have to be read by the names that they have; of
+those with floats Spark is told to ask neither statistics nor dictionaries.
+
+Where a query needs only some fields of a struct, Spark forgets the ids and looks for their names,
+at every depth. So what has another name in some file is read as a whole.
 """
 
 from __future__ import annotations
@@ -39,6 +45,15 @@ OPTIONS: Final[Mapping[str, str]] = {
     "ignoreCorruptFiles": "false",
     "ignoreMissingFiles": "false",
     "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
+
+# What makes Spark look at every row group.
+_UNASKED: Final[Mapping[str, str]] = {
+    "parquet.filter.stats.enabled": "false",
+    "parquet.filter.dictionary.enabled": "false",
+    "parquet.filter.columnindex.enabled": "false",
+    "parquet.filter.bloom.enabled": "false",
 }
 
 # Columns that are there only while deletes are applied.
@@ -58,6 +73,8 @@ class Source(msgspec.Struct, frozen=True):
     field: iceberg.NestedField
     name: str | None
     kind: spark.DataType
+    is_whole: bool = False
+    """Whether Spark must not read single fields out of it."""
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -75,19 +92,25 @@ class Shape(msgspec.Struct, frozen=True):
                 struct.add(spark.StructField(each.name, each.kind, True, metadata))
         return struct
 
+    def options(self) -> Mapping[str, str]:
+        """Returns what Spark is told besides."""
+        is_plain = self.by_id or not any(_has_floats(each.field) for each in self.sources)
+        return OPTIONS if is_plain else {**OPTIONS, **_UNASKED}
+
     def columns(self) -> list[Column]:
         """Returns the columns of the table, made from those of the files."""
-        return [_column(each, by_id=self.by_id) for each in self.sources]
+        return [_column(each) for each in self.sources]
 
 
-def _column(source: Source, *, by_id: bool) -> Column:
+def _column(source: Source) -> Column:
     field = source.field
     if source.name is None:
         return F.lit(None).cast(spark_type(field, ids=False)).alias(field.name)
     column = F.col(quoted(source.name))
-    if not by_id:
-        # Names inside structs are those of the files; a cast goes by position and gives the right.
-        # Spark casts nothing to what is required, but an import may be of what may be null.
+    if source.is_whole:
+        # Spark does not look through a cast that changes a type, and here it takes the ids away.
+        # Names inside structs may be those of the files; a cast goes by position and gives the
+        # right. Spark casts nothing to what is required, but an import may be of what may be null.
         target = spark.StructType(
             [spark.StructField("", spark_type(field, stored=True, ids=False))]
         )
@@ -125,14 +148,34 @@ def _is_seen(path: str) -> bool:
     return not name.startswith(("_", ".")) and ":" not in name
 
 
-def shape_by_ids(metadata: TableMetadata, schema: Schema) -> Shape:
-    """Returns the shape of files that carry the ids of fields."""
-    ambiguous = _ambiguous(metadata)
+def shape_by_ids(metadata: TableMetadata, schema: Schema, *, is_foreign: bool = False) -> Shape:
+    """Returns the shape of files that carry the ids of fields, under names of another table or not.
+
+    What is foreign is read under names that no file has.
+    """
+    ambiguous = schema.field_ids if is_foreign else _ambiguous(metadata)
     sources: list[Source] = []
     for field in schema.fields:
-        name = _hidden_name(schema, field) if field.field_id in ambiguous else field.name
-        sources.append(Source(field, name, spark_type(field, stored=True)))
+        is_hidden = field.field_id in ambiguous or _has_floats(field)
+        name = _hidden_name(schema, field) if is_hidden else field.name
+        is_whole = is_hidden or _was_renamed(metadata, field)
+        sources.append(Source(field, name, spark_type(field, stored=True), is_whole))
     return Shape(tuple(sources), True)
+
+
+def _was_renamed(metadata: TableMetadata, field: iceberg.NestedField) -> bool:
+    """Tells whether a column, or something in it, had another name once."""
+    current = metadata.schema()
+    return any(
+        schema.find_column_name(number) not in (None, current.find_column_name(number))
+        for number in index_by_id(Schema(field))
+        for schema in metadata.schemas
+    )
+
+
+def _has_floats(field: iceberg.NestedField) -> bool:
+    kinds = [each.field_type for each in index_by_id(Schema(field)).values()]
+    return any(isinstance(each, iceberg.FloatType | iceberg.DoubleType) for each in kinds)
 
 
 def _hidden_name(schema: Schema, field: iceberg.NestedField) -> str:
@@ -210,7 +253,7 @@ def shape_by_names(
         if found is not None and _digits(found) != _digits(field, within=held.field_ids):
             return None
         kind = spark_type(field, stored=True, ids=False, names=names)
-        sources.append(Source(field, None if found is None else found.name, kind))
+        sources.append(Source(field, None if found is None else found.name, kind, True))
     return Shape(tuple(sources), False)
 
 
@@ -230,16 +273,21 @@ def native_frames(lake: Lake, shape: Shape, tasks: Sequence[FileScanTask]) -> It
     """Yields the rows of files of one shape: of those as they are, and of those with deletes."""
     whole = [task.file.file_path for task in tasks if not task.delete_files]
     if whole:
-        yield _parquet(lake, shape.struct(), whole).select(*shape.columns())
+        yield _parquet(lake, shape.struct(), whole, shape.options()).select(*shape.columns())
     partial = [task for task in tasks if task.delete_files]
     if partial:
-        frame = _parquet(lake, shape.struct(), [task.file.file_path for task in partial])
+        paths = [task.file.file_path for task in partial]
+        frame = _parquet(lake, shape.struct(), paths, shape.options())
         yield _without_deleted(lake, frame, partial).select(*shape.columns())
 
 
-def _parquet(lake: Lake, schema: spark.StructType, paths: Sequence[str]) -> DataFrame:
-    options = {**OPTIONS, **native_options(lake, paths[0])}
-    reader = lake.spark.read.schema(schema).options(**options)
+def _parquet(
+    lake: Lake,
+    schema: spark.StructType,
+    paths: Sequence[str],
+    options: Mapping[str, str] = OPTIONS,
+) -> DataFrame:
+    reader = lake.spark.read.schema(schema).options(**options, **native_options(lake, paths[0]))
     return reader.parquet(*[native_path(path) for path in paths])
 
 

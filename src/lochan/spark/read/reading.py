@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame
 
 from lochan.base.errors import ContentNotFound, Corrupt, Invalid
 from lochan.spark.read.arrow import arrow_frame
-from lochan.spark.read.footers import find_named
+from lochan.spark.read.footers import FOREIGN, find_named
 from lochan.spark.read.native import (
     Shape,
     is_native_task,
@@ -48,6 +48,7 @@ from lochan.spark.read.predicates import (
 )
 from lochan.spark.read.vectors import Vectors
 from lochan.spark.schemas import find_defaults, nullable, to_spark
+from lochan.spark.session import prepare_read
 from lochan.spark.storage import how
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ def plan_table(
 
 def frame_of(lake: Lake, plan: Plan) -> DataFrame:
     """Returns the rows of a plan."""
+    prepare_read(lake.spark)
     frames = _frames(lake, plan)
     if frames:
         frame = reduce(DataFrame.unionAll, frames)
@@ -153,9 +155,9 @@ def _frames(lake: Lake, plan: Plan) -> list[DataFrame]:
         kind = None if held is None else (held, task.file.spec_id)
         if kind not in shapes:
             shapes[kind] = (
-                shape_by_ids(metadata, plan.schema)
-                if kind is None
-                else shape_by_names(metadata, plan.schema, *kind)
+                shape_by_ids(metadata, plan.schema, is_foreign=held == FOREIGN)
+                if held is None or held == FOREIGN
+                else shape_by_names(metadata, plan.schema, held, task.file.spec_id)
             )
         groups.setdefault(kind, []).append(task)
     frames: list[DataFrame] = []
