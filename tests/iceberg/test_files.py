@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from pyiceberg.table import StaticTable
 
-from lochan.base.errors import Corrupt, TooLarge
+from lochan.base.errors import Corrupt, Invalid, TooLarge
 from lochan.base.pipeline_limits import (
     ICEBERG_METADATA_BYTES_MAX,
     ICEBERG_METADATA_CACHE_BYTES_MAX,
@@ -154,6 +154,12 @@ def test_a_directory_is_a_warehouse_too(tmp_path, monkeypatch):
     assert warehouse_location(f"{tmp_path}/") == f"file://{tmp_path}"
     assert warehouse_location("s3://bucket/lake/") == "s3://bucket/lake"
     assert warehouse_location("file:/lake/") == "file:/lake"
+
+
+@pytest.mark.parametrize("warehouse", ["lake#1", "s3://bucket/a?b"])
+def test_a_warehouse_whose_name_readers_would_cut_is_refused(warehouse):
+    with pytest.raises(Invalid, match="no # and no"):
+        warehouse_location(warehouse)
 
 
 def test_a_tables_own_properties_do_not_say_how_its_files_are_reached(local):

@@ -82,6 +82,13 @@ def test_case_counts(local):
     assert not local.table_exists("shop.orders")
 
 
+def test_a_table_with_a_long_name_is_kept_on_every_file_system(local):
+    name = "x" * 300
+    local.create_table(f"shop.{name}", schema=SCHEMA)
+    location = local.load_table(f"shop.{name}").location()
+    assert all(len(part) < 200 for part in location.split("/"))
+
+
 @given(st.text(min_size=1))
 def test_every_element_is_a_directory_inside_its_parent(element):
     name = directory_of(element)

@@ -148,6 +148,16 @@ def test_types_that_iceberg_has_not_are_refused_with_the_column(kind):
         to_iceberg(spark.StructType([spark.StructField("a", kind)]))
 
 
+def test_frames_without_columns_or_with_two_of_one_name_are_refused():
+    twice = spark.StructType().add("b", spark.LongType()).add("b", spark.StringType())
+    with pytest.raises(Invalid, match="two columns are called b;"):
+        to_iceberg(twice)
+    with pytest.raises(Invalid, match="two columns in a are called b;"):
+        to_iceberg(spark.StructType().add("a", twice))
+    with pytest.raises(Invalid, match="the frame has no column"):
+        to_iceberg(spark.StructType())
+
+
 def test_defaults_are_found_at_any_depth():
     inner = iceberg.NestedField(2, "x", iceberg.LongType(), required=False, initial_default=5)
     schema = Schema(

@@ -28,6 +28,10 @@ ICEBERG_COLUMNS_MAX: Final = 100_000
 # Full names of all columns of one schema: a long name above many columns is part of each of theirs.
 ICEBERG_PATHS_CHARACTERS_MAX: Final = 20_000_000
 
+# Of an element of a key in the name of its directory: file systems take 255 bytes, and there is
+# something unique behind it.
+DIRECTORY_CHARACTERS_MAX: Final = 100
+
 # Checks of one audit: each is a job on the cluster or a column beside a write.
 AUDIT_CHECKS_MAX: Final = 1_000
 

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import msgspec
 from pyiceberg.io import FileIO, load_file_io
 
-from lochan.base.errors import Corrupt, TooLarge
+from lochan.base.errors import Corrupt, Invalid, TooLarge
 from lochan.base.pipeline_limits import (
     ICEBERG_METADATA_BYTES_MAX,
     ICEBERG_METADATA_CACHE_BYTES_MAX,
@@ -115,6 +115,10 @@ def new_location(metadata: Metadata, previous: str | None) -> str:
 
 def warehouse_location(warehouse: str) -> str:
     """Returns a warehouse as a location: a directory becomes `file://…`; no slash at the end."""
+    if "#" in warehouse or "?" in warehouse:
+        raise Invalid(
+            f"a warehouse has no # and no ? in its name, where readers would cut it: {warehouse!r}"
+        )
     if "://" in warehouse or warehouse.startswith("file:/"):
         return warehouse.rstrip("/")
     return f"file://{Path(warehouse).expanduser().resolve()}"

@@ -12,6 +12,7 @@ from typing import Final
 
 from lochan.base.errors import InvalidKey
 from lochan.base.keys import table_key
+from lochan.base.pipeline_limits import DIRECTORY_CHARACTERS_MAX
 from lochan.model.commits import ContentKey
 
 _SHOWN_CHARACTERS: Final = 80
@@ -49,5 +50,5 @@ def directory_of(element: str) -> str:
 
     Two elements may share one: whoever needs a directory alone puts something unique behind it.
     """
-    plain = _ODD.sub("_", element)
+    plain = _ODD.sub("_", element)[:DIRECTORY_CHARACTERS_MAX]
     return "_" if not plain.strip(".") else plain

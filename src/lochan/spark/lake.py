@@ -62,7 +62,7 @@ class Lake:
         self.files: Final = dict(files or {})
         # Filled by `storage`: who reads and writes the files of a bucket.
         self.reached: Final[dict[str, How]] = {}
-        # Filled by `footers`: what a file without field ids holds, by name mapping and path.
+        # Filled by `footers`: what a file without field ids holds, by mapping, schema and path.
         self.footers: Final[dict[tuple[str, str], str | None]] = {}
         prepare(spark)
         self._service: Final[Service] = open_service(address, repository)

@@ -15,6 +15,7 @@ need none, as there is just one of them.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, Final, cast
@@ -215,6 +216,7 @@ def _iceberg_type(
     """Returns the type of what has these types inside; ids are only told apart for now."""
     match kind:
         case spark.StructType():
+            _check_names(kind, where)
             fields = [
                 iceberg.NestedField(next(numbers), field.name, each, required=not field.nullable)
                 for field, each in zip(kind.fields, inner, strict=True)
@@ -235,6 +237,15 @@ def _iceberg_type(
             "cast or drop the column before writing"
         )
     return simple
+
+
+def _check_names(kind: spark.StructType, where: str) -> None:
+    if not kind.names and not where:
+        raise Invalid("the frame has no column; a table has at least one")
+    twice = [name for name, number in Counter(kind.names).items() if number > 1]
+    if twice:
+        inside = f" in {where}" if where else ""
+        raise Invalid(f"two columns{inside} are called {twice[0]}; give one of them another name")
 
 
 def shown(column: Column, kind: iceberg.IcebergType) -> Column:
