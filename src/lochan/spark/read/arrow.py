@@ -30,7 +30,8 @@ from pyspark.sql.types import StringType
 from lochan.base.pipeline_limits import (
     ARROW_READ_TASKS_MAX,
 )
-from lochan.spark.read.predicates import bind_filter, quoted
+from lochan.spark.read.conditions import quoted
+from lochan.spark.read.predicates import bind_filter
 from lochan.spark.read.scanning import rows_of
 from lochan.spark.schemas import nullable, shown, to_spark
 from lochan.spark.write.arrow_schemas import arrow_schema

@@ -29,7 +29,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark
 
-from lochan.spark.read.predicates import quoted
+from lochan.spark.read.conditions import quoted
 from lochan.spark.schemas import FIELD_ID, nullable, shown, spark_type
 from lochan.spark.storage import native_options, native_path, shown_path
 

@@ -28,6 +28,7 @@ from pyspark.sql import DataFrame
 
 from lochan.base.errors import ContentNotFound, Corrupt, Invalid
 from lochan.spark.read.arrow import arrow_frame
+from lochan.spark.read.conditions import column_at, to_column
 from lochan.spark.read.footers import FOREIGN, find_named
 from lochan.spark.read.native import (
     Shape,
@@ -39,12 +40,10 @@ from lochan.spark.read.native import (
 )
 from lochan.spark.read.predicates import (
     bind_filter,
-    column_at,
     file_filter,
     filtered_fields,
     fit_filter,
     parse_filter,
-    to_column,
 )
 from lochan.spark.read.vectors import Vectors
 from lochan.spark.schemas import find_defaults, nullable, to_spark

@@ -29,8 +29,9 @@ from pyiceberg.table import FileScanTask
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import ListType, MapType, UUIDType
 
+from lochan.spark.read.conditions import field_paths
 from lochan.spark.read.footers import held_schema
-from lochan.spark.read.predicates import bind_filter, field_paths, weaken
+from lochan.spark.read.predicates import bind_filter, weaken
 
 # Ranges of an object are asked for together, in pieces of this many bytes.
 _BUFFER_BYTES: Final = 8 << 20

@@ -47,8 +47,8 @@ from lochan.base.pipeline_limits import (
     SPARK_MERGE_RANGES_MAX,
 )
 from lochan.spark.read.arrow import arrow_frame
+from lochan.spark.read.conditions import quoted
 from lochan.spark.read.native import OPTIONS, shape_by_ids
-from lochan.spark.read.predicates import quoted
 from lochan.spark.read.reading import Plan, frame_of, plan_table, split
 from lochan.spark.storage import native_options, native_path, shown_path
 from lochan.spark.write.shaping import free_name
