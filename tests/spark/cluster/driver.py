@@ -14,24 +14,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import IO, Any
 
-from pyspark.sql import SparkSession
-
-from lochan.spark.java import use_java
 from lochan.spark.lake import Lake
-from lochan.spark.session import OWN_SETTINGS, session
-
-CONNECT = "connect:"
-
-
-def make_session(master: str, settings: Mapping[str, str]) -> SparkSession:
-    """Returns a session; a master such as `connect:local[2]` is reached through Connect."""
-    if not master.startswith(CONNECT):
-        return session("cluster", master, settings)
-    use_java()
-    builder = SparkSession.builder.appName("cluster").remote(master.removeprefix(CONNECT))
-    for key, value in {**OWN_SETTINGS, **settings}.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+from lochan.spark.session import session
 
 
 def call(lake: Lake, function: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,7 +37,7 @@ def main() -> None:
     """Runs until there are no more commands."""
     replies = os.fdopen(int(sys.argv[1]), "w", encoding="utf-8")
     plan = json.loads(sys.stdin.readline())
-    spark = make_session(plan["master"], plan["settings"])
+    spark = session("cluster", plan["master"], plan["settings"])
     with Lake(spark, plan["address"], warehouse=plan["warehouse"], files=plan["files"]) as lake:
         say(replies, {"value": type(spark).__module__})
         for line in sys.stdin:

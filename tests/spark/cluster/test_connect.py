@@ -5,13 +5,22 @@ from __future__ import annotations
 import pytest
 
 from tests.spark.cluster.suite import NAMES
+from tests.spark.connecting import ConnectServer
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def driver(drive):
-    made = drive("connect:local[2]", settings={"spark.sql.shuffle.partitions": "2"})
+def remote(java):
+    """A server of its own: the one that a session starts by itself has a port that others want."""
+    server = ConnectServer()
+    yield server.url
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def driver(remote, drive):
+    made = drive(remote, settings={"spark.sql.shuffle.partitions": "2"})
     assert made.kind.startswith("pyspark.sql.connect.")
     return made
 
