@@ -142,15 +142,23 @@ def commit(
         made = Held(new_id, put.type, put.value)
         done[key] = made
         expectation = before.get(key) if put.expected is None else put.expected
-        if current.get(key) != expectation or _changes_type(put, deletes, before):
+        old = _type_changes_of(put, deletes, before)
+        if old is not None:
+            conflicts[key] = Conflict(key, "TYPE", old, made, old)
+        elif current.get(key) != expectation:
             conflicts[key] = Conflict(key, "CHANGED", expectation, made, current.get(key))
     for key in (*deletes, *relied):
         if key in puts:
             continue
         if before.get(key) is None or before.get(key) != current.get(key):
-            source = None if key in deletes else current.get(key)
-            conflicts[key] = Conflict(key, "CHANGED", before.get(key), source, current.get(key))
-    found = [*conflicts.values(), *broken_rules(current, done)]
+            conflicts[key] = Conflict(key, "CHANGED", before.get(key), None, current.get(key))
+    # A put that replaces a namespace changes its type, and is in conflict for that already.
+    broken = [
+        one
+        for one in broken_rules(current, done)
+        if one.rule != "NAMESPACE_NOT_EMPTY" or one.key in deletes
+    ]
+    found = [*conflicts.values(), *broken]
     if found:
         return Committed(Outcome(conflicts=tuple(found)))
     plan = Planned(done, applied(current, done), message)
@@ -194,14 +202,14 @@ def _comes_from(put: Put, gone: Iterable[Name], before: Content) -> Held | None:
     return None
 
 
-def _changes_type(put: Put, deletes: Sequence[Name], before: Content) -> bool:
-    """Tells whether a put changes the type of the content that it updates or renames."""
+def _type_changes_of(put: Put, deletes: Sequence[Name], before: Content) -> Held | None:
+    """Returns the content that a put updates or renames, if it would change its type."""
     if put.content_id is None:
-        return False
+        return None
     found = before.get(put.key)
     if not isinstance(found, Held) or found.content_id != put.content_id:
         found = _comes_from(put, deletes, before)
-    return isinstance(found, Held) and found.type != put.type
+    return found if isinstance(found, Held) and found.type != put.type else None
 
 
 def _name(key: Key) -> Name:

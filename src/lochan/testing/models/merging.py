@@ -55,7 +55,7 @@ class Choices(msgspec.Struct, frozen=True):
 class Conflict(msgspec.Struct, frozen=True):
     """A key that stands against the request, and why.
 
-    `rule` is CHANGED where both sides changed the key. The rules of the catalog have their own.
+    `rule` is CHANGED where the key is not as expected. The rules of the catalog have their own.
     """
 
     key: Key
@@ -272,7 +272,8 @@ def composed(history: History, commits: Sequence[Commit], message: str = "") -> 
             earlier = changes.get(one.key)
             before = one.before if earlier is None else earlier.before
             changes[one.key] = Change(one.key, before, one.after)
-    return Carried(list(changes.values()), message)
+    kept = [change for change in changes.values() if change.before != change.after]
+    return Carried(kept, message)
 
 
 def pick(

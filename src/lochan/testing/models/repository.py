@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from lochan.testing.models.history import Commit, History
@@ -17,9 +19,9 @@ class Refused(Exception):
 
 
 class Move(msgspec.Struct, frozen=True):
-    """One entry of a ref-log: a commit, or a move to another commit; `old` is None at a creation.
+    """One entry of a ref-log: a commit or another move; `old` is None at a creation.
 
-    `kind` is "commit" for everything that was committed on the branch.
+    `kind` is the operation that made it: commit, merge, revert, assign, force and so on.
     """
 
     kind: str
@@ -65,14 +67,16 @@ class RepositoryModel:
                 raise Refused("NOT_FOUND")
         return found.head
 
-    def publish(self, name: str, planned: list[Planned], ids: list[str]) -> list[Commit]:
+    def publish(
+        self, name: str, kind: str, planned: Sequence[Planned], ids: Sequence[str]
+    ) -> list[Commit]:
         """Puts commits on a branch, under the ids that the system has given them."""
         made = []
         for plan, commit_id in zip(planned, ids, strict=True):
             head = self.head(name)
             parents = (head, *plan.merged)
             made.append(self.history.add(commit_id, parents, plan.operations, plan.message))
-            self._to(name, "commit", commit_id)
+            self._to(name, kind, commit_id)
         return made
 
     def create(self, name: str, kind: str, target: str) -> None:
