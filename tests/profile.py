@@ -1,4 +1,5 @@
 """Numbers of schedules, seeds, cycles and steps, by the profile of the test run."""
+# ruff: noqa: A005 - it is only imported as `tests.profile`
 
 from __future__ import annotations
 
@@ -8,5 +9,5 @@ PROFILE = os.environ.get("LOCHAN_TEST_PROFILE", "default")
 
 
 def counted(default: int, deep: int) -> int:
-    """Returns how often something is tried: `deep` for `make test-deep`, `default` for `make test`."""
+    """Returns how often something is tried: `deep` in `make test-deep`, else `default`."""
     return deep if PROFILE == "deep" else default

@@ -29,6 +29,10 @@ REASONS: list[tuple[type[LochanError], str]] = [
 ]
 
 
+RULES = {"NAMESPACE_ABSENT", "NOT_A_NAMESPACE", "NAMESPACE_NOT_EMPTY", "KEY_CONFLICT"}
+"""Kinds of conflicts that have no sides."""
+
+
 class Difference(AssertionError):
     """The system and the model do not agree."""
 
@@ -58,13 +62,12 @@ def differing(
 
     `new` are keys whose content has no id yet, so that of the source is not compared.
     """
-    rules = {"NAMESPACE_ABSENT", "NOT_A_NAMESPACE", "NAMESPACE_NOT_EMPTY"}
-    seen = {(one.kind if one.kind in rules else "CHANGED", one.key) for one in reported}
+    seen = {(one.kind if one.kind in RULES else "CHANGED", one.key) for one in reported}
     right = {("CHANGED" if one.rule == "TYPE" else one.rule, one.key) for one in wanted}
     if seen != right:
         return f"conflicts {sorted(seen, key=str)} instead of {sorted(right, key=str)}"
     for one in reported:
-        if one.kind in rules:
+        if one.kind in RULES:
             continue
         sides = [(c.base, c.source, c.target) for c in wanted if c.key == one.key]
         told = sides_of(one)

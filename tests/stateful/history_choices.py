@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from random import Random
 from uuid import UUID
 
@@ -10,10 +11,18 @@ import msgspec
 
 from lochan.model.contents import Namespace
 from lochan.testing.models.catalog import Delete, Held, Name, Operation, Unchanged
-from lochan.testing.models.history import Commit, Content, Key
+from lochan.testing.models.history import Content, Key
 from lochan.testing.models.merging import Choice, Choices
 from lochan.testing.models.repository import RepositoryModel
-from tests.stateful.history_values import SPACES, TABLES, held, is_space, new_content, put_of
+from tests.stateful.history_values import (
+    SPACES,
+    TABLES,
+    content_of,
+    held,
+    is_space,
+    new_content,
+    put_of,
+)
 
 BEHAVIOURS = ("NORMAL",) * 6 + ("FORCE", "FORCE", "DROP", "TAKE_TARGET_ON_CONFLICT")
 
@@ -61,9 +70,14 @@ class Picked(msgspec.Struct, frozen=True):
 
 
 class Chooser:
-    """Chooses by a generator that is seeded anew for each step."""
+    """Chooses by a generator that is seeded anew for each step.
 
-    def __init__(self, model: RepositoryModel, pick: Random) -> None:
+    `nothing` tells whether callers can say that a key has, or is to have, no content in a merge;
+    over HTTP they cannot.
+    """
+
+    def __init__(self, model: RepositoryModel, pick: Random, *, nothing: bool) -> None:
+        self.says_nothing = nothing
         self.model = model
         self.history = model.history
         self.pick = pick
@@ -160,7 +174,7 @@ class Chooser:
         if contiguous and self.chance(0.05):
             name = self.pick.choice(self.model.names("BRANCH"))
         reasons = set()
-        for earlier, later in zip(chosen, chosen[1:], strict=False):
+        for earlier, later in pairwise(chosen):
             if contiguous and self.history.commits[later].parents[0] != earlier:
                 reasons.add("INVALID")
         head = self.model.head(name)
@@ -212,14 +226,19 @@ class Chooser:
         expected = target
         if self.chance(0.15):
             expected = self.history.content(source).get(key)
+        if expected is None and not self.says_nothing:
+            return Choice(self.behaviour())
         if self.chance(0.3):
             return Choice("NORMAL", expected)
-        if self.chance(0.2):
+        if self.chance(0.2) and self.says_nothing:
             return Choice("NORMAL", expected, None)
         content = new_content(self.pick, key)  # type: ignore[arg-type]
         old = expected if isinstance(expected, Held) else None
         if old is not None and is_space(old) != isinstance(content, Namespace):
             return Choice("NORMAL", expected)
+        theirs = self.history.content(source).get(key)
+        if old is None and isinstance(theirs, Held) and self.chance(0.8):
+            old = theirs
         content_id = old.content_id if old else str(UUID(int=self.pick.getrandbits(128)))
         made = held(content)
         return Choice("NORMAL", expected, Held(content_id, made.type, made.value))
@@ -279,10 +298,4 @@ class Chooser:
 
 
 def _put_held(key: Name, value: Held) -> Operation:
-    from tests.stateful.history_values import content_of
-
     return put_of(content_of(value.type, value.value, None), key, value.content_id, None)
-
-
-def line_of(history: object, head: str) -> list[Commit]:
-    return list(history.line(head))  # type: ignore[attr-defined]

@@ -100,6 +100,9 @@ def wish_of(choice: Choice) -> KeyWish:
 
 def kind_of_conflict(base: Held | None, target: Held | None) -> str:
     """Returns in which way what is there is not what was expected."""
+    if base == target:
+        # The caller expected something else than the base.
+        return "VALUE_DIFFERS"
     if base is None:
         return "KEY_EXISTS"
     if target is None:

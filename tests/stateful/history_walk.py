@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from lochan.base.errors import LochanError
+from lochan.embedded import Embedded
 from lochan.model.references import Annotation
 from lochan.testing.models import catalog, merging
 from lochan.testing.models.catalog import CATALOG
@@ -43,7 +44,8 @@ class Walk:
         self.trace: list[str] = []
         self.counts: dict[str, int] = {}
         self.pick = Random(0)
-        self.choose = Chooser(self.model, self.pick)
+        is_embedded = isinstance(catalogs[0], Embedded)
+        self.choose = Chooser(self.model, self.pick, nothing=is_embedded)
 
     @property
     def history(self) -> Any:
@@ -301,9 +303,7 @@ def _rebase(walk: Walk) -> None:
     walk.check_head(target.name)
 
 
-def _take_over_rebased(
-    walk: Walk, onto: str, planned: Sequence[Planned], answer: Any
-) -> str:
+def _take_over_rebased(walk: Walk, onto: str, planned: Sequence[Planned], answer: Any) -> str:
     """Reads the commits that a rebase made, compares each, and adds them; returns the last."""
     top = onto
     entries = walk.read_new(answer.hash, len(planned)) if planned else []

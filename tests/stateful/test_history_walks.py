@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from lochan.client import Client
@@ -106,8 +107,6 @@ def clients(names: Iterator[int], *urls: str) -> Opened:
 
 
 def make_repository(url: str, name: str) -> None:
-    import httpx
-
     httpx.post(f"{url}/api/v2/repositories", json={"name": name}).raise_for_status()
 
 
@@ -128,7 +127,7 @@ def test_a_repository_on_rocksdb_agrees_with_the_model(record_property, tmp_path
 
 def test_a_server_agrees_with_the_model(record_property):
     with serving() as url:
-        told = walks(clients(count(), url), 3_000, counted(750, 8_000))
+        told = walks(clients(count(), url), 3_000, counted(500, 8_000))
     record_property("told", f"history, one server: {told}")
 
 
@@ -139,5 +138,5 @@ def test_two_servers_on_one_database_agree_with_the_model(record_property):
     assert server is not None
     store = server.url(schema=server.fresh_schema())
     with serving(store) as one, serving(store) as other:
-        told = walks(clients(count(), one, other), 4_000, counted(750, 8_000))
+        told = walks(clients(count(), one, other), 4_000, counted(500, 8_000))
     record_property("told", f"history, two servers on PostgreSQL: {told}")

@@ -87,13 +87,38 @@ def broken_rules(content: Content, operations: Mapping[Key, Value | None]) -> li
     return list(found.values())
 
 
+def shared_contents(content: Content, operations: Mapping[Key, Value | None]) -> list[Conflict]:
+    """Returns the keys that get a content which another key holds afterwards."""
+    after = applied(content, operations)
+    found = []
+    for key, value in operations.items():
+        if not isinstance(value, Held) or _id_at(content, key) == value.content_id:
+            continue
+        if any(other != key and _id_at(after, other) == value.content_id for other in after):
+            found.append(Conflict(key, "KEY_CONFLICT"))
+    return found
+
+
+def is_of_a_side(key: Key, resolved: Value, sides: Iterable[Value]) -> bool:
+    """Tells whether a resolved content has the id of a content that a side has under the key."""
+    del key
+    ids = {side.content_id for side in sides if isinstance(side, Held)}
+    return isinstance(resolved, Held) and resolved.content_id in ids
+
+
 def both_made_a_namespace(conflict: Conflict) -> bool:
     """Tells whether both sides made a namespace of the same name; the target's is kept."""
     made = conflict.base is None
     return made and is_namespace(conflict.source) and is_namespace(conflict.target)
 
 
-CATALOG: Final = Laws(broken_rules, both_made_a_namespace)
+CATALOG: Final = Laws(
+    (shared_contents, broken_rules),
+    both_made_a_namespace,
+    is_of_a_side,
+    frozenset({"KEY_CONFLICT"}),
+)
+"""The laws of merges: one key for one content, every key in its namespaces."""
 
 
 def is_whole(content: Content) -> bool:
@@ -210,6 +235,11 @@ def _type_changes_of(put: Put, deletes: Sequence[Name], before: Content) -> Held
     if not isinstance(found, Held) or found.content_id != put.content_id:
         found = _comes_from(put, deletes, before)
     return found if isinstance(found, Held) and found.type != put.type else None
+
+
+def _id_at(content: Content, key: Key) -> str | None:
+    value = content.get(key)
+    return value.content_id if isinstance(value, Held) else None
 
 
 def _name(key: Key) -> Name:

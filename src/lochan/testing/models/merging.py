@@ -3,7 +3,11 @@
 All of them *carry* changes onto a head. A change fits if the head holds what was there before.
 If the head already holds what comes after, nothing is left to do for that key. Otherwise the key
 is in conflict, and the caller's choice for that key decides. If any conflict stands, nothing is
-written and all conflicts are reported.
+written and all conflicts are reported, one for a key.
+
+One request may change a key several times: a replay, or a squashed pick of commits that do not
+follow each other. Then the expected value of a choice is what the target held before all of them,
+and a key that was resolved, or for which the target was taken, is left alone by the later ones.
 
 A function here returns what must happen on one given head; it changes nothing. Where histories
 have several best common ancestors any of them is right, so `merge` returns an outcome for each.
@@ -108,23 +112,33 @@ Agreed = Callable[[Conflict], bool]
 """Tells of a conflict that both sides did the same, so that the target's value stays."""
 
 
-def no_rules(content: Content, operations: Mapping[Key, Value | None]) -> Iterable[Conflict]:
-    """Allows everything: keys are independent of each other."""
-    del content, operations
-    return ()
-
-
 def never_agreed(conflict: Conflict) -> bool:
     """Takes every conflict as it is."""
     del conflict
     return False
 
 
-class Laws(msgspec.Struct, frozen=True):
-    """The rules under which changes are carried; without any, keys are independent."""
+Acceptable = Callable[[Key, Value, Iterable[Value]], bool]
+"""Tells whether a resolved value may be put under a key; the last are the values of all sides."""
 
-    rules: Rules = no_rules
+
+def any_value(key: Key, resolved: Value, sides: Iterable[Value]) -> bool:
+    """Allows every resolved value."""
+    del key, resolved, sides
+    return True
+
+
+class Laws(msgspec.Struct, frozen=True):
+    """The rules under which changes are carried; without any, keys are independent.
+
+    A key that breaks one of the rules in `giving_way` is left as the target has it if its
+    behaviour is TAKE_TARGET_ON_CONFLICT.
+    """
+
+    rules: Sequence[Rules] = ()
     agreed: Agreed = never_agreed
+    acceptable: Acceptable = any_value
+    giving_way: frozenset[str] = frozenset()
 
 
 FREE: Final = Laws()
@@ -134,66 +148,106 @@ def carry(
     content: Content, carried: Sequence[Carried], choices: Choices, laws: Laws = FREE
 ) -> Outcome:
     """Returns what carrying changes onto a content gives, commit by commit."""
-    staged = dict(content)
-    conflicts: list[Conflict] = []
-    planned: list[Planned] = []
-    resolved: set[Key] = set()
-    for one in carried:
-        operations: dict[Key, Value | None] = {}
-        for change in one.changes:
-            if change.before == change.after or change.key in resolved:
-                continue
-            target = staged.get(change.key)
-            # What the caller expects is what the target held before anything was carried.
-            first = change.key not in {key for plan in planned for key in plan.operations}
-            found = _carry_one(change, choices.of(change.key), target, first=first)
-            if isinstance(found, Conflict):
-                if not (found.rule == "CHANGED" and _agrees(found, choices, laws)):
-                    conflicts.append(found)
-            elif found is not None:
-                operations[change.key] = found.after
-            if not isinstance(choices.of(change.key).resolved, msgspec.UnsetType):
-                resolved.add(change.key)
-        if operations:
-            staged = applied(staged, operations)
-            planned.append(Planned(operations, staged, one.message))
     touched = frozenset(change.key for one in carried for change in one.changes)
-    if conflicts:
-        return Outcome(conflicts=tuple(conflicts), touched=touched)
+    target = _Target(content, choices, laws)
+    planned: list[Planned] = []
+    for one in carried:
+        operations = target.take(one.changes)
+        if operations:
+            planned.append(Planned(operations, dict(target.content), one.message))
+    if target.conflicts:
+        return Outcome(conflicts=tuple(target.conflicts.values()), touched=touched)
+    if not _are_acceptable(content, carried, choices, laws):
+        return Outcome(invalid="a resolved value is not acceptable", touched=touched)
     merged = tuple(parent for one in carried for parent in one.merged)
     if planned:
         planned[-1] = msgspec.structs.replace(planned[-1], merged=merged)
-    broken = _broken(content, planned, laws.rules)
-    if broken:
-        return Outcome(conflicts=broken, touched=touched)
+    for rules in laws.rules:
+        broken = _broken(content, planned, rules)
+        giving_way = {
+            one.key: Choice("DROP")
+            for one in broken
+            if one.rule in laws.giving_way
+            and choices.of(one.key).behaviour == "TAKE_TARGET_ON_CONFLICT"
+        }
+        if giving_way:
+            fewer = Choices(choices.default, {**choices.keys, **giving_way})
+            return carry(content, carried, fewer, laws)
+        if broken:
+            return Outcome(conflicts=broken, touched=touched)
     return Outcome(tuple(planned), touched=touched)
 
 
-def _carry_one(
-    change: Change, choice: Choice, target: Value | None, *, first: bool
-) -> Change | Conflict | None:
-    """Returns what to do with one key: a change of the target, a conflict, or nothing."""
-    if choice.behaviour == "DROP":
-        return None
-    after = change.after
-    if not isinstance(choice.resolved, msgspec.UnsetType):
-        after = choice.resolved
-    conflict = Conflict(change.key, "CHANGED", change.before, change.after, target)
-    if not isinstance(choice.expected, msgspec.UnsetType) and first:
-        if target != choice.expected:
-            return conflict
-        return None if target == after else Change(change.key, target, after)
-    if target == after:
-        return None
-    if target == change.before or choice.behaviour == "FORCE":
-        return Change(change.key, target, after)
-    return None if choice.behaviour == "TAKE_TARGET_ON_CONFLICT" else conflict
+class _Target:
+    """A content while changes are carried onto it, and the conflicts met so far, one for a key."""
+
+    def __init__(self, content: Content, choices: Choices, laws: Laws) -> None:
+        self.content = dict(content)
+        self.conflicts: dict[Key, Conflict] = {}
+        self._choices = choices
+        self._laws = laws
+        self._begun: set[Key] = set()
+        self._settled: set[Key] = set()
+
+    def take(self, changes: Sequence[Change]) -> dict[Key, Value | None]:
+        """Carries the changes of one commit; returns what it has to put and remove."""
+        before = dict(self.content)
+        for change in changes:
+            if change.before != change.after and change.key not in self._settled:
+                self._take_one(change)
+        keys = {change.key: None for change in changes}
+        return {
+            key: self.content.get(key) for key in keys if before.get(key) != self.content.get(key)
+        }
+
+    def _take_one(self, change: Change) -> None:
+        key, choice = change.key, self._choices.of(change.key)
+        if choice.behaviour == "DROP":
+            return
+        if key in self.conflicts:
+            # What the source would leave in the end.
+            met = self.conflicts[key]
+            self.conflicts[key] = msgspec.structs.replace(met, source=change.after)
+            return
+        target = self.content.get(key)
+        # What the caller expects is what the target held before anything was carried.
+        expected = msgspec.UNSET if key in self._begun else choice.expected
+        self._begun.add(key)
+        after = change.after
+        if not isinstance(choice.resolved, msgspec.UnsetType):
+            after = choice.resolved
+        if target == (change.before if isinstance(expected, msgspec.UnsetType) else expected):
+            self.content = applied(self.content, {key: after})
+            if not isinstance(choice.resolved, msgspec.UnsetType):
+                self._settled.add(key)
+            return
+        conflict = Conflict(key, "CHANGED", change.before, change.after, target)
+        if isinstance(expected, msgspec.UnsetType):
+            if target == after:
+                return
+            if choice.behaviour == "FORCE":
+                self.content = applied(self.content, {key: after})
+                return
+            if choice.behaviour == "TAKE_TARGET_ON_CONFLICT" or self._laws.agreed(conflict):
+                self._settled.add(key)
+                return
+        self.conflicts[key] = conflict
 
 
-def _agrees(conflict: Conflict, choices: Choices, laws: Laws) -> bool:
-    """Tells whether both sides did the same; who says what to expect wants to know."""
-    expected = choices.of(conflict.key).expected
-    return isinstance(expected, msgspec.UnsetType) and laws.agreed(conflict)
+def _are_acceptable(
+    content: Content, carried: Sequence[Carried], choices: Choices, laws: Laws
+) -> bool:
+    """Tells whether every resolved value may be put where it is to be put."""
+    for key, choice in choices.keys.items():
+        if isinstance(choice.resolved, msgspec.UnsetType) or choice.resolved is None:
+            continue
+        sides = [content.get(key)]
+        for change in [change for one in carried for change in one.changes if change.key == key]:
+            sides += [change.before, change.after]
+        known = [side for side in sides if side is not None]
+        if not laws.acceptable(key, choice.resolved, known):
+            return False
+    return True
 
 
 def _broken(content: Content, planned: Sequence[Planned], rules: Rules) -> tuple[Conflict, ...]:
@@ -260,20 +314,28 @@ def reverted(history: History, commit: Commit, message: str = "") -> Carried:
     )
 
 
-def composed(history: History, commits: Sequence[Commit], message: str = "") -> Carried:
-    """Returns the changes of several commits as those of one.
+def title(commit: Commit) -> str:
+    """Returns the first line of a message as other messages quote it."""
+    return commit.message.partition("\n")[0][:100]
 
-    Composed commit by commit in the order given: a key is expected as the first commit that
-    changes it found it, and is left as the last one leaves it.
+
+def composed(history: History, commits: Sequence[Commit], message: str = "") -> Carried:
+    """Returns the changes of several commits as those of one, in the order given.
+
+    Changes of a key that follow each other (a to b, b to c) are one change (a to c). Others (a to
+    b, c to d) stay apart, so the second is in conflict, as it would be if both were made again.
     """
-    changes: dict[Key, Change] = {}
+    changes: dict[Key, list[Change]] = {}
     for commit in commits:
         for one in history.own_changes(commit):
-            earlier = changes.get(one.key)
-            before = one.before if earlier is None else earlier.before
-            changes[one.key] = Change(one.key, before, one.after)
-    kept = [change for change in changes.values() if change.before != change.after]
-    return Carried(kept, message)
+            if one.before == one.after:
+                continue
+            earlier = changes.setdefault(one.key, [])
+            if earlier and earlier[-1].after == one.before:
+                earlier[-1] = Change(one.key, earlier[-1].before, one.after)
+            else:
+                earlier.append(one)
+    return Carried([change for some in changes.values() for change in some], message)
 
 
 def pick(
@@ -289,7 +351,7 @@ def pick(
     """Returns what making commits again on a head must give: transplant and cherry-pick."""
     line = [history.commits[one] for one in commits]
     if squash:
-        listed = [f"{one.id} {one.message.partition(chr(10))[0][:100]}" for one in line]
+        listed = [f"{one.id} {title(one)}" for one in line]
         said = message or f"Transplanted {len(line)} commits"
         carried = [composed(history, line, "\n".join([said, "", *listed]))]
     else:
@@ -306,8 +368,7 @@ def revert(
     carried = []
     for one in commits:
         commit = history.commits[one]
-        first = commit.message.partition("\n")[0]
-        carried.append(reverted(history, commit, message or f"Revert {commit.id}: {first}"))
+        carried.append(reverted(history, commit, message or f"Revert {commit.id}: {title(commit)}"))
     return carry(history.content(head), carried, Choices(), laws)
 
 
