@@ -41,8 +41,8 @@ class Done(msgspec.Struct, kw_only=True):
     branch: str
     seen: str | None
     answer: Any
-    expected: str | None = None
-    source: str | None = None
+    expected: Any = None
+    source: Any = None
     """The commit that was named; None if a branch was named."""
 
     commits: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ and the request that made it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -217,7 +217,7 @@ class CrowdCheck:
         else:
             require(answer.hash == done.source, "hash", answer.hash)
 
-    def moves_by_model(self, done: Done, head: str) -> tuple[bool | None, Iterable[Planned]]:
+    def moves_by_model(self, done: Done, head: str) -> tuple[bool | None, Sequence[Planned]]:
         """Returns whether a request moves the branch, None if it is refused; and its commits."""
         if done.kind == "force":
             return head != done.source, ()
@@ -228,12 +228,11 @@ class CrowdCheck:
             return None, ()
         return wanted.moved, wanted.outcome.commits
 
-    def check_entries(self, head: str, planned: Iterable[Planned], line: list[str]) -> None:
+    def check_entries(self, head: str, planned: Sequence[Planned], line: list[str]) -> None:
         """Compares commits that follow each other on a head with what they must be."""
-        plans = list(planned)
-        require(len(plans) == len(line), "as many commits", line, plans)
+        require(len(planned) == len(line), "as many commits", line, planned)
         top = head
-        for commit, plan in zip(line, plans, strict=True):
+        for commit, plan in zip(line, planned, strict=True):
             check_entry(self.entries[commit], (top, *plan.merged), plan)
             require(self.history.content(commit) == plan.content, "content", commit)
             top = commit

@@ -187,7 +187,7 @@ class Chooser:
         line = [] if found is None else [one.id for one in self.history.line(found.head)][:8]
         other = self.some_commit()
         if not line or (self.chance(0.05) and other is not None):
-            chosen = () if other is None else (other,)
+            chosen: tuple[str, ...] = () if other is None else (other,)
         else:
             chosen = tuple(self.pick.sample(line, min(len(line), self.pick.choice([1, 1, 1, 2]))))
         reasons = set() if chosen else {"INVALID"}

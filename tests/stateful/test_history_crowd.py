@@ -16,7 +16,7 @@ from lochan.client import Client
 from lochan.embedded import open_repository
 from lochan.kernel import merge as kernel_merge
 from lochan.kernel.build import Head
-from lochan.kernel.history import has_merged
+from lochan.kernel.history import has_merged, merge_base, shared_sequence
 from lochan.kernel.merge import MergeMember
 from lochan.testing.postgres import MISSING, find_binaries, shared_server
 from tests.client.serving import serving
@@ -103,7 +103,6 @@ def test_twelve_clients_of_two_servers_on_one_database_agree_with_the_model(reco
 def test_a_merge_base_from_the_published_head_is_found(monkeypatch: pytest.MonkeyPatch):
     """The bug that this check is for: a merge behind another one in a chain."""
     planning = local()
-    real_base, real_shared = kernel_merge.merge_base, kernel_merge.shared_sequence
     real_plan = MergeMember.plan
 
     def below(head: Any) -> Any:
@@ -113,7 +112,7 @@ def test_a_merge_base_from_the_published_head_is_found(monkeypatch: pytest.Monke
 
     def plan(member: MergeMember, head: Head) -> Any:
         if was_just_merged(member, head):
-            member.base = real_base(head.commits, head.builder.base, member._source)
+            member.base = merge_base(head.commits, head.builder.base, member._source)
             member.base = member.base or head.commits.load(EMPTY_ID)
             return []
         planning.head = head
@@ -126,12 +125,12 @@ def test_a_merge_base_from_the_published_head_is_found(monkeypatch: pytest.Monke
     monkeypatch.setattr(
         kernel_merge,
         "merge_base",
-        lambda commits, one, other: real_base(commits, below(one), other),
+        lambda commits, one, other: merge_base(commits, below(one), other),
     )
     monkeypatch.setattr(
         kernel_merge,
         "shared_sequence",
-        lambda commits, line, other: real_shared(commits, line, below(other)),
+        lambda commits, line, other: shared_sequence(commits, line, below(other)),
     )
     for seed in range(20):
         check = crowd(lambda: threads("memory:"), seed, 500)

@@ -8,10 +8,12 @@ answered by looking at all commits. Values are opaque and compared for equality;
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 
-Key = Hashable
+# Anything that a dictionary takes; a mapping with keys of one type is one with keys of any.
+Key = Any
 Value = Hashable
 Content = Mapping[Key, Value]
 
