@@ -29,6 +29,7 @@ from lochan.testing.sim import (
     crash_sweep,
     explore,
 )
+from tests.profile import counted
 from tests.sim.kernel_scenarios import (
     CHECKS,
     MAIN,
@@ -45,7 +46,7 @@ from tests.sim.kernel_scenarios import (
     scenario,
 )
 
-SCHEDULES = 1_500
+SCHEDULES = counted(150, 1_500)
 MUTANT_SCHEDULES = 2_000
 
 MOVES = ("fast_forward", "force", "rebase")
