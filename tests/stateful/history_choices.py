@@ -199,7 +199,7 @@ class Chooser:
     def choices(self, target: Target, source: Source) -> Choices:
         """Chooses behaviours for a merge, with keys that the source has changed, mostly."""
         default = self.behaviour()
-        if not source.commit or target.name not in self.model.references or self.chance(0.7):
+        if not source.commit or target.name not in self.model.references or self.chance(0.6):
             return Choices(default)
         head = self.model.head(target.name)
         base = self.history.best_common_ancestors(head, source.commit)[0]
@@ -221,7 +221,7 @@ class Chooser:
 
     def _choice(self, head: str, source: str, key: Key) -> Choice:
         target = self.history.content(head).get(key)
-        if self.chance(0.5):
+        if self.chance(0.4):
             return Choice(self.behaviour())
         expected = target
         if self.chance(0.15):
@@ -232,7 +232,7 @@ class Chooser:
             return Choice("NORMAL", expected)
         if self.chance(0.2) and self.says_nothing:
             return Choice("NORMAL", expected, None)
-        content = new_content(self.pick, key)  # type: ignore[arg-type]
+        content = new_content(self.pick, key)
         old = expected if isinstance(expected, Held) else None
         if old is not None and is_space(old) != isinstance(content, Namespace):
             return Choice("NORMAL", expected)
@@ -262,11 +262,11 @@ class Chooser:
         roll = self.pick.random()
         if key not in before or roll < 0.55:
             done[key] = self._put(before, key)
-        elif roll < 0.8:
+        elif roll < 0.72:
             done[key] = [Delete(key)]
-        elif roll < 0.9:
+        elif roll < 0.79:
             done[key] = [Unchanged(key)]
-        elif roll < 0.95 or key in SPACES:
+        elif roll < 0.84 or key in SPACES:
             done[key] = [Delete(key), put_of(new_content(self.pick, key), key, None, None)]
         else:
             other = self.pick.choice(TABLES)

@@ -27,6 +27,7 @@ from tests.stateful.history_answers import (
     require,
 )
 from tests.stateful.history_choices import Chooser, Target
+from tests.stateful.history_namespaces import namespace
 from tests.stateful.history_reads import check_everything, check_some
 from tests.stateful.history_values import to_system, wish_of
 
@@ -446,5 +447,6 @@ OPERATIONS: list[Callable[[Walk], None]] = [
     _assign,
     _create,
     _delete,
+    namespace,
 ]
-WEIGHTS = [40, 24, 6, 6, 6, 4, 3, 1.5, 1.5, 5, 2]
+WEIGHTS = [40, 24, 6, 6, 6, 4, 3, 1.5, 1.5, 5, 2, 2]
