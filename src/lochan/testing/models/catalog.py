@@ -66,9 +66,14 @@ def is_namespace(value: Value | None) -> bool:
     return isinstance(value, Held) and value.type == NAMESPACE
 
 
-def broken_rules(content: Content, operations: Mapping[Key, Value | None]) -> list[Conflict]:
-    """Returns what operations leave that must not be: keys without namespaces."""
-    after = applied(content, operations)
+def broken_rules(
+    content: Content, operations: Mapping[Key, Value | None], afterwards: Content | None = None
+) -> list[Conflict]:
+    """Returns what operations leave that must not be: keys without namespaces.
+
+    What is there afterwards is given if there are more operations than those to be looked at.
+    """
+    after = applied(content, operations) if afterwards is None else afterwards
     found: dict[tuple[str, Key], Conflict] = {}
     for key, value in operations.items():
         if value is None or content.get(key) is not None:
@@ -177,10 +182,13 @@ def commit(
             continue
         if before.get(key) is None or before.get(key) != current.get(key):
             conflicts[key] = Conflict(key, "CHANGED", before.get(key), None, current.get(key))
-    # A put that replaces a namespace changes its type, and is in conflict for that already.
+    # An update of a key that is gone is in conflict for that already: it makes no key. A put that
+    # replaces a namespace changes its type, and is in conflict for that.
+    updates = [] if deletes else [key for key, put in puts.items() if put.content_id is not None]
+    new = {key: value for key, value in done.items() if key not in updates}
     broken = [
         one
-        for one in broken_rules(current, done)
+        for one in broken_rules(current, new, applied(current, done))
         if one.rule != "NAMESPACE_NOT_EMPTY" or one.key in deletes
     ]
     found = [*conflicts.values(), *broken]
