@@ -205,10 +205,7 @@ class Member:
         key = self.pick.choice(keys)
         if self.pick.random() < 0.5:
             return Choices(default, {key: Choice(self.pick.choice(BEHAVIOURS))})
-        if key not in ours or key not in theirs:
-            # Over HTTP nobody can say that there is to be nothing under a key.
-            return Choices(default)
-        return Choices(default, {key: Choice("NORMAL", ours[key], theirs[key])})
+        return Choices(default, {key: Choice("NORMAL", ours.get(key), theirs.get(key))})
 
     def merge(self, branch: str, seen: str | None) -> Any:
         other = self.pick.choice([name for name in BRANCHES if name != branch])

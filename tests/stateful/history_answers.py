@@ -76,15 +76,16 @@ def differing(
     for one in reported:
         if one.kind in RULES:
             continue
-        sides = [(c.base, c.source, c.target) for c in wanted if c.key == one.key]
+        meant = next(each for each in wanted if each.key == one.key and each.rule not in RULES)
+        sides = (meant.base, meant.source, meant.target)
         told = sides_of(one)
         if one.key in new:
-            sides = [(base, None, target) for base, _, target in sides]
-            told = (told[0], None, told[2])
-        if told not in sides:
+            sides, told = (sides[0], None, sides[2]), (told[0], None, told[2])
+        if told != sides:
             return f"sides of {one.key}: {told} instead of {sides}"
-        is_type = any(c.key == one.key and c.rule == "TYPE" for c in wanted)
-        kind = "PAYLOAD_DIFFERS" if is_type else kind_of_conflict(told[0], told[2])
+        kind = kind_of_conflict(meant.expected, meant.target)
+        if meant.rule == "TYPE":
+            kind = "PAYLOAD_DIFFERS"
         if one.kind != kind:
             return f"kind of the conflict {one} instead of {kind}"
     return ""

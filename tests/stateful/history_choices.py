@@ -70,14 +70,9 @@ class Picked(msgspec.Struct, frozen=True):
 
 
 class Chooser:
-    """Chooses by a generator that is seeded anew for each step.
+    """Chooses by a generator that is seeded anew for each step."""
 
-    `nothing` tells whether callers can say that a key has, or is to have, no content in a merge;
-    over HTTP they cannot.
-    """
-
-    def __init__(self, model: RepositoryModel, pick: Random, *, nothing: bool) -> None:
-        self.says_nothing = nothing
+    def __init__(self, model: RepositoryModel, pick: Random) -> None:
         self.model = model
         self.history = model.history
         self.pick = pick
@@ -226,11 +221,9 @@ class Chooser:
         expected = target
         if self.chance(0.15):
             expected = self.history.content(source).get(key)
-        if expected is None and not self.says_nothing:
-            return Choice(self.behaviour())
         if self.chance(0.3):
             return Choice("NORMAL", expected)
-        if self.chance(0.2) and self.says_nothing:
+        if self.chance(0.2):
             return Choice("NORMAL", expected, None)
         content = new_content(self.pick, key)
         old = expected if isinstance(expected, Held) else None

@@ -98,18 +98,15 @@ def wish_of(choice: Choice) -> KeyWish:
     )
 
 
-def kind_of_conflict(base: Held | None, target: Held | None) -> str:
+def kind_of_conflict(expected: Held | None, target: Held | None) -> str:
     """Returns in which way what is there is not what was expected."""
-    if base == target:
-        # The caller expected something else than the base.
-        return "VALUE_DIFFERS"
-    if base is None:
+    if expected is None:
         return "KEY_EXISTS"
     if target is None:
         return "KEY_DOES_NOT_EXIST"
-    if base.type != target.type:
+    if expected.type != target.type:
         return "PAYLOAD_DIFFERS"
-    return "CONTENT_ID_DIFFERS" if base.content_id != target.content_id else "VALUE_DIFFERS"
+    return "CONTENT_ID_DIFFERS" if expected.content_id != target.content_id else "VALUE_DIFFERS"
 
 
 Sides = tuple[Held | None, Held | None, Held | None]

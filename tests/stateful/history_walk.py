@@ -11,7 +11,6 @@ from random import Random
 from typing import Any
 
 from lochan.base.errors import LochanError
-from lochan.embedded import Embedded
 from lochan.model.references import Annotation
 from lochan.testing.models import catalog, merging
 from lochan.testing.models.catalog import CATALOG
@@ -45,8 +44,7 @@ class Walk:
         self.trace: list[str] = []
         self.counts: dict[str, int] = {}
         self.pick = Random(0)
-        is_embedded = isinstance(catalogs[0], Embedded)
-        self.choose = Chooser(self.model, self.pick, nothing=is_embedded)
+        self.choose = Chooser(self.model, self.pick)
 
     @property
     def history(self) -> Any:

@@ -174,14 +174,17 @@ def commit(
         expectation = before.get(key) if put.expected is None else put.expected
         old = _type_changes_of(put, deletes, before)
         if old is not None:
-            conflicts[key] = Conflict(key, "TYPE", old, made, old)
+            target = current.get(key) if before.get(key) == old else old
+            conflicts[key] = Conflict(key, "TYPE", old, made, target, old)
         elif current.get(key) != expectation:
-            conflicts[key] = Conflict(key, "CHANGED", expectation, made, current.get(key))
+            there = current.get(key)
+            conflicts[key] = Conflict(key, "CHANGED", expectation, made, there, expectation)
     for key in (*deletes, *relied):
         if key in puts:
             continue
         if before.get(key) is None or before.get(key) != current.get(key):
-            conflicts[key] = Conflict(key, "CHANGED", before.get(key), None, current.get(key))
+            expectation, there = before.get(key), current.get(key)
+            conflicts[key] = Conflict(key, "CHANGED", expectation, None, there, expectation)
     # An update of a key that is gone is in conflict for that already: it makes no key. A put that
     # replaces a namespace changes its type, and is in conflict for that.
     updates = [] if deletes else [key for key, put in puts.items() if put.content_id is not None]

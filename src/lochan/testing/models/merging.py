@@ -60,6 +60,7 @@ class Conflict(msgspec.Struct, frozen=True):
     """A key that stands against the request, and why.
 
     `rule` is CHANGED where the key is not as expected. The rules of the catalog have their own.
+    `expected` is what the target was to hold: what the base holds, unless the caller said so.
     """
 
     key: Key
@@ -67,6 +68,7 @@ class Conflict(msgspec.Struct, frozen=True):
     base: Value | None = None
     source: Value | None = None
     target: Value | None = None
+    expected: Value | None = None
 
 
 class Carried(msgspec.Struct, frozen=True):
@@ -216,12 +218,13 @@ class _Target:
         after = change.after
         if not isinstance(choice.resolved, msgspec.UnsetType):
             after = choice.resolved
-        if target == (change.before if isinstance(expected, msgspec.UnsetType) else expected):
+        fits = change.before if isinstance(expected, msgspec.UnsetType) else expected
+        if target == fits:
             self.content = applied(self.content, {key: after})
             if not isinstance(choice.resolved, msgspec.UnsetType):
                 self._settled.add(key)
             return
-        conflict = Conflict(key, "CHANGED", change.before, change.after, target)
+        conflict = Conflict(key, "CHANGED", change.before, change.after, target, fits)
         if isinstance(expected, msgspec.UnsetType):
             if target == after:
                 return
@@ -245,7 +248,8 @@ def _are_acceptable(
         for change in [change for one in carried for change in one.changes if change.key == key]:
             sides += [change.before, change.after]
         known = [side for side in sides if side is not None]
-        if not laws.acceptable(key, choice.resolved, known):
+        # What was not changed is not resolved either.
+        if len(sides) > 1 and not laws.acceptable(key, choice.resolved, known):
             return False
     return True
 
