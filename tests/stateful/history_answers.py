@@ -83,9 +83,9 @@ def differing(
             sides, told = (sides[0], None, sides[2]), (told[0], None, told[2])
         if told != sides:
             return f"sides of {one.key}: {told} instead of {sides}"
-        kind = kind_of_conflict(meant.expected, meant.target)
-        if meant.rule == "TYPE":
-            kind = "PAYLOAD_DIFFERS"
+        kind = "PAYLOAD_DIFFERS"
+        if meant.rule != "TYPE":
+            kind = kind_of_conflict(meant.expected, meant.target)
         if one.kind != kind:
             return f"kind of the conflict {one} instead of {kind}"
     return ""

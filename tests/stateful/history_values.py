@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import msgspec
 
@@ -98,7 +99,7 @@ def wish_of(choice: Choice) -> KeyWish:
     )
 
 
-def kind_of_conflict(expected: Held | None, target: Held | None) -> str:
+def kind_of_conflict(expected: Any, target: Any) -> str:
     """Returns in which way what is there is not what was expected."""
     if expected is None:
         return "KEY_EXISTS"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from lochan.catalog import merge as catalog_merge
@@ -12,6 +13,7 @@ from lochan.index.difference import Difference
 from lochan.kernel import head_moves
 from lochan.kernel import merge as kernel_merge
 from lochan.kernel.changes import diff_commits, own_changes
+from lochan.kernel.history import is_ancestor
 from tests.stateful.test_history_walks import embedded, fails
 
 WALKS = 40
@@ -27,7 +29,7 @@ def from_first_to_last(patch: pytest.MonkeyPatch) -> None:
     def squashed(parts: Any, line: Any, *more: Any) -> Any:
         first = parts.views.load(line[0].parent)
         changes = list(diff_commits(parts.nodes, first, line[-1]))
-        return kernel_merge.msgspec.structs.replace(real(parts, line, *more), changes=changes)
+        return msgspec.structs.replace(real(parts, line, *more), changes=changes)
 
     patch.setattr("lochan.service.merges.squashed", squashed)
 
@@ -93,7 +95,7 @@ def merges_without_their_source(patch: pytest.MonkeyPatch) -> None:
     real = kernel_merge.carry
 
     def carry(*given: Any) -> Any:
-        return [kernel_merge.msgspec.structs.replace(one, merged=()) for one in real(*given)]
+        return [msgspec.structs.replace(one, merged=()) for one in real(*given)]
 
     patch.setattr(kernel_merge, "carry", carry)
 
@@ -102,7 +104,7 @@ def forward_by_first_parents(patch: pytest.MonkeyPatch) -> None:
     """A fast-forward takes a branch whose commits were merged for one that lacks them."""
 
     def has(commits: Any, head: Any, wanted: Any) -> bool:
-        return head_moves.is_ancestor(commits, wanted, head)
+        return is_ancestor(commits, wanted, head)
 
     patch.setattr(head_moves, "has_merged", has)
 
