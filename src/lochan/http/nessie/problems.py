@@ -6,6 +6,7 @@ What went wrong inside is never told: an answer shows the public message of an e
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -74,10 +75,14 @@ def code_of(error: LochanError) -> tuple[int, str]:
     return CODES[LochanError]
 
 
-def problem_of(request: Request, error: LochanError) -> Response:
-    """Returns the answer to an error."""
+def problem_of(
+    request: Request,
+    error: LochanError,
+    show: Callable[[ContentConflict], ConflictJson] = conflict_out,
+) -> Response:
+    """Returns the answer to an error; `show` writes its conflicts."""
     status, code = code_of(error)
-    details = _details(error) if wants_details(request) else msgspec.UNSET
+    details = _details(error, show) if wants_details(request) else msgspec.UNSET
     return problem(status, code, public_text(error, request.id), details)
 
 
@@ -96,10 +101,10 @@ def wants_details(request: Request) -> bool:
     return major.isascii() and major.isdigit() and int(major[:9]) >= 2
 
 
-def _details(error: LochanError) -> Details:
+def _details(error: LochanError, show: Callable[[ContentConflict], ConflictJson]) -> Details:
     if isinstance(error, KeysConflict):
         return ReferenceConflicts(
-            [conflict_out(each) for each in error.details if isinstance(each, ContentConflict)]
+            [show(each) for each in error.details if isinstance(each, ContentConflict)]
         )
     if isinstance(error, HeadConflict):
         return ReferenceConflicts([ConflictJson("UNEXPECTED_HASH", None, error.public_message)])
