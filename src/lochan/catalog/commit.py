@@ -186,7 +186,7 @@ class CatalogCommit:
         if self._expected is None or self._expected == head.view.obj_id:
             current = head.find(self.keys)
             return current, current
-        expected = find_expected(self._parts, head, self._expected)
+        expected = find_expected(head, self._expected)
         return head.find_both(expected, self.keys)
 
     def _expectation(
@@ -296,13 +296,13 @@ class CatalogCommit:
             raise refuse([*words, *missing, *full])
 
 
-def find_expected(parts: Parts, head: Head, expected: ObjId) -> CommitView:
+def find_expected(head: Head, expected: ObjId) -> CommitView:
     """Returns the commit that a writer stands on; refuses one that the branch does not have.
 
     Looked for only here, in the lane: whoever prepares a commit need not touch the store.
     """
     try:
-        view = parts.views.get_named(expected)
+        view = head.commits.get_named(expected)
     except ReferenceNotFound:
         raise ReferenceNotFound(
             f"Could not find commit '{expected.hex()}' in reference '{head.row.name}'."
