@@ -189,7 +189,7 @@ class Builder:
         made: list[NewNode] = []
         root = build_tree(self._rule, len(_MARK), same, made.append)
         nodes += made
-        self._nodes.add(made)
+        self.nodes.add(made)
         return msgspec.structs.replace(body, unchanged_root=root)
 
     def find(self, head: CommitView, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:

@@ -80,7 +80,7 @@ _UPGRADE: Final = "nothing is damaged: upgrade Lochan to read it"
 _NEXT_USE: Final = "nothing is lost: the next use of the name finishes it"
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Finding(msgspec.Struct, frozen=True, rename="camel"):
     """One row that is not as it should be.
 
     `row` is its key or id, `referred_by` says which row leads to it, `what` is the complaint and
