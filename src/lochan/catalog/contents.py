@@ -7,11 +7,12 @@ from typing import Final
 
 from lochan.base.ids import ID_BYTES, ContentId, ObjId, content_id_from_uuid_bytes
 from lochan.catalog.types import ContentTypes
-from lochan.codec.elements import FLAG_CONTENT_ID_IN_VALUE
+from lochan.codec.elements import FLAG_CONTENT_ID_IN_VALUE, check_flags
 from lochan.kernel.parts import Parts
 from lochan.model.contents import Content
 
 _VALUE_END: Final = 2 + ID_BYTES
+_KNOWN_FLAGS: Final = (0, FLAG_CONTENT_ID_IN_VALUE)
 
 # What a cached value costs beside its own bytes.
 _ENTRY_BYTES: Final = 250
@@ -26,14 +27,28 @@ def payload_at(element: bytes) -> int:
 
 def value_at(element: bytes) -> ObjId:
     """Returns the id of the value that a table's element leads to."""
+    if element[0] not in _KNOWN_FLAGS:
+        check_flags(element, FLAG_CONTENT_ID_IN_VALUE)
     return ObjId(element[2:_VALUE_END])
+
+
+def has_id_in_value(element: bytes) -> bool:
+    """Tells whether the content id of a table's element is no UUID: only the value knows it."""
+    return bool(element[0] & FLAG_CONTENT_ID_IN_VALUE)
+
+
+def raw_content_id_at(element: bytes) -> bytes:
+    """Returns the bytes of the UUID of a table's element; zeros if only the value knows the id."""
+    return element[_VALUE_END:]
 
 
 def content_id_at(element: bytes) -> ContentId | None:
     """Returns the content id of a table's element; None if only the value knows it."""
-    if element[0] & FLAG_CONTENT_ID_IN_VALUE:
+    if element[0] not in _KNOWN_FLAGS:
+        check_flags(element, FLAG_CONTENT_ID_IN_VALUE)
+    if has_id_in_value(element):
         return None
-    return content_id_from_uuid_bytes(element[_VALUE_END:])
+    return content_id_from_uuid_bytes(raw_content_id_at(element))
 
 
 def load_contents(

@@ -18,11 +18,12 @@ from typing import Final, Literal
 
 import msgspec
 
-from lochan.base.errors import Corrupt, Exhausted, KeyReused, ReferenceNotFound, Unknown
+from lochan.base.errors import Exhausted, KeyReused, ReferenceNotFound, Unknown
 from lochan.base.ids import ObjId
 from lochan.base.limits import MOVES_MAX
 from lochan.base.names import RefName
 from lochan.codec.commits import Headers
+from lochan.codec.forms import add_checksum, unreadable_row, without_checksum
 from lochan.codec.rows import Move, ReferenceRow
 from lochan.kernel.build import Head
 from lochan.kernel.history import iterate_log
@@ -189,16 +190,17 @@ def marked(hidden: Headers, operation: str) -> Headers:
 
 def read_claim(raw: bytes) -> Claim:
     """Reads a stored claim."""
+    body = without_checksum(raw)
     try:
-        return _decode(raw)
+        return _decode(body)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise Corrupt(f"not a stored claim: {error}") from None
+        raise unreadable_row("claim", body, error) from None
 
 
 def _put_if_absent(parts: Parts, key: bytes, wanted: Claim) -> Claim:
     """A lost reply needs no care of its own: sent again, the same row is won or found."""
     place = partition(parts.instance, Kind.CLAIMS)
-    raw = _encode(wanted)
+    raw = add_checksum(_encode(wanted))
     for _ in range(_CLAIM_ATTEMPTS_MAX):
         try:
             outcome = parts.store.set_if(place, key, raw, ABSENT)
@@ -212,4 +214,5 @@ def _put_if_absent(parts: Parts, key: bytes, wanted: Claim) -> Claim:
         if current is not None:
             return read_claim(current.value)
         # It was there and was swept before it could be read: claim it anew.
-    raise Exhausted("a claim came and went; try again later")
+    text = "a claim came and went; try again later"
+    raise Exhausted(text, public=text)

@@ -21,6 +21,7 @@ from lochan.codec.rows import ReferenceRow
 from lochan.kernel.build import Head
 from lochan.kernel.claims import ClaimedMove
 from lochan.kernel.history import iterate_log
+from lochan.kernel.listing import ListedReference, UnreadableReference, page_references
 from lochan.kernel.logs import Logs
 from lochan.kernel.parts import Parts
 from lochan.kernel.plan import CommitPlan
@@ -101,7 +102,10 @@ class References:
         prefix: str = "",
         call: Call = ANYONE,
     ) -> Page[Reference]:
-        """Returns references in the order of their names; all of them without a limit."""
+        """Returns references in the order of their names; all of them without a limit.
+
+        One whose row has a newer format is listed without a hash.
+        """
         check_limit(limit)
         self._gate.check(call, Right.VIEW_REFERENCE)
         wanted = f"{prefix}\0{filter}"
@@ -118,7 +122,7 @@ class References:
         while further is None:
             room = PAGE_ENTRIES_MAX if limit is None or accepts else limit - len(found) + 1
             step = min(room, PAGE_ENTRIES_MAX)
-            rows = self._names.page(at, end, step)
+            rows = page_references(self._parts, self._names, at, end, step)
             scanned += len(rows) * (1 if accepts is None else accepts.cost())
             for row in rows:
                 shown = self._shown(
@@ -355,7 +359,9 @@ class References:
                 f"but at '{head.hex()}'."
             )
 
-    def _shown(self, row: ReferenceRow, *, fetch_all: bool) -> Reference:
+    def _shown(self, row: ListedReference, *, fetch_all: bool) -> Reference:
+        if isinstance(row, UnreadableReference):
+            return Reference(row.kind, row.name, "", created_us=row.created_us)
         reference = self._resolver.reference(row)
         if not fetch_all:
             return reference

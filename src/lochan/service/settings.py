@@ -1,27 +1,29 @@
 """What a repository keeps for tools, by type; today the rules of the garbage collector.
 
-One row for each type, written by compare-and-swap. A row remembers its last writers, so that one
-whose reply was lost can find out whether it had written.
+One row for all types, written by compare-and-swap. It remembers its last writers, so that one whose
+reply was lost can find out whether it had written. It is there from the beginning: a repository
+without it has lost its settings, which is not the same as never having had any.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from lochan.base.errors import Corrupt, Exhausted, Invalid, TooLarge, Unavailable, Unknown
 from lochan.base.limits import SETTINGS_BYTES_MAX, SETTINGS_POLICIES_MAX, SETTINGS_WRITERS_MAX
+from lochan.codec.rows import SettingsRow, decode_any_row, encode_row
 from lochan.kernel.parts import Parts
-from lochan.kv.store import ABSENT, Entry, Expected, Kind, Won, partition
+from lochan.kernel.repository import SETTINGS_KEY
+from lochan.kv.store import Expected, Kind, Stamp, Won, partition
 from lochan.service.calls import ANYONE, Call, Gate, Right
 
 Settings = dict[str, Any]
 """The settings of one type as users send and see them, with their `type`."""
 
-_PREFIX: Final = b"settings/"
 _OPERATION_BYTES: Final = 16
 
 _DURATION: Final = re.compile(
@@ -77,17 +79,8 @@ class _GarbageCollector(
 _TYPES: Final = {"GARBAGE_COLLECTOR": _GarbageCollector}
 
 
-class _Row(msgspec.Struct, frozen=True, array_like=True):
-    """Settings of one type as they are stored; `writers` begins with the last."""
-
-    format: Literal[1]
-    version: int
-    writers: tuple[bytes, ...]
-    settings: Settings
-
-
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(_Row).decode
+_decode: Final = msgspec.msgpack.Decoder(Settings).decode
 
 
 class RepositorySettings:
@@ -101,9 +94,10 @@ class RepositorySettings:
     def get(self, types: Sequence[str], *, call: Call = ANYONE) -> list[Settings]:
         """Returns the settings of these types, of those that were ever set."""
         self._gate.check(call, Right.READ_SETTINGS)
+        row, _ = self._fetch()
+        kept = dict(row.settings)
         known = [name for name in dict.fromkeys(types) if name in _TYPES]
-        entries = self._parts.store.get_many([(self._place, _key(name)) for name in known])
-        return [_read(entry).settings for entry in entries if entry is not None]
+        return [_settings(kept[name]) for name in known if name in kept]
 
     def update(self, call: Call, config: Mapping[str, Any]) -> Settings | None:
         """Replaces the settings of one type and returns what they were, None if never set."""
@@ -113,45 +107,51 @@ class RepositorySettings:
         writer = parts.chance.random_bytes(_OPERATION_BYTES)
         retry = parts.retry()
         while True:
-            entry = parts.store.get(self._place, _key(name))
-            before = None if entry is None else _read(entry)
-            row = _Row(1, 1, (writer,), settings)
-            if before is not None:
-                writers = (writer, *before.writers)[:SETTINGS_WRITERS_MAX]
-                row = _Row(1, before.version + 1, writers, settings)
-            if self._write(name, row, ABSENT if entry is None else entry.stamp):
-                return None if before is None else before.settings
+            before, stamp = self._fetch()
+            kept = dict(before.settings)
+            row = SettingsRow(
+                1,
+                before.instance,
+                before.version + 1,
+                (writer, *before.writers)[:SETTINGS_WRITERS_MAX],
+                tuple(sorted({**kept, name: _encode(settings)}.items())),
+            )
+            if self._write(name, row, stamp):
+                return _settings(kept[name]) if name in kept else None
             retry.again(at_once=retry.attempts == 1)
 
-    def _write(self, name: str, row: _Row, expected: Expected) -> bool:
+    def _fetch(self) -> tuple[SettingsRow, Stamp]:
+        entry = self._parts.store.get(self._place, SETTINGS_KEY)
+        if entry is None:
+            raise Corrupt("the repository has lost its settings")
+        return decode_any_row(SettingsRow, entry.value), entry.stamp
+
+    def _write(self, name: str, row: SettingsRow, expected: Expected) -> bool:
         """Swaps the row; after a lost reply sends the same again, then looks for its writer."""
         parts = self._parts
-        raw = _encode(row)
+        raw = encode_row(row)
         retry = parts.retry()
-        unsure = False
+        trouble: Unknown | None = None
         while True:
             try:
-                outcome = parts.store.set_if(self._place, _key(name), raw, expected)
+                outcome = parts.store.set_if(self._place, SETTINGS_KEY, raw, expected)
                 if isinstance(outcome, Won):
                     return True
-                return unsure and self._took_effect(name, row)
-            except Unknown:
-                unsure = True
+                return trouble is not None and self._took_effect(name, row)
+            except Unknown as error:
+                trouble = error
             except Unavailable:
                 # Without effect, but an earlier one may have had one.
-                if not unsure:
+                if trouble is None:
                     raise
             try:
                 retry.again()
             except Exhausted as error:
-                raise _unknown(name, error.message) from None
+                raise _unknown(name, error.message) from trouble
 
-    def _took_effect(self, name: str, row: _Row) -> bool:
+    def _took_effect(self, name: str, row: SettingsRow) -> bool:
         """Tells whether a write that is not in place any more had been there."""
-        entry = self._parts.store.get(self._place, _key(name))
-        if entry is None:
-            return False
-        now = _read(entry)
+        now, _ = self._fetch()
         if row.writers[0] in now.writers:
             return True
         if now.version - row.version >= SETTINGS_WRITERS_MAX:
@@ -160,16 +160,13 @@ class RepositorySettings:
 
 
 def _unknown(name: str, reason: str) -> Unknown:
-    return Unknown(f"it is unknown whether the settings {name} were changed ({reason}); read them")
+    text = f"it is unknown whether the settings {name} were changed"
+    return Unknown(f"{text} ({reason}); read them", public=f"{text}; read them")
 
 
-def _key(name: str) -> bytes:
-    return _PREFIX + name.encode()
-
-
-def _read(entry: Entry) -> _Row:
+def _settings(raw: bytes) -> Settings:
     try:
-        return _decode(entry.value)
+        return _decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Corrupt(f"not stored settings: {error}") from None
 
