@@ -7,6 +7,7 @@ answered. It checks nothing: what happened is compared with the model when all c
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from random import Random
 from threading import Lock, Thread
 from typing import Any
@@ -67,6 +68,9 @@ class Shared:
         self.done: list[Done] = []
         self.commits: list[str] = []
         self.contents: dict[str, dict[Name, Held]] = {}
+        self.heads: dict[str, str | None] = {}
+        """Where branches were when somebody looked last."""
+
         self.failures: list[BaseException] = []
 
     def record(self, done: Done, made: Sequence[str]) -> None:
@@ -101,7 +105,7 @@ class Member:
         branch = self.pick.choice(BRANCHES)
         if kind in ("force", "assign", "rebase", "delete"):
             branch = self.pick.choice(["two", "three"])
-        seen = self.head(branch)
+        seen = self.head_lately(branch) if kind in COMMITTING else self.head(branch)
         wanted = getattr(self, kind.replace("-", "_"))(branch, seen)
         if wanted is None:
             return 0
@@ -115,15 +119,21 @@ class Member:
         made = []
         if not isinstance(done.answer, LochanError) and kind in COMMITTING and not done.dry_run:
             made = [done.answer.hash] if done.answer.hash else []
+            self.shared.heads[branch] = done.answer.hash or seen
         self.shared.record(done, made)
         return 1
 
     def head(self, branch: str) -> str | None:
-        try:
-            found: str = self.system.references.get(branch).hash
-        except NotFound:
-            return None
+        found: str | None = None
+        with suppress(NotFound):
+            found = self.system.references.get(branch).hash
+        self.shared.heads[branch] = found
         return found
+
+    def head_lately(self, branch: str) -> str | None:
+        """Returns where a branch is, or where it was not long ago."""
+        known = self.shared.heads.get(branch)
+        return known if known is not None and self.pick.random() < 0.6 else self.head(branch)
 
     def content(self, commit: str) -> dict[Name, Held]:
         """Returns all that a commit holds; read once for all clients."""
@@ -209,7 +219,7 @@ class Member:
 
     def merge(self, branch: str, seen: str | None) -> Any:
         other = self.pick.choice([name for name in BRANCHES if name != branch])
-        source = self.head(other)
+        source = self.head_lately(other)
         if seen is None or source is None:
             return None
         by_name = self.pick.random() < 0.15

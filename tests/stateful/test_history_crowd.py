@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import count
 from pathlib import Path
 from threading import local
 from typing import Any
@@ -23,11 +22,10 @@ from tests.client.serving import serving
 from tests.profile import counted
 from tests.stateful.crowd import prepare, run_crowd
 from tests.stateful.crowd_check import CrowdCheck
-from tests.stateful.test_history_walks import make_repository
 
 CLIENTS = 12
-ROUND = 2_000
-"""Requests to one repository; then another one is made."""
+ROUNDS = range(counted(1, 10))
+"""Each has a repository of its own, and another seed."""
 
 Opened = Callable[[], Any]
 
@@ -41,18 +39,14 @@ def crowd(opened: Opened, seed: int, wanted: int) -> CrowdCheck:
     return check
 
 
-def crowds(opened: Opened, first_seed: int, wanted: int) -> str:
-    """Runs rounds until so many requests were sent; returns what was done, in numbers."""
-    counts: dict[str, int] = {}
-    for seed in range(first_seed, first_seed + -(-wanted // ROUND)):
-        check = crowd(opened, seed, min(wanted, ROUND))
-        if check.wrong:
-            listed = "\n".join(check.wrong[:5])
-            pytest.fail(f"seed {seed}: {len(check.wrong)} differences\n{listed}")
-        for name, times in check.counts.items():
-            counts[name] = counts.get(name, 0) + times
-    refused = sum(times for name, times in counts.items() if not name.endswith(" done"))
-    return f"{sum(counts.values())} requests of {CLIENTS} clients, {refused} refused"
+def agrees(opened: Opened, seed: int, wanted: int) -> str:
+    """Runs a round and raises if anything differs; returns what was done, in numbers."""
+    check = crowd(opened, seed, wanted)
+    if check.wrong:
+        listed = "\n".join(check.wrong[:5])
+        pytest.fail(f"seed {seed}: {len(check.wrong)} differences\n{listed}")
+    refused = sum(times for name, times in check.counts.items() if not name.endswith(" done"))
+    return f"{sum(check.counts.values())} requests of {CLIENTS} clients, {refused} refused"
 
 
 @contextmanager
@@ -62,42 +56,38 @@ def threads(url: str) -> Iterator[list[Any]]:
         yield [repository] * CLIENTS
 
 
-def clients(urls: Sequence[str]) -> Opened:
-    """Twelve clients on as many servers as there are, in turn; each time on a new repository."""
-    numbers = count()
-
-    @contextmanager
-    def opened() -> Iterator[list[Any]]:
-        name = f"crowd-{next(numbers)}"
-        make_repository(urls[0], name)
-        with ExitStack() as stack:
-            yield [stack.enter_context(Client(urls[at % len(urls)], name)) for at in range(CLIENTS)]
-
-    return opened
+@contextmanager
+def clients(urls: Sequence[str]) -> Iterator[list[Any]]:
+    """Twelve clients on as many servers as there are, in turn."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(Client(urls[at % len(urls)])) for at in range(CLIENTS)]
 
 
-def test_twelve_threads_on_an_embedded_repository_agree_with_the_model(record_property):
-    told = crowds(lambda: threads("memory:"), 10, counted(1_000, 20_000))
-    record_property("told", f"history, twelve threads embedded: {told}")
+@pytest.mark.parametrize("seed", ROUNDS)
+def test_twelve_threads_on_an_embedded_repository_agree_with_the_model(seed, record_property):
+    told = agrees(lambda: threads("memory:"), seed, counted(1_000, 2_000))
+    record_property("told", f"history, twelve threads embedded, seed {seed}: {told}")
 
 
+@pytest.mark.parametrize("seed", ROUNDS)
 def test_twelve_clients_of_a_server_on_rocksdb_agree_with_the_model(
-    record_property, tmp_path: Path
+    seed, record_property, tmp_path: Path
 ):
     with serving(f"rocksdb:{tmp_path / 'store'}") as url:
-        told = crowds(clients([url]), 20, counted(800, 20_000))
-    record_property("told", f"history, one server on RocksDB: {told}")
+        told = agrees(lambda: clients([url]), seed, counted(600, 2_000))
+    record_property("told", f"history, one server on RocksDB, seed {seed}: {told}")
 
 
-def test_twelve_clients_of_two_servers_on_one_database_agree_with_the_model(record_property):
+@pytest.mark.parametrize("seed", ROUNDS)
+def test_twelve_clients_of_two_servers_on_one_database_agree_with_the_model(seed, record_property):
     if find_binaries() is None:
         pytest.skip(MISSING)
     server = shared_server()
     assert server is not None
     store = server.url(schema=server.fresh_schema())
     with serving(store) as one, serving(store) as other:
-        told = crowds(clients([one, other]), 30, counted(800, 20_000))
-    record_property("told", f"history, two servers on PostgreSQL: {told}")
+        told = agrees(lambda: clients([one, other]), seed, counted(600, 2_000))
+    record_property("told", f"history, two servers on PostgreSQL, seed {seed}: {told}")
 
 
 def test_a_merge_base_from_the_published_head_is_found(monkeypatch: pytest.MonkeyPatch):
