@@ -89,8 +89,8 @@ def to_system(operation: Operation) -> SystemOperation:
 def wish_of(choice: Choice) -> KeyWish:
     """Returns a choice as the system takes it."""
 
-    def side(value: object) -> Content | msgspec.UnsetType | None:
-        return content_held(value) if isinstance(value, Held) else value  # type: ignore[return-value]
+    def side(value: Any) -> Any:
+        return content_held(value) if isinstance(value, Held) else value
 
     return KeyWish(
         behaviour=choice.behaviour,

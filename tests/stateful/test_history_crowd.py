@@ -74,7 +74,7 @@ def test_twelve_clients_of_a_server_on_rocksdb_agree_with_the_model(
     seed, record_property, tmp_path: Path
 ):
     with serving(f"rocksdb:{tmp_path / 'store'}") as url:
-        told = agrees(lambda: clients([url]), seed, counted(600, 2_000))
+        told = agrees(lambda: clients([url]), seed, counted(500, 2_000))
     record_property("told", f"history, one server on RocksDB, seed {seed}: {told}")
 
 
@@ -86,7 +86,7 @@ def test_twelve_clients_of_two_servers_on_one_database_agree_with_the_model(seed
     assert server is not None
     store = server.url(schema=server.fresh_schema())
     with serving(store) as one, serving(store) as other:
-        told = agrees(lambda: clients([one, other]), seed, counted(600, 2_000))
+        told = agrees(lambda: clients([one, other]), seed, counted(500, 2_000))
     record_property("told", f"history, two servers on PostgreSQL, seed {seed}: {told}")
 
 

@@ -138,11 +138,6 @@ class Committed(msgspec.Struct, frozen=True):
     added: tuple[Name, ...] = ()
 
 
-class _Put(msgspec.Struct, frozen=True):
-    put: Put
-    held: Held
-
-
 def commit(
     history: History,
     head: str,
@@ -166,35 +161,13 @@ def commit(
     if invalid:
         return Committed(Outcome(invalid=invalid))
     done: dict[Key, Value | None] = dict.fromkeys(deletes)
-    conflicts: dict[Key, Conflict] = {}
     for key, put in puts.items():
-        new_id = put.content_id or new_ids.get(key, "")
-        made = Held(new_id, put.type, put.value)
-        done[key] = made
-        expectation = before.get(key) if put.expected is None else put.expected
-        old = _type_changes_of(put, deletes, before)
-        if old is not None:
-            target = current.get(key) if before.get(key) == old else old
-            conflicts[key] = Conflict(key, "TYPE", old, made, target, old)
-        elif current.get(key) != expectation:
-            there = current.get(key)
-            conflicts[key] = Conflict(key, "CHANGED", expectation, made, there, expectation)
-    for key in (*deletes, *relied):
-        if key in puts:
-            continue
-        if before.get(key) is None or before.get(key) != current.get(key):
-            expectation, there = before.get(key), current.get(key)
-            conflicts[key] = Conflict(key, "CHANGED", expectation, None, there, expectation)
-    # An update of a key that is gone is in conflict for that already: it makes no key. A put that
-    # replaces a namespace changes its type, and is in conflict for that.
-    updates = [] if deletes else [key for key, put in puts.items() if put.content_id is not None]
-    new = {key: value for key, value in done.items() if key not in updates}
-    broken = [
-        one
-        for one in broken_rules(current, new, applied(current, done))
-        if one.rule != "NAMESPACE_NOT_EMPTY" or one.key in deletes
+        done[key] = Held(put.content_id or new_ids.get(key, ""), put.type, put.value)
+    expected_keys = [key for key in (*deletes, *relied) if key not in puts]
+    found = [
+        *_not_as_expected(puts, deletes, expected_keys, done, before, current),
+        *_broken_by_commit(puts, deletes, done, current),
     ]
-    found = [*conflicts.values(), *broken]
     if found:
         return Committed(Outcome(conflicts=tuple(found)))
     plan = Planned(done, applied(current, done), message)
@@ -204,6 +177,49 @@ def commit(
         if put.content_id is None and (before.get(key) is None or key in deletes)
     )
     return Committed(Outcome((plan,)), added)
+
+
+def _not_as_expected(
+    puts: Mapping[Name, Put],
+    deletes: Sequence[Name],
+    relied: Iterable[Name],
+    done: Mapping[Key, Value | None],
+    before: Content,
+    current: Content,
+) -> Iterator[Conflict]:
+    """Yields the keys that do not hold what the commit expects; `relied` are those not put."""
+    for key, put in puts.items():
+        expected = before.get(key) if put.expected is None else put.expected
+        old, there = _type_changes_of(put, deletes, before), current.get(key)
+        if old is not None:
+            target = there if before.get(key) == old else old
+            yield Conflict(key, "TYPE", old, done[key], target, old)
+        elif there != expected:
+            yield Conflict(key, "CHANGED", expected, done[key], there, expected)
+    for key in relied:
+        expected, there = before.get(key), current.get(key)
+        if expected is None or expected != there:
+            yield Conflict(key, "CHANGED", expected, None, there, expected)
+
+
+def _broken_by_commit(
+    puts: Mapping[Name, Put],
+    deletes: Sequence[Name],
+    done: Mapping[Key, Value | None],
+    current: Content,
+) -> list[Conflict]:
+    """Returns the rules of namespaces that a commit would break.
+
+    An update of a key that is gone is in conflict for that already: it makes no key. A put that
+    replaces a namespace changes its type, and is in conflict for that.
+    """
+    updates = [] if deletes else [key for key, put in puts.items() if put.content_id is not None]
+    new = {key: value for key, value in done.items() if key not in updates}
+    return [
+        one
+        for one in broken_rules(current, new, applied(current, done))
+        if one.rule != "NAMESPACE_NOT_EMPTY" or one.key in deletes
+    ]
 
 
 def _invalid(puts: Mapping[Name, Put], deletes: Iterable[Name], before: Content) -> str:

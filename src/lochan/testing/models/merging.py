@@ -149,7 +149,28 @@ FREE: Final = Laws()
 def carry(
     content: Content, carried: Sequence[Carried], choices: Choices, laws: Laws = FREE
 ) -> Outcome:
-    """Returns what carrying changes onto a content gives, commit by commit."""
+    """Returns what carrying changes onto a content gives, commit by commit.
+
+    Keys that give way are left out and all is carried again, until none gives way any more: what
+    one leaves may be in the way of another.
+    """
+    left = choices
+    while True:
+        outcome = _carry_all(content, carried, left, laws)
+        giving_way = {
+            one.key: Choice("DROP")
+            for one in outcome.conflicts
+            if one.rule in laws.giving_way
+            and left.of(one.key).behaviour == "TAKE_TARGET_ON_CONFLICT"
+        }
+        if not giving_way:
+            return outcome
+        left = Choices(left.default, {**left.keys, **giving_way})
+
+
+def _carry_all(
+    content: Content, carried: Sequence[Carried], choices: Choices, laws: Laws
+) -> Outcome:
     touched = frozenset(change.key for one in carried for change in one.changes)
     target = _Target(content, choices, laws)
     planned: list[Planned] = []
@@ -166,15 +187,6 @@ def carry(
         planned[-1] = msgspec.structs.replace(planned[-1], merged=merged)
     for rules in laws.rules:
         broken = _broken(content, planned, rules)
-        giving_way = {
-            one.key: Choice("DROP")
-            for one in broken
-            if one.rule in laws.giving_way
-            and choices.of(one.key).behaviour == "TAKE_TARGET_ON_CONFLICT"
-        }
-        if giving_way:
-            fewer = Choices(choices.default, {**choices.keys, **giving_way})
-            return carry(content, carried, fewer, laws)
         if broken:
             return Outcome(conflicts=broken, touched=touched)
     return Outcome(tuple(planned), touched=touched)
