@@ -26,6 +26,11 @@ PAYLOAD_MAX: Final = 127
 # Room for any old catalog's id, small enough to stay inside every database's row.
 CONTENT_ID_BYTES_MAX: Final = 1_024
 
+# The years 1 to 9999 in UTC, in microseconds: what ISO 8601 writes with four digits and what every
+# client can read.
+TIME_US_MIN: Final = -62_135_596_800_000_000
+TIME_US_MAX: Final = 253_402_300_799_999_999
+
 # S3 limits the user metadata of an object to 2 KB; 8 KB leaves room for names in several bytes.
 FILE_METADATA_BYTES_MAX: Final = 8_192
 

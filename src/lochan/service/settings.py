@@ -76,6 +76,9 @@ class _GarbageCollector(
 
 _TYPES: Final = {"GARBAGE_COLLECTOR": _GarbageCollector}
 
+# A type that Nessie knows by name and that nothing is ever kept under.
+_UNKNOWN: Final = "UNKNOWN"
+
 
 class _Row(msgspec.Struct, frozen=True, array_like=True):
     """Settings of one type as they are stored; `writers` begins with the last."""
@@ -101,7 +104,14 @@ class RepositorySettings:
     def get(self, types: Sequence[str], *, call: Call = ANYONE) -> list[Settings]:
         """Returns the settings of these types, of those that were ever set."""
         self._gate.check(call, Right.READ_SETTINGS)
-        known = [name for name in dict.fromkeys(types) if name in _TYPES]
+        wanted = list(dict.fromkeys(types))
+        for name in wanted:
+            if name not in _TYPES and name != _UNKNOWN:
+                raise Invalid(
+                    f"No repository config type registered for name {name[:80]}; known are "
+                    f"{', '.join(_TYPES)}"
+                )
+        known = [name for name in wanted if name in _TYPES]
         entries = self._parts.store.get_many([(self._place, _key(name)) for name in known])
         return [_read(entry).settings for entry in entries if entry is not None]
 
