@@ -228,8 +228,11 @@ HTTP_HEADERS_MAX: Final = 100
 # From its first byte to the end of its headers a request fits one packet; slower is an attack.
 HTTP_HEADER_TIMEOUT_S: Final = 10.0
 
-# 8 MiB over a line of 1.2 Mbit/s.
-HTTP_BODY_TIMEOUT_S: Final = 60.0
+# A client that sends no byte of its body for this long is gone; one that goes on is waited for.
+HTTP_BODY_TIMEOUT_S: Final = 30.0
+
+# What may follow a body, and what may stand between two pieces of it: nobody here reads trailers.
+HTTP_TRAILER_BYTES_MAX: Final = 65_536
 
 # A client that does not read its answer must not keep it in our memory for ever.
 HTTP_WRITE_TIMEOUT_S: Final = 60.0
