@@ -197,8 +197,11 @@ def predicted(
         if is_new or renamed:
             if old is not None or one.key in now:
                 return None
-        elif now.get(one.key) != old or (old is None and not isinstance(one, Unchanged)):
+        elif now.get(one.key) != old:
             return None
+        elif old is None:
+            if not isinstance(one, Unchanged):
+                return None
         elif isinstance(one, Put):
             if not names_commit or one.content.id != old.id:
                 return None

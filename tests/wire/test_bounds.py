@@ -68,8 +68,10 @@ def test_a_number_that_no_client_can_read_is_refused_by_name(wire, version, make
 
 def test_numbers_are_bounded_without_a_server_as_well(wire):
     for changed in ({"snapshot_id": 2**63}, {"schema_id": 2**31}, {"spec_id": True}):
-        fields = {"snapshot_id": 1, "schema_id": 1, "spec_id": 1, "sort_order_id": 1, **changed}
-        content = IcebergTable(metadata_location="s3://t", **fields)
+        plain = IcebergTable(
+            metadata_location="s3://t", snapshot_id=1, schema_id=1, spec_id=1, sort_order_id=1
+        )
+        content = msgspec.structs.replace(plain, **changed)
         with pytest.raises(Invalid, match="Id is a whole number"):
             wire.repository.commits.commit(
                 ANYONE, "main", None, CommitMeta(message=""), [Put(key=("t",), content=content)]
