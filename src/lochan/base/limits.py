@@ -26,9 +26,10 @@ PAYLOAD_MAX: Final = 127
 # Room for any old catalog's id, small enough to stay inside every database's row.
 CONTENT_ID_BYTES_MAX: Final = 1_024
 
-# The years 1 to 9999 in UTC, in microseconds: what ISO 8601 writes with four digits and what every
-# client can read.
+# The beginning of the year 1 in UTC, in microseconds: the earliest that every client can read.
 TIME_US_MIN: Final = -62_135_596_800_000_000
+
+# The end of the year 9999: the last that ISO 8601 writes with four digits.
 TIME_US_MAX: Final = 253_402_300_799_999_999
 
 # S3 limits the user metadata of an object to 2 KB; 8 KB leaves room for names in several bytes.
