@@ -112,7 +112,7 @@ class CatalogCommit:
         added: list[AddedContent] = []
         for key, put in self._puts.items():
             staged[key] = put.element
-            wanted = self._expectation(key, put, before, conflicts)
+            wanted = self._expectation(key, put, before, current[key], conflicts)
             operations.append(Operation(key, put.element, wanted))
             if before[key] is None or key in self._deletes:
                 if put.wish.content.id is None:
@@ -194,6 +194,7 @@ class CatalogCommit:
         key: bytes,
         put: _Put,
         before: Mapping[bytes, bytes | None],
+        current: bytes | None,
         conflicts: list[Sides],
     ) -> bytes | None:
         """Applies the rules of one put; returns the element that it expects to find."""
@@ -226,7 +227,7 @@ class CatalogCommit:
                 f"'{self._id_of(found)}', not '{given}'"
             )
         if self._type_changes(found, put.wish.content):
-            conflicts.append(Sides(key, ConflictKind.PAYLOAD_DIFFERS, found, put.element, found))
+            conflicts.append(Sides(key, ConflictKind.PAYLOAD_DIFFERS, found, put.element, current))
         if put.expected is not None:
             return put.expected
         if self._expected is None:

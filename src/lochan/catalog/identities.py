@@ -19,9 +19,15 @@ from typing import Final
 
 import msgspec
 
+from lochan.base.ids import ContentId, find_uuid_bytes
 from lochan.base.keys import Universe, ordered, prefix_end
 from lochan.catalog.conflicts import key_of, text_of
-from lochan.catalog.contents import content_id_at, load_content_ids
+from lochan.catalog.contents import (
+    content_id_at,
+    has_id_in_value,
+    load_content_ids,
+    raw_content_id_at,
+)
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.build import Head
 from lochan.kernel.changes import diff_commits
@@ -117,11 +123,18 @@ def _add_holders(
     ids: _Ids, head: Head, base: CommitView, holders: Mapping[str, set[bytes]]
 ) -> None:
     """Adds the keys of the head that hold one of the ids and differ from the base."""
-    changes = diff_commits(head.nodes, base, head.view, _TABLES, prefix_end(_TABLES))
-    for change in changes:
-        content_id = ids.of(change.right)
-        if content_id is not None and content_id in holders:
-            holders[content_id].add(change.key)
+    # Compared as bytes, without decoding: there may be as many as the target has changed since.
+    raw = {find_uuid_bytes(ContentId(content_id)): content_id for content_id in holders}
+    others = None in raw
+    for change in diff_commits(head.nodes, base, head.view, _TABLES, prefix_end(_TABLES)):
+        element = change.right
+        if element is None:
+            continue
+        found = raw.get(raw_content_id_at(element))
+        if found is None and others and has_id_in_value(element):
+            found = ids.of(element)
+        if found is not None and found in holders:
+            holders[found].add(change.key)
 
 
 def _simulate(

@@ -205,7 +205,9 @@ class CatalogMerge:
 
     def _check_resolved(self, head: Head, carried: Sequence[Carried]) -> None:
         """Refuses a resolved content with the id of a content that is on neither side."""
-        given = [(key, one) for key, one in self._wishes.resolved.items() if one.id is not None]
+        changed = {change.key for one in carried for change in one.changes}
+        resolved = self._wishes.resolved.items()
+        given = [(key, one) for key, one in resolved if one.id is not None and key in changed]
         if not given:
             return
         sides = {
@@ -267,18 +269,20 @@ class _Rules:
         """Returns the plans, or plans without what gives way to the target; else refuses them.
 
         A content that is under another key already gives way where the target is to be taken on
-        conflict: its key is planned again as DROP.
+        conflict: its key is planned again as DROP. A rename that is dropped may leave its old key,
+        which others then share, so this goes on; each round drops one more key at least.
         """
-        shared = self._find_shared(plans)
-        dropped = [
-            one.key
-            for one in shared
-            if choices.of(one.key).behaviour is Behaviour.TAKE_TARGET_ON_CONFLICT
-        ]
-        if dropped:
+        while shared := self._find_shared(plans):
+            dropped = [
+                one.key
+                for one in shared
+                if choices.of(one.key).behaviour is Behaviour.TAKE_TARGET_ON_CONFLICT
+            ]
+            if not dropped:
+                break
             keys = {**choices.keys, **dict.fromkeys(dropped, KeyChoice(Behaviour.DROP))}
-            plans = again(msgspec.structs.replace(choices, keys=keys))
-            shared = self._find_shared(plans)
+            choices = msgspec.structs.replace(choices, keys=keys)
+            plans = again(choices)
         if shared:
             raise refuse([one.conflict() for one in shared])
         _check_namespaces(self._head, plans)

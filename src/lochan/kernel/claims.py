@@ -214,4 +214,5 @@ def _put_if_absent(parts: Parts, key: bytes, wanted: Claim) -> Claim:
         if current is not None:
             return read_claim(current.value)
         # It was there and was swept before it could be read: claim it anew.
-    raise Exhausted("a claim came and went; try again later")
+    text = "a claim came and went; try again later"
+    raise Exhausted(text, public=text)

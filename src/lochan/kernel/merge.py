@@ -67,12 +67,16 @@ class KeyChoice(msgspec.Struct, frozen=True):
 
 
 class MergeConflict(msgspec.Struct, frozen=True, gc=False):
-    """A key that both sides changed."""
+    """A key that both sides changed.
+
+    `expected` is what the target was expected to hold: the base, or what the caller has named.
+    """
 
     key: bytes
     base: bytes | None
     source: bytes | None
     target: bytes | None
+    expected: bytes | None
 
 
 KeepsTarget = Callable[[Difference, bytes | None], bool]
@@ -354,12 +358,13 @@ class _Target:
             return None
         if key in self.conflicts:
             met = self.conflicts[key]
-            self.conflicts[key] = MergeConflict(key, met.base, change.right, met.target)
+            self.conflicts[key] = msgspec.structs.replace(met, source=change.right)
             return None
         is_named = choice.has_expected_target and key not in self._begun
         self._begun.add(key)
         element = choice.resolved if choice.has_resolved else change.right
-        if target == (choice.expected_target if is_named else change.left):
+        expected = choice.expected_target if is_named else change.left
+        if target == expected:
             if choice.has_resolved:
                 self._settled.add(key)
             return None if target == element else Operation(key, element, target)
@@ -372,7 +377,7 @@ class _Target:
             if is_taken or self._choices.keeps_target(change, target):
                 self._settled.add(key)
                 return None
-        self.conflicts[key] = MergeConflict(key, change.left, change.right, target)
+        self.conflicts[key] = MergeConflict(key, change.left, change.right, target, expected)
         return None
 
 

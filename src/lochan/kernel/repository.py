@@ -142,7 +142,8 @@ def _claim_name(store: Store, name: str, listed: bytes) -> None:
         try:
             outcome = store.set_if(REPOSITORIES_PLACE, name.encode(), listed, ABSENT)
         except Unavailable as error:
-            raise Unknown(f"it is unknown whether {name!r} was created; open it") from error
+            text = f"it is unknown whether {name!r} was created; open it"
+            raise Unknown(text, public=text) from error
     if isinstance(outcome, Won):
         return
     current = outcome.current
