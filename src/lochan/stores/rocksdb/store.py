@@ -129,7 +129,7 @@ class RocksStore:
             raise
         self._writes = 0
         _OPEN.add(self)
-        self._group = GroupFlush(self._synchronise, lambda: self._writes, self._stop)
+        self._group = GroupFlush(self._synchronise, lambda: self._writes, self._stop, str(path))
 
     @property
     def capabilities(self) -> Capabilities:
