@@ -28,6 +28,7 @@ logs and on the wire, and is only ever appended to.
         Unknown
         Unavailable
             StoreClosed
+                StoreForked
             StoreLocked
         Corrupt
             NewerFormat
@@ -205,6 +206,12 @@ class StoreClosed(Unavailable):
     """The store was closed, by its owner or after a failed flush."""
 
     kind = "store_closed"
+
+
+class StoreForked(StoreClosed):
+    """The store belongs to the process from which this one was forked."""
+
+    kind = "store_forked"
 
 
 class StoreLocked(Unavailable):
