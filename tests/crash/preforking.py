@@ -12,11 +12,10 @@ import json
 import os
 import signal
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from itertools import count
-from threading import Thread
+from threading import Semaphore, Thread
 
 from lochan import open_repository
 from lochan.embedded import Embedded
@@ -25,6 +24,10 @@ from lochan.model.contents import Namespace
 from lochan.testing.forks import error_kind
 
 COMMITTERS = 2
+
+# How many commits are under way around each fork: all of them are read after each kill.
+COMMITS = 15
+TURNS = Semaphore(0)
 
 ENDINGS = {
     "exit": 0,
@@ -49,9 +52,8 @@ def commit(repository: Embedded, name: str) -> None:
 
 def commit_on(repository: Embedded, name: str) -> None:
     for number in count():
+        TURNS.acquire()
         commit(repository, f"{name}-{number}")
-        # The whole history is read again after each kill, so it should not grow too long.
-        time.sleep(0.003)
 
 
 def try_everything(repository: Embedded, name: str) -> dict[str, str]:
@@ -92,6 +94,7 @@ def main(url: str, run: str) -> None:
         name = f"{run}-parent{number}"
         Thread(target=commit_on, args=(repository, name), daemon=True).start()
     for number, ending in enumerate(list(ENDINGS) * 1_000):
+        TURNS.release(COMMITS)
         pid = os.fork()
         if not pid:
             outcomes = try_everything(repository, f"{run}-child{number}")

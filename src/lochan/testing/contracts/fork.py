@@ -11,6 +11,7 @@ import os
 from functools import partial
 from threading import Event, Thread
 
+from lochan.base.errors import StoreForked
 from lochan.kv.store import ABSENT, PRESENT, SetIf, Store
 from lochan.testing.contracts.rows import (
     NOTHING,
@@ -87,7 +88,7 @@ class ForkRefusedContract:
         def work() -> str:
             try:
                 store.epoch()
-            except Exception as error:
+            except StoreForked as error:
                 return str(error)
             return ""
 
