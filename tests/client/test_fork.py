@@ -24,6 +24,7 @@ from lochan.client import AsyncClient, Client
 from lochan.model.commits import Put
 from lochan.testing.forks import ForkedChild, error_kind
 from tests.client.test_contract import messages, table
+from tests.crash.preforked import WARNINGS
 from tests.profile import counted
 
 BRANCHES = 50
@@ -292,6 +293,6 @@ client.close()
 
 def test_the_end_of_a_child_does_not_disturb_its_parent(address: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", ENDS, address], capture_output=True, check=False
+        [sys.executable, *WARNINGS, "-c", ENDS, address], capture_output=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, b"")

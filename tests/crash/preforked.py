@@ -14,6 +14,9 @@ from lochan import open_repository
 from tests.crash.preforking import ENDINGS
 from tests.house.tree import ROOT
 
+# Warnings are errors, but for the one of Python 3.12 and later that a process with threads forks.
+WARNINGS = ("-W", "error", "-W", "ignore::DeprecationWarning")
+
 
 class Preforked:
     """One run of the program."""
@@ -22,12 +25,13 @@ class Preforked:
         self.acknowledged: list[str] = []
         self.outcomes: list[dict[str, str]] = []
         self.ended: dict[str, int] = {}
-        self._lingering: set[int] = set()
         self._program = subprocess.Popen(
             [sys.executable, "-m", "tests.crash.preforking", url, run],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            # A group of their own: program and workers.
+            start_new_session=True,
         )
 
     def run_until(self, acknowledged: int, children: int) -> None:
@@ -44,18 +48,13 @@ class Preforked:
         self._program.wait()
 
     def kill_workers(self) -> None:
-        """Ends the workers that stay, and reads what the program had said before it was killed."""
+        """Ends the workers that are left, and reads what was said before all were killed."""
         assert self._program.stdout is not None
-        for pid in self._lingering:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        # A worker that was about to say that it stays is killed when it has said so.
+        with suppress(ProcessLookupError):
+            os.killpg(self._program.pid, signal.SIGKILL)
         for line in self._program.stdout:
             if line.endswith(b"\n"):
                 self._read(line)
-                for pid in self._lingering:
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
         self._program.stdout.close()
 
     def _read(self, line: bytes) -> None:
@@ -63,10 +62,7 @@ class Preforked:
         if kind == "ack":
             self.acknowledged.append(rest)
         elif kind == "child":
-            number, pid, outcomes = rest.split(" ", 2)
-            self.outcomes.append(json.loads(outcomes))
-            if list(ENDINGS)[int(number) % len(ENDINGS)] == "linger":
-                self._lingering.add(int(pid))
+            self.outcomes.append(json.loads(rest.split(" ", 2)[2]))
         else:
             _, ending, code = rest.split(" ")
             self.ended[ending] = int(code)

@@ -17,7 +17,7 @@ from lochan import open_repository
 from lochan.base.errors import StoreForked, StoreLocked
 from lochan.embedded import Embedded
 from lochan.testing.forks import ForkedChild, error_kind
-from tests.crash.preforked import kill_again_and_again
+from tests.crash.preforked import WARNINGS, kill_again_and_again
 from tests.crash.preforking import commit
 from tests.profile import counted
 
@@ -83,7 +83,7 @@ main(sys.argv[1], sys.argv[2], sys.argv[3] == "closed")
 def test_a_child_ends_as_it_wants_to(url: str, ending: str, state: str) -> None:
     """The exit handler of RocksDB's library waited for threads that a child does not have."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", ENDS, url, ending, state],
+        [sys.executable, *WARNINGS, "-c", ENDS, url, ending, state],
         capture_output=True,
         text=True,
         check=False,
@@ -145,7 +145,7 @@ sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
 
 def test_a_child_of_a_process_that_has_not_used_rocksdb_opens_a_store(url: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", OPENS_IN_CHILD, url],
+        [sys.executable, *WARNINGS, "-c", OPENS_IN_CHILD, url],
         capture_output=True,
         text=True,
         check=False,

@@ -16,7 +16,7 @@ from lochan.model.contents import Namespace
 from lochan.testing.contracts.rows import REFERENCES, create
 from lochan.testing.forks import ForkedChild
 from lochan.testing.postgres import PostgresServer
-from tests.crash.preforked import kill_again_and_again
+from tests.crash.preforked import WARNINGS, kill_again_and_again
 from tests.house.tree import ROOT
 from tests.postgres.conftest import Open
 from tests.profile import counted
@@ -92,7 +92,7 @@ def test_the_end_of_a_child_does_not_disturb_its_parent(
 ) -> None:
     url = server.url(schema=schema, pool=1)
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", ENDS, url],
+        [sys.executable, *WARNINGS, "-c", ENDS, url],
         cwd=ROOT,
         capture_output=True,
         text=True,
