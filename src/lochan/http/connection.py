@@ -42,6 +42,7 @@ from lochan.http.hygiene import (
     check_target,
 )
 from lochan.http.problems import build_problem, plain_problem, reason_of
+from lochan.process import Descriptor
 
 if TYPE_CHECKING:
     from lochan.http.listening import Listening, UnderWay
@@ -103,6 +104,12 @@ class Connection(asyncio.Protocol):
     def is_idle(self) -> bool:
         """Whether nothing is being read, served or written."""
         return not self._began and self._current is None and not self._asked and self._may_write
+
+    def descriptor(self) -> Descriptor | None:
+        """Returns the descriptor of the connection, None if it is closing."""
+        if self._transport.is_closing():
+            return None
+        return Descriptor(self._transport.get_extra_info("socket").fileno())
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Is called by the loop once."""
