@@ -180,6 +180,7 @@ def test_a_failed_flush_ends_the_process_and_nobody_is_told_success():
         _, err = child.communicate(timeout=30)
         assert child.returncode == EXIT_FLUSH_FAILED
         assert "a flush failed" in err
+        assert "cause=OSError: [Errno 28] no space left" in err
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", "", "127.0.0.1.x"])

@@ -387,11 +387,13 @@ def _success(
     commits = tuple(view.obj_id.hex() for view in published.commits)
     head = published.head if tried.done is None else tried.done
     target = member.target or published.head
+    # What a dry run would commit has no hash; with nothing to do the branch stays where it is.
+    is_known = not wanted.dry_run or not commits
     return Merged(
         branch=name,
         applied=(bool(commits) or tried.done is not None) and not wanted.dry_run,
         successful=True,
-        hash=None if wanted.dry_run else head.obj_id.hex(),
+        hash=head.obj_id.hex() if is_known else None,
         effective_target=target.obj_id.hex(),
         expected=wanted.expected,
         common_ancestor=None if member.base is None else member.base.obj_id.hex(),

@@ -34,7 +34,6 @@ from lochan.model.commits import (
     Delete,
     Operation,
     Put,
-    Unchanged,
 )
 from lochan.model.contents import Content, Namespace
 from lochan.model.references import Reference
@@ -194,7 +193,8 @@ class Namespaces:
         if write.refusal is not None:
             if write.call.idempotency_key is None:
                 raise write.refusal
-            expected, operation = EMPTY_ID.hex(), Unchanged(key=write.key)
+            # Nothing was there at the empty hash, so nothing can be deleted.
+            expected, operation = EMPTY_ID.hex(), Delete(key=write.key)
         meta = CommitMeta(message=f"{verb} namespace '{'.'.join(write.key)}'")
         lane = self._commits.commit(write.call, write.branch, expected, meta, [operation])
 
