@@ -133,7 +133,7 @@ def test_a_repository_on_rocksdb_agrees_with_the_model(part, record_property, tm
 @pytest.mark.parametrize("part", PARTS)
 def test_a_server_agrees_with_the_model(part, record_property):
     with serving() as url:
-        told = walks(clients(count(), url), 3_000 + 100 * part, counted(400, 2_000))
+        told = walks(clients(count(), url), 3_000 + 100 * part, counted(500, 2_000))
     record_property("told", f"history, one server, part {part}: {told}")
 
 
@@ -145,5 +145,5 @@ def test_two_servers_on_one_database_agree_with_the_model(part, record_property)
     assert server is not None
     store = server.url(schema=server.fresh_schema())
     with serving(store) as one, serving(store) as other:
-        told = walks(clients(count(), one, other), 4_000 + 100 * part, counted(400, 2_000))
+        told = walks(clients(count(), one, other), 4_000 + 100 * part, counted(500, 2_000))
     record_property("told", f"history, two servers on PostgreSQL, part {part}: {told}")
