@@ -332,3 +332,9 @@ def _damage(store: Path) -> None:
         opened.flush(opened.epoch())
     finally:
         opened.close()
+
+
+@pytest.mark.parametrize("name", ["a/./b", "a/..", "a//b"])
+def test_a_name_that_no_address_can_hold_is_refused(shell, name):
+    assert "name" in shell.run("branch", "create", name, "main", code=2).output
+    assert "name" in shell.run("tag", "create", name, "main", code=2).output
