@@ -207,7 +207,7 @@ def mutant_class(name: str) -> type:
     """Builds the test class of one mutant."""
     mutant = globals()[name]
 
-    class TestMutant(*PLAIN_CONTRACTS, ForkRefusedContract):  # type: ignore[misc]
+    class TestMutant(ForkRefusedContract, *PLAIN_CONTRACTS):  # type: ignore[misc]
         @pytest.fixture
         def store(self) -> Iterator[Store]:
             store = mutant()

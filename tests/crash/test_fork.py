@@ -33,7 +33,7 @@ def test_what_a_forking_program_acknowledged_survives_its_kill(url: str) -> None
     def refused(outcomes: dict[str, str]) -> None:
         assert outcomes == dict.fromkeys(REFUSED, "store_forked") | {"close": "none"}
 
-    acknowledged = kill_again_and_again(url, counted(2, 20), refused)
+    acknowledged = kill_again_and_again(url, counted(2, 10), refused)
     done = subprocess.run(
         [sys.executable, "-m", "lochan", "check", "--store", url],
         capture_output=True,

@@ -37,7 +37,7 @@ def test_what_a_forking_program_and_its_children_acknowledged_survives_their_kil
         assert outcomes == dict.fromkeys(WORKS, "none")
 
     url = server.url(schema=schema, pool=4)
-    acknowledged = kill_again_and_again(url, counted(1, 15), worked)
+    acknowledged = kill_again_and_again(url, counted(1, 6), worked)
     assert any("child" in name for name in acknowledged)
 
 
