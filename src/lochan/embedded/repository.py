@@ -15,6 +15,7 @@ from lochan.embedded.reading import Contents, History
 from lochan.embedded.references import References
 from lochan.embedded.writing import Commits, Merges, Namespaces, RepositorySettings
 from lochan.kernel.check import Report, Tell, check_repository
+from lochan.kernel.purge import Purged
 from lochan.kernel.repository import Ports
 from lochan.kv.store import Store
 from lochan.service.repositories import Repositories
@@ -42,7 +43,7 @@ class Embedded:
     """A repository in this process."""
 
     def __init__(self, store: Store, repository: Repository, who: str = "") -> None:
-        doing = Doing(store, repository, who)
+        doing = self._doing = Doing(store, repository, who)
         self._store = store
         self._repository = repository
         self.repository = repository.name
@@ -67,6 +68,13 @@ class Embedded:
     def check(self, tell: Tell | None = None) -> Report:
         """Reads everything and tells what is damaged; repairs nothing."""
         return check_repository(self._repository.parts, tell)
+
+    def sweep(self) -> Purged:
+        """Deletes expired branches, and tombstones and claims that are older than a day: all.
+
+        Writes do the same by themselves, some rows now and then.
+        """
+        return self._doing.durably(self._repository.sweep)
 
     def close(self) -> None:
         """Closes the store."""

@@ -8,7 +8,7 @@ copying twice is harmless. Row and log together are the ref-log.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -23,8 +23,15 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Move).decode
 
 
+UNMOVED: Final = "unmoved"
+"""The kind of a move that leads nowhere: a request that is done once found nothing to do.
+
+It is in the row so that a repetition is answered alike, and in no ref-log.
+"""
+
+
 class Once(Protocol):
-    """A move that is made once however often it is tried: by its operation id, in one life."""
+    """A move that is made once however often it is tried, by its operation, in one incarnation."""
 
     @property
     def operation(self) -> bytes:
@@ -114,7 +121,7 @@ def moved(row: ReferenceRow, move: Move, **changes: object) -> ReferenceRow:
         pointer=move.new,
         version=move.version,
         operation=move.operation,
-        previous=_previous(row, move.when_us),
+        previous=row.previous if move.kind == UNMOVED else _previous(row, move.when_us),
         moves=(*row.moves, move)[-MOVES_MAX:],
         **changes,
     )

@@ -24,6 +24,7 @@ from lochan.base.limits import PAGE_ENTRIES_MAX
 from lochan.base.names import RefName
 from lochan.codec.rows import Move
 from lochan.kernel.history import iterate_log
+from lochan.kernel.moves import UNMOVED
 from lochan.kernel.parts import Parts
 from lochan.kernel.provenance import read_provenance
 from lochan.kernel.tokens import PageToken, Tokens
@@ -116,7 +117,8 @@ class RefLog:
             if len(entries) == limit:
                 at = place.commit if floor is None else floor
                 return entries, _Place(place.incarnation, place.below, at)
-            entries.append(_of_move(incarnation, move))
+            if move.kind != UNMOVED:
+                entries.append(_of_move(incarnation, move))
             place = _Place(incarnation, move.version, ObjId(move.old or EMPTY_ID))
             moves.pop()
 

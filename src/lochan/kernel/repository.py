@@ -2,7 +2,8 @@
 
 Creation writes, in this order, so that a crash leaves nothing visible:
 
-1. the description, under a fresh instance id that nobody knows yet;
+1. the description, under a fresh instance id that nobody knows yet, and beside it the operation of
+   whoever creates it with an idempotency key;
 2. the row of `int/refs`, the index of names, pointing at the empty commit;
 3. its default branch, like any other;
 4. the repository's own row in the list of repositories, if the name is still free: now it exists.
@@ -26,6 +27,7 @@ from lochan.persist.references import References
 
 _PLACE = partition(ROOT_INSTANCE, Kind.REPOSITORIES)
 _DESCRIPTION = b"description"
+_OPERATION = b"operation"
 _SEED_BYTES = 16
 _KEY_BYTES = 32
 
@@ -44,8 +46,9 @@ def create_repository(
     name: str,
     default_branch: str = "main",
     tuning: Tuning = DEFAULT_TUNING,
+    operation: bytes = b"",
 ) -> Parts:
-    """Creates a repository with an empty default branch."""
+    """Creates a repository with an empty default branch; remembers an operation that is given."""
     ref_name(name)
     branch = ref_name(default_branch)
     instance = InstanceId(ports.chance.random_bytes(16))
@@ -58,9 +61,10 @@ def create_repository(
         ports.chance.random_bytes(_KEY_BYTES),
     )
     place = partition(instance, Kind.META)
-    store.put_many([(place, _DESCRIPTION, encode_row(description))])
-    operation = ports.chance.random_bytes(16)
-    row = ReferenceRow(1, REFS_NAME, "INTERNAL", EMPTY_ID, 1, 0, operation, description.created_us)
+    rows = [(place, _DESCRIPTION, encode_row(description))]
+    store.put_many([*rows, (place, _OPERATION, operation)] if operation else rows)
+    written = ports.chance.random_bytes(16)
+    row = ReferenceRow(1, REFS_NAME, "INTERNAL", EMPTY_ID, 1, 0, written, description.created_us)
     References(store, instance).update(row, None)
     parts = _parts(store, instance, description, ports, tuning)
     Names(parts).create_many([NewReference(RefName(branch), "BRANCH", EMPTY_ID)], who="")
@@ -82,18 +86,29 @@ def open_repository(
     return _parts(store, instance, decode_description(described.value), ports, tuning)
 
 
+def was_created_by(parts: Parts, operation: bytes) -> bool:
+    """Tells whether a repository was created by an operation that was given then."""
+    found = parts.store.get(partition(parts.instance, Kind.META), _OPERATION)
+    return found is not None and found.value == operation
+
+
 def list_repositories(store: Store, start: str, limit: int) -> list[str]:
     """Returns names of repositories in order, from `start` on; fewer only where there are no more.
 
     The order is that of bytes.
     """
-    names: list[str] = []
+    return [name for name, _ in list_instances(store, start, limit)]
+
+
+def list_instances(store: Store, start: str, limit: int) -> list[tuple[str, InstanceId]]:
+    """Returns the same with the instance that each name stands for."""
+    found: list[tuple[str, InstanceId]] = []
     at: bytes | None = start.encode()
-    while at is not None and len(names) < limit:
-        page = store.scan(_PLACE, at, None, limit - len(names))
-        names += [entry.key.decode() for entry in page.entries]
+    while at is not None and len(found) < limit:
+        page = store.scan(_PLACE, at, None, limit - len(found))
+        found += [(entry.key.decode(), InstanceId(entry.value)) for entry in page.entries]
         at = page.next_start
-    return names
+    return found
 
 
 def _claim_name(store: Store, name: str, instance: InstanceId) -> None:

@@ -1,7 +1,9 @@
 """What a repository keeps for tools, by type; today the rules of the garbage collector.
 
 One row for each type, written by compare-and-swap. A row remembers its last writers, so that one
-whose reply was lost can find out whether it had written.
+whose reply was lost can find out whether it had written. If the last one had an idempotency key, it
+remembers what was there before, too, which is the answer; whoever writes next records that in the
+claim of the key before.
 """
 
 from __future__ import annotations
@@ -14,9 +16,12 @@ import msgspec
 
 from lochan.base.errors import Corrupt, Exhausted, Invalid, TooLarge, Unavailable, Unknown
 from lochan.base.limits import SETTINGS_BYTES_MAX, SETTINGS_POLICIES_MAX, SETTINGS_WRITERS_MAX
+from lochan.kernel.claims import claim_request
 from lochan.kernel.parts import Parts
 from lochan.kv.store import ABSENT, Entry, Expected, Kind, Won, partition
+from lochan.persist.claims import ClaimRows, claim_key
 from lochan.service.calls import ANYONE, Call, Gate, Right
+from lochan.service.claims import Claims
 
 Settings = dict[str, Any]
 """The settings of one type as users send and see them, with their `type`."""
@@ -77,24 +82,41 @@ class _GarbageCollector(
 _TYPES: Final = {"GARBAGE_COLLECTOR": _GarbageCollector}
 
 
+class _Writer(msgspec.Struct, frozen=True, array_like=True):
+    """Who wrote settings; with the key of a claim also what was there before."""
+
+    operation: bytes
+    claim: bytes = b""
+    previous: Settings | None = None
+
+
+class _Answered(msgspec.Struct, frozen=True, array_like=True):
+    """What a write with a key was answered, as its claim records it."""
+
+    previous: Settings | None
+
+
 class _Row(msgspec.Struct, frozen=True, array_like=True):
     """Settings of one type as they are stored; `writers` begins with the last."""
 
     format: Literal[1]
     version: int
-    writers: tuple[bytes, ...]
+    writers: tuple[_Writer, ...]
     settings: Settings
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(_Row).decode
+_decode_answered: Final = msgspec.msgpack.Decoder(_Answered).decode
 
 
 class RepositorySettings:
     """The settings of one repository."""
 
-    def __init__(self, parts: Parts, gate: Gate) -> None:
+    def __init__(self, parts: Parts, claims: Claims, gate: Gate) -> None:
         self._parts = parts
+        self._claims = claims
+        self._claim_rows = ClaimRows(parts.store, parts.instance)
         self._gate = gate
         self._place = partition(parts.instance, Kind.META)
 
@@ -107,21 +129,62 @@ class RepositorySettings:
 
     def update(self, call: Call, config: Mapping[str, Any]) -> Settings | None:
         """Replaces the settings of one type and returns what they were, None if never set."""
-        self._gate.check(call, Right.WRITE_SETTINGS)
+        request = self._claims.request(call, Right.WRITE_SETTINGS, "")
+        claimed = None if request is None else self._claims.find(call, request)
+        if claimed is None:
+            self._gate.check(call, Right.WRITE_SETTINGS)
         name, settings = _checked(config)
+        writer = _Writer(self._parts.chance.random_bytes(_OPERATION_BYTES))
+        if request is not None:
+            claimed = claimed or claim_request(self._parts, request, 0)
+            writer = _Writer(claimed.operation, claim_key(request.principal, request.key))
+        return self._replace(name, settings, writer)
+
+    def _replace(self, name: str, settings: Settings, writer: _Writer) -> Settings | None:
         parts = self._parts
-        writer = parts.chance.random_bytes(_OPERATION_BYTES)
         retry = parts.retry()
         while True:
             entry = parts.store.get(self._place, _key(name))
             before = None if entry is None else _read(entry)
+            previous = None if before is None else before.settings
+            done = self._find_done(before, writer)
+            if done is not None:
+                return done.previous
+            if writer.claim:
+                writer = msgspec.structs.replace(writer, previous=previous)
             row = _Row(1, 1, (writer,), settings)
             if before is not None:
-                writers = (writer, *before.writers)[:SETTINGS_WRITERS_MAX]
+                self._record(before.writers[0])
+                kept = [_Writer(one.operation) for one in before.writers]
+                writers = (writer, *kept[: SETTINGS_WRITERS_MAX - 1])
                 row = _Row(1, before.version + 1, writers, settings)
             if self._write(name, row, ABSENT if entry is None else entry.stamp):
-                return None if before is None else before.settings
+                return previous
             retry.again(at_once=retry.attempts == 1)
+
+    def _find_done(self, row: _Row | None, writer: _Writer) -> _Answered | None:
+        """Returns what an earlier try of the same request has answered.
+
+        The row was read before the claim: what leaves the one is in the other by then.
+        """
+        if not writer.claim or row is None:
+            return None
+        last = row.writers[0]
+        if last.operation == writer.operation:
+            return _Answered(last.previous)
+        found = self._claim_rows.find(writer.claim)
+        if found is None or not found.claim.outcome:
+            return None
+        try:
+            return _decode_answered(found.claim.outcome)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Corrupt(f"not a recorded outcome: {error}") from None
+
+    def _record(self, last: _Writer) -> None:
+        """Records what the last writer has answered, if it had a key."""
+        if last.claim:
+            outcome = _encode(_Answered(last.previous))
+            self._claim_rows.record(last.claim, last.operation, outcome)
 
     def _write(self, name: str, row: _Row, expected: Expected) -> bool:
         """Swaps the row; after a lost reply sends the same again, then looks for its writer."""
@@ -152,7 +215,7 @@ class RepositorySettings:
         if entry is None:
             return False
         now = _read(entry)
-        if row.writers[0] in now.writers:
+        if any(one.operation == row.writers[0].operation for one in now.writers):
             return True
         if now.version - row.version >= SETTINGS_WRITERS_MAX:
             raise _unknown(name, "too many others wrote since")
