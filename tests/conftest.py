@@ -1,11 +1,12 @@
-"""Settings that every test shares; the Hypothesis profiles live here and nowhere else."""
+"""Settings that every test shares; the Hypothesis profiles are here and nowhere else."""
 
 from __future__ import annotations
 
 import gc
-import os
 
 from hypothesis import HealthCheck, settings
+
+from tests.profile import PROFILE
 
 # Two busy cores make wall-clock deadlines lie, so there are none; the number of examples is the
 # budget. `print_blob` prints what is needed to repeat a failure on another machine.
@@ -14,10 +15,9 @@ _SHARED = settings(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile("quick", parent=_SHARED, max_examples=20)
 settings.register_profile("default", parent=_SHARED, max_examples=100)
 settings.register_profile("deep", parent=_SHARED, max_examples=5_000)
-settings.load_profile(os.environ.get("LOCHAN_TEST_PROFILE", "default"))
+settings.load_profile(PROFILE)
 
 
 def pytest_collection_finish():

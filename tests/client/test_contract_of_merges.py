@@ -53,6 +53,24 @@ def test_a_merge_takes_a_resolution(catalog):
     assert version_of(catalog, "main", ORDERS) == 99
 
 
+def test_a_resolution_may_expect_nothing_and_leave_nothing(catalog):
+    """Embedded and over HTTP alike, where a null content says nothing."""
+    diverged(catalog)
+    target, _ = catalog.contents.get("main", ORDERS)
+    gone = KeyWish(expected_target=target, resolved=None)
+    free = KeyWish(expected_target=None, resolved=table(77))
+    catalog.merges.merge("main", "dev", keys={ORDERS: gone, ITEMS: free})
+    assert version_of(catalog, "main", ORDERS) is None
+    assert version_of(catalog, "main", ITEMS) == 77
+
+
+def test_a_target_that_was_expected_to_hold_nothing_is_a_conflict(catalog):
+    diverged(catalog)
+    with pytest.raises(KeysConflict) as refusal:
+        catalog.merges.merge("main", "dev", keys={ORDERS: KeyWish(expected_target=None)})
+    assert [one.key for one in told(refusal)] == [ORDERS]
+
+
 def test_a_dry_run_writes_nothing(catalog):
     diverged(catalog)
     before = catalog.references.get("main").hash

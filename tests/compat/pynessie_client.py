@@ -152,17 +152,40 @@ class Session:
         client.delete_tag("v0", self.head("v0"))
         assert set(self.names()) == {"main"}
 
+    def busy(self):
+        """Reads whatever version 2 has made, then changes it."""
+        client = self.client
+        for name in self.names():
+            for fetch_all in (False, True):
+                list(client.get_log(name, fetch_all=fetch_all))
+            client.get_reference(name)
+            for entry in client.list_keys(name).entries:
+                client.get_content(name, ContentKey(entry.name.elements))
+            client.get_diff("main", name)
+        assert any(len(list(client.get_log(name))) > 3 for name in self.names())
+        client.create_branch("copy", "busy/bare", self.head("busy/bare"))
+        picked = self.commit("copy", "copied", Put(key("one.copied"), table(7)))
+        assert client.cherry_pick("busy/expiring", "copy", None, picked).was_applied
+        assert client.merge("busy/expiring", "main").was_applied
+        assert [one.commit_meta.message for one in client.get_log("main", max_records=1)]
+        client.assign_tag("busy/v1", "main")
+        client.delete_tag("busy/v1", self.head("busy/v1"))
+        client.delete_branch("busy/expiring", self.head("busy/expiring"))
+        client.delete_branch("busy/bare", self.head("busy/bare"))
 
-def main(address):
+
+def main(address, filled):
     session = Session(address)
     chapters = [
         *(session.references, session.commits, session.logs, session.merges),
         session.assignments,
     ]
+    if filled == "busy":
+        chapters = [session.busy]
     for chapter in chapters:
         chapter()
     print(f"pynessie {pynessie.__version__}: {len(chapters)} chapters")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,45 @@ def tell(nessie: Commands) -> None:
         nessie.text("branch", "-d", name)
     nessie.text("tag", "-d", "v1")
     assert set(heads(nessie, "branch")) == {"main"}
+    assert heads(nessie, "tag") == {}
+
+
+def look_around(nessie: Commands, branches: Sequence[str], tags: Sequence[str]) -> None:
+    """Runs every command on references that version 2 made in every way; asserts that it reads."""
+    assert set(branches) <= set(heads(nessie, "branch"))
+    assert set(heads(nessie, "tag")) == set(tags)
+    for kind in ("branch", "tag"):
+        extended = nessie.read(kind, "-x", "--list")
+        assert all(one["metadata"] is not None for one in extended)
+    for name in (*branches, *tags):
+        assert nessie.read("log", name)
+        assert nessie.read("log", "-x", name)[-1]["operations"]
+        assert "one.table" in keys(nessie, name)
+        for key in ("one", "one.table", "one.view", "one.delta"):
+            nessie.read("content", "view", "-r", name, key)
+        nessie.read("diff", "main", name)
+    # A branch that was made bare and never committed to.
+    assert nessie.read("content", "list", "-r", "busy/empty") == []
+    assert nessie.text("log", "busy/empty").strip() in ("", "[]")
+    _change(nessie)
+
+
+def _change(nessie: Commands) -> None:
+    commit(nessie, "busy/expiring", "one.more", table("s3://m", 1), "more", "ada")
+    nessie.text("branch", "copy", "busy/v1")
+    nessie.text("tag", "mark", "busy/bare")
+    picked = commit(nessie, "copy", "one.copied", table("s3://n", 2), "copied", "bo")
+    nessie.text("merge", "-b", "main", "-c", heads(nessie, "branch")["main"], "busy/expiring")
+    nessie.text("cherry-pick", "-b", "main", "--force", "-s", "copy", picked)
+    assert {"one.more", "one.copied"} <= keys(nessie, "main")
+    assert messages(nessie, "main", "-n", "1") == ["copied"]
+    assert nessie.read("log", "-x", "main")
+    nessie.text("tag", "--force", "busy/v1", "main")
+    assert heads(nessie, "tag")["busy/v1"] == heads(nessie, "branch")["main"]
+    for name in ("copy", "busy/bare", "busy/expiring", "busy/empty"):
+        nessie.text("branch", "-d", name)
+    for name in ("mark", "busy/v1", "busy/v2"):
+        nessie.text("tag", "-d", name)
     assert heads(nessie, "tag") == {}
 
 

@@ -198,10 +198,11 @@ def running(
     names: Sequence[str] = (),
     own: Any = None,
     chores: Sequence[Any] = (),
+    repositories: Any = None,
 ) -> Iterator[Running]:
     """Starts a server on a free port and stops it afterwards; errors of its thread are raised."""
     store = store if store is not None else MemoryStore()
-    repositories = KernelRepositories(store, *names)
+    repositories = repositories or KernelRepositories(store, *names)
     started, stop = Event(), []
     state: dict[str, Any] = {}
 

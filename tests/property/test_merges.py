@@ -126,8 +126,8 @@ def _met_on_the_way(world: MergeWorld, line: list) -> bool:
     """Whether a single commit of the line, if not their sum, meets a change of the target."""
     target = world.content["main"]
     current = dict(target)
-    for commit in line:
-        for change in replayed(world.parts, commit).changes:
+    for one in replayed(world.parts, line):
+        for change in one.changes:
             now = current.get(change.key)
             if now not in (change.left, change.right):
                 return True
@@ -162,7 +162,7 @@ def test_commits_are_transplanted_one_by_one_or_as_one_that_lists_them(seed, squ
     if squash:
         carried = [squashed(world.parts, line, "all of it", (), ())]
     else:
-        carried = [replayed(world.parts, commit) for commit in line]
+        carried = replayed(world.parts, line)
     published = world.publish("main", CarryMember(carried, Choices(), None))
     world.content["main"] = dict(world.content["side"])
     world.check("main")

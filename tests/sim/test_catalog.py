@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 
 from lochan.testing.sim import explore
+from tests.profile import counted
 from tests.sim.catalog_scenarios import SCENARIOS
 
-SCHEDULES = 600
+SCHEDULES = counted(60, 600)
 
-# Interleavings that differ in the order of conflicting calls; together at least 5,000.
-DISTINCT_MIN = {"a branch whose maker dies": 400}
-DISTINCT_MIN_ELSE = 515
-DISTINCT_MIN_TOGETHER = 5_000
-LOST_REPLIES_MIN = 100
+# Interleavings that differ in the order of conflicting calls; together at least 5,000 in `deep`.
+DISTINCT_MIN = {"a branch whose maker dies": counted(50, 400)}
+DISTINCT_MIN_ELSE = counted(55, 515)
+DISTINCT_MIN_TOGETHER = counted(500, 5_000)
+LOST_REPLIES_MIN = SCHEDULES // 6
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)

@@ -10,9 +10,10 @@ from lochan.base.errors import Conflict, Invalid
 from lochan.model.commits import CommitMeta, ContentKey, Delete, Operation, Put, Unchanged
 from lochan.model.contents import Content, Namespace
 from lochan.service.merges import MergeAsk, MoveAsk, RebaseAsk, RevertAsk, TransplantAsk
+from tests.profile import counted
 from tests.unit.service.desk import ME, Desk, moved, table
 
-WALKS = 40
+WALKS = counted(4, 40)
 STEPS = 120
 
 SPACES: list[ContentKey] = [("n",), ("n", "m"), ("o",)]

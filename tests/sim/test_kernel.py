@@ -5,15 +5,19 @@ from __future__ import annotations
 import pytest
 
 from lochan.testing.sim import explore
+from tests.profile import counted
 from tests.sim.kernel_scenarios import SCENARIOS
 
-SCHEDULES = 2_500
+SCHEDULES = counted(250, 2_500)
 
-# Interleavings that differ in the order of conflicting calls; together at least 20,000.
-DISTINCT_MIN = {"expectations on one key": 300, "members of several commits": 1_500}
-DISTINCT_MIN_ELSE = 2_050
-DISTINCT_MIN_TOGETHER = 20_000
-LOST_REPLIES_MIN = 200
+# Interleavings that differ in the order of conflicting calls; together at least 20,000 in `deep`.
+DISTINCT_MIN = {
+    "expectations on one key": counted(75, 300),
+    "members of several commits": counted(200, 1_500),
+}
+DISTINCT_MIN_ELSE = counted(220, 2_050)
+DISTINCT_MIN_TOGETHER = counted(2_000, 20_000)
+LOST_REPLIES_MIN = SCHEDULES * 2 // 25
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)

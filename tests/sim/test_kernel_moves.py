@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 
 from lochan.base.ids import ObjId
@@ -30,6 +29,7 @@ from lochan.testing.sim import (
     crash_sweep,
     explore,
 )
+from tests.profile import counted
 from tests.sim.kernel_scenarios import (
     CHECKS,
     MAIN,
@@ -46,7 +46,7 @@ from tests.sim.kernel_scenarios import (
     scenario,
 )
 
-SCHEDULES = 1_500
+SCHEDULES = counted(150, 1_500)
 MUTANT_SCHEDULES = 2_000
 
 MOVES = ("fast_forward", "force", "rebase")
@@ -253,12 +253,7 @@ def decided_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def copies_keep_their_operation(patch: pytest.MonkeyPatch) -> None:
-    right = head_moves._Rebase._carried
-
-    def carried(self, commit, base):
-        return msgspec.structs.replace(right(self, commit, base), hidden=commit.body.hidden)
-
-    patch.setattr(head_moves._Rebase, "_carried", carried)
+    patch.setattr(head_moves._Rebase, "_provenance", lambda self, commit, base: commit.body.hidden)
 
 
 def any_head_may_be_left_behind(patch: pytest.MonkeyPatch) -> None:

@@ -241,7 +241,7 @@ MUTANTS: dict[Patch, list[str]] = {
     removal_without_incarnation: ["delete and create again"],
     tombstone_is_purged_at_once: ["delete and create again"],
     delete_leaves_the_index: ["delete and create again"],
-    row_swap_unknown_counts_as_lost: ["delete and create again", "assign during unknown"],
+    row_swap_unknown_counts_as_lost: ["assign during unknown", "delete and create again"],
     unavailable_counts_as_won: ["single commits on three servers"],
 }
 

@@ -28,6 +28,7 @@ from lochan.testing.sim import (
     crash_sweep,
     explore,
 )
+from tests.profile import counted
 from tests.sim.kernel_scenarios import (
     CHECKS,
     NAMES,
@@ -41,7 +42,7 @@ from tests.sim.kernel_scenarios import (
     set_up,
 )
 
-SCHEDULES = 1_500
+SCHEDULES = counted(150, 1_500)
 NAME = NAMES[2]
 HOURS_US = 3_600 * 1_000_000
 

@@ -68,6 +68,8 @@ class Wire:
         self.app = App(nessie_faces(self.repositories), self.repositories, document_handlers())
         self.served: list[str] = []
         """The names of the routes that answered with success."""
+        self.sent: list[tuple[str, str, Any, Mapping[str, str]]] = []
+        """Every request: method, target, body, headers."""
 
     def send(
         self,
@@ -79,6 +81,7 @@ class Wire:
         """Sends a request; the body is JSON unless it is bytes."""
         path, _, query = target.partition("?")
         raw = b"" if body is NO_BODY else body
+        self.sent.append((method, target, raw, headers or {}))
         if not isinstance(raw, bytes):
             raw = json.dumps(raw).encode()
         named = [(k.lower().encode(), v.encode()) for k, v in (headers or {}).items()]

@@ -10,6 +10,7 @@ from lochan.base.errors import (
     ContentNotFound,
     Corrupt,
     Exhausted,
+    InvalidUrl,
     LochanError,
     Unavailable,
     Unknown,
@@ -72,20 +73,34 @@ def test_only_the_root_falls_through_to_the_roots_code():
             assert any(parent in CODES for parent in kind.__mro__[:-3]), kind
 
 
-@pytest.mark.parametrize("error", [Corrupt("object 7 is gone"), Bug("a secret")])
-def test_nothing_of_the_inside_is_told(error):
-    response = problem_of(Request("GET", b"/"), error)
-    assert response.status == 500
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (Corrupt("object 7 is gone"), 500),
+        (Bug("a secret"), 500),
+        (Unavailable("cannot connect to a secret"), 503),
+        (Exhausted("a secret is full"), 503),
+        (Unknown("a secret did not answer"), 504),
+        (InvalidUrl("a secret is no address"), 400),
+    ],
+)
+def test_nothing_of_the_inside_is_told(error, status):
+    request = Request("GET", b"/", b"", (), b"", "id-of-the-request")
+    response = problem_of(request, error)
+    assert response.status == status
     assert error.message.encode() not in response.body
+    assert b"id-of-the-request" in response.body
 
 
 def test_only_what_had_no_effect_says_when_to_come_back():
     request = Request("GET", b"/")
     retry = (b"retry-after", b"1")
     assert retry in problem_of(request, Unavailable("later")).headers
-    assert retry in problem_of(request, Exhausted("3 attempts in 5 s")).headers
+    assert retry in problem_of(request, Exhausted("busy")).headers
     assert retry not in problem_of(request, Unknown("who knows")).headers
-    assert b"3 attempts in 5 s" in problem_of(request, Exhausted("3 attempts in 5 s")).body
+    tried = Exhausted("3 attempts in 5 s at inside", public="3 attempts in 5 s")
+    assert b"3 attempts in 5 s" in problem_of(request, tried).body
+    assert b"inside" not in problem_of(request, tried).body
 
 
 @pytest.mark.parametrize(

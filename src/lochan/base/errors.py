@@ -4,6 +4,11 @@ A class is a reaction, not a place in the code: whoever catches one knows from i
 to re-read, to give up, to come back later or to stop the process. `kind` is stable, appears in
 logs and on the wire, and is only ever appended to.
 
+An error has two texts. `message` is for whoever runs Lochan and for its log; it may hold what a
+driver or the system said: hosts, users, paths. `public_message` is for callers on other machines.
+Where the caller has to act (NotFound, AlreadyExists, Conflict, Invalid, Denied) both are the same.
+All other classes have a fixed sentence, unless whoever raises the error gives another (`public`).
+
     LochanError
         NotFound
             ReferenceNotFound
@@ -36,7 +41,10 @@ logs and on the wire, and is only ever appended to.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
+
+INTERNAL: Final = "internal error; the server's log has the reason"
+"""What callers on other machines are told of errors that only the operator can act on."""
 
 
 class LochanError(Exception):
@@ -44,15 +52,25 @@ class LochanError(Exception):
 
     kind: ClassVar[str] = "lochan"
 
-    def __init__(self, message: str) -> None:
+    sentence: ClassVar[str] = INTERNAL
+    """The public message of a class whose messages are the operator's; "" for all others."""
+
+    def __init__(self, message: str, *, public: str = "") -> None:
         super().__init__(message)
         self.message = message
+        self.public = public
+
+    @property
+    def public_message(self) -> str:
+        """What a caller on another machine may read: nothing of hosts, users, paths or rows."""
+        return self.public or self.sentence or self.message
 
 
 class NotFound(LochanError):
     """What was named does not exist."""
 
     kind = "not_found"
+    sentence = ""
 
 
 class ReferenceNotFound(NotFound):
@@ -85,6 +103,7 @@ class AlreadyExists(LochanError):
     """The name is taken."""
 
     kind = "already_exists"
+    sentence = ""
 
 
 class NamespaceExists(AlreadyExists):
@@ -101,6 +120,7 @@ class Conflict(LochanError):
     """Somebody else moved first: re-read, then retry."""
 
     kind = "conflict"
+    sentence = ""
 
 
 class KeysConflict(Conflict):
@@ -139,6 +159,7 @@ class Invalid(LochanError):
     """The request itself is wrong: never retry it unchanged."""
 
     kind = "invalid"
+    sentence = ""
 
 
 class AuditFailed(Invalid):
@@ -157,6 +178,7 @@ class InvalidUrl(Invalid):
     """A store address that cannot be understood or that no installed store serves."""
 
     kind = "invalid_url"
+    sentence = INTERNAL
 
 
 class KeyReused(Invalid):
@@ -181,24 +203,31 @@ class Denied(LochanError):
     """The caller may not do this."""
 
     kind = "denied"
+    sentence = ""
 
 
 class Exhausted(LochanError):
     """A bound on time, attempts or queue was reached: retry later."""
 
     kind = "exhausted"
+    sentence = "the server is too busy: nothing was changed; try again later"
 
 
 class Unknown(LochanError):
     """The write may or may not have taken effect: resolve it, never assume."""
 
     kind = "unknown"
+    sentence = (
+        "it is unknown whether the change took effect: read it, or send the same request with its "
+        "idempotency key again"
+    )
 
 
 class Unavailable(LochanError):
     """The call had definitely no effect and may be sent again."""
 
     kind = "unavailable"
+    sentence = "the store is not available now: nothing was changed; try again later"
 
 
 class StoreClosed(Unavailable):
@@ -223,6 +252,7 @@ class NewerFormat(Corrupt):
     """The store was written by a newer Lochan; this one must not touch it."""
 
     kind = "newer_format"
+    sentence = "this was written by a newer Lochan: upgrade the server"
 
 
 class Bug(LochanError):

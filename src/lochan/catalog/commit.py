@@ -112,7 +112,7 @@ class CatalogCommit:
         added: list[AddedContent] = []
         for key, put in self._puts.items():
             staged[key] = put.element
-            wanted = self._expectation(key, put, before, conflicts)
+            wanted = self._expectation(key, put, before, current[key], conflicts)
             operations.append(Operation(key, put.element, wanted))
             if before[key] is None or key in self._deletes:
                 if put.wish.content.id is None:
@@ -186,7 +186,7 @@ class CatalogCommit:
         if self._expected is None or self._expected == head.view.obj_id:
             current = head.find(self.keys)
             return current, current
-        expected = find_expected(self._parts, head, self._expected)
+        expected = find_expected(head, self._expected)
         return head.find_both(expected, self.keys)
 
     def _expectation(
@@ -194,6 +194,7 @@ class CatalogCommit:
         key: bytes,
         put: _Put,
         before: Mapping[bytes, bytes | None],
+        current: bytes | None,
         conflicts: list[Sides],
     ) -> bytes | None:
         """Applies the rules of one put; returns the element that it expects to find."""
@@ -226,7 +227,7 @@ class CatalogCommit:
                 f"'{self._id_of(found)}', not '{given}'"
             )
         if self._type_changes(found, put.wish.content):
-            conflicts.append(Sides(key, ConflictKind.PAYLOAD_DIFFERS, found, put.element, found))
+            conflicts.append(Sides(key, ConflictKind.PAYLOAD_DIFFERS, found, put.element, current))
         if put.expected is not None:
             return put.expected
         if self._expected is None:
@@ -296,13 +297,13 @@ class CatalogCommit:
             raise refuse([*words, *missing, *full])
 
 
-def find_expected(parts: Parts, head: Head, expected: ObjId) -> CommitView:
+def find_expected(head: Head, expected: ObjId) -> CommitView:
     """Returns the commit that a writer stands on; refuses one that the branch does not have.
 
     Looked for only here, in the lane: whoever prepares a commit need not touch the store.
     """
     try:
-        view = parts.views.get_named(expected)
+        view = head.commits.get_named(expected)
     except ReferenceNotFound:
         raise ReferenceNotFound(
             f"Could not find commit '{expected.hex()}' in reference '{head.row.name}'."

@@ -129,7 +129,7 @@ def merge_conflict(
     sides = [
         Sides(
             one.key,
-            compare_elements(one.key, one.base, one.target) or ConflictKind.VALUE_DIFFERS,
+            compare_elements(one.key, one.expected, one.target) or ConflictKind.VALUE_DIFFERS,
             one.base,
             one.source,
             one.target,

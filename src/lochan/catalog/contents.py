@@ -29,11 +29,21 @@ def value_at(element: bytes) -> ObjId:
     return ObjId(element[2:_VALUE_END])
 
 
+def has_id_in_value(element: bytes) -> bool:
+    """Tells whether the content id of a table's element is no UUID: only the value knows it."""
+    return bool(element[0] & FLAG_CONTENT_ID_IN_VALUE)
+
+
+def raw_content_id_at(element: bytes) -> bytes:
+    """Returns the bytes of the UUID of a table's element; zeros if only the value knows the id."""
+    return element[_VALUE_END:]
+
+
 def content_id_at(element: bytes) -> ContentId | None:
     """Returns the content id of a table's element; None if only the value knows it."""
-    if element[0] & FLAG_CONTENT_ID_IN_VALUE:
+    if has_id_in_value(element):
         return None
-    return content_id_from_uuid_bytes(element[_VALUE_END:])
+    return content_id_from_uuid_bytes(raw_content_id_at(element))
 
 
 def load_contents(

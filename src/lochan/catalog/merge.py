@@ -17,10 +17,12 @@ from lochan.base.ids import ContentId, ObjId, content_id_from_uuid_bytes, find_u
 from lochan.base.keys import Universe, ordered, table_key
 from lochan.catalog.commit import check_stands_on
 from lochan.catalog.conflicts import key_of, merge_conflict, refuse, text_of
-from lochan.catalog.contents import payload_at
+from lochan.catalog.contents import load_content_ids, payload_at
+from lochan.catalog.identities import SharedContent, find_shared
 from lochan.catalog.namespaces import check_left_empty, check_parents, parents_of
 from lochan.catalog.types import NAMESPACE_PAYLOAD, ContentTypes
 from lochan.codec.elements import pack_table
+from lochan.index.difference import Difference
 from lochan.kernel.build import Head
 from lochan.kernel.merge import Behaviour, Carried, Choices, KeyChoice, MergeConflict, carry
 from lochan.kernel.parts import Parts
@@ -46,6 +48,10 @@ class Wishes(msgspec.Struct, frozen=True):
     choices: Choices
     values: Mapping[bytes, tuple[ObjId, bytes]]
     contents: Mapping[bytes, Content]
+    """Resolved contents by element."""
+
+    resolved: Mapping[bytes, Content]
+    """Resolved contents by key."""
 
 
 class Carrier(Protocol):
@@ -57,8 +63,8 @@ class Carrier(Protocol):
         ...
 
     @property
-    def touched(self) -> tuple[bytes, ...]:
-        """The keys that the source changed, known after planning."""
+    def carried(self) -> Sequence[Carried]:
+        """What the source changed, known after planning."""
         ...
 
     def plan(self, head: Head) -> Sequence[CommitPlan]:
@@ -85,6 +91,7 @@ def read_wishes(
     choices: dict[bytes, KeyChoice] = {}
     values: dict[bytes, tuple[ObjId, bytes]] = {}
     contents: dict[bytes, Content] = {}
+    by_key: dict[bytes, Content] = {}
     for key, wish in keys.items():
         raw = bytes(table_key(key))
         expected = resolved = None
@@ -96,11 +103,18 @@ def read_wishes(
             target = wish.expected_target
             known = None if isinstance(target, msgspec.UnsetType) or target is None else target.id
             resolved, values[raw] = _element(parts, types, key, wish.resolved, known or "")
-            contents[resolved] = wish.resolved
+            contents[resolved] = by_key[raw] = wish.resolved
         choices[raw] = KeyChoice(
             behaviour_of(wish.behaviour), expected, has_expected, resolved, has_resolved
         )
-    return Wishes(Choices(behaviour_of(default), choices), values, contents)
+    made = Choices(behaviour_of(default), choices, both_made_namespace)
+    return Wishes(made, values, contents, by_key)
+
+
+def both_made_namespace(change: Difference, target: bytes | None) -> bool:
+    """Tells whether both sides made a namespace of the same name; the target's is kept."""
+    made = change.left is None and change.key[0] == Universe.TABLES
+    return made and _is_namespace(change.right) and _is_namespace(target)
 
 
 def _element(
@@ -141,12 +155,11 @@ class CatalogMerge:
         self.touched: tuple[bytes, ...] = ()
 
     def plan(self, head: Head) -> Sequence[CommitPlan]:
-        """Plans the commits; tells every conflict in words."""
+        """Plans the commits; reports every conflict in words."""
         self.target = head.view
         if self._expected is not None and self._expected.obj_id != head.view.obj_id:
             check_stands_on(head, self._expected)
         plans = self._planned(head)
-        _check_namespaces(head, plans)
         base = "" if self.base is None else self.base.obj_id.hex()
         hidden = msgspec.structs.replace(self._said, base=base).headers()
         return [
@@ -155,7 +168,7 @@ class CatalogMerge:
         ]
 
     def outcomes(self, conflicts: Sequence[ContentConflict]) -> tuple[KeyOutcome, ...]:
-        """Tells for every touched key what was to be done with it, and what stood in the way."""
+        """Returns for every touched key what was to be done with it, and what it conflicts with."""
         by_key = {conflict.key: conflict for conflict in conflicts}
         tables = [key_of(raw) for raw in self.touched if raw[0] == Universe.TABLES]
         further = {key for key in by_key if key is not None}.difference(tables)
@@ -169,18 +182,46 @@ class CatalogMerge:
     def _planned(self, head: Head) -> Sequence[CommitPlan]:
         carrier = self._make(self._wishes.choices)
         try:
-            plans = carrier.plan(head)
+            plans = self._carry(carrier, head)
+            self._check_resolved(head, carrier.carried)
+            rules = _Rules(self._parts, self._types, head, carrier.carried)
+            return rules.check(
+                plans, self._wishes.choices, lambda choices: self._make(choices).plan(head)
+            )
+        finally:
+            self.base = carrier.base
+            changes = [change for one in carrier.carried for change in one.changes]
+            self.touched = tuple(ordered(change.key for change in changes))
+
+    def _carry(self, carrier: Carrier, head: Head) -> Sequence[CommitPlan]:
+        try:
+            return carrier.plan(head)
         except KeysConflict as refusal:
-            self.base, self.touched = carrier.base, carrier.touched
-            rest = _without_agreed(refusal)
-            if rest:
-                made = self._wishes.contents
-                raise merge_conflict(
-                    self._parts, self._types, rest, made, head.unpublished
-                ) from None
-            plans = self._make(_agreeing(refusal, self._wishes.choices)).plan(head)
-        self.base, self.touched = carrier.base, carrier.touched
-        return plans
+            conflicts = [one for one in refusal.details if isinstance(one, MergeConflict)]
+            made = self._wishes.contents
+            raise merge_conflict(
+                self._parts, self._types, conflicts, made, head.unpublished
+            ) from None
+
+    def _check_resolved(self, head: Head, carried: Sequence[Carried]) -> None:
+        """Refuses a resolved content with the id of a content that is on neither side."""
+        changed = {change.key for one in carried for change in one.changes}
+        resolved = self._wishes.resolved.items()
+        given = [(key, one) for key, one in resolved if one.id is not None and key in changed]
+        if not given:
+            return
+        sides = {
+            change.key: {change.left, change.right} for one in carried for change in one.changes
+        }
+        current = head.find(ordered(key for key, _ in given))
+        for key, content in given:
+            elements = [one for one in {*sides.get(key, ()), current[key]} if one is not None]
+            ids = load_content_ids(self._parts, self._types, elements, head.unpublished)
+            if content.id not in ids.values():
+                raise Invalid(
+                    f"The resolved content of '{text_of(key_of(key))}' has the content ID "
+                    f"'{content.id}', which is on neither side; leave it out for a new content"
+                )
 
     def _values(self, plan: CommitPlan) -> list[tuple[ObjId, bytes]]:
         values = self._wishes.values
@@ -189,22 +230,66 @@ class CatalogMerge:
         return [values[op.key] for op in plan.operations if op.key in values]
 
 
-def carry_contents(
-    head: Head, carried: Sequence[Carried], choices: Choices
-) -> Sequence[CommitPlan]:
+class CarryContents:
     """Carries changes as the kernel does, under the rules of the catalog; for rebases.
 
-    What both sides changed is told as the kernel tells it, without contents.
+    What both sides changed is reported as the kernel reports it, without contents.
     """
-    try:
+
+    def __init__(self, parts: Parts, types: ContentTypes) -> None:
+        self._parts = parts
+        self._types = types
+
+    def __call__(
+        self, head: Head, carried: Sequence[Carried], choices: Choices
+    ) -> Sequence[CommitPlan]:
+        """Plans the commits that carry changes onto a head, one after the other."""
         plans = carry(head, carried, choices)
-    except KeysConflict as refusal:
-        rest = _without_agreed(refusal)
-        if rest:
-            raise KeysConflict(refusal.message, tuple(rest)) from None
-        plans = carry(head, carried, _agreeing(refusal, choices))
-    _check_namespaces(head, plans)
-    return plans
+        rules = _Rules(self._parts, self._types, head, carried)
+        return rules.check(plans, choices, lambda others: carry(head, carried, others))
+
+
+class _Rules:
+    """What the catalog demands of the commits that carry changes onto a head."""
+
+    def __init__(
+        self, parts: Parts, types: ContentTypes, head: Head, carried: Sequence[Carried]
+    ) -> None:
+        self._parts = parts
+        self._types = types
+        self._head = head
+        self._carried = carried
+
+    def check(
+        self,
+        plans: Sequence[CommitPlan],
+        choices: Choices,
+        again: Callable[[Choices], Sequence[CommitPlan]],
+    ) -> Sequence[CommitPlan]:
+        """Returns the plans, or plans without what gives way to the target; else refuses them.
+
+        A content that is under another key already gives way where the target is to be taken on
+        conflict: its key is planned again as DROP. A rename that is dropped may leave its old key,
+        which others then share, so this goes on; each round drops one more key at least.
+        """
+        while shared := self._find_shared(plans):
+            dropped = [
+                one.key
+                for one in shared
+                if choices.of(one.key).behaviour is Behaviour.TAKE_TARGET_ON_CONFLICT
+            ]
+            if not dropped:
+                break
+            keys = {**choices.keys, **dict.fromkeys(dropped, KeyChoice(Behaviour.DROP))}
+            choices = msgspec.structs.replace(choices, keys=keys)
+            plans = again(choices)
+        if shared:
+            raise refuse([one.conflict() for one in shared])
+        _check_namespaces(self._head, plans)
+        return plans
+
+    def _find_shared(self, plans: Sequence[CommitPlan]) -> list[SharedContent]:
+        return find_shared(self._parts, self._types, self._head, self._carried, plans)
 
 
 def _check_namespaces(head: Head, plans: Sequence[CommitPlan]) -> None:
@@ -230,24 +315,5 @@ def _check_namespaces(head: Head, plans: Sequence[CommitPlan]) -> None:
         raise refuse(list(found.values()))
 
 
-def _without_agreed(refusal: KeysConflict) -> list[MergeConflict]:
-    """Returns the conflicts but for namespaces that both sides made."""
-    conflicts = [one for one in refusal.details if isinstance(one, MergeConflict)]
-    return [one for one in conflicts if not _same_namespace(one)]
-
-
-def _agreeing(refusal: KeysConflict, choices: Choices) -> Choices:
-    """Returns choices that keep the target's namespaces where both sides made one."""
-    keys = [one.key for one in refusal.details if isinstance(one, MergeConflict)]
-    taken = dict.fromkeys(keys, KeyChoice(Behaviour.TAKE_TARGET_ON_CONFLICT))
-    return Choices(choices.default, {**choices.keys, **taken})
-
-
 def _is_namespace(element: bytes | None) -> bool:
     return element is not None and payload_at(element) == NAMESPACE_PAYLOAD
-
-
-def _same_namespace(conflict: MergeConflict) -> bool:
-    """Tells whether both sides made a namespace of the same name; the target's is kept."""
-    made = conflict.base is None and conflict.key[0] == Universe.TABLES
-    return made and _is_namespace(conflict.source) and _is_namespace(conflict.target)

@@ -146,10 +146,12 @@ def _behaviour(key: ContentKey, wish: KeyWish) -> KeyBehaviourIn:
     return KeyBehaviourIn(
         key=KeyJson(tuple(key)),
         merge_behavior=wish.behaviour,
-        expected_target_content=_optional(wish.expected_target),
-        resolved_content=_optional(wish.resolved),
+        expected_target_content=_content(wish.expected_target),
+        resolved_content=_content(wish.resolved),
+        expected_target_absent=True if wish.expected_target is None else msgspec.UNSET,
+        resolved_absent=True if wish.resolved is None else msgspec.UNSET,
     )
 
 
-def _optional(content: Content | msgspec.UnsetType | None) -> Any:
-    return content if content is msgspec.UNSET else optional_out(content)
+def _content(content: Content | msgspec.UnsetType | None) -> Any:
+    return msgspec.UNSET if content in (None, msgspec.UNSET) else optional_out(content)

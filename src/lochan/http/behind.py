@@ -118,8 +118,8 @@ class Behind:
         running = self._running.get(number)
         if running is not None and running.give_up():
             # Whoever still reads is told that nothing happened.
-            refusal = Unavailable("the connection was closed while this waited; it was taken back")
-            self._reply(number, plain_problem(refusal))
+            text = "the connection was closed while this waited; it was taken back"
+            self._reply(number, plain_problem(Unavailable(text, public=text)))
 
 
 class FrontDoor:

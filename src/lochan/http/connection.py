@@ -40,7 +40,7 @@ from lochan.http.hygiene import (
     check_headers,
     check_target,
 )
-from lochan.http.problems import build_problem, reason_of
+from lochan.http.problems import build_problem, plain_problem, reason_of
 
 if TYPE_CHECKING:
     from lochan.http.listening import Listening, UnderWay
@@ -322,7 +322,7 @@ class Connection(asyncio.Protocol):
         request_id = asked.request.id if asked.request is not None else listening.new_request_id()
         head = attempt(listening.heads.build, response, request_id, keep_alive=keep_alive)
         if isinstance(head, LochanError):
-            response = build_problem(500, head.message, "BUG")
+            response = plain_problem(head, request_id)
             head = listening.heads.build(response, request_id, keep_alive=keep_alive)
         if asked.head_only or response.status in (204, 304):
             self._transport.write(head)

@@ -31,7 +31,7 @@ from lochan.base.limits import (
 from lochan.http.app import App
 from lochan.http.exchange import Exchange, Request, Response
 from lochan.http.flushing import Flushing
-from lochan.http.guarding import attempt, trace_of
+from lochan.http.guarding import attempt, log_failure, trace_of
 from lochan.http.gzipped import accepts_gzip, pack, unpack
 from lochan.http.hygiene import Framing
 from lochan.http.lanes import Lanes, Waiter
@@ -298,12 +298,13 @@ class Running:
         self._parts.flushing.after(self._durable)
 
     def _problem(self, error: LochanError) -> Response:
-        if self._parts.show_traces and "Traceback" not in error.message:
-            error.message = f"{error.message}\n{trace_of(error)}"
+        log_failure(error, self._request.id, self._route)
+        if self._parts.show_traces and "Traceback" not in error.public:
+            error.public = f"{error.message}\n{trace_of(error)}"
         if self._face is None:
-            return plain_problem(error)
+            return plain_problem(error, self._request.id)
         told = attempt(self._face.problem, self._request, error)
-        return plain_problem(told) if isinstance(told, LochanError) else told
+        return plain_problem(told, self._request.id) if isinstance(told, LochanError) else told
 
     def _pack_ended(self, body: bytes | LochanError) -> None:
         if not isinstance(body, LochanError):

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, ParamSpec, TypeVar
 
-from lochan.base.errors import Bug, Invalid, LochanError
+from lochan.base.errors import Bug, Corrupt, Invalid, LochanError
+from lochan.http.problems import is_concealed
 
 _Result = TypeVar("_Result")
 _Arguments = ParamSpec("_Arguments")
 
 _LOG: Final = logging.getLogger("lochan.http")
+
+# A refusal after retries has the last attempt below it, and that what the driver said.
+_REASONS_MAX: Final = 6
 
 
 def attempt(
@@ -32,9 +36,37 @@ def attempt(
         return Invalid("the body is nested too deeply")
     except Exception as error:
         _LOG.error("a handler failed: %s", error, exc_info=error)
-        bug = Bug(f"internal error ({type(error).__name__}); the server's log knows more")
+        bug = Bug(f"a handler failed with {type(error).__name__}")
         bug.__cause__ = error
         return bug
+
+
+def log_failure(error: LochanError, request_id: str, route: str) -> None:
+    """Logs what the answer to a request does not tell; its id is in the answer."""
+    reasons = list(_reasons(error))
+    if not any(isinstance(each, LochanError) and is_concealed(each) for each in reasons):
+        return
+    damaged = isinstance(error, (Corrupt, Bug))
+    _LOG.log(
+        logging.ERROR if damaged else logging.WARNING,
+        "request failed request=%s route=%s kind=%s reason=%r",
+        request_id,
+        route,
+        error.kind,
+        " <- ".join(str(each) for each in reasons),
+        exc_info=error if isinstance(error, Corrupt) else None,
+    )
+
+
+def _reasons(error: BaseException) -> Iterator[BaseException]:
+    """Yields an error and those below it, down to what the store or the system said first."""
+    at: BaseException | None = error
+    for _ in range(_REASONS_MAX):
+        if at is None:
+            return
+        yield at
+        # Also what an error hides from readers of its traceback was met while it was handled.
+        at = at.__cause__ or at.__context__
 
 
 def trace_of(error: LochanError) -> str:

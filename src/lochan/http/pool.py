@@ -55,7 +55,8 @@ class Pool:
         Exhausted if too many wait; what must be done, because others depend on it, is always taken.
         """
         if self.waiting >= self._queue_max and not must:
-            raise Exhausted(f"{self.waiting} requests wait for a thread already; try again later")
+            text = f"{self.waiting} requests wait for a thread already; try again later"
+            raise Exhausted(text, public=text)
         self.under_way += 1
         if len(self._threads) < min(self.under_way, self._threads_max):
             number = len(self._threads) + 1

@@ -61,8 +61,19 @@ def build_problem(
     return Response(status, msgspec.json.encode(body), headers)
 
 
-def plain_problem(error: LochanError) -> Response:
+def plain_problem(error: LochanError, request_id: str = "") -> Response:
     """Builds the answer to an error where no face is responsible."""
     status = status_of(error)
     retry = RETRY_AFTER if status == 503 else ()
-    return build_problem(status, error.message, error.kind.upper(), retry)
+    return build_problem(status, public_text(error, request_id), error.kind.upper(), retry)
+
+
+def public_text(error: LochanError, request_id: str) -> str:
+    """Returns what a client is told, with the id by which the log tells the rest."""
+    text = error.public_message
+    return f"{text} (request {request_id})" if request_id and is_concealed(error) else text
+
+
+def is_concealed(error: LochanError) -> bool:
+    """Tells whether an error says more to the operator than to a client."""
+    return error.public_message != error.message

@@ -50,7 +50,8 @@ class Readings:
     def add(self, reading: Reading) -> None:
         """Takes a read; Exhausted if too many wait."""
         if len(self._waiting) >= POOL_QUEUE_MAX:
-            raise Exhausted(f"{len(self._waiting)} reads wait already; try again later")
+            text = f"{len(self._waiting)} reads wait already; try again later"
+            raise Exhausted(text, public=text)
         self._waiting.append(reading)
         if self._under_way:
             self._schedule()

@@ -40,7 +40,7 @@ from lochan.index.spill import advance, spill_limit
 from lochan.kernel.history import ancestor_at, is_ancestor, iterate_log
 from lochan.kernel.plan import CommitPlan, check_plan, find_conflicts, keys_conflict
 from lochan.kernel.recent import Recent
-from lochan.kernel.views import CommitView, Views
+from lochan.kernel.views import CommitOverlay, CommitView, Views
 
 _KEY: Final = itemgetter(0)
 _TABLES_BEGIN: Final = bytes((Universe.TABLES,))
@@ -61,9 +61,11 @@ class Built(msgspec.Struct, frozen=True, gc=False):
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
-    """A commit to plan on, published or not, and a way to look keys up in it.
+    """A commit to plan on, published or not, and how to look up keys and history from it.
 
-    `row` is the branch's row below the chain.
+    Whatever a member reads about history it reads from here: `view` and the commits before it may
+    be of the chain that is being planned, so the branch's published head is not the truth. `row`
+    is the branch's row below the chain.
     """
 
     view: CommitView
@@ -87,11 +89,18 @@ class Head(msgspec.Struct, frozen=True, gc=False):
         """Finds as `find` does what is asked for often and changes rarely, such as namespaces."""
         return self.builder.find_steady(self.view, keys)
 
-    def stands_on(self, other: CommitView) -> bool:
-        """Tells whether a commit is a first-parent ancestor of this one, or is it.
+    @property
+    def commits(self) -> CommitOverlay:
+        """All commits: those of the chain and the published ones."""
+        return self.builder.commits
 
-        Unlike `is_ancestor` it also knows the commits of the chain that are not published yet.
-        """
+    @property
+    def nodes(self) -> NodeSource:
+        """All nodes of indexes: those of the chain and the stored ones."""
+        return self.builder.nodes
+
+    def stands_on(self, other: CommitView) -> bool:
+        """Tells whether a commit is a first-parent ancestor of this one, or is it."""
         return self.builder.stands_on(self.view, other)
 
     def page(
@@ -102,7 +111,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 
     def line(self) -> Iterator[CommitView]:
         """Yields the commit and its first-parent ancestors, newest first, published or not."""
-        return self.builder.line(self.view)
+        return iterate_log(self.commits, self.view.obj_id)
 
     @property
     def unpublished(self) -> Mapping[ObjId, bytes]:
@@ -128,12 +137,11 @@ class Builder:
     ) -> None:
         self._recent = recent
         self._touched: dict[bytes, int] = {}
-        self._views = views
-        self._nodes = Overlay(nodes)
+        self.commits = CommitOverlay(views)
+        self.nodes = Overlay(nodes)
         self._rule = rule
         self._clock = clock
         self.base = base
-        self._made: dict[int, CommitView] = {}
         self.values: dict[ObjId, bytes] = {}
 
     def build(self, head: CommitView, plan: CommitPlan) -> Built:
@@ -157,7 +165,7 @@ class Builder:
         tables, stored_tables = self._advance(head, Universe.TABLES, changes[split:], nodes)
         body = self._body(head, plan, changes, (stored_tables, stored_files))
         view = CommitView(commit_id(body), body, tables, files)
-        self._made[body.sequence] = view
+        self.commits.add(view)
         for key, _ in changes:
             self._touched[key] = body.sequence
         self.values.update(plan.objects)
@@ -168,14 +176,14 @@ class Builder:
         if len(keys) == 1:
             (key,) = keys
             index = head.files if key < _TABLES_BEGIN else head.tables
-            return {key: find_one(self._nodes, index, key)}
+            return {key: find_one(self.nodes, index, key)}
         keys = ordered(keys)
         split = bisect_left(keys, _TABLES_BEGIN)
         found = []
         if split:
-            found += find_many(self._nodes, head.files, keys[:split])
+            found += find_many(self.nodes, head.files, keys[:split])
         if split < len(keys):
-            found += find_many(self._nodes, head.tables, keys[split:])
+            found += find_many(self.nodes, head.tables, keys[split:])
         return dict(zip(keys, found, strict=True))
 
     def find_both(
@@ -196,8 +204,8 @@ class Builder:
             return {**found, **self.find(one, changed)} if changed else found.copy(), found
         keys = ordered(keys)
         split = bisect_left(keys, _TABLES_BEGIN)
-        files = find_in_both(self._nodes, one.files, other.files, keys[:split])
-        tables = find_in_both(self._nodes, one.tables, other.tables, keys[split:])
+        files = find_in_both(self.nodes, one.files, other.files, keys[:split])
+        tables = find_in_both(self.nodes, one.tables, other.tables, keys[split:])
         return (
             dict(zip(keys, files[0] + tables[0], strict=True)),
             dict(zip(keys, files[1] + tables[1], strict=True)),
@@ -221,27 +229,15 @@ class Builder:
 
     def stands_on(self, head: CommitView, other: CommitView) -> bool:
         """Tells whether a commit is a first-parent ancestor of one of the chain, or is it."""
-        if other.sequence <= self.base.sequence:
-            if self._recent is not None and self._recent.knows(other.obj_id):
-                return True
-            return is_ancestor(self._views, other, self.base)
-        made = self._made.get(other.sequence)
-        known = made is not None and made.obj_id == other.obj_id
-        return known and other.sequence <= head.sequence
+        if self._recent is not None and self._recent.knows(other.obj_id):
+            return True
+        return is_ancestor(self.commits, other, head)
 
     def page(
         self, head: CommitView, universe: Universe, start: bytes, end: bytes | None, limit: int
     ) -> list[tuple[bytes, bytes]]:
         """Reads a page of a commit, of the chain or published."""
-        return read_page(self._nodes, head.index(universe), start, end, limit)
-
-    def line(self, head: CommitView) -> Iterator[CommitView]:
-        """Yields a commit of the chain, those before it, and then the published ones."""
-        view = head
-        while view.sequence > self.base.sequence:
-            yield view
-            view = self._made.get(view.sequence - 1, self.base)
-        yield from iterate_log(self._views, self.base.obj_id)
+        return read_page(self.nodes, head.index(universe), start, end, limit)
 
     def _advance(
         self,
@@ -255,9 +251,9 @@ class Builder:
             stored = _stored(head, universe)
             return index, stored
         limit = spill_limit(head.obj_id)
-        done = advance(self._nodes, self._rule, SHAPES[universe], index, changes, limit)
+        done = advance(self.nodes, self._rule, SHAPES[universe], index, changes, limit)
         nodes += done.nodes
-        self._nodes.add(done.nodes)
+        self.nodes.add(done.nodes)
         return done.index, UniverseIndex(int(universe), done.embedded_raw, done.index.root)
 
     def _body(
@@ -273,7 +269,7 @@ class Builder:
             sequence = parent.sequence + 1
             generation, merges = parent.generation, parent.merges
         if plan.merged:
-            parents = self._views.load_many(plan.merged)
+            parents = self.commits.load_many(plan.merged)
             generation = max(generation, *(merged.generation for merged in parents))
         own = tuple([key for key, _ in changes])
         listed = len(own) <= COMMIT_OWN_KEYS_MAX and sum(map(len, own)) <= COMMIT_OWN_BYTES_MAX
@@ -291,12 +287,12 @@ class Builder:
             merges + bool(plan.merged),
             b"" if parent is None else parent.root or head.obj_id,
             tail,
-            self._jump(sequence, tail),
+            self._jump(head, sequence, tail),
             own if listed else None,
             indexes,
         )
 
-    def _jump(self, sequence: int, tail: tuple[bytes, ...]) -> bytes:
+    def _jump(self, head: CommitView, sequence: int, tail: tuple[bytes, ...]) -> bytes:
         """Returns the jump of a commit; nearly always known from the tail."""
         target = jump_sequence(sequence)
         if target == 0:
@@ -304,9 +300,7 @@ class Builder:
         distance = sequence - target
         if distance <= len(tail):
             return tail[distance - 1]
-        if target > self.base.sequence:
-            return self._made[target].obj_id
-        return ancestor_at(self._views, self.base, target)
+        return ancestor_at(self.commits, head, target)
 
 
 def _stored(head: CommitView, universe: Universe) -> UniverseIndex:

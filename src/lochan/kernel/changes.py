@@ -11,7 +11,7 @@ from lochan.index.difference import Difference
 from lochan.index.layers import diff, find_many
 from lochan.index.source import NodeSource
 from lochan.kernel.history import ancestor_at
-from lochan.kernel.views import CommitView, Views
+from lochan.kernel.views import CommitSource, CommitView
 
 
 def diff_commits(
@@ -26,11 +26,11 @@ def diff_commits(
         yield from diff(nodes, left.index(universe), right.index(universe), start, end)
 
 
-def own_changes(views: Views, nodes: NodeSource, commit: CommitView) -> list[Difference]:
+def own_changes(commits: CommitSource, nodes: NodeSource, commit: CommitView) -> list[Difference]:
     """Returns what one commit did, by its own keys if it lists them, else by difference."""
     body = commit.body
     check(body is not None, "the empty commit did nothing")
-    parent = views.load(commit.parent)
+    parent = commits.load(commit.parent)
     if body is None or body.own is None:
         return list(diff_commits(nodes, parent, commit))
     found: list[Difference] = []
@@ -43,12 +43,12 @@ def own_changes(views: Views, nodes: NodeSource, commit: CommitView) -> list[Dif
     return found
 
 
-def line_between(views: Views, base: ObjId, head: CommitView) -> list[CommitView]:
+def line_between(commits: CommitSource, base: ObjId, head: CommitView) -> list[CommitView]:
     """Returns the first-parent commits after the base up to the head, oldest first."""
     line: list[CommitView] = []
     ids = [head.obj_id]
     while ids:
-        for view in views.load_many(ids):
+        for view in commits.load_many(ids):
             if view.obj_id == base or view.body is None:
                 return line[::-1]
             line.append(view)
@@ -57,6 +57,6 @@ def line_between(views: Views, base: ObjId, head: CommitView) -> list[CommitView
     return line[::-1]
 
 
-def line_above(views: Views, sequence: int, head: CommitView) -> list[CommitView]:
+def line_above(commits: CommitSource, sequence: int, head: CommitView) -> list[CommitView]:
     """Returns the first-parent commits after a sequence up to the head, oldest first."""
-    return line_between(views, ancestor_at(views, head, sequence), head)
+    return line_between(commits, ancestor_at(commits, head, sequence), head)

@@ -24,6 +24,7 @@ from lochan.base.errors import HeadConflict, NotABranch, TooLarge, Unknown
 from lochan.base.ids import ObjId
 from lochan.base.limits import REBASE_COMMITS_MAX
 from lochan.base.names import RefName
+from lochan.codec.commits import Headers
 from lochan.codec.rows import Move, ReferenceRow
 from lochan.kernel.build import Builder, Built, Head
 from lochan.kernel.changes import line_above
@@ -250,10 +251,14 @@ class _Rebase:
             raise TooLarge(f"a rebase replays at most {REBASE_COMMITS_MAX} commits; merge instead")
         base = merge_base(parts.views, head, onto)
         shown = b"" if base is None else base.obj_id
-        carried = [self._carried(commit, shown) for commit in line_above(parts.views, shared, head)]
         builder = Builder(parts.views, parts.nodes, parts.rule, parts.clock, onto)
+        start = Head(onto, builder, row)
+        line = line_above(parts.views, shared, head)
+        carried = replayed(
+            parts, line, start, hidden=lambda commit: self._provenance(commit, shown)
+        )
         top = onto
-        for one in self._carry(Head(onto, builder, row), carried, self._choices):
+        for one in self._carry(start, carried, self._choices):
             self.built.append(builder.build(top, one))
             top = self.built[-1].view
         return Destination(top.obj_id, _REBASE, self._onto.text, shown)
@@ -275,7 +280,7 @@ class _Rebase:
             self._parts.views.remember(one.view)
             self._parts.nodes.remember(one.nodes)
 
-    def _carried(self, commit: CommitView, base: bytes) -> Carried:
+    def _provenance(self, commit: CommitView, base: bytes) -> Headers:
         operation = _operation_of(self._operation, commit.obj_id.hex())
-        said = Provenance(_REBASE, commit.obj_id.hex(), base.hex(), self._who, operation)
-        return replayed(self._parts, commit, said.headers(), self._onto.view)
+        made = Provenance(_REBASE, commit.obj_id.hex(), base.hex(), self._who, operation)
+        return made.headers()

@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 from lochan.base.checks import check, check_stored
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.codec.commits import CommitObject, jump_sequence
-from lochan.kernel.views import CommitView, Views
+from lochan.kernel.views import CommitSource, CommitView
 
 _LEFT, _RIGHT, _BOTH = 1, 2, 3
 
@@ -18,7 +18,7 @@ _LEFT, _RIGHT, _BOTH = 1, 2, 3
 _jump_of = lru_cache(maxsize=4_096)(jump_sequence)
 
 
-def ancestor_at(views: Views, start: CommitView, sequence: int) -> ObjId:
+def ancestor_at(commits: CommitSource, start: CommitView, sequence: int) -> ObjId:
     """Returns the first-parent ancestor with that sequence, in O(log n) reads."""
     check(0 <= sequence <= start.sequence, "an ancestor is not younger")
     view = start
@@ -31,10 +31,10 @@ def ancestor_at(views: Views, start: CommitView, sequence: int) -> ObjId:
             return ObjId(body.tail[distance - 1])
         jump = _jump_of(body.sequence)
         if jump >= sequence:
-            view = views.load(ObjId(body.jump))
+            view = commits.load(ObjId(body.jump))
             check_stored(view.sequence == jump, "a jump leads where its sequence says")
         else:
-            view = views.load(_best_of_tail(body, sequence))
+            view = commits.load(_best_of_tail(body, sequence))
     return view.obj_id
 
 
@@ -51,21 +51,21 @@ def _best_of_tail(body: CommitObject, sequence: int) -> ObjId:
     return ObjId(body.tail[best])
 
 
-def is_ancestor(views: Views, ancestor: CommitView, of: CommitView) -> bool:
+def is_ancestor(commits: CommitSource, ancestor: CommitView, of: CommitView) -> bool:
     """Tells whether one commit is a first-parent ancestor of the other, or is it."""
     if ancestor.obj_id in (of.obj_id, EMPTY_ID):
         return True
     if ancestor.sequence >= of.sequence:
         return False
-    return ancestor_at(views, of, ancestor.sequence) == ancestor.obj_id
+    return ancestor_at(commits, of, ancestor.sequence) == ancestor.obj_id
 
 
-def iterate_log(views: Views, start: ObjId) -> Iterator[CommitView]:
+def iterate_log(commits: CommitSource, start: ObjId) -> Iterator[CommitView]:
     """Yields a commit and its first-parent ancestors, newest first, a batch a fetch."""
     ids = [start]
     while ids:
         oldest = None
-        for view in views.load_many(ids):
+        for view in commits.load_many(ids):
             if view.body is None:
                 return
             yield view
@@ -73,13 +73,13 @@ def iterate_log(views: Views, start: ObjId) -> Iterator[CommitView]:
         ids = [] if oldest is None else [ObjId(raw) for raw in oldest.tail]
 
 
-def contains(views: Views, head: CommitView, wanted: ObjId, generation: int) -> bool:
+def contains(commits: CommitSource, head: CommitView, wanted: ObjId, generation: int) -> bool:
     """Tells whether a commit of that generation is in the first-parent chain of a head.
 
     This is how the outcome of a write whose reply was lost is found out, so it walks and never
     guesses; the generation bounds the walk, because it falls with every step.
     """
-    for view in iterate_log(views, head.obj_id):
+    for view in iterate_log(commits, head.obj_id):
         if view.obj_id == wanted:
             return True
         if view.generation < generation:
@@ -87,7 +87,7 @@ def contains(views: Views, head: CommitView, wanted: ObjId, generation: int) -> 
     return False
 
 
-def merge_base(views: Views, left: CommitView, right: CommitView) -> CommitView | None:
+def merge_base(commits: CommitSource, left: CommitView, right: CommitView) -> CommitView | None:
     """Returns the best common ancestor over all parents; None if the histories share nothing.
 
     Where the lines of first parents meet, and no merge stands above on either, is the answer, found
@@ -96,7 +96,7 @@ def merge_base(views: Views, left: CommitView, right: CommitView) -> CommitView 
     """
     if EMPTY_ID in (left.obj_id, right.obj_id):
         return None
-    shared = meeting(views, left, right)
+    shared = meeting(commits, left, right)
     if left.merges == right.merges == shared.merges:
         return None if shared.body is None else shared
     marks: dict[ObjId, int] = {left.obj_id: _LEFT}
@@ -108,13 +108,13 @@ def merge_base(views: Views, left: CommitView, right: CommitView) -> CommitView 
         batch = _take_generation(queue)
         for obj_id in batch:
             if marks[obj_id] == _BOTH and obj_id != EMPTY_ID:
-                return views.load(obj_id)
+                return commits.load(obj_id)
         parents: list[ObjId] = []
-        for view in views.load_many(batch):
+        for view in commits.load_many(batch):
             for raw in () if view.body is None else view.body.parents:
                 marks[ObjId(raw)] = marks.get(ObjId(raw), 0) | marks[view.obj_id]
                 parents.append(ObjId(raw))
-        for parent in views.load_many(list(dict.fromkeys(parents))):
+        for parent in commits.load_many(list(dict.fromkeys(parents))):
             heappush(queue, (-parent.generation, parent.obj_id))
     return None
 
@@ -128,15 +128,15 @@ def _take_generation(queue: list[tuple[int, ObjId]]) -> list[ObjId]:
     return list(batch)
 
 
-def meeting(views: Views, left: CommitView, right: CommitView) -> CommitView:
+def meeting(commits: CommitSource, left: CommitView, right: CommitView) -> CommitView:
     """Returns the last commit that both first-parent lines share, in O(log n) reads.
 
     At one sequence both sides have jumps of one length: where these differ the lines are still
     apart there and may both jump; else they meet within the jump, and step.
     """
     common = min(left.sequence, right.sequence)
-    one = views.load(ancestor_at(views, left, common))
-    other = views.load(ancestor_at(views, right, common))
+    one = commits.load(ancestor_at(commits, left, common))
+    other = commits.load(ancestor_at(commits, right, common))
     while one.obj_id != other.obj_id:
         if one.body is None or other.body is None:
             return one if one.body is None else other
@@ -144,35 +144,35 @@ def meeting(views: Views, left: CommitView, right: CommitView) -> CommitView:
             pair = (one.body.jump, other.body.jump)
         else:
             pair = (one.body.parents[0], other.body.parents[0])
-        one, other = views.load_many([ObjId(pair[0]), ObjId(pair[1])])
+        one, other = commits.load_many([ObjId(pair[0]), ObjId(pair[1])])
     return one
 
 
-def shared_sequence(views: Views, line: CommitView, other: CommitView) -> int:
+def shared_sequence(commits: CommitSource, line: CommitView, other: CommitView) -> int:
     """Returns the sequence on a first-parent line up to which the other head has everything.
 
     That is where the two lines meet, or later, if the other has merged commits of this line. (The
     merge base alone does not tell: after merges in both directions it may lie off this line.)
     Who has a commit has all before it, so the place is found by halves.
     """
-    shared = meeting(views, line, other)
+    shared = meeting(commits, line, other)
     low, high = shared.sequence, line.sequence
     if other.merges == shared.merges:
         return low
     while low < high:
         middle = (low + high + 1) // 2
-        if has_merged(views, other, views.load(ancestor_at(views, line, middle))):
+        if has_merged(commits, other, commits.load(ancestor_at(commits, line, middle))):
             low = middle
         else:
             high = middle - 1
     return low
 
 
-def has_merged(views: Views, head: CommitView, wanted: CommitView) -> bool:
+def has_merged(commits: CommitSource, head: CommitView, wanted: CommitView) -> bool:
     """Tells whether a commit is an ancestor of a head by any parents, or is it."""
     if wanted.obj_id in (head.obj_id, EMPTY_ID):
         return True
     if wanted.generation >= head.generation:
         return False
-    base = merge_base(views, wanted, head)
+    base = merge_base(commits, wanted, head)
     return base is not None and base.obj_id == wanted.obj_id

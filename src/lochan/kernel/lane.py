@@ -48,9 +48,8 @@ class Lane(Generic[_Waiter]):
     def offer(self, waiter: _Waiter) -> None:
         """Puts one at the end of the queue; Exhausted if it is full."""
         if len(self._waiting) >= self._queue_max:
-            raise Exhausted(
-                f"{len(self._waiting)} commits wait for this branch already; try again later"
-            )
+            text = f"{len(self._waiting)} commits wait for this branch already; try again later"
+            raise Exhausted(text, public=text)
         self._waiting.append(waiter)
 
     def take(self) -> Sequence[_Waiter]:

@@ -2,22 +2,33 @@
 
 All of them carry *changes* (key, before, after) onto a head. A change fits if the head holds what
 was there before; if it already holds what comes after, nothing is left to do for that key; else the
-key is in conflict, and what happens then is the caller's choice, key by key. Every conflict is
-told, with base, source and target; one that stands leaves nothing written.
+key is in conflict, and what happens then is the caller's choice, key by key. Conflicts are reported
+together, each key once, with base, source and target; if one remains, nothing is written.
 
-Members of this room are planned inside the lane like any commit, so they meet the true head.
+Members of this family are planned inside the lane like any commit. Whatever they read about history
+they read from the head that they are planned on, which may be a commit that the same chain is about
+to publish.
+
+Several changes of one key in one request (a replay, or a squashed pick) follow each other:
+
+* the expected target of a choice is what the head holds before the first of them;
+* a key that was resolved, or for which the target was taken, is left alone by the later ones;
+* squashed, changes that follow each other (a to b, b to c) are one change (a to c). Others (a to b,
+  c to d) stay apart, so the second is in conflict, as it would be in a replay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
+from typing import Final
 
 import msgspec
 
-from lochan.base.errors import Invalid, KeysConflict
+from lochan.base.errors import Invalid, KeysConflict, ReferenceNotFound
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.keys import Universe, ordered
+from lochan.base.limits import MESSAGE_BYTES_MAX
 from lochan.codec.commits import Headers
 from lochan.index.difference import Difference
 from lochan.index.layers import find_many
@@ -27,6 +38,9 @@ from lochan.kernel.history import has_merged, merge_base, shared_sequence
 from lochan.kernel.parts import Parts
 from lochan.kernel.plan import ANY, CommitPlan, Operation
 from lochan.kernel.views import CommitView
+
+# What another message quotes of a title.
+_TITLE_CHARACTERS_MAX: Final = 100
 
 
 class Behaviour(Enum):
@@ -53,19 +67,36 @@ class KeyChoice(msgspec.Struct, frozen=True):
 
 
 class MergeConflict(msgspec.Struct, frozen=True, gc=False):
-    """A key that both sides changed."""
+    """A key that both sides changed.
+
+    `expected` is what the target was expected to hold: the base, or what the caller has named.
+    """
 
     key: bytes
     base: bytes | None
     source: bytes | None
     target: bytes | None
+    expected: bytes | None
+
+
+KeepsTarget = Callable[[Difference, bytes | None], bool]
+"""Tells whether a change that does not fit leaves the target as it is without a conflict."""
+
+
+def _never(change: Difference, target: bytes | None) -> bool:  # noqa: ARG001 - the type says so
+    return False
 
 
 class Choices(msgspec.Struct, frozen=True):
-    """What is wanted for the keys, and for all that are not named."""
+    """What is wanted for the keys, and for all that are not named.
+
+    `keeps_target` is asked about changes that do not fit, unless the caller has named what the
+    target is expected to hold.
+    """
 
     default: Behaviour = Behaviour.NORMAL
     keys: Mapping[bytes, KeyChoice] = msgspec.field(default_factory=dict)
+    keeps_target: KeepsTarget = _never
 
     def of(self, key: bytes) -> KeyChoice:
         """Returns the choice for a key."""
@@ -73,31 +104,47 @@ class Choices(msgspec.Struct, frozen=True):
 
 
 class Carried(msgspec.Struct, frozen=True):
-    """A commit's worth of changes to be carried onto a head."""
+    """A commit's worth of changes to be carried onto a head.
+
+    `bases` are the commits that the changes start from: what they hold is `left` of the changes.
+    """
 
     changes: Sequence[Difference]
     message: str
     headers: Headers = ()
     hidden: Headers = ()
     merged: tuple[ObjId, ...] = ()
+    bases: tuple[CommitView, ...] = ()
 
 
 class CarryMember:
-    """Carries prepared changes onto whatever the head is: transplant, cherry-pick, revert."""
+    """Carries prepared changes onto whatever the head is: transplant, cherry-pick, revert.
+
+    `undone` are commits that the changes undo; the head must have them in its history.
+    """
 
     def __init__(
-        self, carried: Sequence[Carried], choices: Choices, incarnation: int | None
+        self,
+        carried: Sequence[Carried],
+        choices: Choices,
+        incarnation: int | None,
+        undone: Sequence[CommitView] = (),
     ) -> None:
         check_choices(choices)
-        self._carried = carried
+        self.carried = carried
         self._choices = choices
+        self._undone = undone
         self.incarnation = incarnation
         self.base: CommitView | None = None
-        self.touched = tuple(ordered(change.key for one in carried for change in one.changes))
 
     def plan(self, head: Head) -> Sequence[CommitPlan]:
-        """Plans one commit for each that leaves something to do; tells all conflicts at once."""
-        return carry(head, self._carried, self._choices)
+        """Plans one commit for each that leaves something to do; reports all conflicts at once."""
+        for view in self._undone:
+            if not head.stands_on(view):
+                raise ReferenceNotFound(
+                    f"Could not find commit '{view.obj_id.hex()}' in reference '{head.row.name}'."
+                )
+        return carry(head, self.carried, self._choices)
 
 
 class MergeMember:
@@ -125,72 +172,80 @@ class MergeMember:
         self._hidden = hidden
         self.incarnation = incarnation
         self.base: CommitView | None = None
-        self.touched: tuple[bytes, ...] = ()
+        self.carried: Sequence[Carried] = ()
 
     def plan(self, head: Head) -> Sequence[CommitPlan]:
         """Plans the merge; nothing if the head has everything of the source already.
 
-        Leaves in `base` and `touched` from where the sides parted and which keys the source has
-        changed since.
+        Leaves in `base` and `carried` from where the sides parted and what the source has changed
+        since.
         """
-        parts = self._parts
-        # The base of an unpublished head is that of the published one below it.
-        base = merge_base(parts.views, head.builder.base, self._source) or parts.views.load(
-            EMPTY_ID
-        )
-        self.base, self.touched = base, ()
-        if base.obj_id == self._source.obj_id or self._was_just_merged(head):
+        base = merge_base(head.commits, head.view, self._source) or head.commits.load(EMPTY_ID)
+        self.base, self.carried = base, ()
+        if base.obj_id == self._source.obj_id:
             return []
         if self._replay:
-            carried = self._replayed(head.builder.base)
+            self.carried = self._replayed(head)
         else:
-            changes = list(diff_commits(parts.nodes, base, self._source))
+            changes = list(diff_commits(head.nodes, base, self._source))
             merged = (self._source.obj_id,)
-            carried = [Carried(changes, self._message, self._headers, self._hidden, merged)]
-        self.touched = tuple(ordered(change.key for one in carried for change in one.changes))
-        unknown = set(self._choices.keys).difference(self.touched)
+            self.carried = [
+                Carried(changes, self._message, self._headers, self._hidden, merged, (base,))
+            ]
+        touched = {change.key for one in self.carried for change in one.changes}
+        unknown = set(self._choices.keys).difference(touched)
         if unknown:
             raise Invalid(f"{len(unknown)} keys have a merge behaviour but were not changed")
-        return carry(head, carried, self._choices)
+        return carry(head, self.carried, self._choices)
 
-    def _was_just_merged(self, head: Head) -> bool:
-        """Tells whether a commit of the chain, not published yet, has brought the source."""
-        views = self._parts.views
-        for view in head.line():
-            if view.body is None or view.sequence <= head.builder.base.sequence:
-                return False
-            for merged in view.body.parents[1:]:
-                if has_merged(views, views.load(ObjId(merged)), self._source):
-                    return True
-        return False
-
-    def _replayed(self, target: CommitView) -> list[Carried]:
-        parts = self._parts
+    def _replayed(self, head: Head) -> list[Carried]:
         # Not the line after the merge base: after a merge of the target that is not on the line.
-        shared = shared_sequence(parts.views, self._source, target)
-        line = line_above(parts.views, shared, self._source)
-        carried = [replayed(parts, commit, self._hidden, target) for commit in line]
+        shared = shared_sequence(head.commits, self._source, head.view)
+        line = line_above(head.commits, shared, self._source)
+        carried = replayed(self._parts, line, head, hidden=lambda _: self._hidden)
         # The last one made says that the source is merged; so it is found to be next time.
         merged = (self._source.obj_id,)
         return [*carried[:-1], msgspec.structs.replace(carried[-1], merged=merged)]
 
 
+def _no_headers(commit: CommitView) -> Headers:  # noqa: ARG001 - the type says so
+    return ()
+
+
 def replayed(
-    parts: Parts, commit: CommitView, hidden: Headers = (), target: CommitView | None = None
-) -> Carried:
-    """Prepares one commit to be made again elsewhere, with its own message and headers.
+    parts: Parts,
+    line: Sequence[CommitView],
+    target: Head | None = None,
+    *,
+    hidden: Callable[[CommitView], Headers] = _no_headers,
+) -> list[Carried]:
+    """Prepares commits to be made again elsewhere, each with its own message and headers.
 
     What a merge took from commits that the target has is the target's own and is not carried
     back: the target may have changed it since.
     """
-    body = commit.body
-    if body is None:
-        raise Invalid("the empty commit cannot be carried anywhere")
-    changes = own_changes(parts.views, parts.nodes, commit)
-    for merged in parts.views.load_many([ObjId(raw) for raw in body.parents[1:]]):
-        if target is not None and has_merged(parts.views, target, merged):
-            changes = _not_taken_from(parts, merged, changes)
-    return Carried(changes, body.message, body.headers, hidden)
+    carried = []
+    for commit, start in zip(line, _starts(parts, line), strict=True):
+        body = commit.body
+        if body is None:
+            raise Invalid("the empty commit cannot be carried anywhere")
+        changes = own_changes(parts.views, parts.nodes, commit)
+        for merged in parts.views.load_many([ObjId(raw) for raw in body.parents[1:]]):
+            if target is not None and has_merged(target.commits, target.view, merged):
+                changes = _not_taken_from(parts, merged, changes)
+        said = hidden(commit)
+        carried.append(Carried(changes, body.message, body.headers, said, bases=(start,)))
+    return carried
+
+
+def _starts(parts: Parts, line: Sequence[CommitView]) -> list[CommitView]:
+    """Returns for each commit where the run of commits that follow each other starts."""
+    starts: list[CommitView] = []
+    before: ObjId | None = None
+    for commit in line:
+        starts.append(starts[-1] if commit.parent == before else parts.views.load(commit.parent))
+        before = commit.obj_id
+    return starts
 
 
 def _not_taken_from(
@@ -206,42 +261,53 @@ def _not_taken_from(
 def squashed(
     parts: Parts, line: Sequence[CommitView], message: str, headers: Headers, hidden: Headers
 ) -> Carried:
-    """Prepares several commits to be made as one; the message lists them."""
+    """Prepares several commits, in the order given, to be made as one; the message lists them.
+
+    They need not follow each other, nor be of one branch.
+    """
     if not line:
         raise Invalid("there is nothing to carry")
-    first = parts.views.load(line[0].parent)
-    changes = list(diff_commits(parts.nodes, first, line[-1]))
-    listed = [f"{view.obj_id.hex()} {_first_line(view)}" for view in line]
-    return Carried(changes, "\n".join([message, "", *listed]), headers, hidden)
+    changes = composed(own_changes(parts.views, parts.nodes, view) for view in line)
+    bases = tuple(_starts(parts, line))
+    listed = [f"{view.obj_id.hex()} {title_of(view)}" for view in line]
+    return Carried(changes, listing(message, listed), headers, hidden, bases=bases)
+
+
+def composed(lines: Iterable[Sequence[Difference]]) -> list[Difference]:
+    """Puts the changes of several commits together; those that follow each other become one."""
+    found: dict[bytes, list[Difference]] = {}
+    for changes in lines:
+        for change in changes:
+            if change.left == change.right:
+                continue
+            earlier = found.setdefault(change.key, [])
+            if earlier and earlier[-1].right == change.left:
+                earlier[-1] = Difference(change.key, earlier[-1].left, change.right)
+            else:
+                earlier.append(change)
+    return [change for key in ordered(found) for change in found[key]]
 
 
 def reverted(parts: Parts, commit: CommitView, message: str, hidden: Headers = ()) -> Carried:
     """Prepares the undoing of one commit."""
     changes = own_changes(parts.views, parts.nodes, commit)
     undone = [Difference(change.key, change.right, change.left) for change in changes]
-    return Carried(undone, message, hidden=hidden)
+    return Carried(undone, message, hidden=hidden, bases=(commit,))
 
 
 def carry(head: Head, carried: Sequence[Carried], choices: Choices) -> list[CommitPlan]:
     """Plans the commits that carry changes onto a head, one after the other."""
     keys = ordered(change.key for one in carried for change in one.changes)
-    current = head.find(keys)
-    conflicts: list[MergeConflict] = []
+    target = _Target(head.find(keys), choices)
     plans = []
     for one in carried:
-        operations = []
-        for change in one.changes:
-            if change.left == change.right:
-                continue
-            wanted = _carry_one(change, choices.of(change.key), current, conflicts)
-            if wanted is not None:
-                operations.append(wanted)
-                current[change.key] = wanted.element
+        operations = target.take(one.changes)
         if operations:
             plans.append(CommitPlan(operations, one.message, one.headers, one.hidden))
-    if conflicts:
+    if target.conflicts:
+        conflicts = tuple(target.conflicts.values())
         message = f"{len(conflicts)} keys were changed on both sides; resolve them and merge again"
-        raise KeysConflict(message, tuple(conflicts))
+        raise KeysConflict(message, conflicts)
     merged = tuple(parent for one in carried for parent in one.merged)
     if plans and merged:
         plans[-1] = msgspec.structs.replace(plans[-1], merged=merged)
@@ -257,31 +323,83 @@ def check_choices(choices: Choices) -> None:
             raise Invalid("resolved content goes with the behaviour NORMAL only")
 
 
-def _carry_one(
-    change: Difference,
-    choice: KeyChoice,
-    current: dict[bytes, bytes | None],
-    conflicts: list[MergeConflict],
-) -> Operation | None:
-    target = current[change.key]
-    element = choice.resolved if choice.has_resolved else change.right
-    if choice.behaviour is Behaviour.DROP:
-        return None
-    expected = choice.expected_target if choice.has_expected_target else change.left
-    if target == expected:
-        if target == element:
+class _Target:
+    """What a head holds while changes are carried onto it, and the conflicts met so far."""
+
+    def __init__(self, current: dict[bytes, bytes | None], choices: Choices) -> None:
+        self._current = current
+        self._choices = choices
+        # Keys that a change was looked at for, and those that later changes leave alone.
+        self._begun: set[bytes] = set()
+        self._settled: set[bytes] = set()
+        self.conflicts: dict[bytes, MergeConflict] = {}
+
+    def take(self, changes: Sequence[Difference]) -> list[Operation]:
+        """Carries the changes of one commit; returns what remains to be done, each key once."""
+        before: dict[bytes, bytes | None] = {}
+        operations: dict[bytes, Operation] = {}
+        for change in changes:
+            key = change.key
+            wanted = None if change.left == change.right else self._take_one(change)
+            if wanted is None:
+                continue
+            before.setdefault(key, self._current[key])
+            earlier = operations.get(key)
+            if earlier is not None:
+                wanted = Operation(key, wanted.element, earlier.expected)
+            operations[key] = wanted
+            self._current[key] = wanted.element
+        return [one for key, one in operations.items() if one.element != before[key]]
+
+    def _take_one(self, change: Difference) -> Operation | None:
+        key, target = change.key, self._current[change.key]
+        choice = self._choices.of(key)
+        if choice.behaviour is Behaviour.DROP or key in self._settled:
             return None
-        return Operation(change.key, element, target)
-    if choice.has_expected_target:
-        conflicts.append(MergeConflict(change.key, change.left, change.right, target))
+        if key in self.conflicts:
+            met = self.conflicts[key]
+            self.conflicts[key] = msgspec.structs.replace(met, source=change.right)
+            return None
+        is_named = choice.has_expected_target and key not in self._begun
+        self._begun.add(key)
+        element = choice.resolved if choice.has_resolved else change.right
+        expected = choice.expected_target if is_named else change.left
+        if target == expected:
+            if choice.has_resolved:
+                self._settled.add(key)
+            return None if target == element else Operation(key, element, target)
+        if not is_named:
+            if target == element:
+                return None
+            if choice.behaviour is Behaviour.FORCE:
+                return Operation(key, element, ANY)
+            is_taken = choice.behaviour is Behaviour.TAKE_TARGET_ON_CONFLICT
+            if is_taken or self._choices.keeps_target(change, target):
+                self._settled.add(key)
+                return None
+        self.conflicts[key] = MergeConflict(key, change.left, change.right, target, expected)
         return None
-    if target == element or choice.behaviour is Behaviour.TAKE_TARGET_ON_CONFLICT:
-        return None
-    if choice.behaviour is Behaviour.FORCE:
-        return None if element is None and target is None else Operation(change.key, element, ANY)
-    conflicts.append(MergeConflict(change.key, change.left, change.right, target))
-    return None
 
 
-def _first_line(view: CommitView) -> str:
-    return "" if view.body is None else view.body.message.partition("\n")[0][:100]
+def title_of(view: CommitView) -> str:
+    """Returns the first line of a commit's message, as other messages quote it."""
+    return "" if view.body is None else view.body.message.partition("\n")[0][:_TITLE_CHARACTERS_MAX]
+
+
+def listing(message: str, lines: Sequence[str]) -> str:
+    """Returns a message with lines below it, as many as a message may hold."""
+    room = MESSAGE_BYTES_MAX - len(f"{message}\n\n{_more(len(lines))}".encode("utf-8", "replace"))
+    count = 0
+    for line in lines:
+        room -= len(f"{line}\n".encode("utf-8", "replace"))
+        if room < 0:
+            break
+        count += 1
+    if count == 0:
+        return message
+    rest = [] if count == len(lines) else [_more(len(lines) - count)]
+    return "\n".join([message, "", *lines[:count], *rest])
+
+
+def _more(count: int) -> str:
+    return f"… and {count} more"

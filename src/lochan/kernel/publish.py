@@ -347,7 +347,8 @@ class Publisher:
             retry.again()
         except LochanError as error:
             raise Unknown(
-                f"it is unknown whether the commit took effect ({error.message}); read the branch"
+                f"it is unknown whether the commit took effect ({error.message}); read the branch",
+                public="it is unknown whether the commit took effect; read the branch",
             ) from None
 
     def _was_published(self, chain: _Chain) -> bool:

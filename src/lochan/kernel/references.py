@@ -408,7 +408,10 @@ def _decided(step: str) -> Iterator[None]:
     try:
         yield
     except (Exhausted, Unavailable) as error:
-        raise Unknown(f"the {step} is decided but not finished ({error.message})") from error
+        raise Unknown(
+            f"the {step} is decided but not finished ({error.message})",
+            public=f"the {step} is decided but not finished; send it again or read the reference",
+        ) from error
 
 
 def _again_or_unknown(retry: Retry) -> None:
@@ -416,5 +419,6 @@ def _again_or_unknown(retry: Retry) -> None:
         retry.again()
     except Exhausted as error:
         raise Unknown(
-            f"it is unknown whether the reference was changed ({error.message}); read it again"
+            f"it is unknown whether the reference was changed ({error.message}); read it again",
+            public="it is unknown whether the reference was changed; read it again",
         ) from None

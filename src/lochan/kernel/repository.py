@@ -119,7 +119,8 @@ def _claim_name(store: Store, name: str, instance: InstanceId) -> None:
         try:
             outcome = store.set_if(_PLACE, name.encode(), instance, ABSENT)
         except Unavailable as error:
-            raise Unknown(f"it is unknown whether {name!r} was created; open it") from error
+            text = f"it is unknown whether {name!r} was created; open it"
+            raise Unknown(text, public=text) from error
     if isinstance(outcome, Won):
         return
     current = outcome.current

@@ -57,9 +57,8 @@ class Retry:
         now_ns = self._clock.monotonic_ns()
         elapsed_ms = (now_ns - self._began_ns) / 1e6
         if elapsed_ms >= self._timeout_ms:
-            raise Exhausted(
-                f"gave up after {self.attempts} attempts in {elapsed_ms:.0f} ms; try again later"
-            )
+            text = f"gave up after {self.attempts} attempts in {elapsed_ms:.0f} ms; try again later"
+            raise Exhausted(text, public=text)
         if not at_once:
             took_ms = (now_ns - self._attempt_ns) / 1e6
             sleep_ms = self._chance.between(self._low, self._high) - took_ms

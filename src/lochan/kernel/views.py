@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -64,6 +64,51 @@ def view_of(obj_id: ObjId, body: CommitObject) -> CommitView:
         root = None if stored.root is None else ObjId(stored.root)
         found[Universe(stored.universe)] = Index(decode_embedded(stored.embedded), root)
     return CommitView(obj_id, body, found[Universe.TABLES], found[Universe.FILES])
+
+
+class CommitSource(Protocol):
+    """Where the algorithms on history get commits from."""
+
+    def load(self, obj_id: ObjId) -> CommitView:
+        """Returns a commit that something refers to."""
+        ...
+
+    def load_many(self, ids: Sequence[ObjId]) -> list[CommitView]:
+        """Returns commits in the order of their ids."""
+        ...
+
+
+class CommitOverlay:
+    """A CommitSource in front of another, with the commits of a chain that is not published yet.
+
+    A member of a chain may be planned on a commit that the same chain is about to publish. All
+    that it reads about history must go through here, or it would see the branch without them.
+    """
+
+    def __init__(self, below: Views) -> None:
+        self._below = below
+        self._made: dict[ObjId, CommitView] = {}
+
+    def add(self, view: CommitView) -> None:
+        """Takes a commit that was just made."""
+        self._made[view.obj_id] = view
+
+    def load(self, obj_id: ObjId) -> CommitView:
+        """Returns a commit, published or not."""
+        return self._made.get(obj_id) or self._below.load(obj_id)
+
+    def load_many(self, ids: Sequence[ObjId]) -> list[CommitView]:
+        """Returns commits in order; only those that are not here are fetched below."""
+        made = self._made
+        if not made:
+            return self._below.load_many(ids)
+        missing = [obj_id for obj_id in ids if obj_id not in made]
+        loaded = dict(zip(missing, self._below.load_many(missing), strict=True))
+        return [made.get(obj_id) or loaded[obj_id] for obj_id in ids]
+
+    def get_named(self, obj_id: ObjId) -> CommitView:
+        """Returns a commit that a user named by its hash; ReferenceNotFound if there is none."""
+        return self._made.get(obj_id) or self._below.get_named(obj_id)
 
 
 class Views:

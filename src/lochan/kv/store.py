@@ -10,6 +10,8 @@ Rules that every store keeps and that everything above relies on:
 4. A value is what was written, whole, or the read raises `Corrupt`.
 5. A call that returned is visible to every later call; whether it also survives a power cut is told
    by `capabilities.durable_on_return`, and `flush` makes it so.
+6. What a driver or the system said goes into errors of the classes Unavailable, Unknown, Exhausted,
+   Corrupt and Bug only: their messages are logged and not shown to clients.
 """
 
 from __future__ import annotations

@@ -84,7 +84,8 @@ class ClaimRows:
             if current is not None:
                 return read_claim(current.value)
             # It was there and was swept before it could be read: claim it anew.
-        raise Exhausted("the claim of the idempotency key came and went; try again later")
+        text = "the claim of the idempotency key came and went; try again later"
+        raise Exhausted(text, public=text)
 
     def record(self, key: bytes, operation: bytes, outcome: bytes) -> None:
         """Adds an outcome to the claim of an operation; a claim that is gone needs none."""
@@ -98,7 +99,8 @@ class ClaimRows:
                     return
             except Unknown:
                 continue
-        raise Exhausted("the outcome of a request could not be recorded; try again later")
+        text = "the outcome of an earlier request could not be recorded; try again later"
+        raise Exhausted(text, public=text)
 
 
 def claim_key(principal: str, key: str) -> bytes:

@@ -13,7 +13,7 @@ from lochan.base.errors import Invalid, KeysConflict, ReferenceNotFound, TooLarg
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.limits import REBASE_COMMITS_MAX
 from lochan.catalog.conflicts import merge_conflict
-from lochan.catalog.merge import CatalogMerge, KeyWish, Wishes, carry_contents, read_wishes
+from lochan.catalog.merge import CarryContents, CatalogMerge, KeyWish, Wishes, read_wishes
 from lochan.catalog.meta import headers_of
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.claims import ClaimedMove, Done, Request
@@ -28,6 +28,7 @@ from lochan.kernel.merge import (
     replayed,
     reverted,
     squashed,
+    title_of,
 )
 from lochan.kernel.parts import Parts
 from lochan.kernel.provenance import Provenance
@@ -194,12 +195,9 @@ class Merges:
 
     def _revert(self, call: Call, ask: RevertAsk, tried: _Tried) -> OnLane[Merged]:
         line = self._line(ask.hashes)
-        if tried.earlier is None:
-            self._check_reachable(ask.branch, line)
         carried = []
         for view in line:
-            first = "" if view.body is None else view.body.message.partition("\n")[0]
-            text = f"Revert {view.obj_id.hex()}: {first}"
+            text = f"Revert {view.obj_id.hex()}: {title_of(view)}"
             if ask.meta is not None and ask.meta.message:
                 text = ask.meta.message
             one = reverted(self._parts, view, text)
@@ -208,7 +206,7 @@ class Merges:
         wanted = _Wanted(ask.branch, ask.expected, ask.dry_run, ask.conflicts_as_result)
         wishes = read_wishes(self._parts, self._types, "NORMAL", _NO_KEYS)
         said = self._said(call, "revert", ",".join(ask.hashes)[:200])
-        return self._on_lane(call, wanted, _carrying(carried), wishes, said, tried)
+        return self._on_lane(call, wanted, _carrying(carried, undone=line), wishes, said, tried)
 
     def rebase(self, call: Call, ask: RebaseAsk) -> Merged:
         """Makes a branch's own commits again on another head and moves the branch there."""
@@ -224,7 +222,7 @@ class Merges:
                 choices=wishes.choices,
                 expected=None if expected is None else expected.obj_id,
                 dry_run=ask.dry_run,
-                plan=carry_contents,
+                plan=CarryContents(self._parts, self._types),
                 once=once,
             )
 
@@ -304,7 +302,7 @@ class Merges:
             headers = headers_of(meta, call.who)
             carried = [squashed(self._parts, line, message, headers, ())]
         else:
-            carried = [replayed(self._parts, view) for view in line]
+            carried = replayed(self._parts, line)
             if meta.message and len(carried) == 1:
                 carried = [msgspec.structs.replace(carried[0], message=meta.message)]
         wanted = _Wanted(ask.branch, ask.expected, ask.dry_run, ask.conflicts_as_result)
@@ -439,8 +437,10 @@ def _name_of(spec: str) -> str:
     return spec.partition("@")[0]
 
 
-def _carrying(carried: Sequence[Carried]) -> Callable[[Choices], CarryMember]:
-    return lambda choices: CarryMember(carried, choices, None)
+def _carrying(
+    carried: Sequence[Carried], undone: Sequence[CommitView] = ()
+) -> Callable[[Choices], CarryMember]:
+    return lambda choices: CarryMember(carried, choices, None, undone)
 
 
 def _outcome(name: str, wanted: _Wanted, member: CatalogMerge, refusal: KeysConflict) -> Merged:

@@ -191,23 +191,23 @@ class RepositorySettings:
         parts = self._parts
         raw = _encode(row)
         retry = parts.retry()
-        unsure = False
+        trouble: Unknown | None = None
         while True:
             try:
                 outcome = parts.store.set_if(self._place, _key(name), raw, expected)
                 if isinstance(outcome, Won):
                     return True
-                return unsure and self._took_effect(name, row)
-            except Unknown:
-                unsure = True
+                return trouble is not None and self._took_effect(name, row)
+            except Unknown as error:
+                trouble = error
             except Unavailable:
                 # Without effect, but an earlier one may have had one.
-                if not unsure:
+                if trouble is None:
                     raise
             try:
                 retry.again()
             except Exhausted as error:
-                raise _unknown(name, error.message) from None
+                raise _unknown(name, error.message) from trouble
 
     def _took_effect(self, name: str, row: _Row) -> bool:
         """Tells whether a write that is not in place any more had been there."""
@@ -223,7 +223,8 @@ class RepositorySettings:
 
 
 def _unknown(name: str, reason: str) -> Unknown:
-    return Unknown(f"it is unknown whether the settings {name} were changed ({reason}); read them")
+    text = f"it is unknown whether the settings {name} were changed"
+    return Unknown(f"{text} ({reason}); read them", public=f"{text}; read them")
 
 
 def _key(name: str) -> bytes:

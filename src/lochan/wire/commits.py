@@ -6,7 +6,7 @@ finds types that nobody registered and says precisely what is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -22,9 +22,9 @@ from lochan.model.commits import (
     Put,
     Unchanged,
 )
-from lochan.model.contents import KnownContent
+from lochan.model.contents import Content, KnownContent
 from lochan.wire.codec import not_readable
-from lochan.wire.contents import ContentJson, content_in, content_out, optional_in
+from lochan.wire.contents import ContentJson, content_in, content_out, content_v1, optional_in
 from lochan.wire.keys import KeyJson
 from lochan.wire.metas import (
     CommitMetaIn,
@@ -99,13 +99,12 @@ class LogEntryV2(msgspec.Struct, frozen=True, rename="camel"):
     operations: list[PutJson | DeleteJson] | None = None
 
 
-class LogEntryV1(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A commit in a log, version 1."""
+class LogEntryV1(msgspec.Struct, frozen=True, rename="camel"):
+    """A commit in a log, version 1; further parents of a merge are shown by version 2 only."""
 
     commit_meta: CommitMetaV1
     parent_commit_hash: str | None
     operations: list[PutJson | DeleteJson] | None
-    additional_parents: tuple[str, ...] = ()
 
 
 class LogV2(msgspec.Struct, frozen=True, rename="camel"):
@@ -191,12 +190,14 @@ def commit_request(meta: CommitMeta, operations: Sequence[Operation]) -> CommitR
     return CommitRequest(meta_to_send(meta), [_operation_out(each) for each in operations])
 
 
-def _operation_out(operation: Operation) -> PutJson | DeleteJson | UnchangedJson:
+def _operation_out(
+    operation: Operation, show: Callable[[Content], Any] = content_out
+) -> PutJson | DeleteJson | UnchangedJson:
     key = KeyJson(operation.key)
     if isinstance(operation, Put):
         if operation.expected is None:
-            return PutJson(key, content_out(operation.content))
-        return PutJson(key, content_out(operation.content), content_out(operation.expected))
+            return PutJson(key, show(operation.content))
+        return PutJson(key, show(operation.content), show(operation.expected))
     return DeleteJson(key) if isinstance(operation, Delete) else UnchangedJson(key)
 
 
@@ -229,15 +230,15 @@ def log_entry_v2(entry: LogEntry) -> LogEntryV2:
 
 def log_entry_v1(entry: LogEntry) -> LogEntryV1:
     """Returns a commit in a log as version 1 writes it."""
-    return LogEntryV1(
-        meta_v1(entry.meta), entry.parent or None, _operations_out(entry), entry.meta.parents[1:]
-    )
+    return LogEntryV1(meta_v1(entry.meta), entry.parent or None, _operations_out(entry, content_v1))
 
 
-def _operations_out(entry: LogEntry) -> list[PutJson | DeleteJson] | None:
+def _operations_out(
+    entry: LogEntry, show: Callable[[Content], Any] = content_out
+) -> list[PutJson | DeleteJson] | None:
     if entry.operations is None:
         return None
-    operations: list[Any] = [_operation_out(each) for each in entry.operations]
+    operations: list[Any] = [_operation_out(each, show) for each in entry.operations]
     return operations
 
 

@@ -32,6 +32,12 @@ def conflict_out(conflict: ContentConflict) -> ConflictJson:
     )
 
 
+def conflict_v1(conflict: ContentConflict) -> ConflictJson:
+    """Returns a conflict as version 1 writes it: without the contents of the sides."""
+    key = None if conflict.key is None else KeyJson(conflict.key)
+    return ConflictJson(conflict.kind, key, conflict.message)
+
+
 def conflict_in(conflict: ConflictJson) -> ContentConflict:
     """Reads a conflict."""
     return ContentConflict(

@@ -7,7 +7,15 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from lochan.base.errors import Invalid
-from lochan.model.contents import KNOWN_TYPES, Content, KnownContent, OtherContent
+from lochan.model.contents import (
+    KNOWN_TYPES,
+    Content,
+    DeltaLakeTable,
+    IcebergTable,
+    IcebergView,
+    KnownContent,
+    OtherContent,
+)
 from lochan.wire.codec import convert
 
 ContentJson = Annotated[
@@ -23,6 +31,15 @@ def content_out(content: Content) -> Any:
     if isinstance(content, OtherContent):
         return {"type": content.type, "id": content.id, **content.fields}
     return content
+
+
+def content_v1(content: Content) -> Any:
+    """Returns a content as version 1 writes it: clients of it refuse the field `metadata`."""
+    if isinstance(content, IcebergTable | IcebergView | DeltaLakeTable):
+        if content.metadata is not msgspec.UNSET:
+            return msgspec.structs.replace(content, metadata=msgspec.UNSET)
+        return content
+    return content_out(content)
 
 
 def optional_out(content: Content | None) -> Any:

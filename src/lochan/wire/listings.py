@@ -7,7 +7,14 @@ import msgspec
 from lochan.model.commits import ContentKey
 from lochan.model.contents import Content
 from lochan.model.results import DiffEntry, Entry
-from lochan.wire.contents import ContentJson, content_in, content_out, optional_in, optional_out
+from lochan.wire.contents import (
+    ContentJson,
+    content_in,
+    content_out,
+    content_v1,
+    optional_in,
+    optional_out,
+)
 from lochan.wire.keys import KeyJson
 from lochan.wire.references import ReferenceV2
 
@@ -132,6 +139,11 @@ def content_with_key(key: ContentKey, content: Content) -> ContentWithKey:
     return ContentWithKey(KeyJson(key), content_out(content))
 
 
+def content_with_key_v1(key: ContentKey, content: Content) -> ContentWithKey:
+    """Returns a content and its key as version 1 writes them."""
+    return ContentWithKey(KeyJson(key), content_v1(content))
+
+
 def content_with_key_in(pair: ContentWithKey) -> tuple[ContentKey, Content]:
     """Reads a content and its key."""
     return pair.key.elements, content_in(pair.content)
@@ -140,6 +152,12 @@ def content_with_key_in(pair: ContentWithKey) -> tuple[ContentKey, Content]:
 def diff_out(entry: DiffEntry) -> DiffEntryJson:
     """Returns a difference as it is written."""
     return DiffEntryJson(KeyJson(entry.key), optional_out(entry.left), optional_out(entry.right))
+
+
+def diff_v1(entry: DiffEntry) -> DiffEntryJson:
+    """Returns a difference as version 1 writes it."""
+    left, right = (None if side is None else content_v1(side) for side in (entry.left, entry.right))
+    return DiffEntryJson(KeyJson(entry.key), left, right)
 
 
 def diff_in(entry: DiffEntryJson) -> DiffEntry:

@@ -12,12 +12,18 @@ from lochan.wire.metas import CommitMetaIn
 
 
 class KeyBehaviourIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """How one key is merged; with `expectedTargetContent` (null: absent) also a resolution."""
+    """How one key is merged; with `expectedTargetContent` also a resolution.
+
+    A null content says nothing, as in Nessie. The two flags are Lochan's own: that the target is
+    expected to hold nothing, and that the key shall hold nothing.
+    """
 
     key: KeyJson
     merge_behavior: str = "NORMAL"
     expected_target_content: ContentJson | msgspec.UnsetType | None = msgspec.UNSET
     resolved_content: ContentJson | msgspec.UnsetType | None = msgspec.UNSET
+    expected_target_absent: bool | msgspec.UnsetType = msgspec.UNSET
+    resolved_absent: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Family(msgspec.Struct, frozen=True, rename="camel", kw_only=True):

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from lochan.base.errors import AlreadyExists, Denied, KeyReused, NotFound, ReferenceNotFound
+from lochan.base.names import RefName
 from lochan.kernel.repository import Ports
 from lochan.kv.store import Kind, partition
 from lochan.model.contents import Namespace
@@ -193,7 +194,8 @@ def target_is_moved_and_deleted(desk: Desk) -> None:
 def tombstone_is_gone(desk: Desk) -> None:
     target_is_deleted(desk)
     parts = desk.repository.parts
-    found = parts.references.fetch("target")
+    found = parts.references.fetch(RefName("target"))
+    assert found is not None
     parts.moves.copy(found.row, found.row.moves)
     parts.references.purge(found)
 

@@ -22,6 +22,7 @@ from lochan.http.nessie.asking import (
 from lochan.http.nessie.paths import find_place
 from lochan.http.nessie.problems import problem_of
 from lochan.http.routes import Face, Match, MethodNotAllowed, Route
+from lochan.wire.conflicts import conflict_v1
 from lochan.wire.operations import Operation
 from lochan.wire.operations_v1 import OPERATIONS_V1
 from lochan.wire.operations_v2 import OPERATIONS_V2
@@ -212,7 +213,7 @@ class NessieV1:
 
     def problem(self, request: Request, error: LochanError) -> Response:
         """Returns the answer to an error."""
-        return problem_of(request, error)
+        return problem_of(request, error, conflict_v1)
 
 
 def _unreadable(error: Invalid) -> Match:

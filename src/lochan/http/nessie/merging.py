@@ -82,15 +82,23 @@ def wishes_of(behaviours: tuple[KeyBehaviourIn, ...] | None) -> dict[ContentKey,
         where = f"keyMergeModes[{position}]"
         wishes[key] = KeyWish(
             behaviour=each.merge_behavior,
-            expected_target=_side(each.expected_target_content, f"{where}.expectedTargetContent"),
-            resolved=_side(each.resolved_content, f"{where}.resolvedContent"),
+            expected_target=_side(
+                each.expected_target_content,
+                each.expected_target_absent,
+                f"{where}.expectedTargetContent",
+            ),
+            resolved=_side(each.resolved_content, each.resolved_absent, f"{where}.resolvedContent"),
         )
     return wishes
 
 
-def _side(value: Any, where: str) -> Any:
+def _side(value: Any, is_absent: bool | msgspec.UnsetType, where: str) -> Any:
     # As in Nessie a null says nothing; clients write it for what they do not mean.
-    return msgspec.UNSET if value in (None, msgspec.UNSET) else content_in(value, where)
+    if value in (None, msgspec.UNSET):
+        return None if is_absent is True else msgspec.UNSET
+    if is_absent is True:
+        raise Invalid(f"{where} names a content and says that there is none; send one of them.")
+    return content_in(value, where)
 
 
 def _on(name: str, digits: str | None) -> RefPath:

@@ -1,11 +1,12 @@
 """Errors of the house in the words of the Nessie API: one total table, and the body.
 
 503 means that nothing happened, 504 that nobody knows; only the former says when to come back.
-What went wrong inside is never told.
+What went wrong inside is never told: an answer shows the public message of an error.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -32,7 +33,7 @@ from lochan.base.errors import (
     Unknown,
 )
 from lochan.http.exchange import Request, Response
-from lochan.http.problems import reason_of
+from lochan.http.problems import public_text, reason_of
 from lochan.model.results import ContentConflict
 from lochan.wire.codec import encode
 from lochan.wire.conflicts import ConflictJson, conflict_out
@@ -62,9 +63,6 @@ CODES: Final[dict[type[LochanError], tuple[int, str]]] = {
 }
 """Status and code of each kind of error; a kind that is not here has those of its parent."""
 
-# What a client may be told of our own faults.
-_INTERNAL: Final = "internal error; the server's log knows more"
-
 _RETRY_AFTER: Final = ((b"retry-after", b"1"),)
 
 
@@ -77,12 +75,15 @@ def code_of(error: LochanError) -> tuple[int, str]:
     return CODES[LochanError]
 
 
-def problem_of(request: Request, error: LochanError) -> Response:
-    """Returns the answer to an error."""
+def problem_of(
+    request: Request,
+    error: LochanError,
+    show: Callable[[ContentConflict], ConflictJson] = conflict_out,
+) -> Response:
+    """Returns the answer to an error; `show` writes its conflicts."""
     status, code = code_of(error)
-    message = _INTERNAL if status == 500 else error.message
-    details = _details(error) if wants_details(request) else msgspec.UNSET
-    return problem(status, code, message, details)
+    details = _details(error, show) if wants_details(request) else msgspec.UNSET
+    return problem(status, code, public_text(error, request.id), details)
 
 
 def problem(status: int, code: str, message: str, details: Details = msgspec.UNSET) -> Response:
@@ -100,13 +101,13 @@ def wants_details(request: Request) -> bool:
     return major.isascii() and major.isdigit() and int(major[:9]) >= 2
 
 
-def _details(error: LochanError) -> Details:
+def _details(error: LochanError, show: Callable[[ContentConflict], ConflictJson]) -> Details:
     if isinstance(error, KeysConflict):
         return ReferenceConflicts(
-            [conflict_out(each) for each in error.details if isinstance(each, ContentConflict)]
+            [show(each) for each in error.details if isinstance(each, ContentConflict)]
         )
     if isinstance(error, HeadConflict):
-        return ReferenceConflicts([ConflictJson("UNEXPECTED_HASH", None, error.message)])
+        return ReferenceConflicts([ConflictJson("UNEXPECTED_HASH", None, error.public_message)])
     key: tuple[str, ...] | None = getattr(error, "key", None)
     if key:
         return ContentKeyDetails(KeyJson(key))

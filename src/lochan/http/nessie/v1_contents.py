@@ -15,9 +15,9 @@ from lochan.http.nessie.v1_trees import on_reference
 from lochan.model.contents import Namespace
 from lochan.service.lanes import OnLane
 from lochan.wire.codec import Reader
-from lochan.wire.contents import content_out
+from lochan.wire.contents import content_v1
 from lochan.wire.keys import key_from_path
-from lochan.wire.listings import ContentsRequest, ContentsV1, DiffV1, content_with_key, diff_out
+from lochan.wire.listings import ContentsRequest, ContentsV1, DiffV1, content_with_key_v1, diff_v1
 from lochan.wire.namespaces import NamespacesV1, NamespaceUpdateIn
 from lochan.wire.refpaths import check_name
 
@@ -30,7 +30,7 @@ def get_content(exchange: Exchange) -> Response:
     """Reads one content, of the default branch unless another is named."""
     key = key_from_path(exchange.params["key"])
     content, reference = exchange.repository.contents.get(_spec(exchange), key)
-    return answer(content_out(content), reference.hash)
+    return answer(content_v1(content), reference.hash)
 
 
 def get_multiple_contents(exchange: Exchange) -> Response:
@@ -38,7 +38,7 @@ def get_multiple_contents(exchange: Exchange) -> Response:
     request: ContentsRequest = _read_keys(exchange.request.body)
     keys = [key.elements for key in request.requested_keys]
     found, reference = exchange.repository.contents.get_many(_spec(exchange), keys)
-    shown = [content_with_key(key, content) for key, content in found]
+    shown = [content_with_key_v1(key, content) for key, content in found]
     return answer(ContentsV1(shown), reference.hash)
 
 
@@ -53,7 +53,7 @@ def get_diff(exchange: Exchange) -> Response:
     page = exchange.repository.history.diff(
         _side(exchange.params["from"]), _side(exchange.params["to"])
     )
-    diffs = [diff_out(each) for each in page.items]
+    diffs = [diff_v1(each) for each in page.items]
     return answer(DiffV1(page.token is not None, page.token, diffs))
 
 

@@ -1,0 +1,164 @@
+"""One key for one content: a merge does not bring a content under a second key.
+
+Two branches may rename one content to different names. Looked at key by key both renames fit, and
+the merged branch would hold the content under both names; no commit could update them together.
+The same comes of a rename whose old key is kept (DROP, TAKE_TARGET_ON_CONFLICT), of a pick or a
+revert of a commit on a branch that has renamed the content since, and of a resolved content with
+the id of another.
+
+A commit holds each content once. So a key of the head that holds a content which arrives under
+another key is either among the keys that the changes name, or it differs between the head and the
+commit that the changes start from. Only requests that bring an id to a key which does not hold it
+pay for that difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from lochan.base.ids import ContentId, find_uuid_bytes
+from lochan.base.keys import Universe, ordered, prefix_end
+from lochan.catalog.conflicts import key_of, text_of
+from lochan.catalog.contents import (
+    content_id_at,
+    has_id_in_value,
+    load_content_ids,
+    raw_content_id_at,
+)
+from lochan.catalog.types import ContentTypes
+from lochan.kernel.build import Head
+from lochan.kernel.changes import diff_commits
+from lochan.kernel.merge import Carried
+from lochan.kernel.parts import Parts
+from lochan.kernel.plan import CommitPlan, Operation
+from lochan.kernel.views import CommitView
+from lochan.model.results import ContentConflict
+
+KEY_CONFLICT: Final = "KEY_CONFLICT"
+
+_TABLES: Final = bytes((Universe.TABLES,))
+
+
+class SharedContent(msgspec.Struct, frozen=True):
+    """A content that would be under two keys: the one that it is brought to, and another."""
+
+    key: bytes
+    other: bytes
+
+    def conflict(self) -> ContentConflict:
+        """Says so, and what can be done."""
+        key, other = text_of(key_of(self.key)), text_of(key_of(self.other))
+        words = (
+            f"content of key '{key}' would also be under key '{other}': it was renamed on one side "
+            f"and kept or renamed on the other; use DROP for '{key}', or rename '{other}' first"
+        )
+        return ContentConflict(KEY_CONFLICT, key_of(self.key), words)
+
+
+def find_shared(
+    parts: Parts,
+    types: ContentTypes,
+    head: Head,
+    carried: Sequence[Carried],
+    plans: Sequence[CommitPlan],
+) -> list[SharedContent]:
+    """Returns the contents that would be under two keys after any of the planned commits."""
+    lines = [[op for op in plan.operations if op.key[0] == Universe.TABLES] for plan in plans]
+    keys = {op.key for line in lines for op in line}
+    ids = _Ids(parts, types, head)
+    current = {key: ids.of(element) for key, element in head.find(ordered(keys)).items()}
+    arriving = _arriving(ids, lines, current)
+    if not arriving:
+        return []
+    # Keys that the changes name may be the same at the base and on the head, if they are kept.
+    named = {change.key for one in carried for change in one.changes if change.key[:1] == _TABLES}
+    kept = head.find(ordered(named - keys))
+    current |= {key: ids.of(element) for key, element in kept.items()}
+    holders: dict[str, set[bytes]] = {content_id: set() for content_id in arriving}
+    for key, content_id in current.items():
+        if content_id is not None and content_id in holders:
+            holders[content_id].add(key)
+    for base in {view.obj_id: view for one in carried for view in one.bases}.values():
+        _add_holders(ids, head, base, holders)
+    return _simulate(ids, lines, current, holders)
+
+
+class _Ids:
+    """Content ids of elements; those that only the stored value knows are loaded."""
+
+    def __init__(self, parts: Parts, types: ContentTypes, head: Head) -> None:
+        self._parts = parts
+        self._types = types
+        self._unpublished = head.unpublished
+
+    def of(self, element: bytes | None) -> str | None:
+        """Returns the id of one element, None where there is none."""
+        if element is None:
+            return None
+        known = content_id_at(element)
+        if known is not None:
+            return known
+        return load_content_ids(self._parts, self._types, [element], self._unpublished)[element]
+
+
+def _arriving(
+    ids: _Ids, lines: Sequence[Sequence[Operation]], current: Mapping[bytes, str | None]
+) -> set[str]:
+    """Returns the ids that come to a key which does not hold them, in any of the commits."""
+    staged = dict(current)
+    found = set()
+    for line in lines:
+        for op in line:
+            content_id = ids.of(op.element)
+            if content_id is not None and content_id != staged[op.key]:
+                found.add(content_id)
+            staged[op.key] = content_id
+    return found
+
+
+def _add_holders(
+    ids: _Ids, head: Head, base: CommitView, holders: Mapping[str, set[bytes]]
+) -> None:
+    """Adds the keys of the head that hold one of the ids and differ from the base."""
+    # Compared as bytes, without decoding: there may be as many as the target has changed since.
+    raw = {find_uuid_bytes(ContentId(content_id)): content_id for content_id in holders}
+    others = None in raw
+    for change in diff_commits(head.nodes, base, head.view, _TABLES, prefix_end(_TABLES)):
+        element = change.right
+        if element is None:
+            continue
+        found = raw.get(raw_content_id_at(element))
+        if found is None and others and has_id_in_value(element):
+            found = ids.of(element)
+        if found is not None and found in holders:
+            holders[found].add(change.key)
+
+
+def _simulate(
+    ids: _Ids,
+    lines: Iterable[Sequence[Operation]],
+    current: Mapping[bytes, str | None],
+    holders: Mapping[str, set[bytes]],
+) -> list[SharedContent]:
+    """Follows the commits one by one; an id with two keys after one of them is shared."""
+    staged = dict(current)
+    found: dict[bytes, SharedContent] = {}
+    for line in lines:
+        arrived: list[tuple[bytes, str]] = []
+        for op in line:
+            before, after = staged[op.key], ids.of(op.element)
+            staged[op.key] = after
+            if before is not None and before in holders:
+                holders[before].discard(op.key)
+            if after is not None and after in holders:
+                holders[after].add(op.key)
+                if after != before:
+                    arrived.append((op.key, after))
+        for key, content_id in arrived:
+            others = holders[content_id] - {key}
+            if others:
+                found.setdefault(key, SharedContent(key, min(others)))
+    return list(found.values())
