@@ -33,7 +33,7 @@ STEPS = counted(8, 24)
 STEP_US = 24 * HOUR_US // STEPS
 COMMITS = counted(2, 40)
 PER_STEP = COMMITS + 3
-SMALL = Tuning(100_000, 100_000, 100_000)
+SMALL = Tuning(20_000, 20_000, 20_000)
 
 
 class Month:
@@ -134,7 +134,7 @@ def test_rows_and_memory_of_a_server_reach_a_plateau(record_property, monkeypatc
     assert min(claims[2:]) >= (STEPS - 1) * PER_STEP
     # The default branch, the index, and the tombstones of a day and a step.
     assert max(references) <= 2 + STEPS + 2
-    assert max(objects[10:]) <= 1.1 * max(objects[2:10])
+    assert max(objects[20:]) <= 1.1 * max(objects[:20])
 
 
 def test_rows_of_an_embedded_repository_reach_a_plateau(record_property):
@@ -152,7 +152,7 @@ def test_rows_of_an_embedded_repository_reach_a_plateau(record_property):
     between = EMBEDDED_SWEEP_WRITES * PER_STEP // (PER_STEP - 1)
     assert max(claims) <= (STEPS + 1) * PER_STEP + 2 * between
     assert max(references) <= 2 + STEPS + 1 + 2 * EMBEDDED_SWEEP_WRITES // (PER_STEP - 1)
-    assert max(claims[10:]) <= 1.1 * max(claims[:10])
+    assert max(claims[20:]) <= 1.1 * max(claims[:20])
 
 
 def test_an_embedded_repository_sweeps_everything_when_asked(record_property):
