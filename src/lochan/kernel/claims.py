@@ -209,12 +209,13 @@ def find_in_line(claimed: Claim, line: Iterator[CommitView], floor: int) -> Done
     mark = (OPERATION_HEADER, (claimed.operation.hex(),))
     made: list[CommitView] = []
     for view in line:
-        if view.body is not None and mark in view.body.hidden:
-            made.append(view)
-        elif made:
-            return Done(view, tuple(made[::-1]))
-        elif view.body is None or view.generation <= floor:
+        if not made and view.generation <= floor:
             return None
+        if view.body is None or mark not in view.body.hidden:
+            if made:
+                return Done(view, tuple(made[::-1]))
+        else:
+            made.append(view)
     return Done(EMPTY_VIEW, tuple(made[::-1])) if made else None
 
 
