@@ -17,6 +17,8 @@ from tests.house.tree import ROOT
 from tests.sim.catalog_scenarios import SCENARIOS as CATALOG
 from tests.sim.kernel_scenarios import SCENARIOS
 from tests.sim.test_catalog_requests import SCENARIOS as REQUESTS
+from tests.sim.test_catalog_resending import SCENARIOS as RESENDING
+from tests.sim.test_catalog_sweeps import SCENARIO as SWEEPS
 from tests.sim.test_kernel_moves import SCENARIOS as MOVES
 
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")])
@@ -62,7 +64,10 @@ def test_every_guarantee_names_its_test():
     ("section", "scenarios"),
     [
         ("The kernel", {scenario.name for scenario in SCENARIOS} | MOVES.keys()),
-        ("The catalog", {scenario.name for scenario in [*CATALOG, *REQUESTS]}),
+        (
+            "The catalog",
+            {scenario.name for scenario in [*CATALOG, *REQUESTS, SWEEPS, *RESENDING.values()]},
+        ),
     ],
 )
 def test_the_guarantees_name_every_scenario_and_no_other(section, scenarios):
