@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.wire.harness import Answer, Wire, put
+from tests.wire.harness import NO_BODY, Answer, Wire, put
 
 Send = Callable[[Wire], Answer]
 
@@ -124,8 +124,8 @@ def sender(wire: Wire, name: str) -> Send:
     target, body = filled(target, heads), filled(body, heads)
 
     def send(wire: Wire) -> Answer:
-        given = () if body is None else (body,)
-        return wire.send(method, target, *given, headers={"Idempotency-Key": name})
+        given = NO_BODY if body is None else body
+        return wire.send(method, target, given, {"Idempotency-Key": name})
 
     return send
 
