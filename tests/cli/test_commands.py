@@ -10,8 +10,10 @@ from click.testing import CliRunner
 from lochan import __version__
 from lochan.cli.main import commands
 from lochan.client import Client
+from lochan.embedded import open_repository
 from lochan.model.commits import CommitMeta, Put
 from lochan.model.contents import Namespace
+from tests.check.newer import make_reference_newer
 from tests.cli.running import Shell
 
 
@@ -263,11 +265,55 @@ def test_a_check_needs_the_store_itself(shell):
 
 def test_a_healthy_store_is_whole_and_a_damaged_one_is_not(local, place: Path):
     local.put("orders", "s3://1")
-    assert "whole" in local.out("check")
-    assert local.one("check")["findings"] == []
+    shown = local.out("check")
+    assert "whole" in shown
+    assert "1 contents" in shown
+    assert "not judged: claims" in shown
+    told = local.one("check")
+    assert (told["verdict"], told["findings"]) == ("whole", [])
+    assert set(told) == {"verdict", "findings", "untold", "progress", "unjudged"}
     _damage(place / ".lochan/store")
     assert "damaged" in local.out("check", code=8)
-    assert local.one("check", code=8)["findings"][0]["severity"] == "damage"
+    told = local.one("check", code=8)
+    assert told["verdict"] == "damaged"
+    assert set(told["findings"][0]) == {
+        "severity",
+        "problem",
+        "kind",
+        "row",
+        "what",
+        "meaning",
+        "referredBy",
+        "repository",
+    }
+    assert told["findings"][0]["severity"] == "damage"
+    assert told["findings"][0]["problem"] == "missing"
+
+
+def test_a_check_makes_no_repository_and_checks_all_if_asked(local, place: Path):
+    local.put("orders", "s3://1")
+    assert (
+        "no repository 'elsewhere'" in local.run("check", "--repository=elsewhere", code=4).stderr
+    )
+    assert local.one("check", "--all")["progress"]["repositories"] == 1
+    local.run("branch", "--repository=second")
+    assert local.one("check", "--all", "--history")["progress"]["repositories"] == 2
+    assert local.one("check", "--repository=second")["progress"]["repositories"] == 1
+
+
+def test_a_branch_of_a_newer_format_is_listed_and_has_an_exit_code_of_its_own(local, place: Path):
+    local.put("orders", "s3://1")
+    local.run("branch", "create", "newer")
+    with open_repository(f"rocksdb:{place / '.lochan/store'}") as repository:
+        make_reference_newer(repository._repository.parts, "newer")
+        repository._store.flush(repository._store.epoch())
+    shown = local.out("branch")
+    assert "main" in shown
+    assert "newer format: upgrade Lochan" in shown
+    refused = local.run("log", "newer", code=9)
+    assert "upgrade Lochan" in refused.stderr
+    assert "newer format" in local.out("check", code=9)
+    assert local.one("check", code=9)["findings"][0]["problem"] == "newer_format"
 
 
 def _damage(store: Path) -> None:

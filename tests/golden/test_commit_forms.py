@@ -10,8 +10,9 @@ from hashlib import sha256
 from zlib import crc32
 
 import msgspec
+import pytest
 
-from lochan.base.ids import EMPTY_ID, ObjId
+from lochan.base.ids import EMPTY_ID, InstanceId, ObjId
 from lochan.codec.commits import (
     CommitObject,
     TagObject,
@@ -25,14 +26,20 @@ from lochan.codec.commits import (
 from lochan.codec.rows import (
     Description,
     Move,
+    MoveRow,
     ReferenceElement,
     ReferenceRow,
+    RepositoryRow,
+    SettingsRow,
+    decode_any_row,
     decode_description,
     decode_reference_element,
     decode_row,
     encode_reference_element,
     encode_row,
 )
+from lochan.persist.claims import Claim, ClaimRows, read_claim
+from lochan.stores.memory.store import MemoryStore
 
 FORWARD = bytes(range(32))
 BACKWARD = FORWARD[::-1]
@@ -57,6 +64,7 @@ COMMIT = CommitObject(
     EMPTY_ID,
     (b"tns\x01a",),
     (UniverseIndex(0x74, b"\x01\x02", None), UniverseIndex(0x66, b"", FORWARD)),
+    BACKWARD,
 )
 # What the author did, which is what the id covers; one line a field.
 AUTHORED_HEX = (
@@ -65,19 +73,19 @@ AUTHORED_HEX = (
     "91 92 a96f7065726174696f6e 91 a430306666" + BACKWARD_HEX
 )
 COMMIT_HEX = (
-    "dc0010 01" + AUTHORED_HEX + TIME_HEX + "02 cd012c 01" + FORWARD_HEX + "91" + FORWARD_HEX
+    "dc0011 01" + AUTHORED_HEX + TIME_HEX + "02 cd012c 01" + FORWARD_HEX + "91" + FORWARD_HEX
     + "c420" + EMPTY_ID.hex() + "91 c405 746e730161"
-    "92 94 74 c4020102 c0 90 94 66 c400" + FORWARD_HEX + "90"
+    "92 94 74 c4020102 c0 90 94 66 c400" + FORWARD_HEX + "90" + BACKWARD_HEX
 )  # fmt: skip
 COMMIT_ID_HEX = "f6bbbaca0715cc2f1d293c48b7b3ce0ff2ee555aa8db9f244226014301660aed"
 
 TAG = TagObject(1, FORWARD, "released", (("by", ("me",)),), b"\xff")
 TAG_HEX = "96 02 01" + FORWARD_HEX + "a872656c6561736564 91 92 a26279 91 a26d65 c401ff"
 
-MOVE = Move(3, FORWARD, BACKWARD, "assign", "me", TIME_US, bytes(16), "src", b"\x07")
+MOVE = Move(3, FORWARD, BACKWARD, "assign", "me", TIME_US, bytes(16), "src", b"\x07", 2)
 MOVE_HEX = (
-    "99 03" + FORWARD_HEX + BACKWARD_HEX + "a661737369676e a26d65" + TIME_HEX
-    + "c410" + "00" * 16 + "a3737263 c40107"
+    "9a 03" + FORWARD_HEX + BACKWARD_HEX + "a661737369676e a26d65" + TIME_HEX
+    + "c410" + "00" * 16 + "a3737263 c40107 02"
 )  # fmt: skip
 ROW = ReferenceRow(
     1,
@@ -104,8 +112,27 @@ ELEMENT = ReferenceElement("TAG", FORWARD, 7, TIME_US, bytes(16), "me", None)
 ELEMENT_HEX = (
     "00 97 a3544147" + FORWARD_HEX + "07" + TIME_HEX + "c410" + "00" * 16 + "a26d65 c0"
 )  # fmt: skip
-DESCRIPTION = Description(1, "repo", "main", TIME_US, bytes(16), FORWARD)
-DESCRIPTION_HEX = "96 01 a47265706f a46d61696e" + TIME_HEX + "c410" + "00" * 16 + FORWARD_HEX
+MOVE_ROW = MoveRow(1, "main", 129, MOVE)
+MOVE_ROW_HEX = "94 01 a46d61696e cc81" + MOVE_HEX
+REPOSITORY = RepositoryRow(1, "repo", bytes(range(16)))
+REPOSITORY_HEX = "93 01 a47265706f c410" + bytes(range(16)).hex()
+SETTINGS = SettingsRow(1, bytes(range(16)), 3, (b"\x01",), (("A", b"\x80"),), b"\x02", b"\x81")
+SETTINGS_HEX = (
+    "97 01 c410" + bytes(range(16)).hex() + "03 91 c40101 91 92 a141 c40180 c40102 c40181"
+)
+DESCRIPTION = Description(1, "repo", "main", TIME_US, bytes(16), FORWARD, b"\x07")
+DESCRIPTION_HEX = (
+    "97 01 a47265706f a46d61696e" + TIME_HEX + "c410" + "00" * 16 + FORWARD_HEX + "c40107"
+)
+CLAIM = Claim(1, FORWARD, b"\x01", "commit", "main", "side", 3, 4, 5, bytes(16), TIME_US, b"\x09")
+CLAIM_HEX = (
+    "9c 01"
+    + FORWARD_HEX
+    + "c40101 a6636f6d6d6974 a46d61696e a473696465 03 04 05 c410"
+    + "00" * 16
+    + TIME_HEX
+    + "c40109"
+)
 
 
 def with_checksum(raw: bytes) -> bytes:
@@ -122,8 +149,9 @@ def test_a_commit_has_these_bytes_and_this_id():
 
 def test_a_commit_is_told_from_everything_else_by_its_first_bytes():
     assert is_commit(encode_commit(COMMIT))
-    assert is_commit(bytes.fromhex("dc001001"))
-    for other in (TAG_HEX, ROW_HEX, DESCRIPTION_HEX, "", "dc0010", "dc001101", "dc001003", "9e01"):
+    assert is_commit(bytes.fromhex("dc001101"))
+    assert is_commit(bytes.fromhex("dc00170102")), "one of a later version is a commit too"
+    for other in (TAG_HEX, ROW_HEX, DESCRIPTION_HEX, "", "dc0011", "dc001001", "dc001103", "9e01"):
         assert not is_commit(bytes.fromhex(other))
 
 
@@ -158,7 +186,28 @@ def test_a_listed_name_has_these_bytes():
     assert decode_reference_element(raw) == ELEMENT
 
 
+@pytest.mark.parametrize(
+    ("row", "row_hex"),
+    [(MOVE_ROW, MOVE_ROW_HEX), (REPOSITORY, REPOSITORY_HEX), (SETTINGS, SETTINGS_HEX)],
+)
+def test_other_rows_have_these_bytes(row, row_hex):
+    raw = with_checksum(bytes.fromhex(row_hex))
+    assert encode_row(row).hex() == raw.hex()
+    assert decode_any_row(type(row), raw) == row
+
+
 def test_a_description_has_these_bytes():
     raw = with_checksum(bytes.fromhex(DESCRIPTION_HEX))
     assert encode_row(DESCRIPTION).hex() == raw.hex()
     assert decode_description(raw) == DESCRIPTION
+
+
+def test_a_claim_has_these_bytes():
+    raw = with_checksum(bytes.fromhex(CLAIM_HEX))
+    store = MemoryStore()
+    rows = ClaimRows(store, InstanceId(bytes(16)))
+    assert rows.add(CLAIM) == CLAIM
+    found = rows.find(FORWARD)
+    assert found is not None
+    assert found.entry.value.hex() == raw.hex()
+    assert read_claim(raw) == CLAIM

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from rocksdict import Options, Rdict
@@ -218,11 +219,21 @@ def test_a_damaged_directory_is_corrupt_and_not_started_anew(
 
 def test_a_directory_marked_by_a_newer_version_is_refused(tmp_path: Path) -> None:
     fill(tmp_path / "store")
-    (tmp_path / "store" / "LOCHAN").write_bytes(b"lochan-rocksdb 2 ready\n")
+    (tmp_path / "store" / "LOCHAN").write_bytes(
+        b"lochan-rocksdb 2 ready %08x\n" % crc32(b"lochan-rocksdb 2 ready")
+    )
     before = contents(tmp_path)
     with pytest.raises(NewerFormat):
         open_store(f"rocksdb:{tmp_path / 'store'}")
     assert contents(tmp_path) == before
+
+
+def test_a_flipped_version_of_the_mark_is_corrupt_and_no_newer_version(tmp_path: Path) -> None:
+    fill(tmp_path / "store")
+    file = tmp_path / "store" / "LOCHAN"
+    file.write_bytes(file.read_bytes().replace(b"lochan-rocksdb 1 ", b"lochan-rocksdb 3 "))
+    with pytest.raises(Corrupt):
+        open_store(f"rocksdb:{tmp_path / 'store'}")
 
 
 def test_a_lost_table_is_corrupt(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from lochan.base.ids import ObjId
 from lochan.base.names import RefName
+from lochan.codec.rows import Move
 from lochan.kernel.history import iterate_log
 from lochan.kernel.parts import Parts
 from lochan.model.commits import ContentKey, LogEntry, Put
@@ -90,7 +91,7 @@ def heads_of(parts: Parts, name: str) -> list[ObjId]:
     heads = [] if row is None else [ObjId(row.pointer)]
     heads += [ObjId(move.old) for move in (row.moves if row else ()) if move.old]
     log = parts.moves.fetch_before(name, _LATER, _LATER, 1_000)
-    return heads + [ObjId(move.old) for _, move in log if move.old]
+    return heads + [ObjId(move.old) for _, move in log if isinstance(move, Move) and move.old]
 
 
 def messages_of(parts: Parts, name: str) -> list[str]:

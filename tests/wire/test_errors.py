@@ -38,7 +38,7 @@ EXPECTED = {
     "NamespaceExists": (409, "NAMESPACE_ALREADY_EXISTS"),
     "NamespaceNotEmpty": (409, "NAMESPACE_NOT_EMPTY"),
     "NamespaceNotFound": (404, "NAMESPACE_NOT_FOUND"),
-    "NewerFormat": (500, "UNKNOWN"),
+    "NewerFormat": (501, "NEWER_FORMAT"),
     "NotABranch": (400, "BAD_REQUEST"),
     "NotFound": (404, "NOT_FOUND"),
     "ReferenceNotFound": (404, "REFERENCE_NOT_FOUND"),

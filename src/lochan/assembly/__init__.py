@@ -17,12 +17,16 @@ StoreFactory = Callable[[StoreUrl], Store]
 """What an entry point of the group names."""
 
 
-def open_store(url_text: str) -> Store:
-    """Opens the store that an address names; the caller closes it."""
+def open_store(url_text: str, *, any_format: bool = False) -> Store:
+    """Opens the store that an address names; the caller closes it.
+
+    With `any_format` it is neither marked nor refused: for a check, which writes nothing.
+    """
     url = parse_store_url(url_text)
     store: Store = _load_factory(url)(url)
     try:
-        check_format(store)
+        if not any_format:
+            check_format(store)
     except BaseException:
         store.close()
         raise

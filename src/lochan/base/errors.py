@@ -35,7 +35,7 @@ All other classes have a fixed sentence, unless whoever raises the error gives a
             StoreClosed
             StoreLocked
         Corrupt
-            NewerFormat
+        NewerFormat
         Bug
 """
 
@@ -243,13 +243,21 @@ class StoreLocked(Unavailable):
 
 
 class Corrupt(LochanError):
-    """Stored bytes are not what was written: stop, never repair silently."""
+    """Stored bytes are not what was written: stop, never repair silently.
+
+    `obj_id` names the object that was missing or changed, where it is one.
+    """
 
     kind = "corrupt"
 
+    def __init__(self, message: str, obj_id: bytes | None = None, *, missing: bool = False) -> None:
+        super().__init__(message)
+        self.obj_id = obj_id
+        self.missing = missing
 
-class NewerFormat(Corrupt):
-    """The store was written by a newer Lochan; this one must not touch it."""
+
+class NewerFormat(LochanError):
+    """A store or a row was written by a newer Lochan and is not damaged: upgrade, then retry."""
 
     kind = "newer_format"
     sentence = "this was written by a newer Lochan: upgrade the server"

@@ -109,7 +109,7 @@ COMMIT_BYTES_MAX: Final = OBJECT_BYTES_MAX
 COMMIT_TAIL_MAX: Final = 20
 
 # Up to here a commit lists its own keys, which makes its log entry cheap; above, its operations are
-# the difference to its parent.
+# the difference to its parent, and a tree of the keys that it put again as they were.
 COMMIT_OWN_KEYS_MAX: Final = 1_000
 
 # The same bound in bytes, for long keys.
@@ -170,6 +170,10 @@ TAG_DEPTH_MAX: Final = 8
 
 # What a check of a repository tells one by one; beyond it only counts, so memory stays bounded.
 CHECK_FINDINGS_MAX: Final = 1_000
+
+# How long a creation of a reference may look half done before a check takes it for a lost row: ten
+# times what an operation may take, and clocks of servers differ a little.
+CHECK_UNFINISHED_S: Final = 600
 
 # Heads from which a check walks at once, some tens of MB; with more it walks again from the next.
 CHECK_HEADS_MAX: Final = 100_000

@@ -7,11 +7,12 @@ from typing import Final
 
 from lochan.base.ids import ID_BYTES, ContentId, ObjId, content_id_from_uuid_bytes
 from lochan.catalog.types import ContentTypes
-from lochan.codec.elements import FLAG_CONTENT_ID_IN_VALUE
+from lochan.codec.elements import FLAG_CONTENT_ID_IN_VALUE, check_flags
 from lochan.kernel.parts import Parts
 from lochan.model.contents import Content
 
 _VALUE_END: Final = 2 + ID_BYTES
+_KNOWN_FLAGS: Final = (0, FLAG_CONTENT_ID_IN_VALUE)
 
 # What a cached value costs beside its own bytes.
 _ENTRY_BYTES: Final = 250
@@ -26,6 +27,8 @@ def payload_at(element: bytes) -> int:
 
 def value_at(element: bytes) -> ObjId:
     """Returns the id of the value that a table's element leads to."""
+    if element[0] not in _KNOWN_FLAGS:
+        check_flags(element, FLAG_CONTENT_ID_IN_VALUE)
     return ObjId(element[2:_VALUE_END])
 
 
@@ -41,6 +44,8 @@ def raw_content_id_at(element: bytes) -> bytes:
 
 def content_id_at(element: bytes) -> ContentId | None:
     """Returns the content id of a table's element; None if only the value knows it."""
+    if element[0] not in _KNOWN_FLAGS:
+        check_flags(element, FLAG_CONTENT_ID_IN_VALUE)
     if has_id_in_value(element):
         return None
     return content_id_from_uuid_bytes(raw_content_id_at(element))

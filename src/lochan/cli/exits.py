@@ -19,6 +19,7 @@ from lochan.base.errors import (
     Invalid,
     KeysConflict,
     LochanError,
+    NewerFormat,
     NotFound,
     ReferenceNotFound,
     StoreLocked,
@@ -38,6 +39,7 @@ UNKNOWN: Final = 5
 UNAVAILABLE: Final = 6
 DENIED: Final = 7
 DAMAGED: Final = 8
+NEWER_FORMAT: Final = 9
 
 MEANINGS: Final[dict[int, str]] = {
     DONE: "done",
@@ -49,6 +51,7 @@ MEANINGS: Final[dict[int, str]] = {
     UNAVAILABLE: "not available now, without any effect: try again later",
     DENIED: "not allowed",
     DAMAGED: "stored data is damaged",
+    NEWER_FORMAT: "stored data has a newer format: upgrade Lochan",
 }
 
 # The nearest class of the tree counts, so a more exact one may have a code of its own.
@@ -63,6 +66,7 @@ _CODES: Final[dict[type[LochanError], int]] = {
     Unknown: UNKNOWN,
     Unavailable: UNAVAILABLE,
     Corrupt: DAMAGED,
+    NewerFormat: NEWER_FORMAT,
     Bug: FAILED,
 }
 
@@ -78,6 +82,7 @@ _HINTS: Final[dict[type[LochanError], str]] = {
     StoreLocked: "a running server has the store: stop it, or talk to it with --url",
     Unavailable: "`lochan serve` starts a server; --store opens a store without one",
     Corrupt: "stop writing to this store; `lochan check` tells what is damaged",
+    NewerFormat: "upgrade Lochan to the version that wrote it; nothing is damaged",
     Bug: "this is our fault; please report it with the command that led here",
 }
 

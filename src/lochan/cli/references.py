@@ -150,7 +150,7 @@ def _row(one: Reference, *, long: bool) -> list[Cell]:
     note = moment(one.expires_us)
     if one.annotation is not None:
         note = first_line(one.annotation.message)
-    cells: list[Cell] = [one.name, short(one.hash), note]
+    cells: list[Cell] = [one.name, short(one.hash) or "newer format: upgrade Lochan", note]
     if long and one.metadata is not None:
         known = one.metadata
         said = "" if known.head is None else first_line(known.head.message)

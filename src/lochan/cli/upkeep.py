@@ -14,51 +14,78 @@ from lochan.cli.errand import Errand, errand
 from lochan.cli.groups import ListsByDefault
 from lochan.cli.printing import make_console, moment
 from lochan.kernel.check import Progress as CheckProgress
+from lochan.kernel.check import Report
 
 
 @click.command()
+@click.option("--all", "everything", is_flag=True, help="Check all repositories of the store.")
+@click.option(
+    "--history",
+    is_flag=True,
+    help="Read what every commit holds, not only where references are and were, and look for "
+    "objects that nothing refers to.",
+)
 @errand
-def check(job: Errand) -> None:
-    """Read everything that is stored and tell what is damaged; repairs nothing.
+def check(job: Errand, everything: bool, history: bool) -> None:
+    """Read what is stored and report what is damaged; changes nothing.
 
-    Needs the store itself: stop the server first, or name a copy with --store.
+    Needs the store itself. A RocksDB store that a server has open cannot be read: stop the server
+    first, or name a copy. A PostgreSQL store is checked while servers use it: name it with --store.
     """
-    from lochan.embedded import Embedded
+    from lochan.embedded import check_store
 
-    catalog = job.catalog
-    if not isinstance(catalog, Embedded):
+    if job.target.url is not None or job.target.store is None:
         raise StoreLocked(
-            f"a check reads the store itself, and the server at {catalog.url} has it; stop the "
-            "server, then check with --store"
+            f"a check reads the store itself, not the server at {job.target.url}; name the store "
+            "with --store, and stop the server first if the store is RocksDB"
         )
+    names = None if everything else [job.target.repository]
     with make_console(errors=True).status("checking") as status:
 
         def tell(progress: CheckProgress) -> None:
-            status.update(
-                f"checking: {progress.references:,} references, {progress.commits:,} commits"
-            )
+            status.update(f"checking: {_counted(progress)}")
 
-        report = catalog.check(tell)
-    read = report.progress
-    columns = ("severity", "where", "what")
+        report = check_store(job.target.store, names, history=history, tell=tell)
     if job.printer.as_json:
-        job.printer.line(report)
+        job.printer.line(_document(report))
     else:
-        if report.findings:
-            job.printer.table(
-                report.findings,
-                columns,
-                lambda one: (one.severity.value, one.where, one.what),
-                lambda one: one,
-                "",
-            )
-        verdict = "damaged" if report.damaged else "whole"
-        job.printer.say(
-            f"{verdict}: {read.references:,} references, {read.commits:,} commits and "
-            f"{read.elements:,} keys were read; {len(report.findings) + report.untold:,} findings"
-        )
+        _print_report(job, report)
     if report.damaged:
         raise SystemExit(exits.DAMAGED)
+    if report.newer:
+        raise SystemExit(exits.NEWER_FORMAT)
+
+
+def _document(report: Report) -> dict[str, Any]:
+    return {"verdict": _verdict(report), **msgspec.to_builtins(report)}
+
+
+def _verdict(report: Report) -> str:
+    return "damaged" if report.damaged else "newer format" if report.newer else "whole"
+
+
+def _counted(progress: CheckProgress) -> str:
+    """Returns what was read, by kind."""
+    counts: dict[str, int] = msgspec.structs.asdict(progress)
+    words = {"nodes": "index nodes", "elements": "keys", "objects": "objects scanned"}
+    read = [f"{count:,} {words.get(kind, kind)}" for kind, count in counts.items() if count]
+    return ", ".join(read) or "nothing"
+
+
+def _print_report(job: Errand, report: Report) -> None:
+    if report.findings:
+        job.printer.table(
+            report.findings,
+            ("severity", "repository", "row", "what is wrong", "what it means"),
+            lambda one: (one.severity.value, one.repository, one.where, one.what, one.meaning),
+            lambda one: one,
+            "",
+        )
+    for one in report.unjudged:
+        number = "not counted" if one.rows is None else f"{one.rows:,}"
+        job.printer.say(f"not judged: {one.kind}, {number} ({one.why})", "dim")
+    findings = len(report.findings) + report.untold
+    job.printer.say(f"{_verdict(report)}: read {_counted(report.progress)}; {findings:,} findings")
 
 
 @click.group(cls=ListsByDefault)

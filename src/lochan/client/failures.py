@@ -23,6 +23,7 @@ from lochan.base.errors import (
     NamespaceExists,
     NamespaceNotEmpty,
     NamespaceNotFound,
+    NewerFormat,
     NotFound,
     ReferenceNotFound,
     TooLarge,
@@ -50,6 +51,7 @@ _BY_CODE: Final[dict[str, Callable[[str], LochanError]]] = {
     "RETRIES_EXHAUSTED": Exhausted,
     "OUTCOME_UNKNOWN": Unknown,
     "IDEMPOTENCY_KEY_REUSED": KeyReused,
+    "NEWER_FORMAT": NewerFormat,
 }
 
 _WITH_KEY: Final[dict[str, Callable[[str, ContentKey], LochanError]]] = {

@@ -15,22 +15,26 @@ from zlib import crc32
 
 import msgspec
 
-from lochan.base.checks import check_stored
 from lochan.base.errors import Corrupt, TooLarge
 from lochan.base.ids import ObjId
 from lochan.base.limits import COMMIT_BYTES_MAX
+from lochan.codec.forms import (
+    CHECKSUM_BYTES,
+    add_checksum,
+    is_of_type,
+    unreadable_object,
+)
 
 TYPE_COMMIT: Final = 1
 TYPE_TAG: Final = 2
-CHECKSUM_BYTES: Final = 4
 
 Headers = tuple[tuple[str, tuple[str, ...]], ...]
 """Names in ascending order, each with its values."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
-# A commit is an array of 16, which MessagePack writes with a length of two bytes; then its type.
-_COMMIT_MARK: Final = b"\xdc\x00\x10" + bytes((TYPE_COMMIT,))
+# A commit is an array of 17, which MessagePack writes with a length of two bytes; then its type.
+_COMMIT_MARK: Final = b"\xdc\x00\x11" + bytes((TYPE_COMMIT,))
 
 
 class UniverseIndex(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -82,6 +86,12 @@ class CommitObject(
 
     indexes: tuple[UniverseIndex, ...]
 
+    unchanged_root: bytes | None = None
+    """Where `own` is None: the root of a tree of those own keys that the commit left as they were.
+
+    All other own keys are the difference to the parent. None if every operation changed its key.
+    """
+
 
 class TagObject(
     msgspec.Struct, frozen=True, gc=False, array_like=True, tag=TYPE_TAG, forbid_unknown_fields=True
@@ -125,30 +135,33 @@ def encode_commit(commit: CommitObject) -> bytes:
     raw = _encode(commit)
     if len(raw) > COMMIT_BYTES_MAX:
         raise TooLarge(f"a commit of {len(raw)} bytes is over the limit of {COMMIT_BYTES_MAX}")
-    return raw + crc32(raw).to_bytes(CHECKSUM_BYTES, "big")
+    return add_checksum(raw)
 
 
 def decode_commit(expected: ObjId, raw: bytes) -> CommitObject:
-    """Reads a stored body; Corrupt unless checksum and id are right."""
+    """Reads a stored body; Corrupt unless checksum and id are right.
+
+    NewerFormat if the checksum is right and the version is one that this Lochan does not know.
+    """
     body = memoryview(raw)[:-CHECKSUM_BYTES]
-    check_stored(
-        crc32(body).to_bytes(CHECKSUM_BYTES, "big") == raw[-CHECKSUM_BYTES:],
-        f"commit {expected.hex()} does not fit its checksum; its bytes were changed",
-    )
+    if crc32(body).to_bytes(CHECKSUM_BYTES, "big") != raw[-CHECKSUM_BYTES:]:
+        raise Corrupt(
+            f"commit {expected.hex()} does not fit its checksum; its bytes were changed", expected
+        )
     try:
         commit = _decode_commit(body)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise Corrupt(f"not a stored commit: {error}") from None
-    check_stored(
-        commit_id(commit) == expected,
-        f"commit {expected.hex()} does not hash to its id; its bytes were changed",
-    )
+        raise unreadable_object("commit", body, TYPE_COMMIT, error) from None
+    if commit_id(commit) != expected:
+        raise Corrupt(
+            f"commit {expected.hex()} does not hash to its id; its bytes were changed", expected
+        )
     return commit
 
 
 def is_commit(raw: bytes) -> bool:
-    """Tells by its first bytes whether a stored object is a commit."""
-    return raw.startswith(_COMMIT_MARK)
+    """Tells by its first bytes whether a stored object is a commit, in whichever version."""
+    return raw.startswith(_COMMIT_MARK) or is_of_type(raw, TYPE_COMMIT)
 
 
 def jump_sequence(sequence: int) -> int:

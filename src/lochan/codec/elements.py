@@ -1,7 +1,8 @@
 """Index elements: the value that a key has in a node.
 
 The first byte says put or remove (and, for tables, where the content id is). Table elements are
-50 bytes wide; file elements carry their entry inline and vary.
+50 bytes wide; file elements carry their entry inline and vary. Elements lie in nodes and commits,
+whose bytes were checked before: a flag that is not known was set by a newer Lochan.
 
     table   flags 1 · payload 1 · value id 32 · content id 16 (zeros if flagged)
     file    flags 1 · MessagePack array of the entry's fields
@@ -14,7 +15,7 @@ from typing import Final
 import msgspec
 
 from lochan.base.checks import check, check_stored
-from lochan.base.errors import Corrupt, Invalid, TooLarge
+from lochan.base.errors import Corrupt, Invalid, NewerFormat, TooLarge
 from lochan.base.ids import (
     ID_BYTES,
     ObjId,
@@ -63,7 +64,7 @@ def decode_table(element: bytes) -> TableEntry:
     """Decodes a put of a table."""
     check_stored(len(element) == TABLE_WIDTH, "a table element has 50 bytes")
     flags = element[0]
-    check_stored(flags in (0, FLAG_CONTENT_ID_IN_VALUE), "a table element that is a put")
+    check_flags(element, FLAG_CONTENT_ID_IN_VALUE)
     value = ObjId(element[2 : 2 + ID_BYTES])
     if flags:
         return TableEntry(element[1], value, None)
@@ -98,7 +99,7 @@ def encode_file(entry: FileEntry) -> bytes:
 
 def decode_file(element: bytes) -> FileEntry:
     """Decodes a put of a file."""
-    check_stored(element[:1] == b"\0", "a file element that is a put")
+    check_flags(element, 0)
     try:
         return FileEntry(*_decode_file(memoryview(element)[1:]))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -108,6 +109,16 @@ def decode_file(element: bytes) -> FileEntry:
 def is_remove(element: bytes) -> bool:
     """Tells a remove from a put, in both universes."""
     return bool(element[0] & FLAG_REMOVE)
+
+
+def check_flags(element: bytes, known: int) -> None:
+    """Raises unless the element is a put whose flags are all known."""
+    check_stored(bool(element) and not is_remove(element), "an element that is a put")
+    if element[0] & ~(known | FLAG_REMOVE):
+        raise NewerFormat(
+            f"a stored element has the flags 0x{element[0]:02x}, which this Lochan does not know: "
+            "newer format, upgrade Lochan"
+        )
 
 
 def _check_text(what: str, text: str, bytes_max: int) -> None:

@@ -15,6 +15,7 @@ from lochan.base.checks import check_stored
 from lochan.base.errors import Corrupt, Invalid, TooLarge
 from lochan.base.ids import ContentId, ObjId, find_uuid_bytes
 from lochan.base.limits import CONTENT_ID_BYTES_MAX, OBJECT_BYTES_MAX, PAYLOAD_MAX
+from lochan.codec.forms import unreadable_object
 
 TYPE_VALUE: Final = 3
 TYPE_NODE: Final = 4
@@ -98,6 +99,12 @@ class UniqueObject(
 Object = ValueObject | NodeObject | StringObject | UniqueObject
 _Object = TypeVar("_Object", ValueObject, NodeObject, StringObject, UniqueObject)
 
+_TYPE_NUMBERS: Final[dict[type[Any], int]] = {
+    ValueObject: TYPE_VALUE,
+    NodeObject: TYPE_NODE,
+    StringObject: TYPE_STRING,
+    UniqueObject: TYPE_UNIQUE,
+}
 _decoders: Final[dict[type[Any], Any]] = {
     kind: msgspec.msgpack.Decoder(kind).decode
     for kind in (ValueObject, NodeObject, StringObject, UniqueObject)
@@ -125,18 +132,20 @@ def object_id(raw: bytes) -> ObjId:
 def check_object_id(expected: ObjId, raw: bytes) -> None:
     """Raises Corrupt unless the bytes are the ones the id was made from."""
     if sha256(raw).digest() != expected:
-        raise Corrupt(f"object {expected.hex()} does not hash to its id; its bytes were changed")
+        raise Corrupt(
+            f"object {expected.hex()} does not hash to its id; its bytes were changed", expected
+        )
 
 
 def decode_object(kind: type[_Object], raw: bytes) -> _Object:
-    """Reads bytes of one type; anything else is Corrupt.
+    """Reads bytes of one type; anything else is Corrupt, a later version of it NewerFormat.
 
     Whether they are the canonical ones is told by their hash, or by `check_canonical`.
     """
     try:
         value: _Object = _decoders[kind](raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Corrupt(f"not a stored {kind.__name__}: {error}") from None
+        raise unreadable_object(kind.__name__, raw, _TYPE_NUMBERS[kind], error) from None
     return value
 
 

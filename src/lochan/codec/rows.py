@@ -1,18 +1,20 @@
-"""Rows that change: references, and the description of a repository.
+"""Rows that change: references, their moves, settings, the description and list of repositories.
 
-A row is one MessagePack array, then four bytes of checksum: nothing else says what it should hold.
+A row is one MessagePack array that begins with its format, then four bytes of checksum: nothing
+else says what it should hold. A row also names what its key names, so that one that was written
+under the key of another is noticed.
 """
 
 from __future__ import annotations
 
-from typing import Final, Literal
-from zlib import crc32
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
 from lochan.base.errors import Corrupt
+from lochan.codec.elements import check_flags
+from lochan.codec.forms import add_checksum, unreadable_row, without_checksum
 
-_CHECKSUM_BYTES: Final = 4
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -28,6 +30,21 @@ class Move(msgspec.Struct, frozen=True, gc=False, array_like=True):
     operation: bytes
     source: str = ""
     base: bytes = b""
+    before: int = 0
+    """The version of the move before it in the same incarnation, 0 for the first.
+
+    So a copy that is missing in the log is noticed: versions alone have gaps, because commits
+    count too.
+    """
+
+
+class MoveRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A move as it was copied to the log, with the reference and incarnation it belongs to."""
+
+    format: Literal[1]
+    name: str
+    incarnation: int
+    move: Move
 
 
 class ReferenceRow(msgspec.Struct, frozen=True, array_like=True):
@@ -74,34 +91,79 @@ class Description(msgspec.Struct, frozen=True, gc=False, array_like=True):
     created_us: int
     boundary_seed: bytes
     token_key: bytes
+    operation: bytes = b""
+    """That of the claim under which it was created, if its maker had an idempotency key."""
 
 
-_decode_row: Final = msgspec.msgpack.Decoder(ReferenceRow).decode
+class RepositoryRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A repository in the list of repositories, and again under its instance id.
+
+    The two rows refer to each other. The list is found by name; a repository whose row in the list
+    is lost is found by the other.
+    """
+
+    format: Literal[1]
+    name: str
+    instance: bytes
+
+
+class SettingsRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What a repository keeps for tools, by type in ascending order; the last writer comes first.
+
+    Written empty when the repository is created, so that a row that is missing is noticed.
+    """
+
+    format: Literal[1]
+    instance: bytes
+    version: int = 0
+    writers: tuple[bytes, ...] = ()
+    settings: tuple[tuple[str, bytes], ...] = ()
+    claim: bytes = b""
+    """The key of the last writer's claim, if it had an idempotency key."""
+    replaced: bytes = b""
+    """What that writer replaced, empty if that type was never set: its answer."""
+
+
+Row = ReferenceRow | Description | MoveRow | RepositoryRow | SettingsRow
+_Row = TypeVar("_Row", ReferenceRow, Description, MoveRow, RepositoryRow, SettingsRow)
+
+_WORDS: Final[dict[type[Any], str]] = {
+    ReferenceRow: "reference",
+    Description: "description of a repository",
+    MoveRow: "move of a reference",
+    RepositoryRow: "entry in the list of repositories",
+    SettingsRow: "row of settings",
+}
+_decoders: Final[dict[type[Any], Any]] = {
+    kind: msgspec.msgpack.Decoder(kind).decode for kind in _WORDS
+}
 _decode_element: Final = msgspec.msgpack.Decoder(ReferenceElement).decode
-_decode_description: Final = msgspec.msgpack.Decoder(Description).decode
 _FAILURES: Final = (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError)
 
 
-def encode_row(row: ReferenceRow | Description) -> bytes:
+def encode_row(row: Row) -> bytes:
     """Returns the bytes of a row."""
-    raw = _encode(row)
-    return raw + crc32(raw).to_bytes(_CHECKSUM_BYTES, "big")
+    return add_checksum(_encode(row))
+
+
+def decode_any_row(kind: type[_Row], raw: bytes) -> _Row:
+    """Reads a row; Corrupt if its bytes were changed, NewerFormat if a newer Lochan wrote it."""
+    body = without_checksum(raw)
+    try:
+        row: _Row = _decoders[kind](body)
+    except _FAILURES as error:
+        raise unreadable_row(_WORDS[kind], body, error) from None
+    return row
 
 
 def decode_row(raw: bytes) -> ReferenceRow:
     """Reads a reference row."""
-    try:
-        return _decode_row(_checked(raw))
-    except _FAILURES as error:
-        raise Corrupt(f"not a stored reference: {error}") from None
+    return decode_any_row(ReferenceRow, raw)
 
 
 def decode_description(raw: bytes) -> Description:
     """Reads a repository's description."""
-    try:
-        return _decode_description(_checked(raw))
-    except _FAILURES as error:
-        raise Corrupt(f"not a stored description: {error}") from None
+    return decode_any_row(Description, raw)
 
 
 def encode_reference_element(element: ReferenceElement) -> bytes:
@@ -111,14 +173,8 @@ def encode_reference_element(element: ReferenceElement) -> bytes:
 
 def decode_reference_element(element: bytes) -> ReferenceElement:
     """Reads an element of the index of names."""
+    check_flags(element, 0)
     try:
         return _decode_element(memoryview(element)[1:])
     except _FAILURES as error:
         raise Corrupt(f"not a stored reference name: {error}") from None
-
-
-def _checked(raw: bytes) -> bytes:
-    body, checksum = raw[:-_CHECKSUM_BYTES], raw[-_CHECKSUM_BYTES:]
-    if crc32(body).to_bytes(_CHECKSUM_BYTES, "big") != checksum:
-        raise Corrupt("a row is not as it was written: its checksum differs")
-    return body

@@ -11,12 +11,10 @@ from lochan.base.errors import Corrupt, TooLarge
 from lochan.base.ids import ID_BYTES, ObjId
 from lochan.base.limits import OBJECT_BYTES_MAX
 from lochan.codec.commits import TYPE_TAG, TagObject
+from lochan.codec.forms import is_of_type, unreadable_object
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(TagObject).decode
-
-# A tag is an array of 6, which MessagePack writes in one byte; then its type.
-_TAG_MARK: Final = b"\x96" + bytes((TYPE_TAG,))
 
 
 def encode_tag(tag: TagObject) -> tuple[ObjId, bytes]:
@@ -32,12 +30,12 @@ def decode_tag(raw: bytes) -> TagObject:
     try:
         tag = _decode(raw)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise Corrupt(f"not a stored tag: {error}") from None
+        raise unreadable_object("tag", raw, TYPE_TAG, error) from None
     if len(tag.target) != ID_BYTES or _encode(tag) != raw:
         raise Corrupt("not a stored tag: its bytes are not canonical")
     return tag
 
 
 def is_tag(raw: bytes) -> bool:
-    """Tells by its first bytes whether a stored object is a tag."""
-    return raw.startswith(_TAG_MARK)
+    """Tells by its first bytes whether a stored object is a tag, in whichever version."""
+    return is_of_type(raw, TYPE_TAG)

@@ -7,6 +7,6 @@ The same groups of methods as `client.Client` has, with the same arguments, resu
 any number of threads; a write returns when it is durable.
 """
 
-from lochan.embedded.repository import Embedded, open_repository
+from lochan.embedded.repository import Embedded, check_store, open_repository
 
-__all__ = ["Embedded", "open_repository"]
+__all__ = ["Embedded", "check_store", "open_repository"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
 from lochan.assembly import open_store
 from lochan.base.ids import EMPTY_ID
+from lochan.catalog.types import ContentTypes
 from lochan.client.values import (
     Config,
 )
@@ -15,6 +17,8 @@ from lochan.embedded.reading import Contents, History
 from lochan.embedded.references import References
 from lochan.embedded.writing import Commits, Merges, Namespaces, RepositorySettings
 from lochan.kernel.check import Report, Tell, check_repository
+from lochan.kernel.check_store import CheckOptions
+from lochan.kernel.check_store import check_store as check_stored_repositories
 from lochan.kernel.purge import Purged
 from lochan.kernel.repository import Ports
 from lochan.kv.store import Store
@@ -37,6 +41,31 @@ def open_repository(store_url: str, repository: str = "default", *, who: str = "
     except BaseException:
         store.close()
         raise
+
+
+def check_store(
+    store_url: str,
+    repositories: Sequence[str] | None = None,
+    *,
+    history: bool = False,
+    tell: Tell | None = None,
+) -> Report:
+    """Checks these repositories of a store, or all of them, and what belongs to none.
+
+    Nothing is written, and no repository is made. NotFound if one that is named is not there.
+    """
+    store = open_store(store_url, any_format=True)
+    try:
+        ports = Ports(SystemClock(), SystemChance(), ThreadWaiting())
+        options = CheckOptions(
+            names=repositories,
+            decode=ContentTypes().decode,
+            history=history,
+            unreferenced=history,
+        )
+        return check_stored_repositories(store, ports, options, tell)
+    finally:
+        store.close()
 
 
 class Embedded:
@@ -65,9 +94,21 @@ class Embedded:
             spec_version="",
         )
 
-    def check(self, tell: Tell | None = None) -> Report:
-        """Reads everything and tells what is damaged; repairs nothing."""
-        return check_repository(self._repository.parts, tell)
+    def check(
+        self, tell: Tell | None = None, *, history: bool = False, unreferenced: bool = False
+    ) -> Report:
+        """Reads everything that is referred to and reports what is damaged; repairs nothing.
+
+        With `history` it reads the contents of all commits, not only where references are and were;
+        with `unreferenced` then also objects that nothing refers to.
+        """
+        return check_repository(
+            self._repository.parts,
+            tell,
+            decode=self._repository.types.decode,
+            history=history,
+            unreferenced=unreferenced,
+        )
 
     def sweep(self) -> Purged:
         """Deletes expired branches, and tombstones and claims that are older than a day: all.

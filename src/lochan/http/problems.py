@@ -14,6 +14,7 @@ from lochan.base.errors import (
     Exhausted,
     Invalid,
     LochanError,
+    NewerFormat,
     NotFound,
     TooLarge,
     Unavailable,
@@ -34,6 +35,7 @@ _STATUSES: Final[tuple[tuple[type[LochanError], int], ...]] = (
     (Exhausted, 503),
     (Unknown, 504),
     (Unavailable, 503),
+    (NewerFormat, 501),
 )
 
 

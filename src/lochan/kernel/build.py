@@ -33,6 +33,7 @@ from lochan.codec.commits import (
 )
 from lochan.codec.rows import ReferenceRow
 from lochan.index.boundary import BoundaryRule
+from lochan.index.build import build_tree
 from lochan.index.layers import SHAPES, Index, find_in_both, find_many, find_one, read_page
 from lochan.index.node import Change, NewNode
 from lochan.index.source import NodeSource, Overlay
@@ -44,6 +45,9 @@ from lochan.kernel.views import CommitOverlay, CommitView, Views
 
 _KEY: Final = itemgetter(0)
 _TABLES_BEGIN: Final = bytes((Universe.TABLES,))
+
+# The value of every key in the tree of own keys that a commit left as they were.
+_MARK: Final = b"\0"
 
 
 class Built(msgspec.Struct, frozen=True, gc=False):
@@ -164,12 +168,29 @@ class Builder:
         files, stored_files = self._advance(head, Universe.FILES, changes[:split], nodes)
         tables, stored_tables = self._advance(head, Universe.TABLES, changes[split:], nodes)
         body = self._body(head, plan, changes, (stored_tables, stored_files))
+        if body.own is None:
+            body = self._with_unchanged(body, changes, current, nodes)
         view = CommitView(commit_id(body), body, tables, files)
         self.commits.add(view)
         for key, _ in changes:
             self._touched[key] = body.sequence
         self.values.update(plan.objects)
         return Built(view, encode_commit(body), tuple(nodes), tuple(plan.objects))
+
+    def _with_unchanged(
+        self,
+        body: CommitObject,
+        changes: Sequence[Change],
+        current: Mapping[bytes, bytes | None],
+        nodes: list[NewNode],
+    ) -> CommitObject:
+        """Adds the tree of own keys that were put again as they are; the rest is a difference."""
+        same = [(key, _MARK) for key, element in changes if current[key] == element]
+        made: list[NewNode] = []
+        root = build_tree(self._rule, len(_MARK), same, made.append)
+        nodes += made
+        self.nodes.add(made)
+        return msgspec.structs.replace(body, unchanged_root=root)
 
     def find(self, head: CommitView, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
         """Looks keys of both universes up, in bulk."""

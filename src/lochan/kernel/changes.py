@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from typing import Final
 
 from lochan.base.checks import check
 from lochan.base.ids import ObjId
 from lochan.base.keys import Universe
 from lochan.index.difference import Difference
 from lochan.index.layers import diff, find_many
+from lochan.index.read import iterate
 from lochan.index.source import NodeSource
 from lochan.kernel.history import ancestor_at
 from lochan.kernel.views import CommitSource, CommitView
+
+_KEY: Final = attrgetter("key")
 
 
 def diff_commits(
@@ -27,15 +32,34 @@ def diff_commits(
 
 
 def own_changes(commits: CommitSource, nodes: NodeSource, commit: CommitView) -> list[Difference]:
-    """Returns what one commit did, by its own keys if it lists them, else by difference."""
+    """Returns what one commit did: each of its own keys, before and after.
+
+    A commit with too many keys to list them has those that it changed in the difference to its
+    parent, and a tree of the others, which it put again as they were.
+    """
     body = commit.body
     check(body is not None, "the empty commit did nothing")
     parent = commits.load(commit.parent)
     if body is None or body.own is None:
-        return list(diff_commits(nodes, parent, commit))
+        changed = list(diff_commits(nodes, parent, commit))
+        same = unchanged_keys(nodes, commit)
+        return sorted([*changed, *_at(nodes, same, commit, commit)], key=_KEY) if same else changed
+    return _at(nodes, body.own, parent, commit)
+
+
+def unchanged_keys(nodes: NodeSource, commit: CommitView) -> list[bytes]:
+    """Returns the own keys that a commit left as they were, if it does not list its own keys."""
+    root = None if commit.body is None else commit.body.unchanged_root
+    return [] if root is None else [key for key, _ in iterate(nodes, ObjId(root))]
+
+
+def _at(
+    nodes: NodeSource, own: Sequence[bytes], parent: CommitView, commit: CommitView
+) -> list[Difference]:
+    """Returns keys of both universes, in order, with their elements in two commits."""
     found: list[Difference] = []
     for universe in sorted(Universe):
-        keys = [key for key in body.own if key[0] == universe]
+        keys = [key for key in own if key[0] == universe]
         if keys:
             before = find_many(nodes, parent.index(universe), keys)
             after = find_many(nodes, commit.index(universe), keys)

@@ -1,106 +1,116 @@
-"""Checking a whole repository: walks everything that is referred to, reports, never repairs.
+"""Checking a whole repository: reads everything that is referred to, reports, never repairs.
 
-It reads with fresh eyes, past the caches of whoever asks. For every reference, deleted ones too:
-its row; what it points at and has pointed at, as far as its row says; every commit behind that,
-over all parents, against its checksum, its id, its parents and its own operations; at the heads
-also the trees, which must be the ones that their content builds. Then rows against the index of
-names, and the copied moves.
+It reads anew, past the caches of whoever asks:
 
-History is walked from all heads together, by falling generation: each commit is met once, and what
-has to be remembered is only where the walk stands on each line. Findings beyond a limit are only
-counted. Others may write meanwhile: what looks wrong between a row and the index is read again
-before it is told.
+1. for every reference, deleted ones too: its row; the tags, commits, trees and contents that it
+   points at and has pointed at, as far as its row says; its row against the index of names;
+2. the moves in the log, which must follow each other without a gap, and what they point at;
+3. every commit behind all of that (`check_history.py`), trees and contents once each
+   (`check_trees.py`), with `history` those of every commit;
+4. for every name that the index of names has ever lost: that its deletion is in row or log;
+5. claims and settings, by themselves.
+
+What it cannot judge is named in the report with its number: a claim that is missing, an object that
+nothing refers to, a row that was replaced by an older state of itself. Findings beyond a limit are
+only counted. Others may write meanwhile: what looks wrong between two rows is read again before it
+is reported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from enum import Enum
-from heapq import heappop, heappush
-from itertools import chain
-from typing import Final, ParamSpec, TypeVar
+from itertools import chain, pairwise
+from typing import Final, TypeVar, TypeVarTuple
 
-import msgspec
-
-from lochan.base.errors import Corrupt
-from lochan.base.ids import EMPTY_ID, ObjId
-from lochan.base.keys import Universe
-from lochan.base.limits import CHECK_FINDINGS_MAX, CHECK_HEADS_MAX, PAGE_ENTRIES_MAX
+from lochan.base.errors import Corrupt, NewerFormat
+from lochan.base.ids import ID_BYTES, ObjId
+from lochan.base.keys import Key, file_path
+from lochan.base.limits import CHECK_UNFINISHED_S, PAGE_ENTRIES_MAX, TAG_DEPTH_MAX
 from lochan.base.names import INTERNAL_PREFIX, REFS_NAME, RefName
+from lochan.codec.commits import TagObject
+from lochan.codec.objects import check_object_id
 from lochan.codec.rows import ReferenceElement, ReferenceRow, decode_reference_element, decode_row
-from lochan.index.layers import SHAPES, find_many, read_page
-from lochan.index.source import CachedNodes
-from lochan.index.verify import check_tree
-from lochan.kernel.history import is_ancestor
-from lochan.kernel.moves import read_move
+from lochan.codec.tags import decode_tag, is_tag
+from lochan.index.layers import find_many, read_page
+from lochan.kernel.changes import own_changes
+from lochan.kernel.check_findings import (
+    Finding,
+    Findings,
+    Problem,
+    Progress,
+    Report,
+    RowKind,
+    Severity,
+    Tell,
+    Unjudged,
+)
+from lochan.kernel.check_history import HistoryCheck
+from lochan.kernel.check_rows import (
+    check_claims,
+    check_objects,
+    check_settings,
+    count_others,
+    entries_of,
+)
+from lochan.kernel.check_trees import Decode, TreeCheck
+from lochan.kernel.history import is_ancestor, iterate_log
+from lochan.kernel.moves import place_of, read_move
 from lochan.kernel.parts import Parts, Tuning
-from lochan.kernel.references import Names
-from lochan.kernel.tags import Tags
-from lochan.kernel.verify import malformed, misindexed, mislisted, misplaced
-from lochan.kernel.views import CommitView, Views
+from lochan.kernel.verify import malformed, mislisted
+from lochan.kernel.views import CommitView
 from lochan.kv.store import Entry, Kind, partition
 
-_PROGRESS_COMMITS: Final = 1_000
-# With more lines than this the next commits of one would be forgotten before their turn.
-_PREFETCH_LINES_MAX: Final = 32
+__all__ = ["Finding", "Progress", "Report", "Severity", "Tell", "check_repository"]
+
 _CACHE_BYTES: Final = 16 * 1_024 * 1_024
 
-
-class Severity(Enum):
-    """How bad a finding is."""
-
-    DAMAGE = "damage"
-    """Stored bytes are wrong or missing."""
-
-    UNFINISHED = "unfinished"
-    """Somebody stopped half way; whoever uses the name next goes on."""
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """One thing that is not as it should be."""
-
-    severity: Severity
-    where: str
-    what: str
-
-
-class Progress(msgspec.Struct, frozen=True):
-    """How far a check is."""
-
-    references: int
-    commits: int
-    elements: int
-
-
-class Report(msgspec.Struct, frozen=True):
-    """What a check read and found; `untold` counts findings beyond the limit."""
-
-    findings: tuple[Finding, ...]
-    untold: int
-    progress: Progress
-
-    @property
-    def damaged(self) -> bool:
-        """Tells whether anything is wrong that will not heal by itself."""
-        return self.untold > 0 or any(one.severity is Severity.DAMAGE for one in self.findings)
-
-
-Tell = Callable[[Progress], None]
-
-_Given = ParamSpec("_Given")
+_Given = TypeVarTuple("_Given")
 _Got = TypeVar("_Got")
 
 
-def check_repository(parts: Parts, tell: Tell | None = None) -> Report:
-    """Checks everything; calls `tell` now and then."""
-    return _Check(parts, tell).run()
+def check_repository(
+    parts: Parts,
+    tell: Tell | None = None,
+    *,
+    decode: Decode | None = None,
+    history: bool = False,
+    unreferenced: bool = False,
+) -> Report:
+    """Checks everything; calls `tell` now and then.
+
+    `decode` reads contents; without it they are not read. `history` reads the trees and contents of
+    every commit; `unreferenced` looks for objects that nothing refers to, which needs `history`.
+    """
+    findings = Findings(tell)
+    unjudged = check_into(
+        findings, parts, decode=decode, history=history, unreferenced=unreferenced
+    )
+    return findings.report(unjudged)
+
+
+def check_into(
+    findings: Findings,
+    parts: Parts,
+    *,
+    decode: Decode | None,
+    history: bool,
+    unreferenced: bool,
+) -> tuple[Unjudged, ...]:
+    """Checks one repository among others; returns what could not be judged."""
+    return _Check(findings, parts, decode, history, unreferenced and history).run()
 
 
 class _Check:
-    """One check; all it remembers is bounded."""
+    """One check of one repository."""
 
-    def __init__(self, parts: Parts, tell: Tell | None) -> None:
+    def __init__(
+        self,
+        findings: Findings,
+        parts: Parts,
+        decode: Decode | None,
+        history: bool,
+        unreferenced: bool,
+    ) -> None:
         # Parts of its own, with small caches that hold nothing yet.
         self._parts = Parts(
             parts.store,
@@ -111,174 +121,233 @@ class _Check:
             parts.waiting,
             tuning=Tuning(_CACHE_BYTES, _CACHE_BYTES),
         )
-        self._views: Views = self._parts.views
-        self._nodes: CachedNodes = self._parts.nodes
-        self._tags = Tags(self._parts, Names(self._parts))
-        self._tell = tell
-        self._findings: list[Finding] = []
-        self._untold = 0
+        self._findings = findings
+        self._unreferenced = unreferenced
+        self._tag_ids: set[ObjId] = set()
+        self._trees = TreeCheck(self._parts, findings, decode)
+        self._commits = HistoryCheck(
+            self._parts, findings, self._trees, history=history, remember=unreferenced
+        )
         self._index_is_readable = True
-        self._heads: set[ObjId] = set()
-        self._roots: set[ObjId] = set()
-        self._references = self._commits = self._elements = 0
 
-    def run(self) -> Report:
-        """Goes through rows and names side by side, then through the copied moves."""
+    def run(self) -> tuple[Unjudged, ...]:
+        """Goes through the rows in the order of the head of this module."""
+        findings, parts = self._findings, self._parts
+        head = self._names_head()
+        if head is not None and head.body is not None:
+            self._commits.names_root = ObjId(head.body.root or head.obj_id)
         for name, entry, listed in self._names_and_rows():
-            where = f"reference {name.decode('utf-8', 'replace')!r}"
-            row = self._check_row(where, entry)
+            row = self._check_row(name.decode("utf-8", "replace"), entry)
             if entry is None or row is not None:
-                self._check_listed(where, name, row, listed)
-            self._references += 1
-            self._report_progress()
-        self._walk()
-        for entry in self._entries(Kind.LOG):
-            self._try(f"log {entry.key!r}", read_move, entry.value)
-        return Report(tuple(self._findings), self._untold, self._progress())
+                self._check_listed(name, row, listed)
+            findings.count("references")
+            findings.report_progress()
+        self._check_log()
+        self._commits.walk()
+        if head is not None and self._index_is_readable:
+            self._try(RowKind.NAMES, REFS_NAME, self._check_ended, head)
+        self._trees.finish()
+        check_settings(parts, findings)
+        unjudged = [check_claims(parts, findings)]
+        if self._unreferenced:
+            unjudged.append(check_objects(parts, findings, self._has_read))
+        else:
+            unjudged.append(
+                Unjudged("unreferenced objects", None, "counted when all history is checked")
+            )
+        unjudged += count_others(parts)
+        findings.report_progress()
+        return tuple(unjudged)
 
-    def _check_row(self, where: str, entry: Entry | None) -> ReferenceRow | None:
+    def _has_read(self, obj_id: ObjId) -> bool:
+        return (
+            self._trees.has_read(obj_id)
+            or obj_id in self._commits.commits
+            or obj_id in self._tag_ids
+        )
+
+    def _check_row(self, name: str, entry: Entry | None) -> ReferenceRow | None:
         """Checks a row and all it points at; None if there is none that can be read."""
         if entry is None:
             return None
-        row = self._try(where, decode_row, entry.value)
+        where = repr(name)
+        row = self._try(RowKind.REFERENCE, where, decode_row, entry.value)
         if row is None:
             return None
         wrong = list(malformed(row, entry.key))
         for what in wrong:
-            self._find(where, what)
-        head = self._check_pointer(where, ObjId(row.pointer))
-        if head is not None and not row.deleted:
-            self._check_trees(where, head)
+            self._wrong(where, what)
+        head = self._check_pointer(f"reference {where}", ObjId(row.pointer))
         if head is not None and row.kind == "BRANCH" and row.moves and not wrong:
-            self._try(where, self._check_stands_on, where, row, head)
-        self._try(where, self._check_copies, where, row)
+            self._try(RowKind.REFERENCE, where, self._check_stands_on, where, row, head)
+        self._try(RowKind.MOVE, f"of {where}", self._check_copies, where, row)
         held = chain.from_iterable((move.old, move.new) for move in row.moves)
         past = dict.fromkeys([*(raw for raw, _ in row.previous), *held])
         for raw in past:
             if raw and raw != row.pointer:
-                self._check_pointer(f"{where}, where it has been", ObjId(raw))
+                self._check_pointer(f"reference {where}, where it has been", ObjId(raw))
         return row
 
     def _check_copies(self, where: str, row: ReferenceRow) -> None:
-        """Holds the moves in a row against their copies."""
+        """Holds the moves in a row against each other and against their copies."""
         known = {move.version: move for move in row.moves}
-        first = min(known, default=1)
-        for copied in self._parts.moves.fetch_after(row.name, row.incarnation, first - 1):
+        for earlier, later in pairwise(row.moves):
+            if later.before != earlier.version:
+                self._wrong(where, f"its move {later.version} does not follow the one before it")
+        first = row.moves[0] if row.moves else None
+        if first is not None and first.before:
+            # It left the row, so it was copied before.
+            self._check_is_copied(row.name, row.incarnation, first.before, f"reference {where}")
+        start = min(known, default=1)
+        for copied in self._parts.moves.fetch_after(row.name, row.incarnation, start - 1):
             if known.get(copied.version, copied) != copied:
-                self._find(where, f"its move {copied.version} and the copy of it differ")
+                self._wrong(where, f"its move {copied.version} and the copy of it differ")
+
+    def _check_is_copied(self, name: str, incarnation: int, version: int, by: str) -> None:
+        if self._parts.moves.find(name, incarnation, version) is None:
+            self._findings.add(
+                RowKind.MOVE,
+                f"{name!r} incarnation {incarnation} version {version}",
+                Problem.MISSING,
+                "a move that left its row is not in the log",
+                by,
+            )
 
     def _check_stands_on(self, where: str, row: ReferenceRow, head: CommitView) -> None:
-        last = self._views.load(ObjId(row.moves[-1].new))
-        if not is_ancestor(self._views, last, head):
-            self._find(where, "it does not stand on where its last move led")
+        last = self._parts.views.load(ObjId(row.moves[-1].new))
+        if not is_ancestor(self._parts.views, last, head):
+            self._wrong(where, "it does not stand on where its last move led")
 
     def _check_pointer(self, where: str, pointer: ObjId) -> CommitView | None:
         """Peels a pointer; what lies behind is walked later, with that of others."""
-        if len(pointer) != len(EMPTY_ID):
+        if len(pointer) != ID_BYTES:
             return None
-        peeled = self._try(where, self._tags.peel, pointer)
-        if peeled is None:
-            return None
-        self._heads.add(peeled.commit.obj_id)
-        if len(self._heads) >= CHECK_HEADS_MAX:
-            self._walk()
-        return peeled.commit
-
-    def _walk(self) -> None:
-        """Checks every commit behind the heads."""
-        queue: list[tuple[int, ObjId]] = []
-        unread: set[ObjId] = set()
-        for head in sorted(self._heads):
-            self._push(queue, [head], unread)
-        self._heads.clear()
-        last = EMPTY_ID
-        while queue:
-            _, obj_id = heappop(queue)
-            # One that was reached from several sides comes out several times, one after the other.
-            if obj_id in (last, EMPTY_ID):
-                continue
-            last = obj_id
-            place = f"commit {obj_id.hex()}"
-            view = self._try(place, self._views.load, obj_id)
-            body = None if view is None else view.body
-            if view is None or body is None:
-                continue
-            self._count_commit()
-            tail = [ObjId(raw) for raw in body.tail] or [view.parent]
-            if len(queue) < _PREFETCH_LINES_MAX:
-                self._prefetch(tail)
-            self._push(queue, tail, unread)
-            for raw in body.parents[1:]:
-                self._push(queue, [ObjId(raw)], unread)
-            if unread.isdisjoint(body.parents):
-                self._try(place, self._check_commit, place, view)
-
-    def _push(self, queue: list[tuple[int, ObjId]], line: list[ObjId], unread: set[ObjId]) -> None:
-        """Queues the first of a line that can be read; the others are told, each once."""
-        for obj_id in line:
-            if obj_id not in unread:
-                view = self._try(f"commit {obj_id.hex()}", self._views.load, obj_id)
-                if view is not None:
-                    return heappush(queue, (-view.generation, obj_id))
-                if len(unread) < CHECK_FINDINGS_MAX:
-                    unread.add(obj_id)
+        at, by = pointer, where
+        for _ in range(TAG_DEPTH_MAX + 1):
+            known = self._parts.views.find_cached(at)
+            raw = None if known is not None else self._parts.objects.find(at)
+            if known is None and raw is None:
+                what = "it is missing: what refers to it leads nowhere"
+                self._findings.add(RowKind.COMMIT, at.hex(), Problem.MISSING, what, by)
+                return None
+            if raw is None or not is_tag(raw):
+                head = self._commits.load(at, by)
+                if head is not None:
+                    self._commits.add_head(head, by)
+                return head
+            tag = self._try(RowKind.TAG, at.hex(), self._read_tag, at, raw, referred_by=by)
+            if tag is None:
+                return None
+            at, by = ObjId(tag.target), f"tag {at.hex()}"
+        self._findings.add(
+            RowKind.TAG, at.hex(), Problem.INCONSISTENT, "too many tags point at each other", by
+        )
         return None
 
-    def _prefetch(self, tail: list[ObjId]) -> None:
-        """Fetches the next commits of a line together."""
-        if self._views.find_cached(tail[0]) is None:
-            with suppress(Corrupt):
-                # Each is fetched again by itself, and what is wrong is told then.
-                self._views.load_many(tail)
+    def _read_tag(self, obj_id: ObjId, raw: bytes) -> TagObject:
+        check_object_id(obj_id, raw)
+        tag = decode_tag(raw)
+        if obj_id not in self._tag_ids:
+            self._tag_ids.add(obj_id)
+            self._findings.count("tags")
+        return tag
 
-    def _count_commit(self) -> None:
-        self._commits += 1
-        if self._commits % _PROGRESS_COMMITS == 0:
-            self._report_progress()
-
-    def _check_commit(self, place: str, view: CommitView) -> None:
-        for what in misplaced(self._views, view):
-            self._find(place, what)
-        for what in misindexed(self._nodes, self._views.load(view.parent), view):
-            self._find(place, what)
-
-    def _check_trees(self, where: str, head: CommitView) -> None:
-        for universe in Universe:
-            root = head.index(universe).root
-            if root is None or root in self._roots:
+    def _check_log(self) -> None:
+        """Checks the copied moves: each by itself, that none is missing, and where they point."""
+        life, last = ("", 0), 0
+        for entry in self._entries(Kind.LOG):
+            name, incarnation, version = place_of(entry.key)
+            where = f"{name!r} incarnation {incarnation} version {version}"
+            if (name, incarnation) != life:
+                life, last = (name, incarnation), 0
+            row = self._try(RowKind.MOVE, where, read_move, entry)
+            self._findings.count("moves")
+            if row is None:
+                # What it follows is unknown; the next one says that it follows this one.
+                last = version
                 continue
-            if len(self._roots) >= CHECK_HEADS_MAX:
-                self._roots.clear()
-            self._roots.add(root)
-            tree = f"{where}, tree of {universe.name.lower()}"
-            width = SHAPES[universe].width
-            count = self._try(tree, check_tree, self._nodes, self._parts.rule, width, root)
-            self._elements += count or 0
+            move = row.move
+            if move.before != last and move.before:
+                self._check_is_copied(name, incarnation, move.before, f"move {where}")
+            elif move.before != last or (last == 0 and move.kind != "create"):
+                self._findings.add(
+                    RowKind.MOVE, where, Problem.INCONSISTENT, "it does not follow the one before"
+                )
+            last = version
+            for raw in (move.old, move.new):
+                if raw:
+                    self._check_pointer(f"move {where}", ObjId(raw))
+        self._findings.report_progress()
 
-    def _check_listed(
-        self, where: str, name: bytes, row: ReferenceRow | None, listed: bytes | None
-    ) -> None:
+    def _check_ended(self, head: CommitView) -> None:
+        """Checks that row or log know the deletion of every name that the index lost."""
+        parts = self._parts
+        for view in iterate_log(parts.views, head.obj_id):
+            for change in own_changes(parts.views, parts.nodes, view):
+                if change.left is not None and change.right is None:
+                    ended = decode_reference_element(change.left)
+                    self._check_deletion(RefName(file_path(Key(change.key))), ended.incarnation)
+
+    def _check_deletion(self, name: RefName, incarnation: int) -> None:
+        # The row before the log: what leaves the one is in the other by then.
+        entry = self._parts.store.get(
+            partition(self._parts.instance, Kind.REFERENCES), name.encode()
+        )
+        where = f"{name!r} incarnation {incarnation}"
+        try:
+            row = None if entry is None else decode_row(entry.value)
+            if row is not None and row.incarnation == incarnation and row.deleted:
+                return
+            moves = self._parts.moves.fetch_after(name, incarnation, 0)
+        except (Corrupt, NewerFormat):
+            # Reported where the row itself is read.
+            return
+        if not moves or moves[-1].kind != "delete":
+            what = "the index of names says that it was deleted, and neither row nor log do"
+            self._findings.add(RowKind.MOVE, where, Problem.MISSING, what, "index of names")
+
+    def _check_listed(self, name: bytes, row: ReferenceRow | None, listed: bytes | None) -> None:
+        where = repr(name.decode("utf-8", "replace"))
         if name.decode("utf-8", "replace").startswith(INTERNAL_PREFIX):
             if listed is not None:
-                self._find(where, "an internal reference is listed")
+                self._wrong(where, "an internal reference is listed")
             return
         _, what = mislisted(row, self._element(where, listed))
         if what and self._index_is_readable:
-            self._try(where, self._look_again, where, name, what)
+            self._try(RowKind.REFERENCE, where, self._look_again, name, what)
 
-    def _look_again(self, where: str, name: bytes, what: str) -> None:
-        """Tells only what stays: somebody may have been at it between the two reads."""
+    def _look_again(self, name: bytes, what: str) -> None:
+        """Reports only what stays: somebody may have been at it between the two reads."""
+        where = repr(name.decode("utf-8", "replace"))
         found = self._parts.references.fetch(RefName(name.decode()))
-        (listed,) = find_many(self._nodes, self._index().files, [b"f" + name])
+        (listed,) = find_many(self._parts.nodes, self._index().files, [b"f" + name])
         row = None if found is None else found.row
-        damage, still = mislisted(row, self._element(where, listed))
-        if still == what:
-            self._find(where, what, Severity.DAMAGE if damage else Severity.UNFINISHED)
+        element = self._element(where, listed)
+        damage, still = mislisted(row, element)
+        if still != what:
+            return
+        if row is None and element is not None and self._is_old(element):
+            self._findings.add(
+                RowKind.REFERENCE,
+                where,
+                Problem.MISSING,
+                "it is listed and has no row: its row was lost, or its creation stopped half way "
+                "and nobody used the name since; the next use makes it anew where it was created, "
+                "without later commits",
+                "index of names",
+            )
+        else:
+            problem = Problem.INCONSISTENT if damage else Problem.UNFINISHED
+            self._findings.add(RowKind.REFERENCE, where, problem, what, "index of names")
+
+    def _is_old(self, element: ReferenceElement) -> bool:
+        age_us = self._parts.clock.now_us() - element.created_us
+        return age_us > CHECK_UNFINISHED_S * 1_000_000
 
     def _element(self, where: str, listed: bytes | None) -> ReferenceElement | None:
         if listed is None:
             return None
-        return self._try(where, decode_reference_element, listed)
+        return self._try(RowKind.ELEMENT, where, decode_reference_element, listed)
 
     def _names_and_rows(self) -> Iterator[tuple[bytes, Entry | None, bytes | None]]:
         """Joins rows and index, both in the order of names."""
@@ -295,11 +364,12 @@ class _Check:
 
     def _listed(self) -> Iterator[tuple[bytes, bytes]]:
         """Yields the names of the index with their elements; stops where it cannot be read."""
-        where, start = "the index of names", b"f"
-        index = self._try(where, self._index)
+        start = b"f"
+        index = self._names_head()
         while index is not None:
             files, limit = index.files, PAGE_ENTRIES_MAX
-            page = self._try(where, read_page, self._nodes, files, start, b"g", limit)
+            nodes = self._parts.nodes
+            page = self._try(RowKind.NAMES, REFS_NAME, read_page, nodes, files, start, b"g", limit)
             if page is None:
                 break
             yield from ((key[1:], element) for key, element in page)
@@ -309,40 +379,36 @@ class _Check:
         # Nothing can be said of names any more.
         self._index_is_readable = False
 
+    def _names_head(self) -> CommitView | None:
+        try:
+            return self._index()
+        except (Corrupt, NewerFormat) as error:
+            self._findings.add_error(RowKind.NAMES, REFS_NAME, error, below=RowKind.COMMIT)
+            return None
+
     def _index(self) -> CommitView:
         found = self._parts.references.fetch(REFS_NAME)
         if found is None:
             raise Corrupt("the index of names has lost its row")
-        return self._views.load(ObjId(found.row.pointer))
+        return self._parts.views.load(ObjId(found.row.pointer))
 
     def _entries(self, kind: Kind) -> Iterator[Entry]:
-        place = partition(self._parts.instance, kind)
-        start: bytes | None = b""
-        while start is not None:
-            page = self._parts.store.scan(place, start, None, PAGE_ENTRIES_MAX)
-            yield from page.entries
-            start = page.next_start
+        return entries_of(self._parts.store, partition(self._parts.instance, kind))
 
     def _try(
-        self, where: str, act: Callable[_Given, _Got], *given: _Given.args, **more: _Given.kwargs
+        self,
+        kind: RowKind,
+        row: str,
+        act: Callable[[*_Given], _Got],
+        *given: *_Given,
+        referred_by: str = "",
     ) -> _Got | None:
         """Does something that reads; what cannot be read is a finding."""
         try:
-            return act(*given, **more)
-        except Corrupt as error:
-            self._find(where, error.message)
+            return act(*given)
+        except (Corrupt, NewerFormat) as error:
+            self._findings.add_error(kind, row, error, referred_by)
             return None
 
-    def _find(self, where: str, what: str, severity: Severity = Severity.DAMAGE) -> None:
-        finding = Finding(severity, where, what)
-        if len(self._findings) < CHECK_FINDINGS_MAX:
-            self._findings.append(finding)
-        else:
-            self._untold += 1
-
-    def _progress(self) -> Progress:
-        return Progress(self._references, self._commits, self._elements)
-
-    def _report_progress(self) -> None:
-        if self._tell is not None:
-            self._tell(self._progress())
+    def _wrong(self, where: str, what: str) -> None:
+        self._findings.add(RowKind.REFERENCE, where, Problem.INCONSISTENT, what)

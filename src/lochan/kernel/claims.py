@@ -86,6 +86,7 @@ def claim_request(
     """Claims the key of a request, or returns the claim that the same request has made before."""
     wanted = Claim(
         1,
+        claim_key(request.principal, request.key),
         request.digest,
         request.right,
         request.name,
@@ -97,7 +98,7 @@ def claim_request(
         parts.clock.now_us(),
     )
     rows = ClaimRows(parts.store, parts.instance)
-    return check_same(rows.add(claim_key(request.principal, request.key), wanted), request)
+    return check_same(rows.add(wanted), request)
 
 
 def claim_on_branch(parts: Parts, request: Request, find: Find | None = None) -> Claim:

@@ -16,6 +16,7 @@ from lochan.base.errors import Invalid
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.keys import prefix_end
 from lochan.base.limits import LOG_SCANNED_MAX, PAGE_ENTRIES_MAX
+from lochan.index.read import read_page
 from lochan.kernel.changes import diff_commits
 from lochan.kernel.history import iterate_log, merge_base, shared_sequence
 from lochan.kernel.parts import Parts
@@ -139,8 +140,12 @@ class Logs:
             at = bisect_left(body.own, keys.start)
             return at < len(body.own) and (keys.end is None or body.own[at] < keys.end)
         parent = self._parts.views.load(view.parent)
-        changes = diff_commits(self._parts.nodes, parent, view, keys.start, keys.end)
-        return next(changes, None) is not None
+        nodes = self._parts.nodes
+        if next(diff_commits(nodes, parent, view, keys.start, keys.end), None) is not None:
+            return True
+        # What was put again as it was.
+        root = None if body is None or body.unchanged_root is None else ObjId(body.unchanged_root)
+        return bool(read_page(nodes, root, keys.start, keys.end, 1))
 
     def _start(self, head: ObjId, token: PageToken | None, kind: str, wanted: str) -> ObjId:
         if token is None:

@@ -12,15 +12,24 @@ from typing import Final, Protocol
 
 import msgspec
 
-from lochan.base.errors import Corrupt
+from lochan.base.errors import Corrupt, NewerFormat
 from lochan.base.ids import InstanceId, ObjId
 from lochan.base.keys import prefix_end
 from lochan.base.limits import MOVES_MAX, PREVIOUS_POINTERS_MAX, SCAN_ENTRIES_MAX
-from lochan.codec.rows import Move, ReferenceRow
-from lochan.kv.store import Item, Kind, Store, partition
+from lochan.codec.rows import Move, MoveRow, ReferenceRow, decode_any_row, encode_row
+from lochan.kv.store import Entry, Item, Kind, Store, partition
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Move).decode
+_NUMBER_BYTES: Final = 8
+
+
+class UnreadableMove(msgspec.Struct, frozen=True, gc=False):
+    """A copied move of a newer format: its place is known from its key, what it did is not."""
+
+    version: int
+    reason: str
+
+
+LoggedMove = Move | UnreadableMove
 
 
 UNMOVED: Final = "unmoved"
@@ -64,7 +73,7 @@ class MoveLog:
         found: list[Move] = []
         while start is not None:
             page = self._store.scan(self._place, start, end, SCAN_ENTRIES_MAX)
-            found += [read_move(entry.value) for entry in page.entries]
+            found += [read_move(entry).move for entry in page.entries]
             start = page.next_start
         return found
 
@@ -75,21 +84,24 @@ class MoveLog:
         found: list[tuple[int, Move]] = []
         while start is not None:
             page = self._store.scan(self._place, start, prefix_end(prefix), SCAN_ENTRIES_MAX)
-            found += [
-                (int.from_bytes(entry.key[len(prefix) :][:8], "big"), read_move(entry.value))
-                for entry in page.entries
-            ]
+            found += [(row.incarnation, row.move) for row in map(read_move, page.entries)]
             start = page.next_start
         return found
 
+    def find(self, name: str, incarnation: int, version: int) -> Entry | None:
+        """Returns the row of one copied move, None if there is none."""
+        key = _prefix(name, incarnation) + version.to_bytes(_NUMBER_BYTES, "big")
+        return self._store.get(self._place, key)
+
     def fetch_before(
         self, name: str, incarnation: int, version: int, limit: int
-    ) -> list[tuple[int, Move]]:
+    ) -> list[tuple[int, LoggedMove]]:
         """Returns moves of all lives of a name that are older than one, newest first.
 
-        Each comes with its incarnation. At least one comes if there is any, at most `limit`. Stores
-        scan upwards only; so unless all fit into one page, windows below the place are tried: a
-        small one first, further down and larger where it is empty, halved where it holds too many.
+        Each comes with its incarnation; one of a newer format does not hide the others. At least
+        one comes if there is any, at most `limit`. Stores scan upwards only; so unless all fit into
+        one page, windows below the place are tried: a small one first, further down and larger
+        where it is empty, halved where it holds too many.
         """
         prefix = name.encode() + b"\0"
         high = (incarnation << 64) + version
@@ -100,18 +112,14 @@ class MoveLog:
             if page.next_start is not None and window > 1:
                 window = limit if low == 0 and window > limit else window // 2
             elif page.entries:
-                found = [
-                    (int.from_bytes(entry.key[len(prefix) :][:8], "big"), read_move(entry.value))
-                    for entry in page.entries
-                ]
-                return found[::-1]
+                return [_read_logged(entry) for entry in reversed(page.entries)]
             else:
                 high, window = low, window * 4
         return []
 
     def _item(self, row: ReferenceRow, move: Move) -> Item:
         key = _prefix(row.name, row.incarnation) + move.version.to_bytes(8, "big")
-        return (self._place, key, _encode(move))
+        return (self._place, key, encode_row(MoveRow(1, row.name, row.incarnation, move)))
 
 
 def moved(row: ReferenceRow, move: Move, **changes: object) -> ReferenceRow:
@@ -162,9 +170,29 @@ def _place(prefix: bytes, number: int) -> bytes:
     return prefix + number.to_bytes(16, "big")
 
 
-def read_move(raw: bytes) -> Move:
-    """Reads a copied move."""
+def read_move(entry: Entry) -> MoveRow:
+    """Reads a copied move; Corrupt unless it is the one that its key names."""
+    row = decode_any_row(MoveRow, entry.value)
+    key = _prefix(row.name, row.incarnation) + row.move.version.to_bytes(_NUMBER_BYTES, "big")
+    if key != entry.key:
+        raise Corrupt(f"the move that is stored under {entry.key!r} is that of another key")
+    return row
+
+
+def place_of(key: bytes) -> tuple[str, int, int]:
+    """Returns the name, incarnation and version that the key of a copied move stands for."""
+    name, numbers = key[: -2 * _NUMBER_BYTES - 1], key[-2 * _NUMBER_BYTES :]
+    return (
+        name.decode("utf-8", "replace"),
+        int.from_bytes(numbers[:_NUMBER_BYTES], "big"),
+        int.from_bytes(numbers[_NUMBER_BYTES:], "big"),
+    )
+
+
+def _read_logged(entry: Entry) -> tuple[int, LoggedMove]:
     try:
-        return _decode(raw)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise Corrupt(f"not a stored move: {error}") from None
+        row = read_move(entry)
+    except NewerFormat as error:
+        _, incarnation, version = place_of(entry.key)
+        return incarnation, UnreadableMove(version, error.message)
+    return row.incarnation, row.move

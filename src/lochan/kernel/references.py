@@ -300,6 +300,7 @@ class Names:
                 operation,
                 wanted.source,
                 wanted.base,
+                row.moves[-1].version if row.moves else 0,
             )
             target = moved(row, move, deleted=wanted.kind == "delete")
             if dry_run:

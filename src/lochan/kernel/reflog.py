@@ -6,6 +6,10 @@ commits come from history. Between two moves lie the commits from where the late
 head. A move is in the row from the swap that made it until it is in the log, so reading the row
 first and the log afterwards misses none, whoever crashed where.
 
+A copied move of a newer format does not hide the others: it is an entry of the kind UNREADABLE,
+which says where it stands and that an upgrade is needed. The commits next to it are left out,
+because it alone says where they end.
+
 A token says which move comes next and from which commit to walk down to it. Both lie in the past
 and never change, so pages fit together while the reference moves on.
 """
@@ -22,22 +26,27 @@ from lochan.base.errors import Invalid, ReferenceNotFound
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.limits import PAGE_ENTRIES_MAX
 from lochan.base.names import RefName
-from lochan.codec.rows import Move
 from lochan.kernel.history import iterate_log
-from lochan.kernel.moves import UNMOVED
+from lochan.kernel.moves import UNMOVED, LoggedMove, UnreadableMove
 from lochan.kernel.parts import Parts
 from lochan.kernel.provenance import read_provenance
 from lochan.kernel.tokens import PageToken, Tokens
 from lochan.kernel.views import CommitView
 
 _KIND: Final = "ref-log"
+UNREADABLE: Final = "UNREADABLE"
 _PLACE_BYTES: Final = 8
 _END: Final = (1 << 63) - 1
 """Above every incarnation and every version."""
 
+_NOWHERE: Final = ObjId(bytes(len(EMPTY_ID)))
+"""In a token: the commit is not known. No object has this id."""
+
 
 class RefLogEntry(msgspec.Struct, frozen=True):
     """One thing that happened; `old` is empty where the reference came to be.
+
+    Of an unreadable one both are empty, and `source` says why.
 
     `version` is that of the row, 0 for commits: several may have been published as one version.
     """
@@ -66,7 +75,8 @@ class _Place(msgspec.Struct, frozen=True):
 
     incarnation: int
     below: int
-    commit: ObjId
+    commit: ObjId | None
+    """None below a move that cannot be read: only it knows which commits lie there."""
 
 
 class RefLog:
@@ -96,18 +106,18 @@ class RefLog:
         return RefLogPage(tuple(entries), self._token(name, further))
 
     def _collect(
-        self, name: RefName, recent: tuple[tuple[int, Move], ...], start: _Place, limit: int
+        self, name: RefName, recent: tuple[tuple[int, LoggedMove], ...], start: _Place, limit: int
     ) -> tuple[list[RefLogEntry], _Place | None]:
         """Gathers entries from a place on; returns with them where to go on."""
         place = start
         entries: list[RefLogEntry] = []
-        moves: list[tuple[int, Move]] = []
+        moves: list[tuple[int, LoggedMove]] = []
         while True:
             if not moves:
                 moves = self._moves_before(name, recent, place, limit)[::-1]
             incarnation, move = moves[-1] if moves else (0, None)
             # What lies above the last move of another life is nothing: it ended by a delete.
-            floor = ObjId(move.new) if move and incarnation == place.incarnation else None
+            floor = _leads_to(move) if incarnation == place.incarnation else None
             for view in self._above(place, floor):
                 if len(entries) == limit:
                     return entries, _Place(place.incarnation, place.below, view.obj_id)
@@ -117,14 +127,14 @@ class RefLog:
             if len(entries) == limit:
                 at = place.commit if floor is None else floor
                 return entries, _Place(place.incarnation, place.below, at)
-            if move.kind != UNMOVED:
+            if isinstance(move, UnreadableMove) or move.kind != UNMOVED:
                 entries.append(_of_move(incarnation, move))
-            place = _Place(incarnation, move.version, ObjId(move.old or EMPTY_ID))
+            place = _Place(incarnation, move.version, _starts_from(move))
             moves.pop()
 
     def _above(self, place: _Place, floor: ObjId | None) -> Iterator[CommitView]:
         """Yields the commits from a place down to where the move below it led."""
-        if floor is None or place.commit == floor:
+        if floor is None or place.commit is None or place.commit == floor:
             return
         for view in iterate_log(self._parts.views, place.commit):
             if view.obj_id == floor:
@@ -133,8 +143,8 @@ class RefLog:
         check_stored(floor == EMPTY_ID, "a reference stands on where its last move led")
 
     def _moves_before(
-        self, name: RefName, recent: tuple[tuple[int, Move], ...], place: _Place, limit: int
-    ) -> list[tuple[int, Move]]:
+        self, name: RefName, recent: tuple[tuple[int, LoggedMove], ...], place: _Place, limit: int
+    ) -> list[tuple[int, LoggedMove]]:
         """Returns moves older than a place, newest first, of the row and of the log, each once."""
         log = self._parts.moves.fetch_before(name, place.incarnation, place.below, limit)
         # Of the row only what is not older than the log's page: older ones come with the next.
@@ -151,12 +161,13 @@ class RefLog:
             return None
         numbers = (place.incarnation, place.below)
         key = b"".join(number.to_bytes(_PLACE_BYTES, "big") for number in numbers)
-        return self._tokens.make(_KIND, place.commit, key, name)
+        return self._tokens.make(_KIND, place.commit or _NOWHERE, key, name)
 
     def _read(self, name: RefName, token: PageToken) -> _Place:
         commit, key = self._tokens.read(token, _KIND, name)
         incarnation = int.from_bytes(key[:_PLACE_BYTES], "big")
-        return _Place(incarnation, int.from_bytes(key[_PLACE_BYTES:], "big"), commit)
+        below = int.from_bytes(key[_PLACE_BYTES:], "big")
+        return _Place(incarnation, below, None if commit == _NOWHERE else commit)
 
 
 def _of_commit(view: CommitView, incarnation: int) -> RefLogEntry:
@@ -176,7 +187,18 @@ def _of_commit(view: CommitView, incarnation: int) -> RefLogEntry:
     )
 
 
-def _of_move(incarnation: int, move: Move) -> RefLogEntry:
+def _leads_to(move: LoggedMove | None) -> ObjId | None:
+    return None if move is None or isinstance(move, UnreadableMove) else ObjId(move.new)
+
+
+def _starts_from(move: LoggedMove) -> ObjId | None:
+    return None if isinstance(move, UnreadableMove) else ObjId(move.old or EMPTY_ID)
+
+
+def _of_move(incarnation: int, move: LoggedMove) -> RefLogEntry:
+    if isinstance(move, UnreadableMove):
+        reason, version = move.reason, move.version
+        return RefLogEntry(UNREADABLE, b"", b"", "", 0, "", reason, "", incarnation, version)
     return RefLogEntry(
         move.kind,
         move.old,

@@ -2,32 +2,44 @@
 
 Creation writes, in this order, so that a crash leaves nothing visible:
 
-1. the description, under a fresh instance id that nobody knows yet, and beside it the operation of
-   whoever creates it with an idempotency key;
+1. the description and empty settings, under a fresh instance id that nobody knows yet, and a row
+   in the list of instances that says which name it is to have;
 2. the row of `int/refs`, the index of names, pointing at the empty commit;
 3. its default branch, like any other;
 4. the repository's own row in the list of repositories, if the name is still free: now it exists.
 
-What a crash before 4 leaves is unreachable.
+What a crash before 4 leaves is unreachable. The list of instances is for the check of a store only:
+it finds a repository whose row in the list of repositories is lost.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from lochan.base.errors import AlreadyExists, Corrupt, NotFound, Unavailable, Unknown
-from lochan.base.ids import EMPTY_ID, ROOT_INSTANCE, InstanceId
+from lochan.base.ids import EMPTY_ID, INSTANCE_ID_BYTES, ROOT_INSTANCE, InstanceId
 from lochan.base.names import REFS_NAME, RefName, ref_name
 from lochan.base.ports import Chance, Clock, Waiting
-from lochan.codec.rows import Description, ReferenceRow, decode_description, encode_row
+from lochan.codec.rows import (
+    Description,
+    ReferenceRow,
+    RepositoryRow,
+    SettingsRow,
+    decode_any_row,
+    decode_description,
+    encode_row,
+)
 from lochan.kernel.parts import DEFAULT_TUNING, Parts, Tuning
 from lochan.kernel.references import Names, NewReference
-from lochan.kv.store import ABSENT, Kind, Store, Won, partition
+from lochan.kv.store import ABSENT, Entry, Kind, Store, Won, partition
 from lochan.persist.references import References
 
-_PLACE = partition(ROOT_INSTANCE, Kind.REPOSITORIES)
-_DESCRIPTION = b"description"
-_OPERATION = b"operation"
+REPOSITORIES_PLACE: Final = partition(ROOT_INSTANCE, Kind.REPOSITORIES)
+INSTANCES_PLACE: Final = partition(ROOT_INSTANCE, Kind.META, b"instances")
+DESCRIPTION_KEY: Final = b"description"
+SETTINGS_KEY: Final = b"settings"
 _SEED_BYTES = 16
 _KEY_BYTES = 32
 
@@ -59,16 +71,23 @@ def create_repository(
         ports.clock.now_us(),
         ports.chance.random_bytes(_SEED_BYTES),
         ports.chance.random_bytes(_KEY_BYTES),
+        operation,
     )
     place = partition(instance, Kind.META)
-    rows = [(place, _DESCRIPTION, encode_row(description))]
-    store.put_many([*rows, (place, _OPERATION, operation)] if operation else rows)
+    listed = encode_row(RepositoryRow(1, name, instance))
+    store.put_many(
+        [
+            (INSTANCES_PLACE, instance, listed),
+            (place, DESCRIPTION_KEY, encode_row(description)),
+            (place, SETTINGS_KEY, encode_row(SettingsRow(1, instance))),
+        ]
+    )
     written = ports.chance.random_bytes(16)
     row = ReferenceRow(1, REFS_NAME, "INTERNAL", EMPTY_ID, 1, 0, written, description.created_us)
     References(store, instance).update(row, None)
-    parts = _parts(store, instance, description, ports, tuning)
+    parts = join(store, instance, description, ports, tuning)
     Names(parts).create_many([NewReference(RefName(branch), "BRANCH", EMPTY_ID)], who="")
-    _claim_name(store, name, instance)
+    _claim_name(store, name, listed)
     return parts
 
 
@@ -76,20 +95,31 @@ def open_repository(
     store: Store, ports: Ports, name: str, tuning: Tuning = DEFAULT_TUNING
 ) -> Parts:
     """Opens a repository; NotFound if there is none of that name."""
-    listed = store.get(_PLACE, name.encode())
+    listed = store.get(REPOSITORIES_PLACE, name.encode())
     if listed is None:
         raise NotFound(f"there is no repository {name!r}")
-    instance = InstanceId(listed.value)
-    described = store.get(partition(instance, Kind.META), _DESCRIPTION)
+    instance = read_instance(listed)
+    described = store.get(partition(instance, Kind.META), DESCRIPTION_KEY)
     if described is None:
         raise Corrupt(f"the repository {name!r} has lost its description")
-    return _parts(store, instance, decode_description(described.value), ports, tuning)
+    description = read_description(described, name)
+    return join(store, instance, description, ports, tuning)
 
 
-def was_created_by(parts: Parts, operation: bytes) -> bool:
-    """Tells whether a repository was created by an operation that was given then."""
-    found = parts.store.get(partition(parts.instance, Kind.META), _OPERATION)
-    return found is not None and found.value == operation
+def read_instance(listed: Entry) -> InstanceId:
+    """Reads a row of the list of repositories; Corrupt unless it is that of its name."""
+    row = decode_any_row(RepositoryRow, listed.value)
+    if row.name.encode() != listed.key or len(row.instance) != INSTANCE_ID_BYTES:
+        raise Corrupt(f"the row of the repository {listed.key!r} is that of {row.name!r}")
+    return InstanceId(row.instance)
+
+
+def read_description(described: Entry, name: str) -> Description:
+    """Reads a description; Corrupt unless it is that of the repository."""
+    description = decode_description(described.value)
+    if description.name != name:
+        raise Corrupt(f"the repository {name!r} has the description of {description.name!r}")
+    return description
 
 
 def list_repositories(store: Store, start: str, limit: int) -> list[str]:
@@ -97,27 +127,27 @@ def list_repositories(store: Store, start: str, limit: int) -> list[str]:
 
     The order is that of bytes.
     """
-    return [name for name, _ in list_instances(store, start, limit)]
+    return [name for name, _ in list_rows(store, start, limit)]
 
 
-def list_instances(store: Store, start: str, limit: int) -> list[tuple[str, InstanceId]]:
-    """Returns the same with the instance that each name stands for."""
-    found: list[tuple[str, InstanceId]] = []
+def list_rows(store: Store, start: str, limit: int) -> list[tuple[str, Entry]]:
+    """Returns the same with the row of each name, unread; `read_instance` reads it."""
+    found: list[tuple[str, Entry]] = []
     at: bytes | None = start.encode()
     while at is not None and len(found) < limit:
-        page = store.scan(_PLACE, at, None, limit - len(found))
-        found += [(entry.key.decode(), InstanceId(entry.value)) for entry in page.entries]
+        page = store.scan(REPOSITORIES_PLACE, at, None, limit - len(found))
+        found += [(entry.key.decode(), entry) for entry in page.entries]
         at = page.next_start
     return found
 
 
-def _claim_name(store: Store, name: str, instance: InstanceId) -> None:
+def _claim_name(store: Store, name: str, listed: bytes) -> None:
     """Step 4; a lost reply is resolved by sending again and looking."""
     try:
-        outcome = store.set_if(_PLACE, name.encode(), instance, ABSENT)
+        outcome = store.set_if(REPOSITORIES_PLACE, name.encode(), listed, ABSENT)
     except Unknown:
         try:
-            outcome = store.set_if(_PLACE, name.encode(), instance, ABSENT)
+            outcome = store.set_if(REPOSITORIES_PLACE, name.encode(), listed, ABSENT)
         except Unavailable as error:
             text = f"it is unknown whether {name!r} was created; open it"
             raise Unknown(text, public=text) from error
@@ -125,14 +155,19 @@ def _claim_name(store: Store, name: str, instance: InstanceId) -> None:
         return
     current = outcome.current
     if current is None:
-        current = store.get(_PLACE, name.encode()) or ABSENT
-    if current is ABSENT or current.value != instance:
+        current = store.get(REPOSITORIES_PLACE, name.encode()) or ABSENT
+    if current is ABSENT or current.value != listed:
         raise AlreadyExists(f"there is a repository {name!r} already")
 
 
-def _parts(
-    store: Store, instance: InstanceId, description: Description, ports: Ports, tuning: Tuning
+def join(
+    store: Store,
+    instance: InstanceId,
+    description: Description,
+    ports: Ports,
+    tuning: Tuning = DEFAULT_TUNING,
 ) -> Parts:
+    """Joins what is known of a repository; reads and writes nothing."""
     return Parts(
         store, instance, description, ports.clock, ports.chance, ports.waiting, tuning=tuning
     )

@@ -85,7 +85,9 @@ class Tags:
         try:
             return self.peel_named(pointer)
         except NotFound as error:
-            raise Corrupt(f"a reference leads nowhere: {error.message}") from None
+            raise Corrupt(
+                f"a reference leads nowhere: {error.message}", pointer, missing=True
+            ) from None
 
     def peel_named(self, pointer: ObjId) -> Peeled:
         """Follows an id that a user named; NotFound if there is no such commit or tag."""
@@ -114,6 +116,9 @@ class Tags:
         if raw is not None and is_tag(raw):
             check_object_id(obj_id, raw)
             return decode_tag(raw)
+        if raw is not None:
+            # An object of another kind; or one whose first bytes were changed, which is there.
+            check_object_id(obj_id, raw)
         raise ReferenceNotFound(f"Commit '{obj_id.hex()}' not found")
 
     def _store(self, objects: Sequence[tuple[ObjId, bytes]]) -> None:

@@ -15,7 +15,7 @@ from lochan.codec.commits import CommitObject, digest_operations, jump_sequence
 from lochan.codec.rows import ReferenceElement, ReferenceRow
 from lochan.index.layers import find_many
 from lochan.index.source import NodeSource
-from lochan.kernel.changes import diff_commits
+from lochan.kernel.changes import diff_commits, unchanged_keys
 from lochan.kernel.history import ancestor_at
 from lochan.kernel.views import CommitView, Views
 
@@ -56,19 +56,26 @@ def misindexed(nodes: NodeSource, parent: CommitView, view: CommitView) -> Itera
     K7: it is the parent's with the commit's own operations, whose digest the id covers.
     """
     body = view.body
-    if body is None or body.own is None:
+    if body is None:
         return
-    if list(body.own) != sorted(set(body.own)):
+    listed = body.own
+    if listed is None:
+        changed = [change.key for change in diff_commits(nodes, parent, view)]
+        listed = tuple(sorted({*changed, *unchanged_keys(nodes, view)}))
+    elif list(listed) != sorted(set(listed)):
         yield "its own keys are not in order"
         return
-    own = set(body.own)
-    if any(change.key not in own for change in diff_commits(nodes, parent, view)):
-        yield "its index changed a key that is not its own"
+    elif body.unchanged_root is not None:
+        yield "it lists its own keys and has a tree of some of them besides"
+    else:
+        own = set(listed)
+        if any(change.key not in own for change in diff_commits(nodes, parent, view)):
+            yield "its index changed a key that is not its own"
     found: dict[bytes, bytes | None] = {}
     for universe in Universe:
-        keys = [key for key in body.own if key[0] == universe]
+        keys = [key for key in listed if key[0] == universe]
         found.update(zip(keys, find_many(nodes, view.index(universe), keys), strict=True))
-    if digest_operations((key, found.get(key)) for key in body.own) != body.operations:
+    if digest_operations((key, found.get(key)) for key in listed) != body.operations:
         yield "its index does not hold what its operations put there"
 
 

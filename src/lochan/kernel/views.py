@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from lochan.base.errors import ReferenceNotFound
+from lochan.base.errors import NewerFormat, ReferenceNotFound
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.keys import Universe
 from lochan.base.limits import COMMIT_CACHE_BYTES_MAX
@@ -19,6 +19,7 @@ from lochan.persist.objects import Objects
 
 # What a decoded commit costs beside its embedded indexes: ids of the tail, strings, structs.
 _VIEW_BYTES: Final = 3_000
+_UNIVERSES: Final = frozenset(map(int, Universe))
 
 
 class CommitView(msgspec.Struct, frozen=True, gc=False):
@@ -59,6 +60,12 @@ EMPTY_VIEW: Final = CommitView(EMPTY_ID, None, EMPTY_INDEX, EMPTY_INDEX)
 
 def view_of(obj_id: ObjId, body: CommitObject) -> CommitView:
     """Decodes the embedded indexes of a commit."""
+    if any(stored.layers or stored.universe not in _UNIVERSES for stored in body.indexes):
+        # To leave a layer or a universe out would show a commit without some of its keys.
+        raise NewerFormat(
+            f"commit {obj_id.hex()} has an index that this Lochan does not know: newer format, "
+            "upgrade Lochan"
+        )
     found = {Universe.TABLES: EMPTY_INDEX, Universe.FILES: EMPTY_INDEX}
     for stored in body.indexes:
         root = None if stored.root is None else ObjId(stored.root)

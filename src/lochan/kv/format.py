@@ -2,12 +2,16 @@
 
 A store of a newer format is refused before anything in it is touched; a fresh one is marked. Two
 processes that open a fresh store together agree, because the mark is a conditional write.
+
+The mark is the number, a space and the CRC-32 of the number in hex: without the checksum one
+flipped bit would turn "1" into "3" and ask the operator to upgrade. Every later format keeps it.
 """
 
 from __future__ import annotations
 
 import re
 from typing import Final
+from zlib import crc32
 
 from lochan.base.checks import check_stored
 from lochan.base.errors import Corrupt, NewerFormat
@@ -19,14 +23,21 @@ STORAGE_FORMAT: Final = 1
 FORMAT_PARTITION: Final = partition(ROOT_INSTANCE, Kind.META)
 FORMAT_KEY: Final = b"format"
 
-_NUMBER: Final = re.compile(rb"[1-9][0-9]{0,8}\Z")
+_REPOSITORIES: Final = partition(ROOT_INSTANCE, Kind.REPOSITORIES)
+
+_MARK: Final = re.compile(rb"([1-9][0-9]{0,8}) [0-9a-f]{8}\Z")
 
 
 def check_format(store: Store) -> None:
     """Marks a fresh store with the current format, refuses one of a newer format."""
     entry = store.get(FORMAT_PARTITION, FORMAT_KEY)
+    if entry is None and store.scan(_REPOSITORIES, b"", None, 1).entries:
+        # Whoever made a repository had marked the store before.
+        entry = store.get(FORMAT_PARTITION, FORMAT_KEY)
+        if entry is None:
+            raise Corrupt("the store has lost the mark of its format; `lochan check` tells more")
     if entry is None:
-        mark = str(STORAGE_FORMAT).encode()
+        mark = encode_mark(STORAGE_FORMAT)
         outcome = store.set_if(FORMAT_PARTITION, FORMAT_KEY, mark, ABSENT)
         if isinstance(outcome, Won):
             return
@@ -34,15 +45,26 @@ def check_format(store: Store) -> None:
         entry = store.get(FORMAT_PARTITION, FORMAT_KEY)
         check_stored(entry is not None, "the mark of the storage format does not vanish")
     if entry is not None:
-        _check_mark(entry)
+        check_mark(entry)
 
 
-def _check_mark(entry: Entry) -> None:
-    if not _NUMBER.match(entry.value):
-        raise Corrupt(f"the mark of the storage format is {entry.value[:40]!r}, not a number")
-    found = int(entry.value)
+def encode_mark(number: int) -> bytes:
+    """Returns the value of the row for a storage format."""
+    words = str(number).encode()
+    return words + f" {crc32(words):08x}".encode()
+
+
+def check_mark(entry: Entry) -> None:
+    """Raises Corrupt unless the row is a mark, NewerFormat if it is one of a newer Lochan."""
+    match = _MARK.match(entry.value)
+    if match is None or encode_mark(int(match[1])) != entry.value:
+        raise Corrupt(
+            f"the mark of the storage format is {entry.value[:40]!r}, "
+            "not a number with its checksum"
+        )
+    found = int(match[1])
     if found > STORAGE_FORMAT:
         raise NewerFormat(
             f"the store has storage format {found}, this Lochan knows {STORAGE_FORMAT}; "
-            "use the newer Lochan that wrote it"
+            "newer format, upgrade Lochan"
         )

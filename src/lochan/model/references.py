@@ -28,7 +28,8 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True):
 class Reference(msgspec.Struct, frozen=True):
     """A branch, a tag, or a commit named by its hash alone (DETACHED: no name).
 
-    `hash` is that of a commit, in hex, also where a tag has an object of its own.
+    `hash` is that of a commit, in hex, also where a tag has an object of its own. In a listing it
+    is empty if a newer Lochan wrote the row of the reference, which only that one can read.
     """
 
     kind: str
@@ -41,7 +42,10 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 class ReferenceMove(msgspec.Struct, frozen=True):
-    """One entry of a ref-log; `old` is None where the reference came to be."""
+    """One entry of a ref-log; `old` is None where the reference came to be.
+
+    An entry of the kind UNREADABLE has a newer format: `new` is empty, and `source` says why.
+    """
 
     kind: str
     old: str | None

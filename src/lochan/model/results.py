@@ -27,7 +27,10 @@ class Page(msgspec.Struct, Generic[_Item], frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A key and what it holds; the content only where it was asked for."""
+    """A key and what it holds; the content only where it was asked for.
+
+    One that was asked for and is None has a newer format, which this Lochan cannot read.
+    """
 
     key: ContentKey
     type: str

@@ -12,8 +12,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from lochan.base.errors import Corrupt, Exhausted, Unknown
+from lochan.base.errors import Exhausted, Unknown
 from lochan.base.ids import InstanceId
+from lochan.codec.forms import add_checksum, unreadable_row, without_checksum
 from lochan.kv.store import ABSENT, Entry, Kind, Store, Won, partition
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -23,7 +24,7 @@ _ATTEMPTS_MAX: Final = 3
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What a claimed key belongs to.
+    """What a claimed key belongs to; `key` is that of its own row.
 
     `right`, `name` and `source` are what the caller is authorised for: the right, the reference
     that is written, and the one that is read. The effect is in that `incarnation` of the reference,
@@ -31,6 +32,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """
 
     format: Literal[1]
+    key: bytes
     digest: bytes
     right: str
     name: str
@@ -65,12 +67,13 @@ class ClaimRows:
         entry = self._store.get(self._place, key)
         return None if entry is None else StampedClaim(read_claim(entry.value), entry)
 
-    def add(self, key: bytes, wanted: Claim) -> Claim:
+    def add(self, wanted: Claim) -> Claim:
         """Claims a key, or returns the claim that it has.
 
         A lost reply needs no care of its own: sent again, the same row is won or found.
         """
-        raw = _encode(wanted)
+        key = wanted.key
+        raw = add_checksum(_encode(wanted))
         for _ in range(_ATTEMPTS_MAX):
             try:
                 outcome = self._store.set_if(self._place, key, raw, ABSENT)
@@ -93,7 +96,7 @@ class ClaimRows:
             found = self.find(key)
             if found is None or found.claim.operation != operation or found.claim.outcome:
                 return
-            raw = _encode(msgspec.structs.replace(found.claim, outcome=outcome))
+            raw = add_checksum(_encode(msgspec.structs.replace(found.claim, outcome=outcome)))
             try:
                 if isinstance(self._store.set_if(self._place, key, raw, found.entry.stamp), Won):
                     return
@@ -110,7 +113,8 @@ def claim_key(principal: str, key: str) -> bytes:
 
 def read_claim(raw: bytes) -> Claim:
     """Reads a stored claim."""
+    body = without_checksum(raw)
     try:
-        return _decode(raw)
+        return _decode(body)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise Corrupt(f"not a stored claim: {error}") from None
+        raise unreadable_row("claim", body, error) from None

@@ -48,7 +48,11 @@ class Objects:
     def find_commit(self, obj_id: ObjId) -> CommitObject | None:
         """Returns a commit that a user named; None if there is none of that id."""
         raw = self.find(obj_id)
-        if raw is None or not is_commit(raw):
+        if raw is None:
+            return None
+        if not is_commit(raw):
+            # An object of another kind; or a commit whose first bytes were changed, which is there.
+            check_object_id(obj_id, raw)
             return None
         return decode_commit(obj_id, raw)
 
@@ -65,7 +69,11 @@ class Objects:
         found: list[bytes] = []
         for obj_id, entry in zip(ids, self._entries(ids), strict=True):
             if entry is None:
-                raise Corrupt(f"object {obj_id.hex()} is missing though something refers to it")
+                raise Corrupt(
+                    f"object {obj_id.hex()} is missing though something refers to it",
+                    obj_id,
+                    missing=True,
+                )
             found.append(entry.value)
         return found
 

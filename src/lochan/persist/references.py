@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from lochan.base.errors import Corrupt, NewerFormat
 from lochan.base.ids import InstanceId
 from lochan.base.names import RefName
 from lochan.codec.rows import ReferenceRow, decode_row, encode_row
@@ -47,12 +48,25 @@ class References:
 
     def fetch_many(self, names: Sequence[RefName]) -> list[StampedRow | None]:
         """Returns rows in the order of their names, in as few round trips as the store allows."""
+        return [read_row(entry) for entry in self._entries(names)]
+
+    def find_many(self, names: Sequence[RefName]) -> list[StampedRow | NewerFormat | None]:
+        """Returns rows as `fetch_many` does; one of a newer format as the error it would raise."""
+        rows: list[StampedRow | NewerFormat | None] = []
+        for entry in self._entries(names):
+            try:
+                rows.append(read_row(entry))
+            except NewerFormat as error:
+                rows.append(error)
+        return rows
+
+    def _entries(self, names: Sequence[RefName]) -> list[Entry | None]:
         step = self._store.capabilities.batch_items_max
-        rows: list[StampedRow | None] = []
+        entries: list[Entry | None] = []
         for start in range(0, len(names), step):
             wanted = [(self._place, name.encode()) for name in names[start : start + step]]
-            rows += [read_row(entry) for entry in self._store.get_many(wanted)]
-        return rows
+            entries += self._store.get_many(wanted)
+        return entries
 
     def update(self, row: ReferenceRow, expected: StampedRow | None) -> Outcome:
         """Writes a row if it is still as it was read; None expects that there is none."""
@@ -72,5 +86,11 @@ class References:
 
 
 def read_row(entry: Entry | None) -> StampedRow | None:
-    """Decodes an entry of the store."""
-    return None if entry is None else StampedRow(decode_row(entry.value), entry.stamp)
+    """Decodes an entry of the store; an error names the reference."""
+    if entry is None:
+        return None
+    try:
+        return StampedRow(decode_row(entry.value), entry.stamp)
+    except (Corrupt, NewerFormat) as error:
+        name = entry.key.decode("utf-8", "replace")
+        raise type(error)(f"the row of the reference {name!r}: {error.message}") from None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
-from lochan.base.errors import ContentNotFound
+from lochan.base.errors import ContentNotFound, NewerFormat
 from lochan.base.keys import Key, table_elements, table_key
 from lochan.base.limits import PAGE_ENTRIES_MAX, SCAN_ENTRIES_MAX
 from lochan.catalog.conflicts import text_of
-from lochan.catalog.contents import load_content_ids, load_contents, payload_at
+from lochan.catalog.contents import content_id_at, load_contents, payload_at
 from lochan.catalog.types import ContentTypes
 from lochan.index.layers import find_many, read_page
 from lochan.kernel.parts import Parts
@@ -25,6 +26,9 @@ from lochan.service.pages import Selection, check_limit
 from lochan.service.resolve import Resolved, Resolver
 
 _KIND: Final = "entries"
+
+# Where neither index nor value can tell the type: the name that Nessie has for it.
+_UNKNOWN_TYPE: Final = "UNKNOWN"
 
 
 class Contents:
@@ -55,7 +59,8 @@ class Contents:
 
         A page goes on in the commit that the first one was read from, whatever the branch does.
         Without a limit all are returned. A filter looks at a bounded number of entries a page, so
-        a page may be short, or empty, and still have a token.
+        a page may be short, or empty, and still have a token. A content of a newer format does not
+        hide the others: its entry comes without it.
         """
         check_limit(limit)
         self._gate.check(call, Right.READ_ENTRIES, spec)
@@ -152,27 +157,53 @@ class Contents:
             at = page[-1][0] + b"\0"
 
     def _entries(self, items: Sequence[tuple[bytes, bytes]], *, with_content: bool) -> list[Entry]:
+        """Returns entries; a content of a newer format is left out of its own entry only."""
         types = self._types
-        loaded: dict[bytes, Content] = {}
-        if with_content:
-            loaded = load_contents(self._parts, types, sorted({element for _, element in items}))
-        else:
-            unnamed = {one for _, one in items if types.find_name(payload_at(one)) is None}
-            if unnamed:
-                loaded = load_contents(self._parts, types, sorted(unnamed))
-        ids = load_content_ids(self._parts, types, [element for _, element in items])
+        elements = {element for _, element in items if _is_known(element)}
+        if not with_content:
+            # What the index does not know of a content, its value does.
+            elements = {
+                one
+                for one in elements
+                if types.find_name(payload_at(one)) is None or content_id_at(one) is None
+            }
+        loaded = self._load_readable(sorted(elements))
         entries = []
         for key, element in items:
+            if not _is_known(element):
+                entries.append(Entry(table_elements(Key(key)), _UNKNOWN_TYPE, ""))
+                continue
             content = loaded.get(element)
             name = types.find_name(payload_at(element))
-            if name is None and content is not None:
-                name = type_of(content)
+            if name is None:
+                name = _UNKNOWN_TYPE if content is None else type_of(content)
+            content_id = content_id_at(element) or (content.id if content is not None else None)
             entries.append(
                 Entry(
                     table_elements(Key(key)),
-                    name or "",
-                    ids[element],
+                    name,
+                    content_id or "",
                     content if with_content else None,
                 )
             )
         return entries
+
+    def _load_readable(self, elements: Sequence[bytes]) -> dict[bytes, Content]:
+        """Returns contents by element, without those of a newer format."""
+        try:
+            return load_contents(self._parts, self._types, elements)
+        except NewerFormat:
+            loaded: dict[bytes, Content] = {}
+            for element in elements:
+                with suppress(NewerFormat):
+                    loaded |= load_contents(self._parts, self._types, [element])
+            return loaded
+
+
+def _is_known(element: bytes) -> bool:
+    """Tells whether this Lochan knows the form of a table's element."""
+    try:
+        content_id_at(element)
+    except NewerFormat:
+        return False
+    return True

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from lochan.base.errors import Corrupt, Invalid, TooLarge
+from lochan.base.errors import Corrupt, Invalid, NewerFormat, TooLarge
 from lochan.base.ids import ContentId, ObjId, obj_id_from_hex
 from lochan.base.limits import (
     KEY_BYTES_MAX,
@@ -113,7 +113,7 @@ def _check_given(obj_id: ObjId, raw: bytes) -> None:
             _check_node(value)
         else:
             build_value(ContentId(value.content_id), value.payload, value.data)
-    except (msgspec.DecodeError, UnicodeDecodeError, Corrupt) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, Corrupt, NewerFormat) as error:
         raise Invalid(f"object {obj_id.hex()} is no well-formed node or value: {error}") from None
 
 

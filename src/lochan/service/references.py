@@ -26,6 +26,7 @@ from lochan.kernel.claims import (
     find_done,
 )
 from lochan.kernel.history import iterate_log
+from lochan.kernel.listing import ListedReference, UnreadableReference, page_references
 from lochan.kernel.logs import Logs
 from lochan.kernel.parts import Parts
 from lochan.kernel.publish import Settled
@@ -108,7 +109,10 @@ class References:
         prefix: str = "",
         call: Call = ANYONE,
     ) -> Page[Reference]:
-        """Returns references in the order of their names; all of them without a limit."""
+        """Returns references in the order of their names; all of them without a limit.
+
+        One whose row has a newer format is listed without a hash.
+        """
         check_limit(limit)
         self._gate.check(call, Right.VIEW_REFERENCE)
         wanted = f"{prefix}\0{filter}"
@@ -125,7 +129,7 @@ class References:
         while further is None:
             room = PAGE_ENTRIES_MAX if limit is None or accepts else limit - len(found) + 1
             step = min(room, PAGE_ENTRIES_MAX)
-            rows = self._names.page(at, end, step)
+            rows = page_references(self._parts, self._names, at, end, step)
             scanned += len(rows) * (1 if accepts is None else accepts.cost())
             for row in rows:
                 shown = self._shown(
@@ -335,7 +339,9 @@ class References:
                 f"but at '{head.hex()}'."
             )
 
-    def _shown(self, row: ReferenceRow, *, fetch_all: bool) -> Reference:
+    def _shown(self, row: ListedReference, *, fetch_all: bool) -> Reference:
+        if isinstance(row, UnreadableReference):
+            return Reference(row.kind, row.name, "", created_us=row.created_us)
         reference = self._resolver.reference(row)
         if not fetch_all:
             return reference

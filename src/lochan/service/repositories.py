@@ -16,7 +16,6 @@ from lochan.kernel.repository import (
     create_repository,
     list_repositories,
     open_repository,
-    was_created_by,
 )
 from lochan.kv.store import Store
 from lochan.model.results import Page
@@ -110,16 +109,17 @@ class Repositories:
         request = Request(call.who, key, call.digest, right, name)
         operation = self._ports.chance.random_bytes(16)
         now_us = self._ports.clock.now_us()
-        wanted = Claim(1, call.digest, right, name, "", 0, 0, 0, operation, now_us)
+        row_key = claim_key(call.who, key)
+        wanted = Claim(1, row_key, call.digest, right, name, "", 0, 0, 0, operation, now_us)
         rows = ClaimRows(self._store, ROOT_INSTANCE)
-        return check_same(rows.add(claim_key(call.who, key), wanted), request).operation
+        return check_same(rows.add(wanted), request).operation
 
     def _find_made(self, name: str, operation: bytes) -> Repository | None:
         try:
             found = self.open(name)
         except NotFound:
             return None
-        return found if was_created_by(found.parts, operation) else None
+        return found if found.parts.description.operation == operation else None
 
     def open_or_create(self, name: str, *, call: Call = ANYONE) -> Repository:
         """Opens a repository and makes it before if need be; of two who make it, one opens."""

@@ -50,6 +50,7 @@ class Repository:
         gate = gate or OpenGate()
         described = parts.description
         self.parts = parts
+        self.types = types
         self.name = described.name
         self.info = RepositoryInfo(described.name, described.default_branch, described.created_us)
         self._names = Names(parts)

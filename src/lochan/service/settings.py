@@ -1,24 +1,28 @@
 """What a repository keeps for tools, by type; today the rules of the garbage collector.
 
-One row for each type, written by compare-and-swap. A row remembers its last writers, so that one
-whose reply was lost can find out whether it had written. If the last one had an idempotency key, it
-remembers what was there before, too, which is the answer; whoever writes next records that in the
-claim of the key before.
+One row for all types, written by compare-and-swap. It remembers its last writers, so that one whose
+reply was lost can find out whether it had written. It is there from the beginning: a repository
+without it has lost its settings, which is not the same as never having had any.
+
+If the last writer had an idempotency key, the row remembers what it replaced, too, which is its
+answer; whoever writes next records that in the claim of the key before.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from lochan.base.errors import Corrupt, Exhausted, Invalid, TooLarge, Unavailable, Unknown
 from lochan.base.limits import SETTINGS_BYTES_MAX, SETTINGS_POLICIES_MAX, SETTINGS_WRITERS_MAX
+from lochan.codec.rows import SettingsRow, decode_any_row, encode_row
 from lochan.kernel.claims import claim_request
 from lochan.kernel.parts import Parts
-from lochan.kv.store import ABSENT, Entry, Expected, Kind, Won, partition
+from lochan.kernel.repository import SETTINGS_KEY
+from lochan.kv.store import Expected, Kind, Stamp, Won, partition
 from lochan.persist.claims import ClaimRows, claim_key
 from lochan.service.calls import ANYONE, Call, Gate, Right
 from lochan.service.claims import Claims
@@ -26,7 +30,6 @@ from lochan.service.claims import Claims
 Settings = dict[str, Any]
 """The settings of one type as users send and see them, with their `type`."""
 
-_PREFIX: Final = b"settings/"
 _OPERATION_BYTES: Final = 16
 
 _DURATION: Final = re.compile(
@@ -82,32 +85,18 @@ class _GarbageCollector(
 _TYPES: Final = {"GARBAGE_COLLECTOR": _GarbageCollector}
 
 
-class _Writer(msgspec.Struct, frozen=True, array_like=True):
-    """Who wrote settings; with the key of a claim also what was there before."""
+class _Writer(msgspec.Struct, frozen=True):
+    """Who writes settings: an operation, and the key of its claim if it has one."""
 
     operation: bytes
     claim: bytes = b""
-    previous: Settings | None = None
 
 
-class _Answered(msgspec.Struct, frozen=True, array_like=True):
-    """What a write with a key was answered, as its claim records it."""
-
-    previous: Settings | None
-
-
-class _Row(msgspec.Struct, frozen=True, array_like=True):
-    """Settings of one type as they are stored; `writers` begins with the last."""
-
-    format: Literal[1]
-    version: int
-    writers: tuple[_Writer, ...]
-    settings: Settings
-
+# An outcome that is recorded is not empty, though nothing was set before.
+_ANSWERED: Final = b"\1"
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(_Row).decode
-_decode_answered: Final = msgspec.msgpack.Decoder(_Answered).decode
+_decode: Final = msgspec.msgpack.Decoder(Settings).decode
 
 
 class RepositorySettings:
@@ -123,9 +112,10 @@ class RepositorySettings:
     def get(self, types: Sequence[str], *, call: Call = ANYONE) -> list[Settings]:
         """Returns the settings of these types, of those that were ever set."""
         self._gate.check(call, Right.READ_SETTINGS)
+        row, _ = self._fetch()
+        kept = dict(row.settings)
         known = [name for name in dict.fromkeys(types) if name in _TYPES]
-        entries = self._parts.store.get_many([(self._place, _key(name)) for name in known])
-        return [_read(entry).settings for entry in entries if entry is not None]
+        return [_settings(kept[name]) for name in known if name in kept]
 
     def update(self, call: Call, config: Mapping[str, Any]) -> Settings | None:
         """Replaces the settings of one type and returns what they were, None if never set."""
@@ -144,57 +134,57 @@ class RepositorySettings:
         parts = self._parts
         retry = parts.retry()
         while True:
-            entry = parts.store.get(self._place, _key(name))
-            before = None if entry is None else _read(entry)
-            previous = None if before is None else before.settings
+            before, stamp = self._fetch()
+            kept = dict(before.settings)
             done = self._find_done(before, writer)
             if done is not None:
-                return done.previous
-            if writer.claim:
-                writer = msgspec.structs.replace(writer, previous=previous)
-            row = _Row(1, 1, (writer,), settings)
-            if before is not None:
-                self._record(before.writers[0])
-                kept = [_Writer(one.operation) for one in before.writers]
-                writers = (writer, *kept[: SETTINGS_WRITERS_MAX - 1])
-                row = _Row(1, before.version + 1, writers, settings)
-            if self._write(name, row, ABSENT if entry is None else entry.stamp):
-                return previous
+                return _settings(done[1:]) if done[1:] else None
+            self._record(before)
+            row = SettingsRow(
+                1,
+                before.instance,
+                before.version + 1,
+                (writer.operation, *before.writers)[:SETTINGS_WRITERS_MAX],
+                tuple(sorted({**kept, name: _encode(settings)}.items())),
+                writer.claim,
+                kept.get(name, b"") if writer.claim else b"",
+            )
+            if self._write(name, row, stamp):
+                return _settings(kept[name]) if name in kept else None
             retry.again(at_once=retry.attempts == 1)
 
-    def _find_done(self, row: _Row | None, writer: _Writer) -> _Answered | None:
-        """Returns what an earlier try of the same request has answered.
+    def _find_done(self, row: SettingsRow, writer: _Writer) -> bytes | None:
+        """Returns the answer to an earlier try of the same request, as its claim records it.
 
         The row was read before the claim: what leaves the one is in the other by then.
         """
-        if not writer.claim or row is None:
+        if not writer.claim:
             return None
-        last = row.writers[0]
-        if last.operation == writer.operation:
-            return _Answered(last.previous)
+        if row.writers[:1] == (writer.operation,):
+            return _ANSWERED + row.replaced
         found = self._claim_rows.find(writer.claim)
-        if found is None or not found.claim.outcome:
-            return None
-        try:
-            return _decode_answered(found.claim.outcome)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Corrupt(f"not a recorded outcome: {error}") from None
+        return None if found is None else found.claim.outcome or None
 
-    def _record(self, last: _Writer) -> None:
+    def _record(self, row: SettingsRow) -> None:
         """Records what the last writer has answered, if it had a key."""
-        if last.claim:
-            outcome = _encode(_Answered(last.previous))
-            self._claim_rows.record(last.claim, last.operation, outcome)
+        if row.claim:
+            self._claim_rows.record(row.claim, row.writers[0], _ANSWERED + row.replaced)
 
-    def _write(self, name: str, row: _Row, expected: Expected) -> bool:
+    def _fetch(self) -> tuple[SettingsRow, Stamp]:
+        entry = self._parts.store.get(self._place, SETTINGS_KEY)
+        if entry is None:
+            raise Corrupt("the repository has lost its settings")
+        return decode_any_row(SettingsRow, entry.value), entry.stamp
+
+    def _write(self, name: str, row: SettingsRow, expected: Expected) -> bool:
         """Swaps the row; after a lost reply sends the same again, then looks for its writer."""
         parts = self._parts
-        raw = _encode(row)
+        raw = encode_row(row)
         retry = parts.retry()
         trouble: Unknown | None = None
         while True:
             try:
-                outcome = parts.store.set_if(self._place, _key(name), raw, expected)
+                outcome = parts.store.set_if(self._place, SETTINGS_KEY, raw, expected)
                 if isinstance(outcome, Won):
                     return True
                 return trouble is not None and self._took_effect(name, row)
@@ -209,13 +199,10 @@ class RepositorySettings:
             except Exhausted as error:
                 raise _unknown(name, error.message) from trouble
 
-    def _took_effect(self, name: str, row: _Row) -> bool:
+    def _took_effect(self, name: str, row: SettingsRow) -> bool:
         """Tells whether a write that is not in place any more had been there."""
-        entry = self._parts.store.get(self._place, _key(name))
-        if entry is None:
-            return False
-        now = _read(entry)
-        if any(one.operation == row.writers[0].operation for one in now.writers):
+        now, _ = self._fetch()
+        if row.writers[0] in now.writers:
             return True
         if now.version - row.version >= SETTINGS_WRITERS_MAX:
             raise _unknown(name, "too many others wrote since")
@@ -227,13 +214,9 @@ def _unknown(name: str, reason: str) -> Unknown:
     return Unknown(f"{text} ({reason}); read them", public=f"{text}; read them")
 
 
-def _key(name: str) -> bytes:
-    return _PREFIX + name.encode()
-
-
-def _read(entry: Entry) -> _Row:
+def _settings(raw: bytes) -> Settings:
     try:
-        return _decode(entry.value)
+        return _decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Corrupt(f"not stored settings: {error}") from None
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import msgspec
 
 from lochan.base.errors import LochanError, Unavailable
-from lochan.base.ids import ROOT_INSTANCE, InstanceId
+from lochan.base.ids import ROOT_INSTANCE
 from lochan.base.limits import (
     PAGE_ENTRIES_MAX,
     SWEEP_REPORTED_MAX,
@@ -23,8 +23,8 @@ from lochan.base.limits import (
     SWEEP_ROWS_MAX,
 )
 from lochan.kernel.purge import Purged, Swept, sweep_claims_page
-from lochan.kernel.repository import list_instances
-from lochan.kv.store import Store
+from lochan.kernel.repository import list_rows, read_instance
+from lochan.kv.store import Entry, Store
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 
@@ -40,7 +40,10 @@ class SweepFailure(msgspec.Struct, frozen=True):
 
 
 Report = Callable[[SweepFailure], None]
-SweepOne = Callable[[str, InstanceId, bytes, int], Swept]
+Listed = tuple[str, Entry | None]
+"""A repository and its row in the list of repositories; the list itself comes without."""
+
+SweepOne = Callable[[Listed, bytes, int], Swept]
 
 
 class Sweep:
@@ -52,7 +55,7 @@ class Sweep:
         self._sweep_one = sweep_one
         self._report = report
         # The list of repositories has rows of its own, and comes first.
-        self._listed: list[tuple[str, InstanceId]] = [("", ROOT_INSTANCE)]
+        self._listed: list[Listed] = [("", None)]
         self._at = ""
         self._start = b""
         self._reported: set[SweepFailure] = set()
@@ -63,9 +66,9 @@ class Sweep:
         while left > 0:
             try:
                 if not self._listed:
-                    self._listed = list_instances(self._store, self._at, PAGE_ENTRIES_MAX)
+                    self._listed += list_rows(self._store, self._at, PAGE_ENTRIES_MAX)
                 if not self._listed:
-                    self._listed, self._at = [("", ROOT_INSTANCE)], ""
+                    self._listed, self._at = [("", None)], ""
                     return False
                 left -= self._advance(min(left, PAGE_ENTRIES_MAX))
             except Unavailable as error:
@@ -80,7 +83,7 @@ class Sweep:
         # Behind it already, so that whatever goes wrong here does not hold up the others.
         self._at, self._start = f"{name}\0", b""
         try:
-            swept = self._sweep_one(*listed, start, limit)
+            swept = self._sweep_one(listed, start, limit)
         except Unavailable:
             self._listed.insert(0, listed)
             self._start = start
@@ -107,8 +110,9 @@ class Sweep:
 def sweep_of_references(repositories: Repositories, report: Report) -> Sweep:
     """Returns the sweep of expired branches and old tombstones."""
 
-    def sweep_one(name: str, instance: InstanceId, start: bytes, limit: int) -> Swept:
-        if instance == ROOT_INSTANCE:
+    def sweep_one(listed: Listed, start: bytes, limit: int) -> Swept:
+        name, row = listed
+        if row is None:
             return Swept(Purged(), None)
         return repositories.look_into(name).sweep_references(start, limit)
 
@@ -119,7 +123,9 @@ def sweep_of_claims(repositories: Repositories, report: Report) -> Sweep:
     """Returns the sweep of old claims, those of the list of repositories too."""
     store, clock = repositories.store, repositories.clock
 
-    def sweep_one(_: str, instance: InstanceId, start: bytes, limit: int) -> Swept:
+    def sweep_one(listed: Listed, start: bytes, limit: int) -> Swept:
+        row = listed[1]
+        instance = ROOT_INSTANCE if row is None else read_instance(row)
         return sweep_claims_page(store, instance, clock.now_us(), start, limit)
 
     return Sweep(store, "claims", sweep_one, report)

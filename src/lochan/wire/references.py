@@ -282,7 +282,7 @@ class ReferenceOfServer(msgspec.Struct, frozen=True, rename="camel", kw_only=Tru
     """A reference as a client reads it from a server, of either version."""
 
     type: str
-    hash: str
+    hash: str = ""
     name: str | None = None
     metadata: ReferenceMetadataIn | None = None
     expires_at: Instant | None = None

@@ -57,6 +57,7 @@ COVERED: dict[str, list[object]] = {
 }
 BESIDE: dict[str, list[object]] = {
     "created_us": [0, COMMIT.created_us + 1],
+    "unchanged_root": [bytes(32)],
     "sequence": [3],
     "generation": [3],
     "merges": [1],

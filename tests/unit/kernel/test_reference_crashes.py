@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
 
-import msgspec
 import pytest
 
 from lochan.base.errors import AlreadyExists, LochanError, NotFound
 from lochan.base.ids import ObjId
 from lochan.base.names import REFS_NAME, RefName
-from lochan.codec.rows import Move
+from lochan.kernel.moves import read_move
 from lochan.kernel.references import Names
 from lochan.kernel.repository import create_repository, open_repository
 from lochan.kv.faults import (
@@ -143,7 +142,7 @@ def check_world(world: World) -> None:
     }
     assert live == listed(bench.parts)
     assert seen == set(live)
-    log = [msgspec.msgpack.decode(entry.value, type=Move) for entry in scan(bench, Kind.LOG)]
+    log = [read_move(entry).move for entry in scan(bench, Kind.LOG)]
     keys = [entry.key for entry in scan(bench, Kind.LOG)]
     logged = set()
     for key, move in zip(keys, log, strict=True):

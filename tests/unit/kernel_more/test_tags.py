@@ -9,6 +9,7 @@ from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.limits import MESSAGE_BYTES_MAX, TAG_DEPTH_MAX
 from lochan.base.names import RefName
 from lochan.codec.commits import TagObject
+from lochan.codec.objects import object_id
 from lochan.codec.tags import decode_tag, encode_tag
 from lochan.kernel.claims import claim
 from lochan.kernel.publish import Publisher
@@ -86,11 +87,13 @@ def test_a_tag_of_nothing_is_refused_and_leaves_no_name():
     for target in (ObjId(b"x" * 32), ObjId(bytes(32))):
         with pytest.raises(NotFound):
             tags.create(V1, target, "")
-    node_like = ObjId(b"y" * 32)
-    place = partition(bench.parts.instance, Kind.OBJECTS, node_like[:2])
-    bench.store.put_many([(place, node_like, b"\x99\x04")])
-    with pytest.raises(NotFound):
-        tags.create(V1, node_like, "")
+    node_like = object_id(b"\x99\x04")
+    changed = ObjId(b"y" * 32)
+    for obj_id, error in ((node_like, NotFound), (changed, Corrupt)):
+        place = partition(bench.parts.instance, Kind.OBJECTS, obj_id[:2])
+        bench.store.put_many([(place, obj_id, b"\x99\x04")])
+        with pytest.raises(error):
+            tags.create(V1, obj_id, "")
     assert bench.names.find(V1) is None
     with pytest.raises(Corrupt):
         tags.peel(ObjId(b"x" * 32))

@@ -10,7 +10,7 @@ import pytest
 from lochan import assembly
 from lochan.assembly import open_store, store_schemes
 from lochan.base.errors import InvalidUrl, NewerFormat, StoreClosed
-from lochan.kv.format import FORMAT_KEY, FORMAT_PARTITION
+from lochan.kv.format import FORMAT_KEY, FORMAT_PARTITION, encode_mark
 from lochan.kv.store import Store
 from lochan.kv.url import StoreUrl
 from lochan.stores.memory.store import MemoryStore
@@ -20,7 +20,7 @@ OPENED: list[MemoryStore] = []
 
 def open_newer(url: StoreUrl) -> Store:
     store = MemoryStore()
-    store.put_many([(FORMAT_PARTITION, FORMAT_KEY, b"2")])
+    store.put_many([(FORMAT_PARTITION, FORMAT_KEY, encode_mark(2))])
     OPENED.append(store)
     return store
 
@@ -38,7 +38,7 @@ def test_both_embedded_stores_are_installed(tmp_path: Path) -> None:
         store = open_store(text)
         entry = store.get(FORMAT_PARTITION, FORMAT_KEY)
         assert entry is not None
-        assert entry.value == b"1"
+        assert entry.value == encode_mark(1)
         store.close()
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from lochan.base.errors import Corrupt, Exhausted, Invalid, TooLarge, Unavailable, Unknown
 from lochan.base.limits import SETTINGS_POLICIES_MAX, SETTINGS_WRITERS_MAX
+from lochan.kernel.repository import SETTINGS_KEY
 from lochan.kv.faults import Fault, FaultKind, FaultyStore, PlannedCall
 from lochan.kv.store import Kind, partition
 from tests.unit.kernel.workbench import OnCalls, nth
@@ -222,11 +223,22 @@ def test_a_writer_that_always_loses_gives_up():
 def test_damaged_settings_are_told_as_such():
     service = Service()
     place = partition(service.repository.parts.instance, Kind.META)
-    service.store.put_many([(place, b"settings/GARBAGE_COLLECTOR", b"\x93\x01\x02")])
+    service.store.put_many([(place, SETTINGS_KEY, b"\x93\x01\x02")])
     with pytest.raises(Corrupt):
         current(service)
     with pytest.raises(Corrupt):
         update(service, FIRST)
+
+
+def test_lost_settings_are_not_taken_for_settings_that_were_never_made():
+    service = Service()
+    update(service, FIRST)
+    place = partition(service.repository.parts.instance, Kind.META)
+    service.store.delete(place, SETTINGS_KEY)
+    with pytest.raises(Corrupt, match="lost its settings"):
+        current(service)
+    with pytest.raises(Corrupt, match="lost its settings"):
+        update(service, SECOND)
 
 
 def test_settings_belong_to_their_repository():

@@ -27,6 +27,7 @@ from lochan.base.errors import (
     NamespaceExists,
     NamespaceNotEmpty,
     NamespaceNotFound,
+    NewerFormat,
     NotFound,
     ReferenceNotFound,
     Unavailable,
@@ -58,6 +59,7 @@ CODES: Final[dict[type[LochanError], tuple[int, str]]] = {
     Unavailable: (503, "SERVICE_UNAVAILABLE"),
     Unknown: (504, "OUTCOME_UNKNOWN"),
     Corrupt: (500, "UNKNOWN"),
+    NewerFormat: (501, "NEWER_FORMAT"),
     Bug: (500, "UNKNOWN"),
     LochanError: (500, "UNKNOWN"),
 }

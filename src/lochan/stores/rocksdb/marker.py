@@ -30,7 +30,9 @@ _LINE: Final = re.compile(
     rb"lochan-rocksdb 1 (\d{1,9}) (-|MANIFEST-\d{6,12}) (\d{1,18}) ([0-9a-f]{8}) *\n"
 )
 _DURABLE: Final = re.compile(rb"durable (\d{20}) ([0-9a-f]{8})\n")
-_OTHER: Final = re.compile(rb"lochan-rocksdb (\d{1,9}) ")
+_OTHER: Final = re.compile(rb"(lochan-rocksdb (\d{1,9}) .*) ([0-9a-f]{8}) *\n", re.DOTALL)
+"""A line of another version: whatever it says, its checksum comes last."""
+
 _CURRENT: Final = re.compile(r"(MANIFEST-(\d{6,12}))\n\Z")
 
 
@@ -77,8 +79,8 @@ def decode_marker(line: bytes, path: Path) -> Marker:
         if crc32(_words(marker).encode()) == int(checksum, 16):
             return marker
     other = _OTHER.match(line)
-    if other is not None and int(other[1]) > _VERSION:
-        raise NewerFormat(f"{path} was written by a newer Lochan; use that one")
+    if other is not None and int(other[2]) > _VERSION and crc32(other[1]) == int(other[3], 16):
+        raise NewerFormat(f"{path} was written by a newer Lochan: newer format, upgrade Lochan")
     raise Corrupt(f"{path} is damaged: it should say what this directory is")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lochan.base.checks import check
-from lochan.base.errors import Bug, Corrupt, LochanError
+from lochan.base.errors import Bug, Corrupt, LochanError, NewerFormat
 from lochan.kv.faults import Fault, FaultKind, PlannedCall, SimulatedCrash
 from lochan.kv.store import Name
 from lochan.testing.ports import ManualClock
@@ -81,7 +81,7 @@ class Server:
         """As `do`, but an error that a client must expect ends here and None is returned."""
         try:
             return self.do(operation, function, *arguments)
-        except (Bug, Corrupt):
+        except (Bug, Corrupt, NewerFormat):
             raise
         except LochanError:
             return None

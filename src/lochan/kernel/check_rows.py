@@ -1,0 +1,107 @@
+"""Checking rows that nothing refers to, and counting those that a check cannot judge.
+
+A claim can be read and held against its key; that one is missing cannot be known, because claims
+are swept after a day. An object that nothing refers to can be held against its id; whether it
+should be there cannot be known, because a writer may be about to refer to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from lochan.base.errors import Corrupt, NewerFormat
+from lochan.base.ids import ObjId
+from lochan.base.limits import PAGE_ENTRIES_MAX
+from lochan.codec.commits import decode_commit, is_commit
+from lochan.codec.objects import check_object_id
+from lochan.codec.rows import SettingsRow, decode_any_row
+from lochan.kernel.check_findings import Findings, Problem, RowKind, Unjudged
+from lochan.kernel.parts import Parts
+from lochan.kernel.repository import DESCRIPTION_KEY, SETTINGS_KEY
+from lochan.kv.store import Entry, Kind, Partition, Store, partition
+from lochan.persist.claims import read_claim
+
+_SPREAD: Final = 65_536
+_PROGRESS_PARTITIONS: Final = 1_024
+_OBJECTS_READ: Final = 100
+
+
+def entries_of(store: Store, place: Partition, limit: int = PAGE_ENTRIES_MAX) -> Iterator[Entry]:
+    """Yields all rows of a partition."""
+    start: bytes | None = b""
+    while start is not None:
+        page = store.scan(place, start, None, limit)
+        yield from page.entries
+        start = page.next_start
+
+
+def check_settings(parts: Parts, findings: Findings) -> None:
+    """Checks the row of settings, which is there from the beginning."""
+    entry = parts.store.get(partition(parts.instance, Kind.META), SETTINGS_KEY)
+    if entry is None:
+        what = "the row of settings is missing though every repository has one"
+        findings.add(RowKind.SETTINGS, "settings", Problem.MISSING, what, "repository")
+        return
+    findings.count("settings")
+    try:
+        row = decode_any_row(SettingsRow, entry.value)
+        if row.instance != parts.instance:
+            raise Corrupt("the row of settings is that of another repository")
+    except (Corrupt, NewerFormat) as error:
+        findings.add_error(RowKind.SETTINGS, "settings", error)
+
+
+def check_claims(parts: Parts, findings: Findings) -> Unjudged:
+    """Checks every claim by itself and counts them."""
+    count = 0
+    for entry in entries_of(parts.store, partition(parts.instance, Kind.CLAIMS)):
+        count += 1
+        try:
+            claim = read_claim(entry.value)
+            if claim.key != entry.key:
+                raise Corrupt("the claim is that of another idempotency key")
+        except (Corrupt, NewerFormat) as error:
+            findings.add_error(RowKind.CLAIM, entry.key.hex(), error)
+    findings.count("claims", count)
+    return Unjudged(
+        "claims", count, "each was read; whether one is missing is unknown, they live for a day"
+    )
+
+
+def check_objects(parts: Parts, findings: Findings, has_read: Callable[[ObjId], bool]) -> Unjudged:
+    """Goes through all objects; those that nothing refers to are held against their ids."""
+    count = 0
+    for number in range(_SPREAD):
+        place = partition(parts.instance, Kind.OBJECTS, number.to_bytes(2, "big"))
+        for entry in entries_of(parts.store, place, _OBJECTS_READ):
+            findings.count("objects")
+            obj_id = ObjId(entry.key)
+            if has_read(obj_id):
+                continue
+            count += 1
+            try:
+                _check_object(obj_id, entry.value)
+            except (Corrupt, NewerFormat) as error:
+                findings.add_error(RowKind.OBJECT, obj_id.hex(), error)
+        if number % _PROGRESS_PARTITIONS == 0:
+            findings.report_progress()
+    why = "nothing refers to them: left by writes that lost, or about to be referred to"
+    return Unjudged("unreferenced objects", count, why)
+
+
+def count_others(parts: Parts) -> Iterator[Unjudged]:
+    """Counts rows of kinds that this Lochan never writes."""
+    known = (DESCRIPTION_KEY, SETTINGS_KEY)
+    for kind in (Kind.META, Kind.STAGING, Kind.ACCESS):
+        place = partition(parts.instance, kind)
+        count = sum(entry.key not in known for entry in entries_of(parts.store, place))
+        if count:
+            yield Unjudged(f"unknown {kind.name.lower()} rows", count, "another Lochan wrote them")
+
+
+def _check_object(obj_id: ObjId, raw: bytes) -> None:
+    if is_commit(raw):
+        decode_commit(obj_id, raw)
+    else:
+        check_object_id(obj_id, raw)

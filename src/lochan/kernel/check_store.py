@@ -1,0 +1,189 @@
+"""Checking a store: the mark of its format, the list of repositories, and repositories in turn.
+
+A repository is listed twice, by name and by instance. So one whose row in the list is lost is still
+found, and told from a creation that stopped before its last step by whether it was ever used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from lochan.base.errors import Corrupt, LochanError, NewerFormat, NotFound
+from lochan.base.ids import EMPTY_ID, InstanceId
+from lochan.base.names import REFS_NAME, RefName
+from lochan.codec.rows import RepositoryRow, decode_any_row
+from lochan.kernel.check import check_into
+from lochan.kernel.check_findings import Findings, Problem, Report, RowKind, Tell, Unjudged
+from lochan.kernel.check_rows import entries_of
+from lochan.kernel.check_trees import Decode
+from lochan.kernel.parts import Parts
+from lochan.kernel.repository import (
+    DESCRIPTION_KEY,
+    INSTANCES_PLACE,
+    REPOSITORIES_PLACE,
+    Ports,
+    join,
+    read_description,
+    read_instance,
+)
+from lochan.kv.format import FORMAT_KEY, FORMAT_PARTITION, check_mark
+from lochan.kv.store import Entry, Kind, Store, partition
+from lochan.persist.references import References
+
+
+class CheckOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What to check: some repositories or all, contents if they can be read, all history or not."""
+
+    names: Sequence[str] | None = None
+    decode: Decode | None = None
+    history: bool = False
+    unreferenced: bool = False
+
+
+def check_store(
+    store: Store, ports: Ports, options: CheckOptions, tell: Tell | None = None
+) -> Report:
+    """Checks a store without writing to it; NotFound if a repository that was named is not there.
+
+    The store may be served meanwhile, where its database allows a second process.
+    """
+    findings = Findings(tell)
+    _check_format(store, findings)
+    listed = _listed(store, options.names)
+    unjudged: list[Unjudged] = []
+    for entry in listed:
+        name = findings.repository = entry.key.decode("utf-8", "replace")
+        findings.count("repositories")
+        parts = _open(store, ports, entry, findings)
+        if parts is not None:
+            found = check_into(
+                findings,
+                parts,
+                decode=options.decode,
+                history=options.history,
+                unreferenced=options.unreferenced,
+            )
+            unjudged += [msgspec.structs.replace(one, repository=name) for one in found]
+    findings.repository = ""
+    _check_instances(store, findings, options.names)
+    return findings.report(tuple(unjudged))
+
+
+def _check_format(store: Store, findings: Findings) -> None:
+    entry = store.get(FORMAT_PARTITION, FORMAT_KEY)
+    if entry is None:
+        if _is_empty(store):
+            return
+        what = "the store does not say which format it has"
+        findings.add(RowKind.FORMAT, "format", Problem.MISSING, what)
+        return
+    try:
+        check_mark(entry)
+    except (Corrupt, NewerFormat) as error:
+        findings.add_error(RowKind.FORMAT, "format", error)
+
+
+def _is_empty(store: Store) -> bool:
+    """Tells whether no repository was ever made here; then there need not be a mark."""
+    places = (REPOSITORIES_PLACE, INSTANCES_PLACE)
+    return not any(next(entries_of(store, place, 1), None) for place in places)
+
+
+def _listed(store: Store, names: Sequence[str] | None) -> list[Entry]:
+    if names is None:
+        return list(entries_of(store, REPOSITORIES_PLACE))
+    found = [(name, store.get(REPOSITORIES_PLACE, name.encode())) for name in names]
+    for name, entry in found:
+        if entry is None and not _was_made(store, name):
+            raise NotFound(f"there is no repository {name!r}; `lochan check --all` checks all")
+    return [entry for _, entry in found if entry is not None]
+
+
+def _was_made(store: Store, name: str) -> bool:
+    """Tells whether an instance was ever made for a name; what became of it is reported later."""
+    for entry in entries_of(store, INSTANCES_PLACE):
+        try:
+            if decode_any_row(RepositoryRow, entry.value).name == name:
+                return True
+        except (Corrupt, NewerFormat):
+            continue
+    return False
+
+
+def _open(store: Store, ports: Ports, listed: Entry, findings: Findings) -> Parts | None:
+    """Opens a repository; what keeps it from being opened is a finding."""
+    name = listed.key.decode("utf-8", "replace")
+    try:
+        instance = read_instance(listed)
+    except (Corrupt, NewerFormat) as error:
+        findings.add_error(RowKind.REPOSITORY, repr(name), error, "list of repositories")
+        return None
+    other = store.get(INSTANCES_PLACE, instance)
+    by = f"repository {name!r}"
+    if other is None:
+        what = "the repository is missing in the list of instances"
+        findings.add(RowKind.REPOSITORY, instance.hex(), Problem.MISSING, what, by)
+    described = store.get(partition(instance, Kind.META), DESCRIPTION_KEY)
+    if described is None:
+        what = "the repository has lost its description"
+        findings.add(RowKind.DESCRIPTION, repr(name), Problem.MISSING, what, by)
+        return None
+    try:
+        description = read_description(described, name)
+    except (Corrupt, NewerFormat) as error:
+        findings.add_error(RowKind.DESCRIPTION, repr(name), error, by)
+        return None
+    return join(store, instance, description, ports)
+
+
+def _check_instances(store: Store, findings: Findings, names: Sequence[str] | None) -> None:
+    """Checks the list of instances; finds repositories that are not in the list of repositories."""
+    for entry in entries_of(store, INSTANCES_PLACE):
+        try:
+            row = decode_any_row(RepositoryRow, entry.value)
+            if row.instance != entry.key:
+                raise Corrupt("the row is that of another instance")
+        except (Corrupt, NewerFormat) as error:
+            findings.add_error(RowKind.REPOSITORY, entry.key.hex(), error, "list of instances")
+            continue
+        if names is not None and row.name not in names:
+            continue
+        listed = store.get(REPOSITORIES_PLACE, row.name.encode())
+        try:
+            instance = None if listed is None else read_instance(listed)
+        except (Corrupt, NewerFormat):
+            # Reported where the list itself is read.
+            continue
+        if instance != row.instance:
+            _add_unlisted(store, findings, row, taken=listed is not None)
+
+
+def _add_unlisted(store: Store, findings: Findings, row: RepositoryRow, *, taken: bool) -> None:
+    """Reports a repository that nobody can open, unless its name is another's and it is unused."""
+    used = _was_used(store, InstanceId(row.instance))
+    if taken and not used:
+        # Two made it at the same time, and the other was first.
+        return
+    what = "it was used and is not in the list of repositories"
+    problem = Problem.MISSING
+    if not used:
+        what = "it is not in the list of repositories: its creation stopped half way"
+        problem = Problem.UNFINISHED
+    findings.add(RowKind.REPOSITORY, repr(row.name), problem, what, "list of instances")
+
+
+def _was_used(store: Store, instance: InstanceId) -> bool:
+    """Tells whether a repository is more than what its creation leaves."""
+    references = References(store, instance)
+    try:
+        index = references.fetch(REFS_NAME)
+        rows = list(entries_of(store, partition(instance, Kind.REFERENCES)))
+        others = [entry.key.decode("utf-8", "replace") for entry in rows]
+        heads = references.fetch_many([RefName(name) for name in others if name != REFS_NAME])
+    except LochanError:
+        # Something is there, even if it cannot be read.
+        return True
+    moved = any(one is not None and one.row.pointer != EMPTY_ID for one in heads)
+    return index is not None and (len(heads) > 1 or moved)
