@@ -29,7 +29,7 @@ from functools import partial
 
 import msgspec
 
-from lochan.base.errors import Corrupt, LochanError, Unavailable, Unknown
+from lochan.base.errors import Corrupt, LochanError, NewerFormat, Unavailable, Unknown
 from lochan.base.ids import InstanceId
 from lochan.base.limits import EXPIRY_GRACE_S, GRACE_S, PAGE_ENTRIES_MAX
 from lochan.base.names import RefName
@@ -104,7 +104,7 @@ def sweep_references_page(parts: Parts, names: Names, start: bytes, limit: int) 
     for entry in page.entries:
         try:
             found.append(_read(entry))
-        except Corrupt as error:
+        except (Corrupt, NewerFormat) as error:
             skipped.append(Skipped("reference", entry.key, error.kind))
     dead = [one for one in found if one.row.deleted]
     old = [one for one in dead if _deleted_us(one) < now_us - GRACE_S * 1_000_000]
@@ -136,7 +136,7 @@ def sweep_claims_page(
             removed += isinstance(store.delete_if(place, entry.key, entry.stamp), Won)
         except Unknown:
             continue
-        except Corrupt as error:
+        except (Corrupt, NewerFormat) as error:
             skipped.append(Skipped("claim", entry.key, error.kind))
     kept = len(page.entries) - removed - len(skipped)
     return Swept(Purged(len(page.entries), removed, kept, skipped=tuple(skipped)), page.next_start)

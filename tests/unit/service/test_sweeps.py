@@ -8,6 +8,7 @@ import pytest
 from lochan.base.errors import ReferenceNotFound, Unavailable
 from lochan.base.limits import EXPIRY_GRACE_S, GRACE_S
 from lochan.base.names import RefName
+from lochan.codec.forms import add_checksum
 from lochan.kernel.references import Names
 from lochan.kernel.repository import Ports
 from lochan.kv.observe import CallCounts, ObservedStore
@@ -195,9 +196,12 @@ def test_an_open_repository_is_swept_as_it_is_open():
     assert many.repositories.look_into("r0000") is used
 
 
-def damage(many: Many, name: str, kind: Kind, key: bytes) -> None:
+NEWER = add_checksum(msgspec.msgpack.encode([2, "what a newer Lochan wrote"]))
+
+
+def damage(many: Many, name: str, kind: Kind, key: bytes, value: bytes = b"not a row") -> None:
     instance = many.repositories.look_into(name).parts.instance
-    many.store.put_many([(partition(instance, kind), key, b"not a row")])
+    many.store.put_many([(partition(instance, kind), key, value)])
 
 
 @pytest.mark.parametrize("name", ["r0000", "r0002"])
@@ -219,21 +223,22 @@ def test_an_unreadable_repository_is_reported_once_and_the_others_are_swept(name
             assert many.branches(one) == ["main"]
 
 
-def test_an_unreadable_row_is_reported_once_and_the_others_are_swept():
+@pytest.mark.parametrize(("value", "error"), [(b"not a row", "corrupt"), (NEWER, "newer_format")])
+def test_an_unreadable_row_is_reported_once_and_the_others_are_swept(value, error):
     many = Many(2)
     soon = many.clock.now_us() + SECOND_US
     for one in many.names:
         for branch in ("a", "b", "c"):
             make_in(many.repositories.look_into(one), branch, soon)
-    damage(many, "r0000", Kind.REFERENCES, b"b")
-    damage(many, "r0001", Kind.CLAIMS, b"x" * 32)
+    damage(many, "r0000", Kind.REFERENCES, b"b", value)
+    damage(many, "r0001", Kind.CLAIMS, b"x" * 32, value)
     many.clock.advance_us(100 * SECOND_US)
     for _ in range(3):
         while many.references.turn() or many.claims.turn():
             pass
     assert many.failures == [
-        SweepFailure("references", "r0000", "reference", b"b", "corrupt"),
-        SweepFailure("claims", "r0001", "claim", b"x" * 32, "corrupt"),
+        SweepFailure("references", "r0000", "reference", b"b", error),
+        SweepFailure("claims", "r0001", "claim", b"x" * 32, error),
     ]
     parts = many.repositories.look_into("r0000").parts
     for gone in ("a", "c"):
