@@ -18,6 +18,8 @@ from tests.sim.catalog_scenarios import SCENARIOS as CATALOG
 from tests.sim.kernel_scenarios import SCENARIOS
 from tests.sim.mixed_scenarios import OF_CATALOG, OF_KERNEL
 from tests.sim.test_catalog_requests import SCENARIOS as REQUESTS
+from tests.sim.test_catalog_resending import SCENARIOS as RESENDING
+from tests.sim.test_catalog_sweeps import SCENARIO as SWEEPS
 from tests.sim.test_kernel_moves import SCENARIOS as MOVES
 
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")])
@@ -63,7 +65,10 @@ def test_every_guarantee_names_its_test():
     ("section", "scenarios"),
     [
         ("The kernel", {one.name for one in [*SCENARIOS, *OF_KERNEL]} | MOVES.keys()),
-        ("The catalog", {one.name for one in [*CATALOG, *REQUESTS, *OF_CATALOG]}),
+        (
+            "The catalog",
+            {one.name for one in [*CATALOG, *REQUESTS, *OF_CATALOG, SWEEPS, *RESENDING.values()]},
+        ),
     ],
 )
 def test_the_guarantees_name_every_scenario_and_no_other(section, scenarios):

@@ -12,7 +12,7 @@ from zlib import crc32
 import msgspec
 import pytest
 
-from lochan.base.ids import EMPTY_ID, ObjId
+from lochan.base.ids import EMPTY_ID, InstanceId, ObjId
 from lochan.codec.commits import (
     CommitObject,
     TagObject,
@@ -38,6 +38,8 @@ from lochan.codec.rows import (
     encode_reference_element,
     encode_row,
 )
+from lochan.persist.claims import Claim, ClaimRows, read_claim
+from lochan.stores.memory.store import MemoryStore
 
 FORWARD = bytes(range(32))
 BACKWARD = FORWARD[::-1]
@@ -114,10 +116,23 @@ MOVE_ROW = MoveRow(1, "main", 129, MOVE)
 MOVE_ROW_HEX = "94 01 a46d61696e cc81" + MOVE_HEX
 REPOSITORY = RepositoryRow(1, "repo", bytes(range(16)))
 REPOSITORY_HEX = "93 01 a47265706f c410" + bytes(range(16)).hex()
-SETTINGS = SettingsRow(1, bytes(range(16)), 3, (b"\x01",), (("A", b"\x80"),))
-SETTINGS_HEX = "95 01 c410" + bytes(range(16)).hex() + "03 91 c40101 91 92 a141 c40180"
-DESCRIPTION = Description(1, "repo", "main", TIME_US, bytes(16), FORWARD)
-DESCRIPTION_HEX = "96 01 a47265706f a46d61696e" + TIME_HEX + "c410" + "00" * 16 + FORWARD_HEX
+SETTINGS = SettingsRow(1, bytes(range(16)), 3, (b"\x01",), (("A", b"\x80"),), b"\x02", b"\x81")
+SETTINGS_HEX = (
+    "97 01 c410" + bytes(range(16)).hex() + "03 91 c40101 91 92 a141 c40180 c40102 c40181"
+)
+DESCRIPTION = Description(1, "repo", "main", TIME_US, bytes(16), FORWARD, b"\x07")
+DESCRIPTION_HEX = (
+    "97 01 a47265706f a46d61696e" + TIME_HEX + "c410" + "00" * 16 + FORWARD_HEX + "c40107"
+)
+CLAIM = Claim(1, FORWARD, b"\x01", "commit", "main", "side", 3, 4, 5, bytes(16), TIME_US, b"\x09")
+CLAIM_HEX = (
+    "9c 01"
+    + FORWARD_HEX
+    + "c40101 a6636f6d6d6974 a46d61696e a473696465 03 04 05 c410"
+    + "00" * 16
+    + TIME_HEX
+    + "c40109"
+)
 
 
 def with_checksum(raw: bytes) -> bytes:
@@ -185,3 +200,14 @@ def test_a_description_has_these_bytes():
     raw = with_checksum(bytes.fromhex(DESCRIPTION_HEX))
     assert encode_row(DESCRIPTION).hex() == raw.hex()
     assert decode_description(raw) == DESCRIPTION
+
+
+def test_a_claim_has_these_bytes():
+    raw = with_checksum(bytes.fromhex(CLAIM_HEX))
+    store = MemoryStore()
+    rows = ClaimRows(store, InstanceId(bytes(16)))
+    assert rows.add(CLAIM) == CLAIM
+    found = rows.find(FORWARD)
+    assert found is not None
+    assert found.entry.value.hex() == raw.hex()
+    assert read_claim(raw) == CLAIM

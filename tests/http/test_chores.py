@@ -24,3 +24,18 @@ def test_a_chore_is_done_again_and_again_even_after_it_failed():
     after = len(times)
     assert after >= 3
     assert len(times) == after
+
+
+def test_a_chore_with_more_to_do_goes_on_after_a_pause():
+    done = Event()
+    times: list[None] = []
+
+    def work() -> bool:
+        times.append(None)
+        if len(times) == 200:
+            done.set()
+        return len(times) < 200
+
+    # Without the pauses two hundred turns would take longer than anybody waits here.
+    with running(chores=[Chore(0.5, work, 0.001)]):
+        assert done.wait(60)

@@ -1,43 +1,78 @@
-"""Branches whose time is over go by themselves, in every repository."""
+"""What has served its time goes by itself on a server, in every repository."""
 
 from __future__ import annotations
 
-from lochan.assembly.serving import sweep
+import logging
+
+from lochan.assembly.serving import chores
+from lochan.base.limits import SWEEP_CLAIMS_EVERY_S, SWEEP_EVERY_S
 from lochan.kernel.repository import Ports
+from lochan.kv.store import Kind, partition
 from lochan.service.calls import ANYONE
 from lochan.service.references import NewReference
 from lochan.service.repositories import Repositories
+from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
 
 
-def test_expired_branches_of_every_repository_are_deleted_a_minute_later():
-    clock = ManualClock()
-    store = MemoryStore()
-    ports = Ports(clock, SeededChance(1), RecordedWaiting(clock))
-    repositories = Repositories(store, ports)
-    for name in ("one", "two"):
-        repository = repositories.create(ANYONE, name)
+class World:
+    """A store with two repositories, and the chores of its server."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.store = MemoryStore()
+        ports = Ports(self.clock, SeededChance(1), RecordedWaiting(self.clock))
+        self.repositories = Repositories(self.store, ports)
+        for name in ("one", "two"):
+            self.make_branches(self.repositories.create(ANYONE, name))
+        self.chores = chores(self.repositories)
+
+    def make_branches(self, repository: Repository) -> None:
         for branch, after_s in (("short", 10), ("long", 10_000)):
-            new = NewReference(
-                kind="BRANCH",
-                name=branch,
-                source="main",
-                expires_us=clock.now_us() + after_s * 1_000_000,
-            )
+            expires_us = self.clock.now_us() + after_s * 1_000_000
+            new = NewReference(kind="BRANCH", name=branch, source="main", expires_us=expires_us)
             asked = repository.references.create(ANYONE, new)
             (settled,) = repository.publisher(asked.branch).publish([asked.member])
             asked.finish(settled)
 
-    def names() -> list[list[str | None]]:
+    def do_chores(self) -> None:
+        for chore in self.chores:
+            while chore.work() is True:
+                pass
+
+    def names(self) -> list[list[str | None]]:
         return [
-            [one.name for one in repositories.open(name).references.list().items]
+            [one.name for one in self.repositories.open(name).references.list().items]
             for name in ("one", "two")
         ]
 
-    clock.advance_us(60_000_000)
-    sweep(repositories)
-    assert names() == [["long", "main", "short"]] * 2
-    clock.advance_us(20_000_000)
-    sweep(repositories)
-    assert names() == [["long", "main"]] * 2
+
+def test_expired_branches_of_every_repository_are_deleted_a_minute_later():
+    world = World()
+    world.clock.advance_us(60_000_000)
+    world.do_chores()
+    assert world.names() == [["long", "main", "short"]] * 2
+    world.clock.advance_us(20_000_000)
+    world.do_chores()
+    assert world.names() == [["long", "main"]] * 2
+
+
+def test_branches_and_claims_are_swept_at_their_own_pace():
+    assert [chore.every_s for chore in World().chores] == [SWEEP_EVERY_S, SWEEP_CLAIMS_EVERY_S]
+
+
+def test_what_cannot_be_swept_is_logged_as_an_event_with_fields(caplog):
+    world = World()
+    instance = world.repositories.open("one").parts.instance
+    place = partition(instance, Kind.REFERENCES)
+    world.store.put_many([(place, b"bad\nrow", b"nothing")])
+    world.clock.advance_us(80_000_000)
+    with caplog.at_level(logging.WARNING, "lochan.sweeps"):
+        world.do_chores()
+        world.do_chores()
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line == (
+        "sweep skipped sweep=references repository=one what=reference row='bad\\nrow' error=corrupt"
+    )
+    assert world.names() == [["long", "main"]] * 2

@@ -282,10 +282,10 @@ def claims(key: str, times: int) -> Callable[[Server], None]:
     def send(server: Server) -> object:
         parts = server.app.parts
         claimed = claim(parts, "somebody", key, key.encode(), MAIN)
-        member = ClaimedMember(parts, Write(claimed.operation, ["claimed"]), claimed)
+        member = ClaimedMember(parts, Write(claimed.operation.hex(), ["claimed"]), claimed)
         answers = publish(Publisher(parts, MAIN), [member])
         assert member.done is not None or isinstance(answers[0], Published)
-        return claimed.operation
+        return claimed.operation.hex()
 
     def act(server: Server) -> None:
         for _ in range(times):

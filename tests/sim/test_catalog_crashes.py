@@ -84,12 +84,12 @@ def publishers_do_not_finish_branches(patch: pytest.MonkeyPatch) -> None:
 
 
 def claims_do_not_finish_branches(patch: pytest.MonkeyPatch) -> None:
-    right = claims_room.claim
+    right = claims_room.claim_on_branch
 
-    def claim(parts, principal, key, digest, name, find):
-        return right(parts, principal, key, digest, name)
+    def claim(parts, request, find=None):
+        return right(parts, request)
 
-    patch.setattr(service_claims, "claim", claim)
+    patch.setattr(service_claims, "claim_on_branch", claim)
 
 
 @pytest.mark.parametrize(

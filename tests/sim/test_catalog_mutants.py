@@ -16,13 +16,12 @@ from lochan.catalog import commit as commit_room
 from lochan.catalog import merge as merge_room
 from lochan.catalog.commit import CatalogCommit
 from lochan.catalog.merge import CatalogMerge
+from lochan.kernel import claims
 from lochan.kernel.build import Head
-from lochan.kernel.claims import ClaimedMember
 from lochan.kernel.plan import ANY
 from lochan.kernel.publish import Publisher
 from lochan.kernel.recent import Recent
-from lochan.service import commits as commits_room
-from lochan.service.claims import Once
+from lochan.service.claims import Claims, Once
 from lochan.service.references import References
 from lochan.testing.sim import Violation, explore
 from tests.sim.catalog_scenarios import SCENARIOS
@@ -149,18 +148,16 @@ def deletes_expect_nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 def idempotency_is_not_passed_on(patch: pytest.MonkeyPatch) -> None:
-    def once(parts, find, call, branch, member, *, dry_run):
-        return Once(member, None)
-
-    patch.setattr(commits_room, "once", once)
+    patch.setattr(Claims, "request", lambda *_: None)
 
 
 def claims_look_at_the_present_line_only(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ClaimedMember, "_moves", lambda *_: [])
+    patch.setattr(claims, "moves_since", lambda *_: [])
 
 
 def repeated_answers_name_the_head(patch: pytest.MonkeyPatch) -> None:
     """Answers a repetition with wherever the branch is by now."""
+    patch.setattr(Claims, "find_commits", lambda *_: None)
     patch.setattr(Once, "done", property(lambda _: None))
 
 

@@ -10,8 +10,8 @@ import pytest
 from lochan.base.ids import ObjId
 from lochan.base.keys import table_key
 from lochan.base.names import RefName
+from lochan.kernel import claims as claims_of_keys
 from lochan.kernel import head_moves
-from lochan.kernel.claims import ClaimedMember
 from lochan.kernel.head_moves import HeadMoves, Source
 from lochan.kernel.merge import Behaviour, Choices
 from lochan.kernel.publish import Publisher
@@ -267,12 +267,12 @@ def objects_after_the_swap(patch: pytest.MonkeyPatch) -> None:
 
 
 def claims_stop_at_their_generation(patch: pytest.MonkeyPatch) -> None:
-    right = ClaimedMember._find_in
+    right = claims_of_keys.find_in_line
 
-    def find_in(self, line, floor):
-        return right(self, line, self._claimed.generation)
+    def find_in_line(claimed, line, floor):
+        return right(claimed, line, claimed.generation)
 
-    patch.setattr(ClaimedMember, "_find_in", find_in)
+    patch.setattr(claims_of_keys, "find_in_line", find_in_line)
 
 
 MUTANTS = {

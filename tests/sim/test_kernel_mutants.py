@@ -15,7 +15,7 @@ from lochan.base.errors import Unavailable, Unknown
 from lochan.base.ids import ObjId
 from lochan.base.keys import file_key
 from lochan.base.names import REFS_NAME
-from lochan.kernel import moves, publish, references
+from lochan.kernel import moves, publish, reference_index, references
 from lochan.kernel.build import Builder, Head
 from lochan.kernel.claims import ClaimedMember
 from lochan.kernel.history import contains
@@ -182,7 +182,7 @@ def removal_without_incarnation(patch: pytest.MonkeyPatch) -> None:
             return []
         return [CommitPlan([Operation(key, None)], "delete reference")]
 
-    patch.setattr(references._RemoveName, "plan", plan)
+    patch.setattr(reference_index.RemoveName, "plan", plan)
 
 
 def tombstone_is_purged_at_once(patch: pytest.MonkeyPatch) -> None:

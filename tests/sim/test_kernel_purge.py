@@ -12,7 +12,7 @@ from lochan.base.ids import EMPTY_ID
 from lochan.base.limits import GRACE_S
 from lochan.kernel import purge
 from lochan.kernel.check import check_repository
-from lochan.kernel.purge import purge_tombstones
+from lochan.kernel.purge import sweep_references
 from lochan.kernel.references import Names, NewReference
 from lochan.kernel.reflog import RefLog
 from lochan.kv.store import Kind, Won, partition
@@ -63,7 +63,7 @@ def with_an_old_tombstone(server: Server) -> Any:
 
 
 def purges(server: Server) -> None:
-    server.attempt("purge", purge_tombstones, server.app.parts, server.app.names)
+    server.attempt("purge", sweep_references, server.app.parts, server.app.names)
 
 
 def the_log_is_whole(world: World, history: History) -> None:
@@ -144,9 +144,8 @@ def heeds_no_grace(patch: pytest.MonkeyPatch) -> None:
 def copies_nothing(patch: pytest.MonkeyPatch) -> None:
     right = purge._purge
 
-    def careless(parts, names, found, listed, done):
-        bare = replace_row(found)
-        return right(parts, names, bare, listed, done)
+    def careless(parts, names, found, listed):
+        return right(parts, names, replace_row(found), listed)
 
     patch.setattr(purge, "_purge", careless)
 

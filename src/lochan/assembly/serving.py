@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +11,7 @@ import msgspec
 
 from lochan.assembly import open_store
 from lochan.base.errors import NotFound, StoreLocked
-from lochan.base.limits import PAGE_ENTRIES_MAX, SWEEP_EVERY_S
+from lochan.base.limits import SWEEP_CLAIMS_EVERY_S, SWEEP_EVERY_S, SWEEP_PAUSE_S
 from lochan.http.access_log import AccessLog
 from lochan.http.app import OwnHandler
 from lochan.http.exchange import Request, Response
@@ -30,6 +30,7 @@ from lochan.kv.url import parse_store_url
 from lochan.service.calls import ANYONE
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
+from lochan.service.sweeps import SweepFailure, sweep_of_claims, sweep_of_references
 from lochan.settings import Settings
 from lochan.system import SystemChance, SystemClock, ThreadWaiting
 from lochan.telemetry.metrics import Exposition, Metrics
@@ -37,6 +38,7 @@ from lochan.telemetry.observers import ObservedWaiting, Observers, SleepObserver
 from lochan.telemetry.traces import Traces
 
 _MEGABYTE: Final = 1_024 * 1_024
+_LOG: Final = logging.getLogger("lochan.sweeps")
 
 
 def tuning_of(settings: Settings) -> Tuning:
@@ -174,7 +176,7 @@ def _serve(
             options_of(settings),
             watch=watching.watch(),
             own={**document_handlers(), **watching.own_routes()},
-            chores=[Chore(SWEEP_EVERY_S, partial(sweep, repositories))],
+            chores=chores(repositories),
         )
         watching.notice(server, repository)
         return server
@@ -192,16 +194,26 @@ def _serve(
                 withdraw(note, presence)
 
 
-def sweep(repositories: Repositories) -> None:
-    """Deletes the branches of every repository whose time is over."""
-    token: str | None = None
-    while True:
-        page = repositories.names(PAGE_ENTRIES_MAX, token)
-        for name in page.items:
-            repositories.open(name).references.sweep_expired(ANYONE)
-        token = page.token
-        if token is None:
-            return
+def chores(repositories: Repositories) -> list[Chore]:
+    """Returns what a server does by itself: it sweeps branches, tombstones and claims."""
+    references = sweep_of_references(repositories, report_failure)
+    claims = sweep_of_claims(repositories, report_failure)
+    return [
+        Chore(SWEEP_EVERY_S, references.turn, SWEEP_PAUSE_S),
+        Chore(SWEEP_CLAIMS_EVERY_S, claims.turn, SWEEP_PAUSE_S),
+    ]
+
+
+def report_failure(failure: SweepFailure) -> None:
+    """Logs what a sweep could not do; the names of rows are printed so that they forge no line."""
+    _LOG.warning(
+        "sweep skipped sweep=%s repository=%s what=%s row=%s error=%s",
+        failure.sweep,
+        failure.repository,
+        failure.what,
+        failure.row.hex() if failure.what == "claim" else ascii(failure.row.decode("latin-1")),
+        failure.error,
+    )
 
 
 def options_of(settings: Settings) -> Options:

@@ -412,6 +412,31 @@ WRITES_TOGETHER_MAX: Final = 2
 # How often expired branches are looked for: half the time that they have after their end.
 SWEEP_EVERY_S: Final = 30.0
 
+# How often old claims are looked for: rows are read in no order of age, so each round reads all of
+# them, and one an hour leaves at most a day's claims and a twenty-fourth more.
+SWEEP_CLAIMS_EVERY_S: Final = 3_600.0
+
+# Rows that one turn of a sweep looks at: a tenth of a second of one thread; the rest waits for the
+# next turn.
+SWEEP_ROWS_MAX: Final = 10_000
+
+# What a repository counts for in such a turn, however few rows it has: to open one that is not in
+# use is some reads.
+SWEEP_REPOSITORY_ROWS: Final = 20
+
+# Between two turns of one round, so that a sweep never takes a thread for itself.
+SWEEP_PAUSE_S: Final = 1.0
+
+# Rows that a sweep could not read and has reported, remembered so that each is reported once.
+SWEEP_REPORTED_MAX: Final = 1_000
+
+# An embedded repository sweeps after so many writes, and twice as many rows as they can have made,
+# so that what is kept does not grow.
+EMBEDDED_SWEEP_WRITES: Final = 256
+
+# Of references and of claims each: some milliseconds.
+EMBEDDED_SWEEP_ROWS: Final = 512
+
 # Reads that one thread serves together: their rows are one statement, their answers a few
 # milliseconds of work.
 READS_TOGETHER_MAX: Final = 32

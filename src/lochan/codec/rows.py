@@ -91,6 +91,8 @@ class Description(msgspec.Struct, frozen=True, gc=False, array_like=True):
     created_us: int
     boundary_seed: bytes
     token_key: bytes
+    operation: bytes = b""
+    """That of the claim under which it was created, if its maker had an idempotency key."""
 
 
 class RepositoryRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -116,6 +118,10 @@ class SettingsRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
     version: int = 0
     writers: tuple[bytes, ...] = ()
     settings: tuple[tuple[str, bytes], ...] = ()
+    claim: bytes = b""
+    """The key of the last writer's claim, if it had an idempotency key."""
+    replaced: bytes = b""
+    """What that writer replaced, empty if that type was never set: its answer."""
 
 
 Row = ReferenceRow | Description | MoveRow | RepositoryRow | SettingsRow

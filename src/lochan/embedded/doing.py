@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from threading import Lock
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from lochan.base.errors import LochanError
-from lochan.base.limits import LANES_MAX
+from lochan.base.limits import EMBEDDED_SWEEP_ROWS, EMBEDDED_SWEEP_WRITES, LANES_MAX
 from lochan.base.names import RefName
 from lochan.client.values import DEFAULT_BRANCH
 from lochan.kernel.publish import Settled
@@ -18,10 +19,12 @@ from lochan.process import after_fork
 from lochan.service.calls import Call
 from lochan.service.lanes import OnLane
 from lochan.service.repository import Repository
+from lochan.service.sweeps import RepositorySweep
 from lochan.system import ThreadLane
 
 _Result = TypeVar("_Result")
 _Item = TypeVar("_Item")
+_LOG: Final = logging.getLogger("lochan.sweeps")
 
 
 class Doing:
@@ -38,11 +41,16 @@ class Doing:
         """Starts with no lane; those of a parent may be driven by threads that a fork lacks."""
         self._lanes: OrderedDict[RefName, ThreadLane] = OrderedDict()
         self._lock = Lock()
+        self._sweep = RepositorySweep(self.repository)
+        self._sweeping = Lock()
+        self._writes = 0
 
     def durably(self, write: Callable[[], _Result]) -> _Result:
         """Returns what a write gives, when it is on disk."""
         try:
-            return write()
+            written = write()
+            self._sweep_now_and_then()
+            return written
         finally:
             # Also after a refusal: what a write left, and what it saw of others, must stay.
             self._store.flush(self._store.epoch())
@@ -50,6 +58,18 @@ class Doing:
     def on_lane(self, prepare: Callable[[], OnLane[_Result]]) -> _Result:
         """Publishes what a use case has prepared."""
         return self.durably(lambda: self._publish(prepare()))
+
+    def _sweep_now_and_then(self) -> None:
+        """Sweeps after the first write and then after each so many; one thread at a time."""
+        self._writes += 1
+        if self._writes % EMBEDDED_SWEEP_WRITES == 1 and self._sweeping.acquire(blocking=False):
+            try:
+                self._sweep.turn(EMBEDDED_SWEEP_ROWS)
+            except LochanError as error:
+                # The write was done; what could not be swept is for the next time.
+                _LOG.warning("sweep failed error=%s", error.kind)
+            finally:
+                self._sweeping.release()
 
     def _publish(self, prepared: OnLane[_Result]) -> _Result:
         settled: Settled

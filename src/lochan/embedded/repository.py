@@ -19,6 +19,7 @@ from lochan.embedded.writing import Commits, Merges, Namespaces, RepositorySetti
 from lochan.kernel.check import Report, Tell, check_repository
 from lochan.kernel.check_store import CheckOptions
 from lochan.kernel.check_store import check_store as check_stored_repositories
+from lochan.kernel.purge import Purged
 from lochan.kernel.repository import Ports
 from lochan.kv.store import Store
 from lochan.service.repositories import Repositories
@@ -71,7 +72,7 @@ class Embedded:
     """A repository in this process."""
 
     def __init__(self, store: Store, repository: Repository, who: str = "") -> None:
-        doing = Doing(store, repository, who)
+        doing = self._doing = Doing(store, repository, who)
         self._store = store
         self._repository = repository
         self.repository = repository.name
@@ -108,6 +109,13 @@ class Embedded:
             history=history,
             unreferenced=unreferenced,
         )
+
+    def sweep(self) -> Purged:
+        """Deletes expired branches, and tombstones and claims that are older than a day: all.
+
+        Writes do the same by themselves, some rows now and then.
+        """
+        return self._doing.durably(self._repository.sweep)
 
     def close(self) -> None:
         """Closes the store."""

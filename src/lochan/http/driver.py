@@ -271,7 +271,7 @@ class Running:
             # What tells of a hundred thousand keys takes long to say, too.
             work = partial(self._finish, settled)
             self._parts.long_pool.submit(work, self._answer, must=True)
-        elif self._on_lane.finish_writes and not self._parts.inline:
+        elif not self._parts.inline and self._on_lane.finish_uses_store(settled):
             # It is published and must be finished, however full the pool is.
             work = partial(self._finish, settled)
             self._parts.brief_pool.submit(work, self._answer, must=True)

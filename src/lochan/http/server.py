@@ -14,6 +14,7 @@ import ipaddress
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -54,10 +55,14 @@ class Options(msgspec.Struct, frozen=True):
 
 
 class Chore(msgspec.Struct, frozen=True):
-    """Work that is done again and again, in a thread, some seconds after it was last done."""
+    """Work that is done again and again, in a thread, some seconds after it was last done.
+
+    Work that returns True has more to do, and goes on after a pause.
+    """
 
     every_s: float
     work: Callable[[], object]
+    pause_s: float = 1.0
 
 
 class Server:
@@ -204,14 +209,16 @@ class Server:
             if each is not None:
                 each.abandon()
 
-    def _later(self, number: int) -> None:
+    def _later(self, number: int, outcome: object = None) -> None:
         if number < len(self._chores):
-            every_s = self._chores[number].every_s
-            self._timers[number] = self._loop.call_later(every_s, self._do, number)
+            chore = self._chores[number]
+            wait_s = chore.pause_s if outcome is True else chore.every_s
+            self._timers[number] = self._loop.call_later(wait_s, self._do, number)
 
     def _do(self, number: int) -> None:
         # What failed is tried next time; a chore is nobody's request.
-        self.long_pool.submit(self._chores[number].work, lambda _: self._later(number), must=True)
+        done = partial(self._later, number)
+        self.long_pool.submit(self._chores[number].work, done, must=True)
 
     def _join(self) -> None:
         for pool in self._pools:

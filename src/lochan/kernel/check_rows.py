@@ -17,10 +17,10 @@ from lochan.codec.commits import decode_commit, is_commit
 from lochan.codec.objects import check_object_id
 from lochan.codec.rows import SettingsRow, decode_any_row
 from lochan.kernel.check_findings import Findings, Problem, RowKind, Unjudged
-from lochan.kernel.claims import read_claim
 from lochan.kernel.parts import Parts
 from lochan.kernel.repository import DESCRIPTION_KEY, SETTINGS_KEY
 from lochan.kv.store import Entry, Kind, Partition, Store, partition
+from lochan.persist.claims import read_claim
 
 _SPREAD: Final = 65_536
 _PROGRESS_PARTITIONS: Final = 1_024
@@ -59,7 +59,7 @@ def check_claims(parts: Parts, findings: Findings) -> Unjudged:
         count += 1
         try:
             claim = read_claim(entry.value)
-            if claim.operation != entry.key.hex():
+            if claim.key != entry.key:
                 raise Corrupt("the claim is that of another idempotency key")
         except (Corrupt, NewerFormat) as error:
             findings.add_error(RowKind.CLAIM, entry.key.hex(), error)

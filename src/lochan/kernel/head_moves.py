@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from hashlib import sha256
+from typing import Final
 
 import msgspec
 
@@ -24,17 +25,25 @@ from lochan.base.ids import ObjId
 from lochan.base.limits import REBASE_COMMITS_MAX
 from lochan.base.names import RefName
 from lochan.codec.commits import Headers
-from lochan.codec.rows import ReferenceRow
+from lochan.codec.rows import Move, ReferenceRow
 from lochan.kernel.build import Builder, Built, Head
 from lochan.kernel.changes import line_above
-from lochan.kernel.history import has_merged, is_ancestor, merge_base, shared_sequence
+from lochan.kernel.history import (
+    has_merged,
+    is_ancestor,
+    iterate_log,
+    merge_base,
+    shared_sequence,
+)
 from lochan.kernel.merge import Carried, Choices, carry, check_choices, replayed
-from lochan.kernel.moves import Once
+from lochan.kernel.moves import UNMOVED, Once
 from lochan.kernel.parts import Parts
 from lochan.kernel.plan import CommitPlan
-from lochan.kernel.provenance import Provenance
-from lochan.kernel.references import Destination, Names
+from lochan.kernel.provenance import Provenance, read_provenance
+from lochan.kernel.references import Destination, MovedReference, Names
 from lochan.kernel.views import CommitView
+
+_REBASE: Final = "rebase"
 
 _Choose = Callable[[CommitView, ReferenceRow], Destination | None]
 
@@ -55,10 +64,11 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class HeadMoved(msgspec.Struct, frozen=True):
-    """The branch afterwards; `moved` is False if there was nothing to do."""
+    """The branch before and afterwards; `moved` is False if there was nothing to do."""
 
     row: ReferenceRow
     moved: bool
+    before: ObjId
     commits: tuple[CommitView, ...] = ()
     """What a rebase made anew."""
 
@@ -92,7 +102,9 @@ class HeadMoves:
                 )
             return Destination(source.view.obj_id, "fast-forward", source.text, head.obj_id)
 
-        return self._move(name, choose, who, expected, dry_run, once)
+        return head_moved(
+            self._parts, self._move(name, choose, who, expected, dry_run, once), look=False
+        )
 
     def force(
         self,
@@ -114,7 +126,9 @@ class HeadMoves:
             shown = b"" if base is None else base.obj_id
             return Destination(source.view.obj_id, "force", source.text, shown)
 
-        return self._move(name, choose, who, expected, dry_run, once)
+        return head_moved(
+            self._parts, self._move(name, choose, who, expected, dry_run, once), look=False
+        )
 
     def rebase(
         self,
@@ -133,7 +147,8 @@ class HeadMoves:
         Those that leave nothing to do are skipped, and so is what merges took from the other head.
         Conflicts of all commits are told together. `plan` carries them, perhaps under more rules.
         """
-        rebase = _Rebase(self._parts, onto, choices or Choices(), who, plan or carry)
+        operation = self._parts.chance.random_bytes(16) if once is None else once.operation
+        rebase = _Rebase(self._parts, onto, choices or Choices(), who, plan or carry, operation)
 
         def choose(head: CommitView, row: ReferenceRow) -> Destination | None:
             wanted = rebase.plan(head, row)
@@ -142,11 +157,12 @@ class HeadMoves:
             return wanted
 
         told = self._move(name, choose, who, expected, dry_run, once)
-        if not told.moved:
-            return told
         if not dry_run:
             rebase.remember()
-        return msgspec.structs.replace(told, commits=tuple(one.view for one in rebase.built))
+        if once is not None and not dry_run:
+            return head_moved(self._parts, told)
+        moved = head_moved(self._parts, told, look=False)
+        return msgspec.structs.replace(moved, commits=tuple(one.view for one in rebase.built))
 
     def _move(
         self,
@@ -156,7 +172,7 @@ class HeadMoves:
         expected: ObjId | None,
         dry_run: bool,
         once: Once | None,
-    ) -> HeadMoved:
+    ) -> MovedReference:
         def decide(row: ReferenceRow) -> Destination | None:
             if row.kind != "BRANCH":
                 raise NotABranch(f"{row.name!r} is not a branch; only branches are moved so")
@@ -166,8 +182,37 @@ class HeadMoves:
                 )
             return choose(self._parts.views.load(ObjId(row.pointer)), row)
 
-        told = self._names.move(name, decide, who, dry_run=dry_run, once=None if dry_run else once)
-        return HeadMoved(told.row, told.move is not None)
+        once = None if dry_run else once
+        return self._names.move(name, decide, who, dry_run=dry_run, once=once)
+
+
+def head_moved(parts: Parts, told: MovedReference, *, look: bool = True) -> HeadMoved:
+    """Returns what became of a branch by one of these moves, just now or earlier.
+
+    Which commits a rebase has made is read from history, if one may `look` there.
+    """
+    move = told.move
+    if move is None or move.kind == UNMOVED:
+        return HeadMoved(told.row, False, ObjId(told.row.pointer))
+    made = _rebased(parts, move) if look else ()
+    return HeadMoved(told.row, True, ObjId(move.old), made)
+
+
+def _rebased(parts: Parts, move: Move) -> tuple[CommitView, ...]:
+    """Returns the commits that a rebase has made, oldest first: their operations say so."""
+    made: list[CommitView] = []
+    if move.kind == _REBASE:
+        for view in iterate_log(parts.views, ObjId(move.new)):
+            said = read_provenance(() if view.body is None else view.body.hidden)
+            if said.operation != _operation_of(move.operation, said.source):
+                break
+            made.append(view)
+    return tuple(made[::-1])
+
+
+def _operation_of(rebase: bytes, commit: str) -> str:
+    """Returns the operation id of a replayed commit: of the rebase and the commit replayed."""
+    return sha256(rebase + commit.encode()).digest()[:16].hex()
 
 
 class _Rebase:
@@ -177,14 +222,22 @@ class _Rebase:
     commit it comes from: it is another commit, and planning again makes the same one.
     """
 
-    def __init__(self, parts: Parts, onto: Source, choices: Choices, who: str, plan: Carry) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        onto: Source,
+        choices: Choices,
+        who: str,
+        plan: Carry,
+        operation: bytes,
+    ) -> None:
         check_choices(choices)
         self._parts = parts
         self._onto = onto
         self._choices = choices
         self._who = who
         self._carry = plan
-        self._operation = parts.chance.random_bytes(16)
+        self._operation = operation
         self.built: list[Built] = []
 
     def plan(self, head: CommitView, row: ReferenceRow) -> Destination | None:
@@ -208,7 +261,7 @@ class _Rebase:
         for one in self._carry(start, carried, self._choices):
             self.built.append(builder.build(top, one))
             top = self.built[-1].view
-        return Destination(top.obj_id, "rebase", self._onto.text, shown)
+        return Destination(top.obj_id, _REBASE, self._onto.text, shown)
 
     def store(self) -> None:
         """Step 2; storing is idempotent, so a lost reply is answered by storing again."""
@@ -228,6 +281,6 @@ class _Rebase:
             self._parts.nodes.remember(one.nodes)
 
     def _provenance(self, commit: CommitView, base: bytes) -> Headers:
-        operation = sha256(self._operation + commit.obj_id).digest()[:16].hex()
-        made = Provenance("rebase", commit.obj_id.hex(), base.hex(), self._who, operation)
+        operation = _operation_of(self._operation, commit.obj_id.hex())
+        made = Provenance(_REBASE, commit.obj_id.hex(), base.hex(), self._who, operation)
         return made.headers()

@@ -32,8 +32,15 @@ class UnreadableMove(msgspec.Struct, frozen=True, gc=False):
 LoggedMove = Move | UnreadableMove
 
 
+UNMOVED: Final = "unmoved"
+"""The kind of a move that leads nowhere: a request that is done once found nothing to do.
+
+It is in the row so that a repetition is answered alike, and in no ref-log.
+"""
+
+
 class Once(Protocol):
-    """A move that is made once however often it is tried: by its operation id, in one life."""
+    """A move that is made once however often it is tried, by its operation, in one incarnation."""
 
     @property
     def operation(self) -> bytes:
@@ -122,7 +129,7 @@ def moved(row: ReferenceRow, move: Move, **changes: object) -> ReferenceRow:
         pointer=move.new,
         version=move.version,
         operation=move.operation,
-        previous=_previous(row, move.when_us),
+        previous=row.previous if move.kind == UNMOVED else _previous(row, move.when_us),
         moves=(*row.moves, move)[-MOVES_MAX:],
         **changes,
     )

@@ -382,6 +382,12 @@ class _Held:
         self._hold.release()
 
 
+def head_at(parts: Parts, name: RefName, view: CommitView) -> Head:
+    """Returns any commit as a head to plan on; what is planned there is for nobody to publish."""
+    builder = Builder(parts.views, parts.nodes, parts.rule, parts.clock, view)
+    return Head(view, builder, ReferenceRow(1, name, "BRANCH", view.obj_id, 0, 0, b"", 0))
+
+
 def check_takes_commits(row: ReferenceRow) -> None:
     """Refuses tags, before what they point at is taken for a commit."""
     if row.kind not in ("BRANCH", "INTERNAL"):

@@ -1,31 +1,51 @@
-"""Sweeping what has served its time: tombstones of references, and claims.
+"""Sweeping what has served its time: expired branches, tombstones of references, and claims.
 
-A tombstone keeps late finishers from bringing a deleted reference back, and everybody who might be
-one gives up after a minute; so a day after the deletion it may go, if the index does not list the
-name in the same life any more. The steps for one tombstone, and what a crash after each leaves:
+All of it page by page, so that a caller decides how much is done at once and goes on later. Several
+servers may sweep at the same time: everything is removed on condition that it is as it was read.
+
+An *expired branch* is deleted like any other, by a compare-and-swap that looks at the incarnation
+and the expiry of exactly the row that it replaces.
+
+A *tombstone* keeps late finishers from bringing a deleted reference back, and everybody who might
+be one gives up after a minute; so a day after the deletion it may go, if the index does not list
+the name in the same incarnation any more. The steps for one tombstone, and what a crash after each
+leaves:
 
 1. look whether the index still lists it; a deletion that is half done is finished and left for the
    next time;
 2. copy its moves to the log (a crash leaves the tombstone, and copies that are harmless);
 3. remove the row, on condition that it is as it was read.
 
-A lost reply is left for the next time: what is still there then is looked at again.
+A *claim* is removed a day after it was made.
+
+A lost reply is left for the next time: what is still there then is looked at again. A row that
+cannot be read, or that fails, is reported and does not keep the others from being swept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
-from lochan.base.errors import Unknown
-from lochan.base.limits import GRACE_S, PAGE_ENTRIES_MAX
+from lochan.base.errors import Corrupt, LochanError, NewerFormat, Unavailable, Unknown
+from lochan.base.ids import InstanceId
+from lochan.base.limits import EXPIRY_GRACE_S, GRACE_S, PAGE_ENTRIES_MAX
 from lochan.base.names import RefName
-from lochan.kernel.claims import read_claim
 from lochan.kernel.parts import Parts
 from lochan.kernel.references import Names
-from lochan.kv.store import Entry, Kind, Won, partition
+from lochan.kv.store import Entry, Kind, Store, Won, partition
+from lochan.persist.claims import read_claim
 from lochan.persist.references import StampedRow, read_row
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """A row that could not be swept: what it is, its key, and the kind of the error."""
+
+    what: str
+    row: bytes
+    error: str
 
 
 class Purged(msgspec.Struct, frozen=True):
@@ -36,59 +56,126 @@ class Purged(msgspec.Struct, frozen=True):
     kept: int = 0
     finished: int = 0
     """Deletions that were half done."""
+    expired: int = 0
+    """Branches that were deleted because their time was over."""
+    skipped: tuple[Skipped, ...] = ()
+
+    def plus(self, other: Purged) -> Purged:
+        """Returns both together."""
+        return Purged(
+            self.looked_at + other.looked_at,
+            self.removed + other.removed,
+            self.kept + other.kept,
+            self.finished + other.finished,
+            self.expired + other.expired,
+            self.skipped + other.skipped,
+        )
 
 
-def purge_tombstones(parts: Parts, names: Names) -> Purged:
-    """Removes the tombstones of references that were deleted more than a day ago."""
-    before_us = _before_us(parts)
-    told = Purged()
-    for page in _pages(parts, Kind.REFERENCES):
-        rows = [found for entry in page if (found := read_row(entry)) is not None]
-        dead = [found for found in rows if found.row.deleted]
-        old = [found for found in dead if _deleted_us(found) < before_us]
-        listed = names.incarnations([RefName(found.row.name) for found in old])
-        done = Purged(len(rows), 0, len(dead) - len(old))
-        for found in old:
-            done = _purge(parts, names, found, listed, done)
-        told = _sum(told, done)
-    return told
+class Swept(msgspec.Struct, frozen=True):
+    """What a page of a sweep did, and where the next one begins, None at the end."""
+
+    purged: Purged
+    next_start: bytes | None
+
+
+SweepPage = Callable[[bytes, int], Swept]
+
+
+def sweep_references(parts: Parts, names: Names) -> Purged:
+    """Sweeps expired branches and old tombstones, all of them."""
+    return _sweep_all(lambda start, limit: sweep_references_page(parts, names, start, limit))
 
 
 def sweep_claims(parts: Parts) -> Purged:
-    """Removes the claims of idempotency keys that were made more than a day ago."""
-    before_us = _before_us(parts)
-    place = partition(parts.instance, Kind.CLAIMS)
-    told = Purged()
-    for page in _pages(parts, Kind.CLAIMS):
-        old = [entry for entry in page if read_claim(entry.value).when_us < before_us]
-        removed = 0
-        for entry in old:
-            try:
-                outcome = parts.store.delete_if(place, entry.key, entry.stamp)
-            except Unknown:
+    """Sweeps old claims, all of them."""
+    now_us = parts.clock.now_us()
+    return _sweep_all(
+        lambda start, limit: sweep_claims_page(parts.store, parts.instance, now_us, start, limit)
+    )
+
+
+def sweep_references_page(parts: Parts, names: Names, start: bytes, limit: int) -> Swept:
+    """Deletes expired branches, and removes tombstones that are older than a day."""
+    now_us = parts.clock.now_us()
+    page = parts.store.scan(partition(parts.instance, Kind.REFERENCES), start, None, limit)
+    found: list[StampedRow] = []
+    skipped: list[Skipped] = []
+    for entry in page.entries:
+        try:
+            found.append(_read(entry))
+        except (Corrupt, NewerFormat) as error:
+            skipped.append(Skipped("reference", entry.key, error.kind))
+    dead = [one for one in found if one.row.deleted]
+    old = [one for one in dead if _deleted_us(one) < now_us - GRACE_S * 1_000_000]
+    listed = names.incarnations([RefName(one.row.name) for one in old]) if old else {}
+    done = Purged(len(page.entries), 0, len(dead) - len(old), skipped=tuple(skipped))
+    before_us = now_us - EXPIRY_GRACE_S * 1_000_000
+    for one in found:
+        expires_us = one.row.expires_us
+        if not one.row.deleted and expires_us is not None and expires_us <= before_us:
+            done = done.plus(_guarded(one, partial(_expire, parts, names, one, before_us)))
+    for one in old:
+        done = done.plus(_guarded(one, partial(_purge, parts, names, one, listed)))
+    return Swept(done, page.next_start)
+
+
+def sweep_claims_page(
+    store: Store, instance: InstanceId, now_us: int, start: bytes, limit: int
+) -> Swept:
+    """Removes claims of idempotency keys that were made more than a day ago."""
+    place = partition(instance, Kind.CLAIMS)
+    before_us = now_us - GRACE_S * 1_000_000
+    page = store.scan(place, start, None, limit)
+    removed = 0
+    skipped: list[Skipped] = []
+    for entry in page.entries:
+        try:
+            if read_claim(entry.value).when_us >= before_us:
                 continue
-            removed += isinstance(outcome, Won)
-        told = _sum(told, Purged(len(page), removed, len(page) - removed))
-    return told
+            removed += isinstance(store.delete_if(place, entry.key, entry.stamp), Won)
+        except Unknown:
+            continue
+        except (Corrupt, NewerFormat) as error:
+            skipped.append(Skipped("claim", entry.key, error.kind))
+    kept = len(page.entries) - removed - len(skipped)
+    return Swept(Purged(len(page.entries), removed, kept, skipped=tuple(skipped)), page.next_start)
 
 
-def _purge(
-    parts: Parts, names: Names, found: StampedRow, listed: dict[RefName, int], done: Purged
-) -> Purged:
+def _read(entry: Entry) -> StampedRow:
+    found = read_row(entry)
+    if found is None:
+        raise Corrupt("a row that was scanned is there")
+    return found
+
+
+def _guarded(found: StampedRow, sweep: Callable[[], Purged]) -> Purged:
+    """Sweeps one row; its errors are its own, unless the whole store is away."""
+    try:
+        return sweep()
+    except Unavailable:
+        raise
+    except LochanError as error:
+        return Purged(skipped=(Skipped("reference", found.row.name.encode(), error.kind),))
+
+
+def _expire(parts: Parts, names: Names, found: StampedRow, before_us: int) -> Purged:
+    if found.row.name == parts.description.default_branch:
+        return Purged()
+    return Purged(expired=int(names.delete_expired(found.row, before_us)))
+
+
+def _purge(parts: Parts, names: Names, found: StampedRow, listed: dict[RefName, int]) -> Purged:
     name = RefName(found.row.name)
     if listed.get(name) == found.row.incarnation:
         names.find(name)
-        return _sum(done, Purged(kept=1, finished=1))
+        return Purged(kept=1, finished=1)
     try:
         parts.moves.copy(found.row, found.row.moves)
         outcome = parts.references.purge(found)
     except Unknown:
-        return _sum(done, Purged(kept=1))
-    return _sum(done, Purged(removed=1) if isinstance(outcome, Won) else Purged(kept=1))
-
-
-def _before_us(parts: Parts) -> int:
-    return parts.clock.now_us() - GRACE_S * 1_000_000
+        return Purged(kept=1)
+    return Purged(removed=1) if isinstance(outcome, Won) else Purged(kept=1)
 
 
 def _deleted_us(found: StampedRow) -> int:
@@ -96,20 +183,10 @@ def _deleted_us(found: StampedRow) -> int:
     return max([found.row.created_us, *(move.when_us for move in found.row.moves)])
 
 
-def _pages(parts: Parts, kind: Kind) -> Iterator[Sequence[Entry]]:
-    """Yields all rows of a kind, some at a time."""
-    place = partition(parts.instance, kind)
+def _sweep_all(sweep_page: SweepPage) -> Purged:
+    told = Purged()
     start: bytes | None = b""
     while start is not None:
-        page = parts.store.scan(place, start, None, PAGE_ENTRIES_MAX)
-        yield page.entries
-        start = page.next_start
-
-
-def _sum(one: Purged, other: Purged) -> Purged:
-    return Purged(
-        one.looked_at + other.looked_at,
-        one.removed + other.removed,
-        one.kept + other.kept,
-        one.finished + other.finished,
-    )
+        swept = sweep_page(start, PAGE_ENTRIES_MAX)
+        told, start = told.plus(swept.purged), swept.next_start
+    return told

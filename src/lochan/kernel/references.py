@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
 
 import msgspec
 
@@ -35,37 +34,26 @@ from lochan.base.errors import (
     Unknown,
 )
 from lochan.base.ids import ObjId
-from lochan.base.keys import Key, file_key, file_path
 from lochan.base.limits import MOVES_MAX
 from lochan.base.names import REFS_NAME, RefName
-from lochan.codec.rows import (
-    Move,
-    ReferenceElement,
-    ReferenceRow,
-    decode_reference_element,
-    encode_reference_element,
-)
-from lochan.index.layers import find_many, read_page
-from lochan.kernel.build import Head
-from lochan.kernel.moves import Once, left_by, moved
+from lochan.codec.rows import Move, ReferenceElement, ReferenceRow
+from lochan.kernel.claims import ClaimedMember
+from lochan.kernel.moves import UNMOVED, Once, left_by, moved
 from lochan.kernel.parts import Parts
-from lochan.kernel.plan import CommitPlan, Operation
-from lochan.kernel.publish import Published, Publisher, Settled
+from lochan.kernel.publish import Member, Published, Publisher, Settled
+from lochan.kernel.reference_index import (
+    AddNames,
+    NewReference,
+    ReferenceIndex,
+    RemoveName,
+    row_of,
+)
 from lochan.kernel.retry import Retry
 from lochan.kernel.views import CommitView
 from lochan.kv.store import Won
 from lochan.persist.references import StampedRow
 
-_FIRST_VERSION: Final = 1
-
-
-class NewReference(msgspec.Struct, frozen=True):
-    """A reference to be created."""
-
-    name: RefName
-    kind: str
-    pointer: ObjId
-    expires_us: int | None = None
+__all__ = ["Decide", "Destination", "MovedReference", "Names", "NewReference"]
 
 
 class Destination(msgspec.Struct, frozen=True):
@@ -93,6 +81,7 @@ class Names:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._publisher = Publisher(parts, REFS_NAME)
+        self._index = ReferenceIndex(parts)
 
     @property
     def publisher(self) -> Publisher:
@@ -118,24 +107,38 @@ class Names:
             raise Invalid("references are created by different names, at least one")
         return AddNames(self._parts, wanted, who, operation)
 
-    def finish_create(self, add: AddNames, settled: Settled) -> list[ReferenceRow]:
-        """Step 2, when step 1 was settled; if names were in the way that are gone, both again."""
+    def finish_create(
+        self, add: AddNames, settled: Settled, claimed: ClaimedMember | None = None
+    ) -> list[ReferenceRow]:
+        """Step 2, when step 1 was settled; if names were in the way that are gone, both again.
+
+        `claimed` is the same member as it was published, if it is to be done once.
+        """
         retry = self._retry()
+        member: Member = add if claimed is None else claimed
         while isinstance(settled, KeysConflict):
-            listed = self._listed(add.names)
-            own = {name: one for name, one in listed.items() if add.has_made(one)}
-            if len(own) == len(add.names):
-                return [self._finish_create(name, own[name]) for name in add.names]
-            for name in listed:
+            for name in self._index.find_many(add.names):
                 # A half-deleted one is finished by looking; a live one is in the way.
                 if self.find(name) is not None:
                     raise AlreadyExists(f"Named reference '{name}' already exists.")
             retry.again(at_once=True)
-            (settled,) = self._publisher.publish([add])
+            (settled,) = self._publisher.publish([member])
         if isinstance(settled, LochanError):
             raise settled
+        if claimed is not None and claimed.done is not None:
+            return self.made_by(claimed.done.commits[-1], add.names)
         with _decided("create"):
             return [self._finish_create(name, one) for name, one in add.elements.items()]
+
+    def made_by(self, commit: CommitView, names: Sequence[RefName]) -> list[ReferenceRow]:
+        """Returns the references that a commit of the index has added, as they were then.
+
+        What was left half made is finished by looking.
+        """
+        made = self._index.find_many(names, commit)
+        for name in names:
+            self.find(name)
+        return [row_of(name, made[name]) for name in names]
 
     def find(self, name: RefName) -> StampedRow | None:
         """Returns a live reference, or None; finishes what was left half done."""
@@ -144,7 +147,7 @@ class Names:
             found = self._parts.references.fetch(name)
             if found is not None and not found.row.deleted:
                 return found
-            element = self._element(name)
+            element = self._index.find(name)
             if element is None:
                 return None
             if found is not None and found.row.incarnation == element.incarnation:
@@ -171,16 +174,16 @@ class Names:
         rows: list[ReferenceRow] = []
         while len(rows) < limit:
             missing = limit - len(rows)
-            items = read_page(self._parts.nodes, self._head().files, first, stop, missing)
-            rows += self._live([RefName(file_path(Key(key))) for key, _ in items])
+            items = self._index.page(first, stop, missing)
+            rows += self._live([name for _, name in items])
             if len(items) < missing:
                 break
             first = items[-1][0] + b"\0"
         return rows
 
     def incarnations(self, names: Sequence[RefName]) -> dict[RefName, int]:
-        """Returns which of the names the index lists, and in which life."""
-        return {name: element.incarnation for name, element in self._listed(names).items()}
+        """Returns which of the names the index lists, and in which incarnation."""
+        return {name: one.incarnation for name, one in self._index.find_many(names).items()}
 
     def _live(self, names: Sequence[RefName]) -> list[ReferenceRow]:
         """Returns the rows of those listed names that are live; finishes what is half done."""
@@ -201,26 +204,52 @@ class Names:
         self, name: RefName, expected: ObjId, who: str, *, once: Once | None = None
     ) -> ReferenceRow:
         """Deletes a reference that points where the caller believes."""
-        row = self.move(
-            name,
-            lambda row: _elsewhere(row, expected, expected, "delete"),
-            who,
-            once=once,
-        ).row
+        return self.remove(
+            name, lambda row: _elsewhere(row, expected, expected, "delete"), who, once=once
+        )
+
+    def remove(
+        self, name: RefName, decide: Decide, who: str, *, once: Once | None = None
+    ) -> ReferenceRow:
+        """Deletes a reference if the decision on its row is a move of the kind `delete`."""
+        row = self.move(name, decide, who, once=once).row
         with _decided("delete"):
             self._finish_delete(name, row.incarnation)
         return row
 
-    def find_done(self, name: RefName, operation: bytes) -> MovedReference | None:
-        """Returns a reference as the move of an operation left it, in whichever life."""
+    def delete_expired(self, seen: ReferenceRow, before_us: int) -> bool:
+        """Deletes a reference that was seen to be expired; tells whether it did.
+
+        The row that is replaced must be of the same incarnation and expired, too: one that was
+        deleted and made again since is another reference, wherever it points.
+        """
+        name = RefName(seen.name)
+
+        def decide(row: ReferenceRow) -> Destination:
+            expired = row.expires_us is not None and row.expires_us <= before_us
+            if row.incarnation != seen.incarnation or not expired:
+                raise _missing(name)
+            return Destination(ObjId(row.pointer), "delete")
+
+        try:
+            self.remove(name, decide, "")
+        except ReferenceNotFound:
+            return False
+        return True
+
+    def find_done(self, name: RefName, once: Once) -> MovedReference | None:
+        """Returns a reference as the move of an operation left it, in the incarnation meant."""
         # The row before the log: what leaves the one is in the other by then.
         found = self._parts.references.fetch(name)
-        if found is None:
-            return None
-        moves = [(found.row.incarnation, move) for move in found.row.moves]
-        for incarnation, move in (*moves, *self._parts.moves.fetch_all(name)):
-            if move.operation == operation:
-                return MovedReference(left_by(found.row, incarnation, move), move)
+        row = None if found is None or found.row.incarnation != once.incarnation else found.row
+        moves = [] if row is None else [*row.moves]
+        if row is None or len(moves) == MOVES_MAX:
+            moves += self._parts.moves.fetch_after(name, once.incarnation, 0)
+        for move in moves:
+            if move.operation == once.operation:
+                if row is None:
+                    row = row_of(name, self._index.get_made(name, once.incarnation))
+                return MovedReference(left_by(row, once.incarnation, move), move)
         return None
 
     def move(
@@ -234,8 +263,9 @@ class Names:
     ) -> MovedReference:
         """Makes a move that is no commit, by compare-and-swap; resolves a lost reply.
 
-        What is to be done `once` is made in one life of the reference: if the row or the log knows
-        it, that is the answer, as it was then.
+        What is to be done `once` is made in one incarnation of the reference: if the row or the log
+        knows it, that is the answer, as it was then. That there was nothing to do is noted in the
+        row too, so that it stays the answer.
 
         `decide` looks at the live row and says where to, or None if nothing is left to do; it is
         asked again when somebody else was first. What it points at must be stored by then. A dry
@@ -247,8 +277,8 @@ class Names:
         while True:
             found = self.find(name)
             if found is None or (once is not None and found.row.incarnation != once.incarnation):
-                # Another life, or none: what it was to do is done, or can be done no more.
-                gone = None if once is None else self.find_done(name, once.operation)
+                # Another incarnation, or none: what was to be done is done, or never will be.
+                gone = None if once is None else self.find_done(name, once)
                 if gone is None:
                     raise _missing(name)
                 return gone
@@ -257,8 +287,9 @@ class Names:
             if done is not None:
                 return MovedReference(left_by(row, row.incarnation, done), done)
             wanted = decide(row)
-            if wanted is None:
+            if wanted is None and (once is None or dry_run):
                 return MovedReference(row, None)
+            wanted = wanted or Destination(ObjId(row.pointer), UNMOVED)
             move = Move(
                 row.version + 1,
                 row.pointer,
@@ -281,7 +312,7 @@ class Names:
             retry.again(at_once=retry.attempts == 1)
 
     def _move_of(self, row: ReferenceRow, operation: bytes) -> Move | None:
-        """Returns the move that an operation has made, in this life of the reference."""
+        """Returns the move that an operation has made, in this incarnation."""
         moves = [*row.moves]
         if len(moves) == MOVES_MAX:
             moves += self._parts.moves.fetch_after(row.name, row.incarnation, 0)
@@ -329,27 +360,7 @@ class Names:
     def _finish_create(self, name: RefName, element: ReferenceElement) -> ReferenceRow:
         """Step 2 of create, by the creator or by whoever comes next."""
         parts = self._parts
-        first = Move(
-            _FIRST_VERSION,
-            b"",
-            element.pointer,
-            "create",
-            element.who,
-            element.created_us,
-            element.operation,
-        )
-        row = ReferenceRow(
-            1,
-            name,
-            element.kind,
-            element.pointer,
-            _FIRST_VERSION,
-            element.incarnation,
-            element.operation,
-            element.created_us,
-            expires_us=element.expires_us,
-            moves=(first,),
-        )
+        row = row_of(name, element)
         # Nearly always there is nothing yet: hope so before looking.
         if self._write(row, None):
             return row
@@ -369,103 +380,17 @@ class Names:
 
     def _finish_delete(self, name: RefName, incarnation: int) -> None:
         """Step 2 of delete, by the deleter or by whoever comes next."""
-        self._publish(_RemoveName(self._parts, name, incarnation))
+        self._publish(RemoveName(self._parts, name, incarnation))
 
-    def _publish(self, member: _RemoveName) -> None:
+    def _publish(self, member: RemoveName) -> None:
         (settled,) = self._publisher.publish([member])
         if isinstance(settled, LochanError):
             raise settled
         if not isinstance(settled, Published):
             raise Corrupt("a publisher answers every member")
 
-    def _head(self) -> CommitView:
-        found = self._parts.references.fetch(REFS_NAME)
-        if found is None:
-            raise Corrupt("the index of references has lost its row")
-        return self._parts.views.load(ObjId(found.row.pointer))
-
-    def _element(self, name: RefName) -> ReferenceElement | None:
-        return self._listed([name]).get(name)
-
-    def _listed(self, names: Sequence[RefName]) -> dict[RefName, ReferenceElement]:
-        """Returns those of the names that the index lists."""
-        by_key = {bytes(file_key(name)): name for name in names}
-        keys = sorted(by_key)
-        elements = find_many(self._parts.nodes, self._head().files, keys)
-        return {
-            by_key[key]: decode_reference_element(element)
-            for key, element in zip(keys, elements, strict=True)
-            if element is not None
-        }
-
     def _retry(self) -> Retry:
         return self._parts.retry_steps()
-
-
-class AddNames:
-    """Adds names to the index; each gets the sequence of the commit as its incarnation."""
-
-    incarnation = None
-
-    def __init__(
-        self,
-        parts: Parts,
-        wanted: Sequence[NewReference],
-        who: str,
-        operation: bytes | None = None,
-    ) -> None:
-        self._wanted = wanted
-        self._claimed = operation is not None
-        self.names = [new.name for new in wanted]
-        self._who = who
-        self._operation = operation or parts.chance.random_bytes(16)
-        self._now_us = parts.clock.now_us()
-        self.elements: dict[RefName, ReferenceElement] = {}
-
-    def has_made(self, element: ReferenceElement) -> bool:
-        """Tells whether a listed name was added by an earlier try of the same operation."""
-        return self._claimed and element.operation == self._operation
-
-    def plan(self, head: Head) -> Sequence[CommitPlan]:
-        """Plans one commit with all names; each expects that it is not listed."""
-        self.elements = {
-            new.name: ReferenceElement(
-                new.kind,
-                new.pointer,
-                head.view.sequence + 1,
-                self._now_us,
-                self._operation,
-                self._who,
-                new.expires_us,
-            )
-            for new in self._wanted
-        }
-        operations = [
-            Operation(file_key(name), encode_reference_element(element), None)
-            for name, element in self.elements.items()
-        ]
-        hidden = (("operation", (self._operation.hex(),)),)
-        return [CommitPlan(operations, "create references", hidden=hidden)]
-
-
-class _RemoveName:
-    """Removes a name from the index if it is still of the same incarnation."""
-
-    incarnation = None
-
-    def __init__(self, parts: Parts, name: RefName, incarnation: int) -> None:
-        self._name = name
-        self._wanted = incarnation
-        self._operation = parts.chance.random_bytes(16)
-
-    def plan(self, head: Head) -> Sequence[CommitPlan]:
-        """Plans the removal; nothing if somebody else has finished it."""
-        key = file_key(self._name)
-        found = head.find([key])[key]
-        if found is None or decode_reference_element(found).incarnation != self._wanted:
-            return []
-        hidden = (("operation", (self._operation.hex(),)),)
-        return [CommitPlan([Operation(key, None, found)], "delete reference", hidden=hidden)]
 
 
 def _missing(name: RefName) -> ReferenceNotFound:

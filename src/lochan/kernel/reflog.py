@@ -27,7 +27,7 @@ from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.limits import PAGE_ENTRIES_MAX
 from lochan.base.names import RefName
 from lochan.kernel.history import iterate_log
-from lochan.kernel.moves import LoggedMove, UnreadableMove
+from lochan.kernel.moves import UNMOVED, LoggedMove, UnreadableMove
 from lochan.kernel.parts import Parts
 from lochan.kernel.provenance import read_provenance
 from lochan.kernel.tokens import PageToken, Tokens
@@ -127,7 +127,8 @@ class RefLog:
             if len(entries) == limit:
                 at = place.commit if floor is None else floor
                 return entries, _Place(place.incarnation, place.below, at)
-            entries.append(_of_move(incarnation, move))
+            if isinstance(move, UnreadableMove) or move.kind != UNMOVED:
+                entries.append(_of_move(incarnation, move))
             place = _Place(incarnation, move.version, _starts_from(move))
             moves.pop()
 

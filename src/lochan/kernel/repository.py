@@ -58,8 +58,9 @@ def create_repository(
     name: str,
     default_branch: str = "main",
     tuning: Tuning = DEFAULT_TUNING,
+    operation: bytes = b"",
 ) -> Parts:
-    """Creates a repository with an empty default branch."""
+    """Creates a repository with an empty default branch; remembers an operation that is given."""
     ref_name(name)
     branch = ref_name(default_branch)
     instance = InstanceId(ports.chance.random_bytes(16))
@@ -70,6 +71,7 @@ def create_repository(
         ports.clock.now_us(),
         ports.chance.random_bytes(_SEED_BYTES),
         ports.chance.random_bytes(_KEY_BYTES),
+        operation,
     )
     place = partition(instance, Kind.META)
     listed = encode_row(RepositoryRow(1, name, instance))
@@ -80,8 +82,8 @@ def create_repository(
             (place, SETTINGS_KEY, encode_row(SettingsRow(1, instance))),
         ]
     )
-    operation = ports.chance.random_bytes(16)
-    row = ReferenceRow(1, REFS_NAME, "INTERNAL", EMPTY_ID, 1, 0, operation, description.created_us)
+    written = ports.chance.random_bytes(16)
+    row = ReferenceRow(1, REFS_NAME, "INTERNAL", EMPTY_ID, 1, 0, written, description.created_us)
     References(store, instance).update(row, None)
     parts = join(store, instance, description, ports, tuning)
     Names(parts).create_many([NewReference(RefName(branch), "BRANCH", EMPTY_ID)], who="")
@@ -125,13 +127,18 @@ def list_repositories(store: Store, start: str, limit: int) -> list[str]:
 
     The order is that of bytes.
     """
-    names: list[str] = []
+    return [name for name, _ in list_rows(store, start, limit)]
+
+
+def list_rows(store: Store, start: str, limit: int) -> list[tuple[str, Entry]]:
+    """Returns the same with the row of each name, unread; `read_instance` reads it."""
+    found: list[tuple[str, Entry]] = []
     at: bytes | None = start.encode()
-    while at is not None and len(names) < limit:
-        page = store.scan(REPOSITORIES_PLACE, at, None, limit - len(names))
-        names += [entry.key.decode() for entry in page.entries]
+    while at is not None and len(found) < limit:
+        page = store.scan(REPOSITORIES_PLACE, at, None, limit - len(found))
+        found += [(entry.key.decode(), entry) for entry in page.entries]
         at = page.next_start
-    return names
+    return found
 
 
 def _claim_name(store: Store, name: str, listed: bytes) -> None:

@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
-from lochan.base.errors import Invalid, LochanError
+import msgspec
+
+from lochan.base.errors import Invalid
 from lochan.base.keys import Key, Universe, table_elements
 from lochan.base.limits import COMMIT_OPERATIONS_MAX
+from lochan.base.names import RefName
 from lochan.catalog.commit import CatalogCommit, CommitText
 from lochan.catalog.contents import load_content_ids
 from lochan.catalog.meta import headers_of
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.changes import own_changes
+from lochan.kernel.claims import Done, Request
 from lochan.kernel.parts import Parts
 from lochan.kernel.provenance import Provenance
 from lochan.kernel.publish import Settled
 from lochan.kernel.views import CommitView
 from lochan.model.commits import AddedContent, CommitMeta, Committed, Operation
 from lochan.service.calls import Call, Gate, Right
-from lochan.service.claims import once
-from lochan.service.lanes import OnLane
+from lochan.service.claims import Claims
+from lochan.service.lanes import OnLane, answered
 from lochan.service.resolve import Resolver
+
+_Answer = TypeVar("_Answer")
 
 
 class Commits:
     """Commits to the branches of one repository."""
 
-    def __init__(self, parts: Parts, types: ContentTypes, resolver: Resolver, gate: Gate) -> None:
+    def __init__(
+        self, parts: Parts, types: ContentTypes, resolver: Resolver, claims: Claims, gate: Gate
+    ) -> None:
         self._parts = parts
         self._types = types
         self._resolver = resolver
+        self._claims = claims
         self._gate = gate
 
     def commit(
@@ -44,6 +55,42 @@ class Commits:
 
         Changes of other keys since then do not matter.
         """
+
+        def work(request: Request | None, earlier: Committed | None) -> OnLane[Committed]:
+            if earlier is not None:
+                return answered(_in_order(earlier, operations))
+            return self.prepare(call, request, branch, expected, meta, operations)
+
+        return self.attempt(call, branch, work)
+
+    def attempt(
+        self,
+        call: Call,
+        branch: str,
+        prepare: Callable[[Request | None, Committed | None], OnLane[_Answer]],
+    ) -> OnLane[_Answer]:
+        """Prepares a write that is one commit, or answers it from what an earlier try committed."""
+        if call.idempotency_key is None:
+            return prepare(None, None)
+        name = self._resolver.name(branch)
+
+        def find(request: Request) -> Committed | None:
+            done = self._claims.find_commits(call, request)
+            return None if done is None else self._committed(name, done)
+
+        request = self._claims.request(call, Right.COMMIT, name)
+        return self._claims.attempt(request, find, partial(prepare, request))
+
+    def prepare(
+        self,
+        call: Call,
+        request: Request | None,
+        branch: str,
+        expected: str | None,
+        meta: CommitMeta,
+        operations: Sequence[Operation],
+    ) -> OnLane[Committed]:
+        """Prepares a commit that was not made before, as far as is known."""
         name = self._resolver.name(branch)
         self._gate.check(call, Right.COMMIT, name)
         if not 0 < len(operations) <= COMMIT_OPERATIONS_MAX:
@@ -52,16 +99,21 @@ class Commits:
         text = CommitText(meta.message, headers_of(meta, call.who), said.headers())
         base = self._resolver.expected_id(name, expected)
         member = CatalogCommit(self._parts, self._types, base, operations, text)
-        tried = once(self._parts, self._resolver.find, call, name, member, dry_run=False)
+        tried = self._claims.once(request, member)
 
         def finish(settled: Settled) -> Committed:
-            if isinstance(settled, LochanError):
-                raise settled
-            if tried.done is not None:
-                return Committed(name, tried.done.obj_id.hex(), self._added_by(tried.done))
-            return Committed(name, settled.head.obj_id.hex(), member.added)
+            outcome = tried.settle(settled)
+            if isinstance(outcome, Done):
+                return _in_order(self._committed(name, outcome), operations)
+            return Committed(name, outcome.head.obj_id.hex(), member.added)
 
-        return OnLane(name, tried.member, finish, operations=len(operations))
+        return OnLane(
+            name, tried.member, finish, operations=len(operations), keyed=request is not None
+        )
+
+    def _committed(self, name: RefName, done: Done) -> Committed:
+        commit = done.commits[-1]
+        return Committed(name, commit.obj_id.hex(), self._added_by(commit))
 
     def _added_by(self, commit: CommitView) -> tuple[AddedContent, ...]:
         """Finds out what an earlier try has added: ids that no key of it held before."""
@@ -76,3 +128,11 @@ class Commits:
             for key, element in after.items()
             if ids[element] not in known
         )
+
+
+def _in_order(committed: Committed, operations: Sequence[Operation]) -> Committed:
+    """Returns an earlier answer with the new contents in the order in which they were sent."""
+    ids = {added.key: added for added in committed.added}
+    sent = dict.fromkeys(operation.key for operation in operations)
+    added = tuple(ids[key] for key in sent if key in ids)
+    return msgspec.structs.replace(committed, added=added)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 
 import msgspec
 
-from lochan.base.errors import Invalid, KeysConflict, LochanError, ReferenceNotFound, TooLarge
-from lochan.base.ids import EMPTY_ID
+from lochan.base.checks import check_stored
+from lochan.base.errors import Invalid, KeysConflict, ReferenceNotFound, TooLarge
+from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.limits import REBASE_COMMITS_MAX
 from lochan.catalog.conflicts import merge_conflict
 from lochan.catalog.merge import CarryContents, CatalogMerge, KeyWish, Wishes, read_wishes
 from lochan.catalog.meta import headers_of
 from lochan.catalog.types import ContentTypes
-from lochan.codec.rows import Move
-from lochan.kernel.claims import ClaimedMove
-from lochan.kernel.head_moves import HeadMoved, HeadMoves, Source
+from lochan.kernel.claims import ClaimedMove, Done, Request
+from lochan.kernel.head_moves import HeadMoved, HeadMoves, Source, head_moved
 from lochan.kernel.history import is_ancestor
 from lochan.kernel.merge import (
     Carried,
@@ -31,14 +32,14 @@ from lochan.kernel.merge import (
 )
 from lochan.kernel.parts import Parts
 from lochan.kernel.provenance import Provenance
-from lochan.kernel.publish import Published, Settled
-from lochan.kernel.references import Names
+from lochan.kernel.publish import Published, Settled, head_at
+from lochan.kernel.references import MovedReference, Names
 from lochan.kernel.views import CommitView
 from lochan.model.commits import CommitMeta, ContentKey
 from lochan.model.results import ContentConflict, Merged
 from lochan.service.calls import Call, Gate, Right
-from lochan.service.claims import Once, claim_moves, once
-from lochan.service.lanes import OnLane
+from lochan.service.claims import Claims
+from lochan.service.lanes import OnLane, answered
 from lochan.service.resolve import Resolver
 
 _NO_KEYS: Mapping[ContentKey, KeyWish] = {}
@@ -113,22 +114,41 @@ class _Wanted(msgspec.Struct, frozen=True):
     conflicts_as_result: bool
 
 
+class _Tried(msgspec.Struct, frozen=True):
+    """A write of the family: its claim to be, and what an earlier try of it has done."""
+
+    request: Request | None
+    earlier: Done | None
+    again: Callable[[Done], OnLane[Merged]]
+    """Prepares the same for what another try turns out to have done."""
+
+
 class Merges:
     """Merges into the branches of one repository."""
 
     def __init__(
-        self, parts: Parts, types: ContentTypes, names: Names, resolver: Resolver, gate: Gate
+        self,
+        parts: Parts,
+        types: ContentTypes,
+        names: Names,
+        resolver: Resolver,
+        claims: Claims,
+        gate: Gate,
     ) -> None:
         self._parts = parts
         self._types = types
         self._resolver = resolver
         self._gate = gate
-        self._names = names
+        self._claims = claims
         self._moves = HeadMoves(parts, names)
 
     def merge(self, call: Call, ask: MergeAsk) -> OnLane[Merged]:
         """Prepares a merge; everything the source has since the merge base, or nothing."""
-        source = self._source(ask.source)
+        return self._attempt(call, ask, _name_of(ask.source), partial(self._merge, call, ask))
+
+    def _merge(self, call: Call, ask: MergeAsk, tried: _Tried) -> OnLane[Merged]:
+        earlier = tried.earlier
+        source = self._source(ask.source) if earlier is None else self._merged_by(earlier)
         shown = ask.source.partition("@")[0] or source.obj_id.hex()
         meta = ask.meta or CommitMeta(message="")
         message = meta.message or f"Merged {shown} at {source.obj_id.hex()} into {ask.branch}"
@@ -145,24 +165,35 @@ class Merges:
             )
 
         wanted = _Wanted(ask.branch, ask.expected, ask.dry_run, ask.conflicts_as_result)
-        return self._on_lane(call, wanted, make, wishes, self._said(call, "merge", shown))
+        said = self._said(call, "merge", shown)
+        return self._on_lane(call, wanted, make, wishes, said, tried, source.obj_id)
 
     def transplant(self, call: Call, ask: TransplantAsk) -> OnLane[Merged]:
         """Prepares commits that follow each other to be made again, oldest first."""
+        return self._attempt(call, ask, ask.source, partial(self._transplant, call, ask))
+
+    def _transplant(self, call: Call, ask: TransplantAsk, tried: _Tried) -> OnLane[Merged]:
         line = self._line(ask.hashes)
         for earlier, later in pairwise(line):
             if later.parent != earlier.obj_id:
                 raise Invalid("Sequence of hashes is not contiguous.")
-        if ask.source:
+        if ask.source and tried.earlier is None:
             self._check_reachable(ask.source, line)
-        return self._carry(call, ask, line, "transplant")
+        return self._carry(call, ask, line, "transplant", tried)
 
     def cherry_pick(self, call: Call, ask: TransplantAsk) -> OnLane[Merged]:
         """Prepares any commits to be made again, in the order given."""
-        return self._carry(call, ask, self._line(ask.hashes), "cherry-pick")
+
+        def pick(tried: _Tried) -> OnLane[Merged]:
+            return self._carry(call, ask, self._line(ask.hashes), "cherry-pick", tried)
+
+        return self._attempt(call, ask, ask.source, pick)
 
     def revert(self, call: Call, ask: RevertAsk) -> OnLane[Merged]:
         """Prepares commits that undo others of the branch."""
+        return self._attempt(call, ask, "", partial(self._revert, call, ask))
+
+    def _revert(self, call: Call, ask: RevertAsk, tried: _Tried) -> OnLane[Merged]:
         line = self._line(ask.hashes)
         carried = []
         for view in line:
@@ -175,7 +206,7 @@ class Merges:
         wanted = _Wanted(ask.branch, ask.expected, ask.dry_run, ask.conflicts_as_result)
         wishes = read_wishes(self._parts, self._types, "NORMAL", _NO_KEYS)
         said = self._said(call, "revert", ",".join(ask.hashes)[:200])
-        return self._on_lane(call, wanted, _carrying(carried, undone=line), wishes, said)
+        return self._on_lane(call, wanted, _carrying(carried, undone=line), wishes, said, tried)
 
     def rebase(self, call: Call, ask: RebaseAsk) -> Merged:
         """Makes a branch's own commits again on another head and moves the branch there."""
@@ -195,7 +226,7 @@ class Merges:
                 once=once,
             )
 
-        return self._moved(call, ask.branch, ask.expected, move, dry_run=ask.dry_run)
+        return self._moved(call, ask, _name_of(ask.onto), move)
 
     def fast_forward(self, call: Call, ask: MoveAsk) -> Merged:
         """Moves a branch to a commit that has everything of it."""
@@ -210,7 +241,7 @@ class Merges:
                 once=once,
             )
 
-        return self._moved(call, ask.branch, ask.expected, move, dry_run=ask.dry_run)
+        return self._moved(call, ask, _name_of(ask.source), move)
 
     def force(self, call: Call, ask: MoveAsk) -> Merged:
         """Moves a branch to a commit whatever it has; the old head stays in the ref-log."""
@@ -225,7 +256,7 @@ class Merges:
                 once=once,
             )
 
-        return self._moved(call, ask.branch, ask.expected, move, dry_run=ask.dry_run)
+        return self._moved(call, ask, _name_of(ask.source), move)
 
     def _source(self, spec: str) -> CommitView:
         """Returns what is to be merged; a hash that was named with a reference is one of its own.
@@ -258,7 +289,12 @@ class Merges:
                 )
 
     def _carry(
-        self, call: Call, ask: TransplantAsk, line: Sequence[CommitView], kind: str
+        self,
+        call: Call,
+        ask: TransplantAsk,
+        line: Sequence[CommitView],
+        kind: str,
+        tried: _Tried,
     ) -> OnLane[Merged]:
         meta = ask.meta or CommitMeta(message="")
         if ask.squash:
@@ -272,11 +308,40 @@ class Merges:
         wanted = _Wanted(ask.branch, ask.expected, ask.dry_run, ask.conflicts_as_result)
         wishes = read_wishes(self._parts, self._types, ask.default, ask.keys)
         said = self._said(call, kind, ask.source)
-        return self._on_lane(call, wanted, _carrying(carried), wishes, said)
+        return self._on_lane(call, wanted, _carrying(carried), wishes, said, tried)
 
     def _said(self, call: Call, kind: str, source: str) -> Provenance:
         operation = self._parts.chance.random_bytes(16).hex()
         return Provenance(kind, source, "", call.who, operation)
+
+    def _attempt(
+        self,
+        call: Call,
+        ask: MergeAsk | TransplantAsk | RevertAsk,
+        source: str,
+        prepare: Callable[[_Tried], OnLane[Merged]],
+    ) -> OnLane[Merged]:
+        """Prepares a member of the family, or answers it from what an earlier try has done."""
+        name = self._resolver.name(ask.branch)
+        claims = self._claims
+        request = None if ask.dry_run else claims.request(call, Right.COMMIT, name, source)
+
+        def again(done: Done) -> OnLane[Merged]:
+            return prepare(_Tried(request, done, again))
+
+        return claims.attempt(
+            request,
+            partial(claims.find_commits, call),
+            lambda earlier: prepare(_Tried(request, earlier, again)),
+        )
+
+    def _merged_by(self, earlier: Done) -> CommitView:
+        """Returns the source of a merge that was done: a parent of its last commit, or noted."""
+        if not earlier.commits:
+            return self._parts.views.load(ObjId(bytes.fromhex(earlier.source)))
+        body = earlier.commits[-1].body
+        check_stored(body is not None and len(body.parents) > 1, "a merge has two parents")
+        return self._parts.views.load(EMPTY_ID if body is None else ObjId(body.parents[-1]))
 
     def _on_lane(
         self,
@@ -285,61 +350,79 @@ class Merges:
         make: Callable[[Choices], MergeMember | CarryMember],
         wishes: Wishes,
         said: Provenance,
+        tried: _Tried,
+        source: ObjId | None = None,
     ) -> OnLane[Merged]:
         name = self._resolver.name(wanted.branch)
-        self._gate.check(call, Right.COMMIT, name)
         expected = self._resolver.expected(name, wanted.expected)
         if expected is not None:
             # The caller may have named it by steps from another; it is told which one that was.
             wanted = msgspec.structs.replace(wanted, expected=expected.obj_id.hex())
         member = CatalogMerge(self._parts, self._types, expected, make, wishes, said)
-        find = self._resolver.find
-        tried = once(self._parts, find, call, name, member, dry_run=wanted.dry_run)
+
+        done = tried.earlier
+        if done is not None:
+            # Planned once more on the head of then, it says the same of every key as it did then.
+            member.plan(head_at(self._parts, name, done.target))
+            return answered(_success(name, wanted, member, done.target, done.commits))
+        self._gate.check(call, Right.COMMIT, name)
+        once = self._claims.once(tried.request, member)
 
         def finish(settled: Settled) -> Merged:
             if isinstance(settled, KeysConflict) and wanted.conflicts_as_result:
                 return _outcome(name, wanted, member, settled)
-            if isinstance(settled, LochanError):
-                raise settled
-            return _success(name, wanted, member, settled, tried)
+            outcome = once.settle(settled)
+            if isinstance(outcome, Published):
+                outcome = once.note(outcome, call.who, source)
+            if isinstance(outcome, Done):
+                return tried.again(outcome).finish(settled)
+            return _success(name, wanted, member, outcome.head, outcome.commits)
 
         # How much there is to do is known when it is done; never on the event loop.
         operations = 1_000_000
-        return OnLane(name, tried.member, finish, wanted.dry_run, operations)
+        return OnLane(
+            name,
+            once.member,
+            finish,
+            wanted.dry_run,
+            operations,
+            keyed=tried.request is not None,
+        )
 
     def _moved(
         self,
         call: Call,
-        branch: str,
-        expected_text: str | None,
+        ask: RebaseAsk | MoveAsk,
+        source: str,
         move: Callable[[CommitView | None, ClaimedMove | None], HeadMoved],
-        *,
-        dry_run: bool,
     ) -> Merged:
-        name = self._resolver.name(branch)
-        self._gate.check(call, Right.ASSIGN_REFERENCE, name)
-        found = self._names.find(name)
-        life = None if found is None else found.row.incarnation
-        claimed = None if dry_run else claim_moves(self._parts, call, name, life)
-        if claimed is not None and claimed.repeated:
-            earlier = self._names.find_done(name, claimed.operation)
-            if earlier is not None and earlier.move is not None:
-                return _done_earlier(name, expected_text, earlier.move)
-        expected = self._resolver.expected(name, expected_text)
-        before = self._resolver.head(self._resolver.row(name))
-        try:
-            done = move(expected, claimed)
-        except KeysConflict as refusal:
-            raise self._told(refusal) from None
-        return Merged(
-            branch=name,
-            applied=done.moved and not dry_run,
-            successful=True,
-            hash=done.row.pointer.hex() if not dry_run else None,
-            effective_target=before.obj_id.hex(),
-            expected=None if expected is None else expected.obj_id.hex(),
-            commits=tuple(view.obj_id.hex() for view in done.commits),
-        )
+        """Moves a branch whole, or answers from the move that an earlier try has made."""
+        name = self._resolver.name(ask.branch)
+        right = Right.ASSIGN_REFERENCE
+        request = None if ask.dry_run else self._claims.request(call, right, name, source)
+
+        def work(earlier: MovedReference | None) -> Merged:
+            expected = self._resolver.expected(name, ask.expected)
+            if earlier is not None:
+                done = head_moved(self._parts, earlier)
+            else:
+                self._gate.check(call, right, name)
+                self._resolver.row(name)
+                try:
+                    done = move(expected, self._claims.claim_move(request))
+                except KeysConflict as refusal:
+                    raise self._told(refusal) from None
+            return Merged(
+                branch=name,
+                applied=done.moved and not ask.dry_run,
+                successful=True,
+                hash=done.row.pointer.hex() if not ask.dry_run else None,
+                effective_target=done.before.hex(),
+                expected=None if expected is None else expected.obj_id.hex(),
+                commits=tuple(view.obj_id.hex() for view in done.commits),
+            )
+
+        return self._claims.attempt(request, partial(self._claims.find_move, call), work)
 
     def _told(self, refusal: KeysConflict) -> KeysConflict:
         conflicts = [one for one in refusal.details if isinstance(one, MergeConflict)]
@@ -349,16 +432,9 @@ class Merges:
         return merge_conflict(self._parts, self._types, conflicts, {})
 
 
-def _done_earlier(name: str, expected: str | None, move: Move) -> Merged:
-    """Tells again where a branch was moved; which commits were made then is told once."""
-    return Merged(
-        branch=name,
-        applied=True,
-        successful=True,
-        hash=move.new.hex(),
-        effective_target=move.old.hex(),
-        expected=expected,
-    )
+def _name_of(spec: str) -> str:
+    """Returns the reference that a spec names, empty if it is a hash alone."""
+    return spec.partition("@")[0]
 
 
 def _carrying(
@@ -382,18 +458,21 @@ def _outcome(name: str, wanted: _Wanted, member: CatalogMerge, refusal: KeysConf
 
 
 def _success(
-    name: str, wanted: _Wanted, member: CatalogMerge, published: Published, tried: Once
+    name: str,
+    wanted: _Wanted,
+    member: CatalogMerge,
+    head: CommitView,
+    made: Sequence[CommitView],
 ) -> Merged:
-    commits = tuple(view.obj_id.hex() for view in published.commits)
-    head = published.head if tried.done is None else tried.done
-    target = member.target or published.head
+    commits = tuple(view.obj_id.hex() for view in made)
+    target = member.target or head
     # What a dry run would commit has no hash; with nothing to do the branch stays where it is.
     is_known = not wanted.dry_run or not commits
     return Merged(
         branch=name,
-        applied=(bool(commits) or tried.done is not None) and not wanted.dry_run,
+        applied=bool(commits) and not wanted.dry_run,
         successful=True,
-        hash=head.obj_id.hex() if is_known else None,
+        hash=(made[-1] if made else head).obj_id.hex() if is_known else None,
         effective_target=target.obj_id.hex(),
         expected=wanted.expected,
         common_ancestor=None if member.base is None else member.base.obj_id.hex(),

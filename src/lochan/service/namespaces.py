@@ -22,9 +22,9 @@ from lochan.base.errors import (
     NamespaceNotFound,
     TooLarge,
 )
-from lochan.base.ids import EMPTY_ID
 from lochan.base.limits import NAMESPACES_LISTED_MAX, PAGE_ENTRIES_MAX
 from lochan.catalog.conflicts import NAMESPACE_NOT_EMPTY
+from lochan.kernel.claims import Request
 from lochan.kernel.plan import ConflictKind
 from lochan.kernel.publish import Settled
 from lochan.model.commits import (
@@ -41,7 +41,7 @@ from lochan.model.results import ContentConflict
 from lochan.service.calls import ANYONE, Call
 from lochan.service.commits import Commits
 from lochan.service.contents import Contents
-from lochan.service.lanes import OnLane
+from lochan.service.lanes import OnLane, answered
 
 _Answer = TypeVar("_Answer")
 _TYPE = "NAMESPACE"
@@ -106,37 +106,36 @@ class Namespaces:
     ) -> OnLane[Namespace]:
         """Makes a namespace; NamespaceExists if the name is taken, by whatever."""
         key = namespace.elements
-        seen = self._look(call, _at(branch, expected), key)
-        refusal = None
-        if seen.content is not None or seen.has_keys:
-            refusal = _exists(key, seen.content)
         new = msgspec.structs.replace(namespace, id=None)
+
+        def plan() -> _Write:
+            seen = self._look(call, _at(branch, expected), key)
+            if seen.content is not None or seen.has_keys:
+                raise _exists(key, seen.content)
+            return _Write("create", expected, Put(key=key, content=new))
 
         def answer(committed: Committed) -> Namespace:
             ids = {added.key: added.content_id for added in committed.added}
             return msgspec.structs.replace(new, id=ids.get(key))
 
-        return self._commit(
-            _Write(call, branch, expected, key, refusal),
-            "create",
-            Put(key=key, content=new),
-            answer,
-        )
+        return self._commit(call, branch, key, plan, answer)
 
     def delete(
         self, call: Call, branch: str, expected: str | None, elements: ContentKey
     ) -> OnLane[None]:
         """Takes an empty namespace away."""
-        seen = self._look(call, _at(branch, expected), elements)
-        refusal: LochanError | None = None
-        if seen.content is not None and not isinstance(seen.content, Namespace):
-            refusal = _not_found(elements)
-        elif seen.has_keys:
-            refusal = _not_empty(elements)
-        elif seen.content is None:
-            refusal = _not_found(elements)
-        write = _Write(call, branch, expected or seen.reference.hash, elements, refusal)
-        return self._commit(write, "delete", Delete(key=elements), _nothing)
+
+        def plan() -> _Write:
+            seen = self._look(call, _at(branch, expected), elements)
+            if seen.content is not None and not isinstance(seen.content, Namespace):
+                raise _not_found(elements)
+            if seen.has_keys:
+                raise _not_empty(elements)
+            if seen.content is None:
+                raise _not_found(elements)
+            return _Write("delete", expected or seen.reference.hash, Delete(key=elements))
+
+        return self._commit(call, branch, elements, plan, _nothing)
 
     def update(
         self,
@@ -148,23 +147,20 @@ class Namespaces:
         removals: AbstractSet[str],
     ) -> OnLane[None]:
         """Changes properties; an implicit namespace becomes an explicit one."""
-        seen = self._look(call, _at(branch, expected), elements)
-        content = seen.content
-        if content is None and seen.has_keys:
-            content = Namespace(elements=elements)
-        refusal = None
-        properties: dict[str, str] = {}
-        if isinstance(content, Namespace):
+
+        def plan() -> _Write:
+            seen = self._look(call, _at(branch, expected), elements)
+            content = seen.content
+            if content is None and seen.has_keys:
+                content = Namespace(elements=elements)
+            if not isinstance(content, Namespace):
+                raise _not_found(elements)
             properties = {k: v for k, v in content.properties.items() if k not in removals}
-        else:
-            refusal = _not_found(elements)
-            content = Namespace(elements=elements)
-        properties |= updates
-        changed = msgspec.structs.replace(content, properties=properties)
-        write = _Write(call, branch, expected or seen.reference.hash, elements, refusal)
-        return self._commit(
-            write, "update properties for", Put(key=elements, content=changed), _nothing
-        )
+            changed = msgspec.structs.replace(content, properties=properties | dict(updates))
+            put = Put(key=elements, content=changed)
+            return _Write("update properties for", expected or seen.reference.hash, put)
+
+        return self._commit(call, branch, elements, plan, _nothing)
 
     def _look(self, call: Call, spec: str, elements: ContentKey) -> _Seen:
         """Reads what there is under a name, all at one commit."""
@@ -178,44 +174,44 @@ class Namespaces:
 
     def _commit(
         self,
-        write: _Write,
-        verb: str,
-        operation: Operation,
+        call: Call,
+        branch: str,
+        key: ContentKey,
+        plan: Callable[[], _Write],
         answer: Callable[[Committed], _Answer],
     ) -> OnLane[_Answer]:
-        """Commits one operation; says what stands against it in the words of namespaces.
+        """Commits one operation; says why it is refused in the words of namespaces.
 
-        A write that is refused already may be the repetition of one that succeeded. With an
-        idempotency key it goes on, as a commit that cannot succeed: it finds the earlier one, or
-        it is refused.
+        With an idempotency key it is planned only if no earlier try has committed it.
         """
-        expected = write.expected
-        if write.refusal is not None:
-            if write.call.idempotency_key is None:
-                raise write.refusal
-            # Nothing was there at the empty hash, so nothing can be deleted.
-            expected, operation = EMPTY_ID.hex(), Delete(key=write.key)
-        meta = CommitMeta(message=f"{verb} namespace '{'.'.join(write.key)}'")
-        lane = self._commits.commit(write.call, write.branch, expected, meta, [operation])
 
-        def finish(settled: Settled) -> _Answer:
-            try:
-                committed = lane.finish(settled)
-            except KeysConflict as error:
-                raise write.refusal or _translated(error, write.key) from None
-            return answer(committed)
+        def work(request: Request | None, earlier: Committed | None) -> OnLane[_Answer]:
+            if earlier is not None:
+                return answered(answer(earlier))
+            write = plan()
+            meta = CommitMeta(message=f"{write.verb} namespace '{'.'.join(key)}'")
+            lane = self._commits.prepare(
+                call, request, branch, write.expected, meta, [write.operation]
+            )
 
-        return OnLane(lane.branch, lane.member, finish, lane.dry_run, lane.operations)
+            def finish(settled: Settled) -> _Answer:
+                try:
+                    committed = lane.finish(settled)
+                except KeysConflict as error:
+                    raise _translated(error, key) from None
+                return answer(committed)
+
+            return lane.finished_by(finish)
+
+        return self._commits.attempt(call, branch, work)
 
 
 class _Write(msgspec.Struct, frozen=True):
-    """A write of one namespace: by whom, where, and why it is refused already, if it is."""
+    """A write of one namespace: what it is called, where it stands, and what it does."""
 
-    call: Call
-    branch: str
+    verb: str
     expected: str | None
-    key: ContentKey
-    refusal: LochanError | None
+    operation: Operation
 
 
 def pinned(reference: Reference) -> str:

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 
-from lochan.base.errors import Conflict, HeadConflict, Invalid, ReferenceNotFound
+from lochan.base.errors import HeadConflict, Invalid
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.limits import (
-    EXPIRY_GRACE_S,
     PAGE_ENTRIES_MAX,
     REFERENCES_PER_CALL_MAX,
     SCAN_ENTRIES_MAX,
 )
-from lochan.base.names import REFS_NAME, RefName, ref_name
+from lochan.base.names import REFS_NAME, ref_name
 from lochan.base.times import check_time
 from lochan.catalog.meta import meta_of
 from lochan.codec.rows import ReferenceRow
-from lochan.kernel.build import Head
-from lochan.kernel.claims import ClaimedMove
+from lochan.kernel.claims import (
+    ClaimedMember,
+    Request,
+    claim_on_branch,
+    find_claim,
+    find_done,
+)
 from lochan.kernel.history import iterate_log
 from lochan.kernel.listing import ListedReference, UnreadableReference, page_references
 from lochan.kernel.logs import Logs
 from lochan.kernel.parts import Parts
-from lochan.kernel.plan import CommitPlan
 from lochan.kernel.publish import Settled
 from lochan.kernel.references import Destination, MovedReference, Names
 from lochan.kernel.references import NewReference as NewRow
@@ -37,9 +41,9 @@ from lochan.kernel.views import CommitView
 from lochan.model.references import Annotation, Reference, ReferenceMetadata, ReferenceMove
 from lochan.model.results import Page
 from lochan.service.calls import ANYONE, Call, Gate, Right
-from lochan.service.claims import claim_moves
+from lochan.service.claims import Claims
 from lochan.service.filters import FilterKind, compile_filter
-from lochan.service.lanes import OnLane
+from lochan.service.lanes import OnLane, answered
 from lochan.service.pages import check_limit
 from lochan.service.resolve import Resolver
 
@@ -78,8 +82,11 @@ class ReferenceHistory(msgspec.Struct, frozen=True):
 class References:
     """The references of one repository."""
 
-    def __init__(self, parts: Parts, names: Names, resolver: Resolver, gate: Gate) -> None:
+    def __init__(
+        self, parts: Parts, names: Names, resolver: Resolver, claims: Claims, gate: Gate
+    ) -> None:
         self._parts = parts
+        self._claims = claims
         self._names = names
         self._resolver = resolver
         self._gate = gate
@@ -158,22 +165,40 @@ class References:
         """Prepares references, all or none; names are added in the lane of their index."""
         if not 0 < len(wanted) <= REFERENCES_PER_CALL_MAX:
             raise Invalid(f"one call creates 1 to {REFERENCES_PER_CALL_MAX} references")
+        right = Right.CREATE_REFERENCE
+        # What is listed where is the matter of one internal branch, which is always there.
+        request = self._claims.request(call, right, REFS_NAME)
+
+        def find(request: Request) -> CommitView | None:
+            for new in wanted:
+                self._gate.check(call, right, new.name)
+            claimed = find_claim(self._parts, request)
+            done = None if claimed is None else find_done(self._parts, claimed)
+            return None if done is None else done.commits[-1]
+
+        def work(earlier: CommitView | None) -> OnLane[tuple[Reference, ...]]:
+            if earlier is None:
+                return self._create(call, wanted, request)
+            made = self._names.made_by(earlier, [ref_name(new.name) for new in wanted])
+            return answered(tuple(self._resolver.reference(row) for row in made))
+
+        return self._claims.attempt(request, find, work)
+
+    def _create(
+        self, call: Call, wanted: Sequence[NewReference], request: Request | None
+    ) -> OnLane[tuple[Reference, ...]]:
         for new in wanted:
             self._gate.check(call, Right.CREATE_REFERENCE, new.name)
-        # What is yet to be made has no life that could be meant.
-        claimed = claim_moves(self._parts, call, "", 0)
-        done = self._made_before(wanted, claimed)
-        if done is not None:
-            return OnLane(REFS_NAME, _NothingToAdd(), lambda _: done)
         rows = [self._row_of(new) for new in wanted]
-        operation = None if claimed is None else claimed.operation
-        add = self._names.prepare_create(rows, call.who, operation)
+        claim = None if request is None else claim_on_branch(self._parts, request)
+        add = self._names.prepare_create(rows, call.who, None if claim is None else claim.operation)
+        claimed = None if claim is None else ClaimedMember(self._parts, add, claim)
 
         def finish(settled: Settled) -> tuple[Reference, ...]:
-            made = self._names.finish_create(add, settled)
+            made = self._names.finish_create(add, settled, claimed)
             return tuple(self._resolver.reference(row) for row in made)
 
-        return OnLane(REFS_NAME, add, finish, operations=len(rows), finish_writes=True)
+        return OnLane(REFS_NAME, claimed or add, finish, operations=len(rows), finish_writes=True)
 
     def assign(
         self,
@@ -185,40 +210,49 @@ class References:
         kind: str | None = None,
     ) -> Reference:
         """Points a reference elsewhere; the old head stays in the ref-log."""
-        self._gate.check(call, Right.ASSIGN_REFERENCE, name)
         full = self._resolver.name(name)
-        claimed = self._claim(call, full)
-        done = self._done_before(full, claimed)
-        if done is not None:
-            return self._resolver.reference(done.row)
-        view = self._resolver.view(target)
-        meant = self._meant(name, kind, expected)
         source = target.partition("@")[0]
+        request = self._claims.request(call, Right.ASSIGN_REFERENCE, full, source)
 
-        def decide(row: ReferenceRow) -> Destination:
-            self._check_meant(row, meant)
-            return Destination(view.obj_id, "assign", source)
+        def work(earlier: MovedReference | None) -> Reference:
+            if earlier is not None:
+                return self._resolver.reference(earlier.row)
+            self._gate.check(call, Right.ASSIGN_REFERENCE, full)
+            view = self._resolver.view(target)
+            meant = self._meant(name, kind, expected)
 
-        row = self._names.move(full, decide, call.who, once=claimed).row
-        return self._resolver.reference(row)
+            def decide(row: ReferenceRow) -> Destination:
+                self._check_meant(row, meant)
+                return Destination(view.obj_id, "assign", source)
+
+            once = self._claims.claim_move(request)
+            return self._resolver.reference(self._names.move(full, decide, call.who, once=once).row)
+
+        return self._claims.attempt(request, partial(self._claims.find_move, call), work)
 
     def delete(
         self, call: Call, name: str, expected: str | None, *, kind: str | None = None
     ) -> Reference:
         """Deletes a reference that points where the caller believes; merged or not."""
-        self._gate.check(call, Right.DELETE_REFERENCE, name)
         full = self._resolver.name(name)
         if full == self._parts.description.default_branch:
             raise Invalid(f"Default branch '{full}' cannot be deleted.")
-        claimed = self._claim(call, full)
-        done = self._done_before(full, claimed)
-        if done is not None:
-            return self._resolver.reference(done.row)
-        row = self._names.get(full).row
-        if claimed is None or row.incarnation == claimed.incarnation:
-            self._check_meant(row, self._meant(name, kind, expected))
-        gone = self._names.delete(full, ObjId(row.pointer), call.who, once=claimed)
-        return self._resolver.reference(gone)
+        request = self._claims.request(call, Right.DELETE_REFERENCE, full)
+
+        def work(earlier: MovedReference | None) -> Reference:
+            if earlier is not None:
+                return self._resolver.reference(earlier.row)
+            self._gate.check(call, Right.DELETE_REFERENCE, full)
+            meant = self._meant(name, kind, expected)
+
+            def decide(row: ReferenceRow) -> Destination:
+                self._check_meant(row, meant)
+                return Destination(ObjId(row.pointer), "delete")
+
+            once = self._claims.claim_move(request)
+            return self._resolver.reference(self._names.remove(full, decide, call.who, once=once))
+
+        return self._claims.attempt(request, partial(self._claims.find_move, call), work)
 
     def recent_changes(
         self, name: str, *, scan_commits: bool = False, call: Call = ANYONE
@@ -262,60 +296,6 @@ class References:
             for one in page.entries
         )
         return Page(moves, page.token)
-
-    def sweep_expired(self, call: Call, limit: int = PAGE_ENTRIES_MAX) -> int:
-        """Deletes branches whose time was over a minute ago; returns how many."""
-        before_us = self._parts.clock.now_us() - EXPIRY_GRACE_S * 1_000_000
-        swept, at = 0, ""
-        while True:
-            rows = self._names.page(at, None, PAGE_ENTRIES_MAX)
-            for row in rows:
-                if row.expires_us is None or row.expires_us > before_us:
-                    continue
-                if row.name == self._parts.description.default_branch or swept == limit:
-                    continue
-                swept += self._delete_if_still(call, row)
-            if len(rows) < PAGE_ENTRIES_MAX:
-                return swept
-            at = rows[-1].name + "\0"
-
-    def _delete_if_still(self, call: Call, row: ReferenceRow) -> int:
-        try:
-            self.delete(call, row.name, row.pointer.hex(), kind=row.kind)
-        except (Conflict, ReferenceNotFound):
-            # Somebody committed meanwhile, and the next sweep looks again; or somebody swept.
-            return 0
-        return 1
-
-    def _claim(self, call: Call, name: RefName) -> ClaimedMove | None:
-        if call.idempotency_key is None:
-            return None
-        found = self._names.find(name)
-        incarnation = None if found is None else found.row.incarnation
-        return claim_moves(self._parts, call, name, incarnation)
-
-    def _done_before(self, name: RefName, claimed: ClaimedMove | None) -> MovedReference | None:
-        """Returns what an earlier try of the same request has done, whatever happened since."""
-        if claimed is None or not claimed.repeated:
-            return None
-        # What was left half done is finished by looking.
-        self._names.find(name)
-        return self._names.find_done(name, claimed.operation)
-
-    def _made_before(
-        self, wanted: Sequence[NewReference], claimed: ClaimedMove | None
-    ) -> tuple[Reference, ...] | None:
-        """Returns the references that an earlier try has made, as they were then."""
-        made = []
-        for new in wanted:
-            done = self._done_before(ref_name(new.name), claimed)
-            if done is None or done.move is None:
-                return None
-            row = msgspec.structs.replace(
-                done.row, kind=new.kind, created_us=done.move.when_us, expires_us=new.expires_us
-            )
-            made.append(self._resolver.reference(row))
-        return tuple(made)
 
     def _row_of(self, new: NewReference) -> NewRow:
         name = ref_name(new.name)
@@ -381,16 +361,6 @@ class References:
                 said, head.sequence, apart.ahead, apart.behind, apart.base.hex()
             )
         return msgspec.structs.replace(reference, metadata=metadata)
-
-
-class _NothingToAdd:
-    """A member in place of names that an earlier try has added."""
-
-    incarnation = None
-
-    def plan(self, head: Head) -> Sequence[CommitPlan]:  # noqa: ARG002 - the protocol says so
-        """Plans nothing."""
-        return []
 
 
 def _first(parts: Parts, view: CommitView) -> Sequence[CommitView]:

@@ -5,14 +5,23 @@ from __future__ import annotations
 from typing import Final
 
 from lochan.base.errors import AlreadyExists, Invalid, NotFound, Unknown
+from lochan.base.ids import ROOT_INSTANCE
 from lochan.base.limits import PAGE_ENTRIES_MAX, REPOSITORIES_OPEN_MAX
-from lochan.base.names import known_name
+from lochan.base.names import known_name, ref_name
 from lochan.catalog.types import ContentTypes
+from lochan.kernel.claims import Request, check_same
 from lochan.kernel.parts import DEFAULT_TUNING, Parts, Tuning
-from lochan.kernel.repository import Ports, create_repository, list_repositories, open_repository
+from lochan.kernel.repository import (
+    Ports,
+    create_repository,
+    list_repositories,
+    open_repository,
+)
 from lochan.kv.store import Store
 from lochan.model.results import Page
+from lochan.persist.claims import Claim, ClaimRows, claim_key
 from lochan.service.calls import ANYONE, Call, Gate, OpenGate, Right
+from lochan.service.claims import check_key
 from lochan.service.repository import Repository
 
 _OPEN_ATTEMPTS_MAX: Final = 3
@@ -35,7 +44,8 @@ class Repositories:
         open_max: int = REPOSITORIES_OPEN_MAX,
         tuning: Tuning = DEFAULT_TUNING,
     ) -> None:
-        self._store = store
+        self.store = self._store = store
+        self.clock = ports.clock
         self._ports = ports
         self._tuning = tuning
         self._types = types
@@ -55,11 +65,61 @@ class Repositories:
             found = self._made(open_repository(self._store, self._ports, name, self._tuning))
         return self._keep(found)
 
+    def look_into(self, name: str) -> Repository:
+        """Returns a repository for a moment: one that is open if it is, else one for the caller.
+
+        Neither is kept open longer because of it, nor is another one forgotten.
+        """
+        found = self._young.get(name) or self._old.get(name)
+        return found or self._made(open_repository(self._store, self._ports, name, self._tuning))
+
     def create(self, call: Call, name: str, default_branch: str = "main") -> Repository:
-        """Makes a repository with an empty default branch; AlreadyExists if the name is taken."""
+        """Makes a repository with an empty default branch; AlreadyExists if the name is taken.
+
+        With an idempotency key it is made once, and whoever sends the same again gets it.
+        """
         self._gate.check(call, Right.CREATE_REPOSITORY, name)
-        made = create_repository(self._store, self._ports, name, default_branch, self._tuning)
+        operation = self._claim(call, name)
+        if operation:
+            earlier = self._find_made(name, operation)
+            if earlier is not None:
+                return earlier
+        try:
+            made = create_repository(
+                self._store, self._ports, name, default_branch, self._tuning, operation
+            )
+        except AlreadyExists:
+            earlier = self._find_made(name, operation) if operation else None
+            if earlier is None:
+                raise
+            return earlier
         return self._keep(self._made(made))
+
+    def _claim(self, call: Call, name: str) -> bytes:
+        """Claims the key of a request to make a repository; returns its operation, if it has one.
+
+        There is no incarnation that could be meant, because a repository is never deleted.
+        """
+        key = call.idempotency_key
+        if key is None:
+            return b""
+        check_key(key)
+        ref_name(name)
+        right = Right.CREATE_REPOSITORY.value
+        request = Request(call.who, key, call.digest, right, name)
+        operation = self._ports.chance.random_bytes(16)
+        now_us = self._ports.clock.now_us()
+        row_key = claim_key(call.who, key)
+        wanted = Claim(1, row_key, call.digest, right, name, "", 0, 0, 0, operation, now_us)
+        rows = ClaimRows(self._store, ROOT_INSTANCE)
+        return check_same(rows.add(wanted), request).operation
+
+    def _find_made(self, name: str, operation: bytes) -> Repository | None:
+        try:
+            found = self.open(name)
+        except NotFound:
+            return None
+        return found if found.parts.description.operation == operation else None
 
     def open_or_create(self, name: str, *, call: Call = ANYONE) -> Repository:
         """Opens a repository and makes it before if need be; of two who make it, one opens."""

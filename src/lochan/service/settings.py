@@ -3,6 +3,9 @@
 One row for all types, written by compare-and-swap. It remembers its last writers, so that one whose
 reply was lost can find out whether it had written. It is there from the beginning: a repository
 without it has lost its settings, which is not the same as never having had any.
+
+If the last writer had an idempotency key, the row remembers what it replaced, too, which is its
+answer; whoever writes next records that in the claim of the key before.
 """
 
 from __future__ import annotations
@@ -16,10 +19,13 @@ import msgspec
 from lochan.base.errors import Corrupt, Exhausted, Invalid, TooLarge, Unavailable, Unknown
 from lochan.base.limits import SETTINGS_BYTES_MAX, SETTINGS_POLICIES_MAX, SETTINGS_WRITERS_MAX
 from lochan.codec.rows import SettingsRow, decode_any_row, encode_row
+from lochan.kernel.claims import claim_request
 from lochan.kernel.parts import Parts
 from lochan.kernel.repository import SETTINGS_KEY
 from lochan.kv.store import Expected, Kind, Stamp, Won, partition
+from lochan.persist.claims import ClaimRows, claim_key
 from lochan.service.calls import ANYONE, Call, Gate, Right
+from lochan.service.claims import Claims
 
 Settings = dict[str, Any]
 """The settings of one type as users send and see them, with their `type`."""
@@ -82,6 +88,16 @@ _TYPES: Final = {"GARBAGE_COLLECTOR": _GarbageCollector}
 _UNKNOWN: Final = "UNKNOWN"
 
 
+class _Writer(msgspec.Struct, frozen=True):
+    """Who writes settings: an operation, and the key of its claim if it has one."""
+
+    operation: bytes
+    claim: bytes = b""
+
+
+# An outcome that is recorded is not empty, though nothing was set before.
+_ANSWERED: Final = b"\1"
+
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(Settings).decode
 
@@ -89,8 +105,10 @@ _decode: Final = msgspec.msgpack.Decoder(Settings).decode
 class RepositorySettings:
     """The settings of one repository."""
 
-    def __init__(self, parts: Parts, gate: Gate) -> None:
+    def __init__(self, parts: Parts, claims: Claims, gate: Gate) -> None:
         self._parts = parts
+        self._claims = claims
+        self._claim_rows = ClaimRows(parts.store, parts.instance)
         self._gate = gate
         self._place = partition(parts.instance, Kind.META)
 
@@ -110,24 +128,56 @@ class RepositorySettings:
 
     def update(self, call: Call, config: Mapping[str, Any]) -> Settings | None:
         """Replaces the settings of one type and returns what they were, None if never set."""
-        self._gate.check(call, Right.WRITE_SETTINGS)
+        request = self._claims.request(call, Right.WRITE_SETTINGS, "")
+        claimed = None if request is None else self._claims.find(call, request)
+        if claimed is None:
+            self._gate.check(call, Right.WRITE_SETTINGS)
         name, settings = _checked(config)
+        writer = _Writer(self._parts.chance.random_bytes(_OPERATION_BYTES))
+        if request is not None:
+            claimed = claimed or claim_request(self._parts, request, 0)
+            writer = _Writer(claimed.operation, claim_key(request.principal, request.key))
+        return self._replace(name, settings, writer)
+
+    def _replace(self, name: str, settings: Settings, writer: _Writer) -> Settings | None:
         parts = self._parts
-        writer = parts.chance.random_bytes(_OPERATION_BYTES)
         retry = parts.retry()
         while True:
             before, stamp = self._fetch()
             kept = dict(before.settings)
+            done = self._find_done(before, writer)
+            if done is not None:
+                return _settings(done[1:]) if done[1:] else None
+            self._record(before)
             row = SettingsRow(
                 1,
                 before.instance,
                 before.version + 1,
-                (writer, *before.writers)[:SETTINGS_WRITERS_MAX],
+                (writer.operation, *before.writers)[:SETTINGS_WRITERS_MAX],
                 tuple(sorted({**kept, name: _encode(settings)}.items())),
+                writer.claim,
+                kept.get(name, b"") if writer.claim else b"",
             )
             if self._write(name, row, stamp):
                 return _settings(kept[name]) if name in kept else None
             retry.again(at_once=retry.attempts == 1)
+
+    def _find_done(self, row: SettingsRow, writer: _Writer) -> bytes | None:
+        """Returns the answer to an earlier try of the same request, as its claim records it.
+
+        The row was read before the claim: what leaves the one is in the other by then.
+        """
+        if not writer.claim:
+            return None
+        if row.writers[:1] == (writer.operation,):
+            return _ANSWERED + row.replaced
+        found = self._claim_rows.find(writer.claim)
+        return None if found is None else found.claim.outcome or None
+
+    def _record(self, row: SettingsRow) -> None:
+        """Records what the last writer has answered, if it had a key."""
+        if row.claim:
+            self._claim_rows.record(row.claim, row.writers[0], _ANSWERED + row.replaced)
 
     def _fetch(self) -> tuple[SettingsRow, Stamp]:
         entry = self._parts.store.get(self._place, SETTINGS_KEY)

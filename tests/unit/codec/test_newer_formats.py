@@ -12,7 +12,7 @@ import pytest
 import lochan.codec.commits
 import lochan.codec.objects
 import lochan.codec.rows
-import lochan.kernel.claims
+import lochan.persist.claims
 from lochan.base.errors import Corrupt, NewerFormat
 from lochan.base.ids import EMPTY_ID, ContentId, ObjId
 from lochan.codec.commits import (
@@ -51,8 +51,8 @@ from lochan.codec.rows import (
     encode_row,
 )
 from lochan.codec.tags import decode_tag, encode_tag, is_tag
-from lochan.kernel.claims import Claim, read_claim
 from lochan.kernel.views import view_of
+from lochan.persist.claims import Claim, read_claim
 
 ID = bytes(range(32))
 COMMIT = CommitObject(1, (EMPTY_ID,), "m", (), (), ID, 1, 1, 1, 0, b"", (), EMPTY_ID, (), (), None)
@@ -101,7 +101,11 @@ ROWS: dict[type[object], tuple[bytes, Decode]] = {
         lambda raw: decode_any_row(SettingsRow, raw),
     ),
     Claim: (
-        add_checksum(msgspec.msgpack.encode(Claim(1, b"d", "main", 1, 1, 1, "00", 5))),
+        add_checksum(
+            msgspec.msgpack.encode(
+                Claim(1, bytes(32), b"d", "commit", "main", "", 1, 1, 1, bytes(16), 5)
+            )
+        ),
         read_claim,
     ),
 }
@@ -127,7 +131,7 @@ def structs_of(module: ModuleType) -> set[type[object]]:
 
 
 def test_every_stored_form_is_here():
-    codec = (lochan.codec.commits, lochan.codec.objects, lochan.codec.rows, lochan.kernel.claims)
+    codec = (lochan.codec.commits, lochan.codec.objects, lochan.codec.rows, lochan.persist.claims)
     stored = {one for module in codec for one in structs_of(module)}
     assert stored == {CommitObject, *OBJECTS, *ROWS, *PARTS}
     for one in stored - PARTS:

@@ -280,7 +280,7 @@ def test_a_late_finisher_never_brings_a_deleted_reference_back(bench):
     """R3: it read the index before the delete and writes after it, or after the next create."""
     names = bench.names
     only_listed(bench)
-    element = names._element(NAME)
+    element = names._index.find(NAME)
     assert element is not None
     names.get(NAME)
     names.delete(NAME, X, "me")
@@ -297,7 +297,7 @@ def test_a_late_finisher_never_brings_a_deleted_reference_back(bench):
 
 def test_a_row_that_is_live_in_two_incarnations_is_corrupt(bench):
     bench.names.create_many([branch("topic", X)], "me")
-    element = bench.names._element(NAME)
+    element = bench.names._index.find(NAME)
     assert element is not None
     later = msgspec.structs.replace(element, incarnation=element.incarnation + 5)
     with pytest.raises(Corrupt, match="two incarnations"):

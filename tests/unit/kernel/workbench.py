@@ -21,6 +21,7 @@ from lochan.kernel.history import iterate_log
 from lochan.kernel.parts import Parts
 from lochan.kernel.plan import ANY, Anything, CommitPlan, Operation
 from lochan.kernel.publish import Published, Publisher
+from lochan.kernel.reference_index import ReferenceIndex
 from lochan.kernel.references import Names, NewReference
 from lochan.kernel.repository import Ports, create_repository, open_repository
 from lochan.kernel.views import CommitView
@@ -209,7 +210,6 @@ def branch(name: str, pointer: ObjId = EMPTY_ID) -> NewReference:
 
 def listed(parts: Parts) -> dict[str, int]:
     """What the index of names says, by itself: name and incarnation."""
-    names = Names(parts)
-    items = read_page(parts.nodes, names._head().files, b"f", b"g", 10_000)
-    found = names._listed([RefName(key[1:].decode()) for key, _ in items])
+    index = ReferenceIndex(parts)
+    found = index.find_many([name for _, name in index.page(b"f", b"g", 10_000)])
     return {name: one.incarnation for name, one in found.items()}

@@ -74,13 +74,16 @@ def test_the_same_key_with_another_request_is_refused(desk):
     assert send(desk, new("ns.d"), call=somebody).added
 
 
-def test_a_request_to_a_branch_that_was_made_again_is_refused(desk):
+def test_a_request_that_was_not_done_is_refused_after_its_branch_was_made_again(desk):
     desk.branch("side")
-    first = send(desk, new("ns.c"), branch="side")
-    desk.references.delete(ME, "side", first.hash)
+    with pytest.raises(KeysConflict):
+        send(desk, new("ns.a"), branch="side")
+    desk.references.delete(ME, "side", None)
     desk.branch("side")
-    with pytest.raises(ReferenceNotFound, match="created again"):
-        send(desk, new("ns.c"), branch="side")
+    desk.remove("ns.a", branch="side")
+    with pytest.raises(ReferenceNotFound, match="was deleted"):
+        send(desk, new("ns.a"), branch="side")
+    assert "ns.a" not in desk.state("side")
 
 
 def test_a_refused_request_may_be_sent_again(desk):

@@ -15,7 +15,7 @@ from lochan.base.errors import (
     ReferenceNotFound,
 )
 from lochan.base.ids import EMPTY_ID
-from lochan.base.limits import EXPIRY_GRACE_S, REFERENCES_PER_CALL_MAX
+from lochan.base.limits import REFERENCES_PER_CALL_MAX
 from lochan.kernel.references import Names
 from lochan.model.references import Annotation
 from lochan.service import references as references_room
@@ -268,50 +268,6 @@ def test_an_annotated_tag_is_expected_by_its_commit(desk):
     assert desk.references.delete(ME, "v2", desk.head()).annotation == note
 
 
-def test_expired_branches_are_swept_a_minute_after_their_time(desk):
-    now = desk.clock.now_us()
-    make(desk, "soon", expires_us=now + 10 * SECOND_US)
-    make(desk, "later", expires_us=now + 1_000 * SECOND_US)
-    make(desk, "ever")
-    assert desk.references.get("soon").expires_us == now + 10 * SECOND_US
-    desk.clock.advance_us((10 + EXPIRY_GRACE_S) * SECOND_US - 1)
-    assert desk.references.sweep_expired(ME) == 0
-    desk.clock.advance_us(1)
-    assert desk.references.sweep_expired(ME) == 1
-    assert names(desk.references.list().items) == ["ever", "later", "main"]
-    assert desk.references.sweep_expired(ME) == 0
-
-
-def test_a_sweep_takes_as_many_as_it_may_and_the_next_one_the_rest(desk, monkeypatch):
-    monkeypatch.setattr(references_room, "PAGE_ENTRIES_MAX", 2)
-    soon = desk.clock.now_us() + SECOND_US
-    for number in range(5):
-        make(desk, f"b{number}", expires_us=soon)
-    desk.clock.advance_us(100 * SECOND_US)
-    assert [desk.references.sweep_expired(ME, 3), desk.references.sweep_expired(ME, 3)] == [3, 2]
-    assert names(desk.references.list().items) == ["main"]
-
-
-def test_a_sweep_goes_on_when_others_move_or_sweep_a_branch_meanwhile(desk, monkeypatch):
-    soon = desk.clock.now_us() + SECOND_US
-    for name in ("a", "b", "c"):
-        make(desk, name, expires_us=soon)
-    desk.clock.advance_us(100 * SECOND_US)
-    rival = desk.again()
-    right = references_room.References.delete
-
-    def delete(self, call, name, expected, *, kind=None):
-        if name == "a":
-            right(rival.references, ME, "a", None)
-        if name == "b":
-            rival.fill("ns.more", branch="b")
-        return right(self, call, name, expected, kind=kind)
-
-    monkeypatch.setattr(references_room.References, "delete", delete)
-    assert desk.references.sweep_expired(ME) == 1
-    assert names(desk.references.list().items) == ["b", "main"]
-
-
 def test_every_kind_of_operation_is_told_in_the_ref_log(desk):
     make(desk, "b", "main~1")
     desk.fill("ns.x", branch="b")
@@ -383,13 +339,13 @@ def test_where_a_reference_pointed_lately_is_told(desk):
 def test_a_branch_that_is_committed_to_while_it_is_deleted_is_one_or_the_other(desk, monkeypatch):
     make(desk, "b")
     rival = desk.again()
-    right = Names.delete
+    right = Names.remove
 
-    def delete(self, name, expected, who, **more):
+    def remove(self, name, decide, who, **more):
         rival.fill("ns.late", branch="b")
-        return right(self, name, expected, who, **more)
+        return right(self, name, decide, who, **more)
 
-    monkeypatch.setattr(Names, "delete", delete)
+    monkeypatch.setattr(Names, "remove", remove)
     with pytest.raises(Conflict):
         desk.references.delete(ME, "b", desk.head("b"))
     assert "ns.late" in desk.state("b")

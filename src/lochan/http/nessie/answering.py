@@ -41,7 +41,7 @@ def later(
         except NotABranch:
             raise not_a_branch(purpose) from None
 
-    return OnLane(outcome.branch, outcome.member, finished, outcome.dry_run, outcome.operations)
+    return outcome.finished_by(finished)
 
 
 def not_a_branch(purpose: str) -> NotABranch:
