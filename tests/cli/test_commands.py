@@ -231,6 +231,8 @@ def test_the_stores_are_listed():
     assert "memory:" in Shell().out("stores")
 
 
+# click asks bash for its version.
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
 def test_every_shell_gets_its_completion(name):
     assert "_LOCHAN_COMPLETE" in Shell().out("completion", name)

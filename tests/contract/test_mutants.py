@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+# They start processes.
+pytestmark = pytest.mark.slow
+
 MUTANTS = {
     "BlindSet": "a conditional set that does not look",
     "SetThatTellsNobody": "a set that answers won and writes nothing",

@@ -11,7 +11,10 @@ from lochan.kv.store import Store
 from lochan.testing.contracts import PLAIN_CONTRACTS, DurabilityContract, ForkSharedContract
 from lochan.testing.postgres import MISSING, find_binaries, shared_server
 
-pytestmark = pytest.mark.skipif(find_binaries() is None, reason=MISSING)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_binaries() is None, reason=MISSING),
+]
 
 
 class TestPostgres(*PLAIN_CONTRACTS, DurabilityContract, ForkSharedContract):  # type: ignore[misc]
