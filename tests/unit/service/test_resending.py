@@ -398,7 +398,7 @@ class Rules:
         (delete, Right.DELETE_REFERENCE),
         (create_namespace, Right.COMMIT),
     ],
-    ids=str,
+    ids=lambda one: getattr(one, "__name__", str(one)),
 )
 def test_an_answer_from_a_claim_is_authorised_for_what_the_claim_recorded(desk, write, right):
     fix(desk)
