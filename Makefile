@@ -7,11 +7,11 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 SPARK43 := .venv-spark43
 WORKERS ?= 2
-# Tests of one group, such as those on one Spark session, run in one worker.
+# Tests of one group, such as a file of tests on Spark, run in one worker; the largest groups begin.
 PARALLEL := -n $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help openapi setup demo serve test quick lint types contracts house docs test-compat test-cluster test-fuzz test-spark-matrix bench bench-http bench-peers bench-spark wheel format lock clean
+.PHONY: help openapi setup demo serve test unit test-deep lint types contracts house docs test-compat test-cluster test-fuzz test-spark-matrix bench bench-http bench-peers bench-spark wheel format lock clean
 
 help: ## List the doors
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -45,11 +45,15 @@ demo: setup ## Start a server, tell a story on it, Spark included, leave it serv
 serve: setup ## Serve the catalog in .lochan (ARGS="--port 0" and so on)
 	@$(BIN)/lochan serve $(ARGS)
 
-test: lint types contracts ## Run every check, the fast ones first
-	$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/spark/cluster
+# The two runs of pytest are one set of tests: first those of `unit`, then those that are slow.
+test: lint types contracts unit ## Run every check that must pass, the fast ones first
+	$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/spark/cluster -m slow
 
-quick: setup ## Run the tests without the slow ones
-	$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/spark/cluster -m "not slow"
+unit: setup ## Run the tests that need no JVM, no database and no other process, in a minute
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
+
+test-deep: setup ## Run all tests with full counts of schedules, seeds, cycles and examples
+	LOCHAN_TEST_PROFILE=deep $(BIN)/python -m pytest $(PARALLEL) --ignore=tests/spark/cluster $(ARGS)
 
 lint: setup ## Check style and form (ruff)
 	$(BIN)/ruff check .
@@ -73,7 +77,7 @@ test-compat: setup ## Run Nessie's published tests and pynessie against a fresh 
 
 # FUZZ_SEED=… sends other requests than the last time.
 test-fuzz: setup ## Send thousands of requests made from openapi.yaml, about two minutes
-	LOCHAN_FUZZ=full $(if $(FUZZ_SEED),LOCHAN_FUZZ_SEED=$(FUZZ_SEED)) \
+	LOCHAN_TEST_PROFILE=deep $(if $(FUZZ_SEED),LOCHAN_FUZZ_SEED=$(FUZZ_SEED)) \
 	  $(BIN)/python -m pytest tests/fuzz -s
 
 # Apart from `make test`: it starts masters, workers, object stores and databases for minutes.

@@ -1,12 +1,17 @@
-"""Settings that every test shares; the Hypothesis profiles are here and nowhere else."""
+"""Settings that every test shares: Hypothesis profiles, time-outs, and the speed of a test."""
 
 from __future__ import annotations
 
 import gc
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.profile import PROFILE
+from tests.speed import is_slow_folder, without_processes
+
+# What takes longer is stuck; marks of single tests are for the default profile only.
+DEEP_TIMEOUT_S = 3_600
 
 # Two busy cores make wall-clock deadlines lie, so there are none; the number of examples is the
 # budget. `print_blob` prints what is needed to repeat a failure on another machine.
@@ -20,10 +25,44 @@ settings.register_profile("deep", parent=_SHARED, max_examples=5_000)
 settings.load_profile(PROFILE)
 
 
+def pytest_ignore_collect(collection_path, config):
+    """Leaves folders aside of which nothing would be chosen: importing them takes long."""
+    if config.option.markexpr == "not slow" and is_slow_folder(collection_path):
+        return True
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if is_slow_folder(item.path):
+            item.add_marker(pytest.mark.slow)
+        if PROFILE == "deep":
+            # Before the test's own mark, so that this one holds.
+            item.add_marker(pytest.mark.timeout(DEEP_TIMEOUT_S), append=False)
+
+
 def pytest_collection_finish():
     """Leaves thousands of tests out of all later collections of garbage, which are many."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("slow"):
+        return (yield)
+    # What slow tests have shared may have to be ended before this one.
+    with without_processes(item.nodeid, signals=True):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    if item.get_closest_marker("slow"):
+        return (yield)
+    with without_processes(item.nodeid, signals=False):
+        return (yield)
 
 
 def pytest_terminal_summary(terminalreporter):

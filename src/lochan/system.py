@@ -16,6 +16,7 @@ from lochan.base.errors import LochanError, Unknown
 from lochan.base.ports import Lock
 from lochan.kernel.lane import Lane
 from lochan.kernel.publish import Member, Published, Publisher, Settled
+from lochan.process import after_fork
 
 # Enough for some hundred ids; asked for by one system call.
 _CHANCE_BYTES: Final = 4_096
@@ -38,12 +39,12 @@ class SystemChance:
 
     def __init__(self) -> None:
         self._random = SystemRandom()
-        self._lock = threading.Lock()
         self._forget()
         # Two processes must never hand out the same bytes.
-        os.register_at_fork(after_in_child=self._forget)
+        after_fork(self, SystemChance._forget)
 
     def _forget(self) -> None:
+        self._lock = threading.Lock()
         self._ahead = b""
         self._used = 0
 

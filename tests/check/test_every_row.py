@@ -48,7 +48,7 @@ from tests.profile import counted
 SEED = int(os.environ.get("LOCHAN_FLIP_SEED", "0")) or Random().randrange(1, 10**9)
 # Of so many flips one is made.
 ONE_IN = {"memory": counted(10, 1), "rocksdb": counted(100, 1)}
-SHARDS = 8
+SHARDS = counted(8, 64)
 
 
 @pytest.fixture(autouse=True)

@@ -231,6 +231,8 @@ def test_the_stores_are_listed():
     assert "memory:" in Shell().out("stores")
 
 
+# click asks bash for its version.
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
 def test_every_shell_gets_its_completion(name):
     assert "_LOCHAN_COMPLETE" in Shell().out("completion", name)
@@ -332,3 +334,9 @@ def _damage(store: Path) -> None:
         opened.flush(opened.epoch())
     finally:
         opened.close()
+
+
+@pytest.mark.parametrize("name", ["a/./b", "a/..", "a//b"])
+def test_a_name_that_no_address_can_hold_is_refused(shell, name):
+    assert "name" in shell.run("branch", "create", name, "main", code=2).output
+    assert "name" in shell.run("tag", "create", name, "main", code=2).output

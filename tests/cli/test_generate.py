@@ -141,6 +141,7 @@ def test_a_run_that_is_stopped_counts_what_was_done():
     assert tally.summary(1).commits == 1
 
 
+@pytest.mark.slow
 def test_who_interrupts_a_run_gets_its_summary_at_once(shell, place):
     # Paced so slowly that the workers sleep for hours between two commits.
     options = ["-n", "1000", "-w", "2", "--duration", "10000000", "--json", *shell.always]
@@ -211,6 +212,7 @@ def test_steps_touch_different_keys_of_the_plan():
     assert Random("1/0").random() != Random("1/1").random()
 
 
+@pytest.mark.slow
 def test_people_see_a_bar_while_it_runs(shell, place):
     inside, outside = pty.openpty()
     started = subprocess.Popen(

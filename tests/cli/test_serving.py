@@ -17,6 +17,9 @@ import pytest
 from tests.cli.running import Shell
 from tests.house.tree import ROOT
 
+# They start processes.
+pytestmark = pytest.mark.slow
+
 LOCHAN = [sys.executable, "-m", "lochan"]
 
 

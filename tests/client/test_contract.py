@@ -407,3 +407,38 @@ def test_commits_go_to_branches_only(catalog):
     catalog.references.create("v1", kind="TAG")
     with pytest.raises(Invalid):
         put(catalog, "v1", ITEMS, 1)
+
+
+@pytest.mark.parametrize("name", ["a/./b", "a/..", "a//b"])
+def test_a_name_that_no_address_can_hold_is_refused(catalog, name):
+    with pytest.raises(Invalid, match="name"):
+        catalog.references.create(name)
+    with pytest.raises(Invalid, match="name"):
+        catalog.references.create_many([NewReference(name=name)])
+    assert [each.name for each in catalog.references.list().items] == ["main"]
+
+
+def test_numbers_and_times_that_nobody_could_read_are_refused_by_name(catalog):
+    put(catalog, "main", ORDERS, 1)
+    for changed in ({"snapshot_id": 2**63}, {"schema_id": 2**31}, {"spec_id": -(2**40)}):
+        content = msgspec.structs.replace(table(), **changed)
+        with pytest.raises(Invalid, match="Id"):
+            catalog.commits.commit("main", "m", [Put(key=ITEMS, content=content)])
+    meta = CommitMeta(message="m", author_time_us=10**18)
+    with pytest.raises(Invalid, match="authorTime"):
+        catalog.commits.commit("main", meta, [Put(key=ITEMS, content=table())])
+    with pytest.raises(Invalid, match="expiresAt"):
+        catalog.references.create("dev", expires_us=10**18)
+
+
+def test_a_commit_may_rely_on_a_key_being_absent(catalog):
+    put(catalog, "main", ORDERS, 1)
+    old = catalog.references.get("main").hash
+    catalog.commits.commit(
+        "main", "m", [Put(key=ITEMS, content=table()), Unchanged(key=("more",))], expected=old
+    )
+    put(catalog, "main", ("more",), 1)
+    with pytest.raises(KeysConflict):
+        catalog.commits.commit(
+            "main", "m", [Put(key=("x",), content=table()), Unchanged(key=("more",))], expected=old
+        )

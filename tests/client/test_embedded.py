@@ -65,6 +65,7 @@ def test_what_was_committed_is_there_when_the_store_is_opened_again(tmp_path):
         assert messages(repository, "main") == []
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_without_closing_loses_nothing_it_was_told(tmp_path: Path):
     program = """
 import os, sys

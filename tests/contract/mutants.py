@@ -25,8 +25,9 @@ from lochan.kv.store import (
     Store,
     Won,
 )
+from lochan.process import after_fork
 from lochan.stores.memory.store import MemoryStore, _holds
-from lochan.testing.contracts import PLAIN_CONTRACTS
+from lochan.testing.contracts import PLAIN_CONTRACTS, ForkRefusedContract
 
 
 class BlindSet(MemoryStore):
@@ -196,11 +197,17 @@ class LostWithTheWrongRow(MemoryStore):
         return outcome
 
 
+class WorksInAFork(MemoryStore):
+    def __init__(self) -> None:
+        super().__init__()
+        after_fork(self, lambda _: None)
+
+
 def mutant_class(name: str) -> type:
     """Builds the test class of one mutant."""
     mutant = globals()[name]
 
-    class TestMutant(*PLAIN_CONTRACTS):  # type: ignore[misc]
+    class TestMutant(ForkRefusedContract, *PLAIN_CONTRACTS):  # type: ignore[misc]
         @pytest.fixture
         def store(self) -> Iterator[Store]:
             store = mutant()

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+# They start processes.
+pytestmark = pytest.mark.slow
+
 MUTANTS = {
     "BlindSet": "a conditional set that does not look",
     "SetThatTellsNobody": "a set that answers won and writes nothing",
@@ -31,6 +34,7 @@ MUTANTS = {
     "EpochThatStands": "an epoch that does not count",
     "AnyStampDeletes": "a delete that does not look at the stamp",
     "EmptyIsAbsent": "empty values that look absent",
+    "WorksInAFork": "a store of one process that lets a forked child write into its own copy",
     "LostWithTheWrongRow": "a lost write that tells what it wanted, not what there is",
 }
 
@@ -44,7 +48,7 @@ def test_the_contract_notices(mutant: str, tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:randomly"]
     command += ["-p", "no:cacheprovider", "-c", str(root / "pyproject.toml"), str(test)]
-    environment = os.environ | {"PYTHONPATH": str(root)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(root / "src"), str(root)))}
     done = subprocess.run(
         command, cwd=root, env=environment, capture_output=True, text=True, check=False
     )

@@ -8,13 +8,16 @@ import pytest
 
 from lochan.assembly import open_store
 from lochan.kv.store import Store
-from lochan.testing.contracts import PLAIN_CONTRACTS, DurabilityContract
+from lochan.testing.contracts import PLAIN_CONTRACTS, DurabilityContract, ForkSharedContract
 from lochan.testing.postgres import MISSING, find_binaries, shared_server
 
-pytestmark = pytest.mark.skipif(find_binaries() is None, reason=MISSING)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_binaries() is None, reason=MISSING),
+]
 
 
-class TestPostgres(*PLAIN_CONTRACTS, DurabilityContract):  # type: ignore[misc]
+class TestPostgres(*PLAIN_CONTRACTS, DurabilityContract, ForkSharedContract):  # type: ignore[misc]
     @pytest.fixture
     def url(self) -> str:
         server = shared_server()

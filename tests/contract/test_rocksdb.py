@@ -9,10 +9,10 @@ import pytest
 
 from lochan.assembly import open_store
 from lochan.kv.store import Store
-from lochan.testing.contracts import PLAIN_CONTRACTS, DurabilityContract
+from lochan.testing.contracts import PLAIN_CONTRACTS, DurabilityContract, ForkRefusedContract
 
 
-class TestRocksdb(*PLAIN_CONTRACTS, DurabilityContract):  # type: ignore[misc]
+class TestRocksdb(*PLAIN_CONTRACTS, DurabilityContract, ForkRefusedContract):  # type: ignore[misc]
     @pytest.fixture
     def stores(self, tmp_path: Path) -> Iterator[list[Store]]:
         stores = [open_store(f"rocksdb:{tmp_path / 'store'}")]

@@ -1,4 +1,4 @@
-"""Fifty kills of the server under load: nothing acknowledged is lost, nothing is applied twice.
+"""Kills of the server under load: nothing acknowledged is lost, nothing is applied twice.
 
 The clients' journal is compared with the chain of commits after every restart, on the same store.
 A kill leaves the page cache alone; that commits reach the disk is shown by watching system calls.
@@ -16,10 +16,11 @@ from benchmarks.http_load.connection import Requests
 from benchmarks.http_load.drive import run
 from benchmarks.http_load.processes import Served, start_lochan
 from tests.crash.killed_server import Load, count_fates, load_until_killed, prepare, walk
+from tests.profile import counted
 from tests.witness.chain import Fate, Link, find_violations
 from tests.witness.journal import Journal, read_names
 
-KILLS = 50
+KILLS = counted(8, 50)
 CLIENTS = (4, 8, 16)
 
 # Commits acknowledged before the kill; 0 kills a server that has only just become ready.
@@ -73,7 +74,7 @@ class Story:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_acknowledged_commits_survive_fifty_kills_once_and_in_order(
+def test_acknowledged_commits_survive_kills_once_and_in_order(
     tmp_path: Path, record_property
 ) -> None:
     story = Story(lambda: start_lochan(f"rocksdb:{tmp_path / 'store'}", tmp_path), tmp_path, seed=5)

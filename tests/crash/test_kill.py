@@ -1,4 +1,4 @@
-"""RocksDB keeps what it acknowledged through fifty kills, and a store that does not is caught."""
+"""RocksDB keeps what it acknowledged through kills, and a store that does not is caught."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 from lochan.testing.contracts import CrashContract
-from lochan.testing.contracts.crash import KilledWriter
+from lochan.testing.contracts.crash import CYCLES, KilledWriter
+from tests.profile import counted
 
 MUTANT_WRITER = Path(__file__).with_name("mutant_writer.py")
 
 
 class TestRocksdb(CrashContract):
+    cycles = counted(5, CYCLES)
+
     @pytest.fixture
     def url(self, tmp_path: Path) -> str:
         return f"rocksdb:{tmp_path / 'store'}"

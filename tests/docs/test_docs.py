@@ -16,6 +16,7 @@ from tests.docs.references import (
 from tests.house.tree import ROOT
 from tests.sim.catalog_scenarios import SCENARIOS as CATALOG
 from tests.sim.kernel_scenarios import SCENARIOS
+from tests.sim.mixed_scenarios import OF_CATALOG, OF_KERNEL
 from tests.sim.test_catalog_requests import SCENARIOS as REQUESTS
 from tests.sim.test_catalog_resending import SCENARIOS as RESENDING
 from tests.sim.test_catalog_sweeps import SCENARIO as SWEEPS
@@ -63,10 +64,10 @@ def test_every_guarantee_names_its_test():
 @pytest.mark.parametrize(
     ("section", "scenarios"),
     [
-        ("The kernel", {scenario.name for scenario in SCENARIOS} | MOVES.keys()),
+        ("The kernel", {one.name for one in [*SCENARIOS, *OF_KERNEL]} | MOVES.keys()),
         (
             "The catalog",
-            {scenario.name for scenario in [*CATALOG, *REQUESTS, SWEEPS, *RESENDING.values()]},
+            {one.name for one in [*CATALOG, *REQUESTS, *OF_CATALOG, SWEEPS, *RESENDING.values()]},
         ),
     ],
 )

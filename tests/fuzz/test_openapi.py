@@ -1,6 +1,6 @@
 """Requests made from `openapi.yaml`, good and bad, against a served process: never a 5xx.
 
-A look is part of every run of the tests; `make test-fuzz` sets LOCHAN_FUZZ=full and sends many more
+A look is part of every run of the tests; the profile `deep` and `make test-fuzz` send many more
 (LOCHAN_FUZZ_SEED repeats or varies them).
 """
 
@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from benchmarks.http_load.processes import Served, start_lochan, tail
+from tests.profile import PROFILE, counted
 
 DOCUMENT = Path(__file__).parents[2] / "openapi.yaml"
 SEED = int(os.environ.get("LOCHAN_FUZZ_SEED", "20240229"))
 
 # Long enough for the long run on two busy cores; whatever takes longer is stuck.
-PATIENCE_S = 560
+PATIENCE_S = counted(560, 3_000)
 
 
 class Effort(NamedTuple):
@@ -36,7 +37,7 @@ class Effort(NamedTuple):
 
 LOOK = Effort("examples,fuzzing", 8, 300)
 FULL = Effort("examples,coverage,fuzzing", 40, 3_000)
-EFFORT = FULL if os.environ.get("LOCHAN_FUZZ") == "full" else LOOK
+EFFORT = FULL if PROFILE == "deep" else LOOK
 
 
 @pytest.fixture

@@ -34,6 +34,13 @@ def makefile_targets(text: str) -> dict[str, str]:
     return found
 
 
+def targets_before(text: str, name: str) -> list[str]:
+    """What must be done before a target."""
+    found = re.search(rf"^{name}:([^#\n]*)", text, re.MULTILINE)
+    assert found
+    return found[1].split()
+
+
 def unhashed(lock: str) -> list[str]:
     """Requirements of a lock that lack an exact version or a hash."""
     logical = lock.replace("\\\n", " ").splitlines()
@@ -44,10 +51,12 @@ def unhashed(lock: str) -> list[str]:
 
 
 def test_every_makefile_target_has_help_text():
-    targets = makefile_targets((ROOT / "Makefile").read_text())
+    text = (ROOT / "Makefile").read_text()
+    targets = makefile_targets(text)
     assert [name for name, text in targets.items() if not text] == []
     wanted = {"help", "setup", "demo", "test", "lint", "types", "bench", "docs", "lock", "clean"}
-    assert wanted <= set(targets)
+    assert wanted | {"unit", "test-deep"} <= set(targets)
+    assert "unit" in targets_before(text, "test")
 
 
 def test_every_makefile_target_is_phony():

@@ -37,6 +37,7 @@ KINDS = [
     ("KeyReused", "key_reused"),
     ("AuditFailed", "audit_failed"),
     ("RequirementFailed", "requirement_failed"),
+    ("StoreForked", "store_forked"),
 ]
 
 

@@ -12,6 +12,9 @@ import pytest
 
 from tests.house.tree import ROOT
 
+# They start processes.
+pytestmark = pytest.mark.slow
+
 
 def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(

@@ -24,6 +24,7 @@ def test_version_is_told(door):
     assert door.invoke(commands, ["--version"]).output == f"lochan {__version__}\n"
 
 
+@pytest.mark.slow
 def test_python_m_lochan_is_the_same_door():
     told = subprocess.run(
         [sys.executable, "-m", "lochan", "--version"], capture_output=True, text=True, check=True
@@ -31,6 +32,7 @@ def test_python_m_lochan_is_the_same_door():
     assert told.stdout == f"lochan {__version__}\n"
 
 
+@pytest.mark.slow
 def test_asking_for_the_version_loads_no_database():
     asked = "import sys, lochan.cli.main; print('rocksdict' in sys.modules, 'rich' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)

@@ -140,6 +140,7 @@ def test_the_import_contract_names_every_room_that_the_pipeline_leaves_alone():
     }
 
 
+@pytest.mark.slow
 def test_without_the_extra_all_other_rooms_can_be_imported():
     rooms = [f"lochan.{room}" for room in rooms_from("__main__") if is_built(room)]
     others = sorted({*rooms} - {"lochan.__main__", "lochan.spark", "lochan.iceberg"})

@@ -141,14 +141,14 @@ _PLACE: Any = bytes(16) + b"m"
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize("error", [StoreClosed("the disk is gone"), OSError("no space")])
-def test_a_failed_flush_tells_nobody_success_and_ends_everything(error):
+@pytest.mark.parametrize("error", [StoreClosed("the disk is gone"), OSError(28, "no space")])
+def test_a_failed_flush_tells_nobody_success_and_ends_everything(error, caplog):
     failed: list[bool] = []
     replies: list[str] = []
 
     class Broken(MemoryStore):
         def flush(self, epoch: int) -> None:
-            raise error
+            raise error from ValueError("what led to it")
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
@@ -156,6 +156,8 @@ def test_a_failed_flush_tells_nobody_success_and_ends_everything(error):
 
         def fail() -> None:
             failed.append(True)
+            # The real one ends the process: what is not logged by now never is.
+            logged.append(caplog.text)
             loop.call_soon_threadsafe(ended.set)
             # The real one never comes back; here the thread dies of the error itself.
 
@@ -167,8 +169,11 @@ def test_a_failed_flush_tells_nobody_success_and_ends_everything(error):
         assert flushing._thread is not None
         await asyncio.to_thread(flushing._thread.join)
 
+    logged: list[str] = []
     asyncio.run(run())
     assert (failed, replies) == ([True], [])
+    cause = f"{type(error).__name__}: {error} <- ValueError: what led to it"
+    assert f"cause={cause}" in logged[0]
 
 
 def test_a_store_that_has_stopped_ends_everything_before_a_reply_leaves():

@@ -48,6 +48,7 @@ def pid_of(server: Running) -> int:
     return front.pid
 
 
+@pytest.mark.slow
 def test_an_answer_of_many_megabytes_and_a_body_of_eight_pass_through():
     with running(options=FRONT) as server, Client(server) as client:
         assert client.ask("GET", "/t/big/4000000").json() == "word " * 4_000_000
@@ -55,6 +56,7 @@ def test_an_answer_of_many_megabytes_and_a_body_of_eight_pass_through():
         assert client.ask("POST", "/t/echo/x", body).json()["body"] == len(body)
 
 
+@pytest.mark.slow
 def test_the_server_knows_how_many_are_connected():
     with running(options=FRONT) as server:
         clients = [Client(server) for _ in range(3)]
@@ -66,6 +68,7 @@ def test_the_server_knows_how_many_are_connected():
             pass
 
 
+@pytest.mark.slow
 def test_a_front_that_dies_is_replaced_and_what_its_clients_waited_for_is_cancelled():
     face = SmallFace()
     reached, go = Event(), Event()
@@ -92,6 +95,7 @@ def test_a_front_that_dies_is_replaced_and_what_its_clients_waited_for_is_cancel
             pass
 
 
+@pytest.mark.slow
 def test_a_front_that_cannot_stay_alive_ends_the_server(monkeypatch):
     monkeypatch.setattr("lochan.http.behind.FRONT_STARTS_MAX", 2)
     with running(options=FRONT) as server:
@@ -104,6 +108,7 @@ def test_a_front_that_cannot_stay_alive_ends_the_server(monkeypatch):
                     break
 
 
+@pytest.mark.slow
 def test_a_front_ends_when_its_server_is_gone():
     with running(options=FRONT) as server:
         front = psutil.Process(pid_of(server))
@@ -112,6 +117,7 @@ def test_a_front_ends_when_its_server_is_gone():
     assert not front.is_running()
 
 
+@pytest.mark.slow
 def test_a_commit_of_a_client_that_said_its_last_is_taken_back_or_answered():
     """Whichever it is, the client learns it, and the branch agrees."""
     with running(options=FRONT) as server:

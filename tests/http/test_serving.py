@@ -21,6 +21,9 @@ from lochan.settings import Settings
 from tests.house.tree import ROOT
 from tests.http.world import Client, Place
 
+# They start processes.
+pytestmark = pytest.mark.slow
+
 NOTE = Path(".lochan/server.json")
 
 

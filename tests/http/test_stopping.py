@@ -17,9 +17,17 @@ from lochan.http.flushing import EXIT_FLUSH_FAILED
 from lochan.http.server import Options, Server
 from lochan.stores.memory.store import MemoryStore
 from tests.house.tree import ROOT
-from tests.http.world import Client, KernelRepositories, Place, Running, SmallFace, running
+from tests.http.world import (
+    ALONE_OR_NOT,
+    Client,
+    KernelRepositories,
+    Place,
+    Running,
+    SmallFace,
+    running,
+)
 
-BOTH = pytest.mark.parametrize("front", [False, True], ids=["alone", "behind a front"])
+BOTH = pytest.mark.parametrize("front", ALONE_OR_NOT)
 
 
 class Standing:
@@ -157,6 +165,7 @@ def start_child(*words: str) -> tuple[subprocess.Popen[str], int]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.slow
 def test_a_signal_stops_the_process_cleanly(number):
     child, port = start_child("1000000")
     with child:
@@ -168,6 +177,7 @@ def test_a_signal_stops_the_process_cleanly(number):
         assert (child.returncode, out, err) == (0, "1\n", "")
 
 
+@pytest.mark.slow
 def test_a_failed_flush_ends_the_process_and_nobody_is_told_success():
     child, port = start_child("2")
     with child:
@@ -180,6 +190,7 @@ def test_a_failed_flush_ends_the_process_and_nobody_is_told_success():
         _, err = child.communicate(timeout=30)
         assert child.returncode == EXIT_FLUSH_FAILED
         assert "a flush failed" in err
+        assert "cause=OSError: [Errno 28] no space left" in err
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", "", "127.0.0.1.x"])

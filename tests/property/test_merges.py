@@ -19,9 +19,10 @@ from lochan.kernel.merge import (
     reverted,
     squashed,
 )
+from tests.profile import counted
 from tests.property.merge_world import EMPTY, Content, MergeWorld
 
-RUNS = 60
+RUNS = counted(6, 60)
 SPACE = 60
 
 

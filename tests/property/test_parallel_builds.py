@@ -83,6 +83,7 @@ def test_1_4_and_16_parts_of_100_000_keys_make_the_same_nodes(monkeypatch):
         assert in_parts(rule, ranges) == whole
 
 
+@pytest.mark.slow
 def test_1_4_and_16_parts_of_a_million_keys_cut_at_real_hard_breaks_make_the_same_nodes():
     rule = BoundaryRule(bytes(16))
     ends = stretches(rule, 1_000_000)

@@ -18,6 +18,7 @@ import pytest
 import lochan
 from lochan.base import errors
 from lochan.base.errors import LochanError
+from lochan.http.guarding import attempt, log_failure
 from lochan.http.nessie.documents import document_handlers
 from lochan.http.nessie.faces import nessie_faces
 from lochan.kernel.repository import Ports
@@ -148,6 +149,27 @@ def test_health_tells_nothing_either(served, make):
         store.make = None
     for answer in answers:
         check_answer(answer)
+
+
+def test_the_log_does_not_quote_a_driver_whose_words_were_taken_out(caplog):
+    def connect() -> None:
+        try:
+            raise psycopg.OperationalError("password=correct-horse")
+        except psycopg.Error:
+            raise errors.Unavailable("cannot connect to db with password=***") from None
+
+    def publish() -> None:
+        try:
+            connect()
+        except errors.Unavailable:
+            raise errors.Unknown("nobody knows") from None
+
+    failed = attempt(publish)
+    assert isinstance(failed, LochanError)
+    log_failure(failed, "id-1", "commit")
+    assert "id-1" in caplog.text
+    assert "cannot connect to db" in caplog.text
+    assert "correct-horse" not in caplog.text
 
 
 def every_class() -> list[type[LochanError]]:

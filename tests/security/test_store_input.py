@@ -167,6 +167,7 @@ def test_a_second_open_is_told_who_owns_the_store(tmp_path: Path) -> None:
     open_store(f"rocksdb:{path}").close()
 
 
+@pytest.mark.slow
 def test_a_second_process_is_told_who_owns_the_store(tmp_path: Path) -> None:
     path = tmp_path / "store"
     store = open_store(f"rocksdb:{path}")

@@ -198,8 +198,11 @@ def predicted(
         if is_new or renamed:
             if old is not None or one.key in now:
                 return None
-        elif old is None or now.get(one.key) != old:
+        elif now.get(one.key) != old:
             return None
+        elif old is None:
+            if not isinstance(one, Unchanged):
+                return None
         elif isinstance(one, Put):
             if not names_commit or one.content.id != old.id:
                 return None

@@ -375,3 +375,65 @@ def test_set_up_runs_once_and_every_run_begins_there():
 
     explore(Scenario("prepared", {"s": [act]}, {"one": check}, setup=setup), 50)
     assert len(setups) == 1
+
+
+def test_a_scenario_watches_every_state():
+    def act(server: Server) -> None:
+        for key in (b"a", b"b"):
+            put(server, key)
+
+    def watch(world) -> None:
+        world.watched.append((len(world.trace.steps), keys(world)))
+
+    def check(world, history) -> None:
+        assert [step for step, _ in world.watched] == list(range(len(world.trace.steps) + 1))
+        assert [len(seen) for _, seen in world.watched] == [0, 1, 2]
+
+    report = explore(Scenario("watched", {"s": [act]}, {"all": check}, watch=watch), 20)
+    assert report.schedules == 20
+
+
+def changes_of(*names: bytes) -> list[tuple[Adds, SetIf]]:
+    return [(Adds([], 0), SetIf(PLACE, name, b"v", ABSENT)) for name in names]
+
+
+def test_several_rows_are_written_by_one_statement_that_fails_as_a_whole():
+    def act(server: Server) -> None:
+        names = (b"a", b"b") if server.name == "s1" else (b"b", b"c")
+        server.attempt("each", server.store.apply_each, changes_of(*names))
+
+    def check(world, history) -> None:
+        calls = [call.operation for who, call, _ in world.trace.steps if who in "AB"]
+        assert calls.count("apply_each") == 2
+        for event in history.of("each"):
+            own = {b"a", b"b"} if event.server == "s1" else {b"b", b"c"}
+            if event.acknowledged:
+                assert own <= set(keys(world))
+            elif event.outcome == "unavailable":
+                assert not own - {b"b"} & set(keys(world))
+
+    def outcomes(world, history) -> None:
+        told = [event.result for event in history.acknowledged("each")]
+        if len(told) == 2:
+            assert sum(isinstance(one, Won) for result in told for one in result) == 3
+
+    scenario = Scenario(
+        "one statement",
+        {"s1": [act], "s2": [act]},
+        {"whole": check, "each for itself": outcomes},
+        faults=Faults(not_applied=0.1, lost_reply=0.1, late=0.1, most=1),
+    )
+    report = exhaust(scenario)
+    assert report.complete
+    assert report.schedules > 5
+
+
+def test_statements_that_are_not_atomic_are_taken_apart():
+    def act(server: Server) -> None:
+        server.store.apply_each(changes_of(b"a", b"b"))
+
+    def check(world, history) -> None:
+        assert [call.operation for _, call, _ in world.trace.steps] == ["set_if", "set_if"]
+
+    scenario = Scenario("apart", {"s": [act]}, {"calls": check}, atomic_apply=False)
+    assert explore(scenario, 2).schedules == 2

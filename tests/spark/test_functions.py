@@ -40,9 +40,13 @@ def test_functions_take_a_lateral_list_of_references(sql, lake):
     assert [(row.ref, row.commits) for row in rows] == [("etl", 3), ("main", 2)]
 
 
-def test_functions_read_another_repository_by_name(sql, lake):
+def test_functions_read_another_repository_by_name(sql, lake, root_server):
+    make_commits(lake.client, 2)
+    name = lake.uri.rpartition("/")[2]
+    log = f"SELECT * FROM lochan_log('{root_server}', 'main', repository => '{{}}')"
+    assert sql(log.format(name)).count() == 2
     with pytest.raises(PySparkException, match="other"):
-        sql(f"SELECT * FROM lochan_log('{lake.uri}', 'main', repository => 'other')").collect()
+        sql(log.format("other")).collect()
 
 
 def test_functions_tell_what_is_wrong(sql, lake):

@@ -104,6 +104,50 @@ def test_a_token_is_for_the_listing_that_gave_it(wire):
         assert wire.v2("GET", target).code == (400, "BAD_REQUEST")
 
 
+LISTINGS = {
+    "entries": "/trees/{ref}/entries",
+    "history": "/trees/{ref}/history",
+    "reflog": "/trees/{ref}/reflog",
+    "diff": "/trees/{ref}/diff/empty",
+    "diff to": "/trees/empty/diff/{ref}",
+    "references": "/trees",
+}
+
+
+@pytest.mark.parametrize("given", LISTINGS)
+def test_a_token_of_one_reference_is_refused_on_every_other_and_in_every_other_listing(wire, given):
+    wire.branch("empty")
+    wire.commit("main", put("t"), put("u"))
+    wire.commit("main", put("v"), put("w"))
+    wire.branch("side")
+    target = LISTINGS[given].format(ref="main")
+    token = wire.v2("GET", f"{target}?max-records=1").json["token"]
+    assert wire.v2("GET", f"{target}?max-records=1&page-token={token}").status == 200
+    wire.v2("POST", "/repositories", {"name": "twin"})
+    for listing, where in LISTINGS.items():
+        for ref in ("main", "side", "main~1"):
+            if (listing, ref) == (given, "main") or (listing, given) == ("references", given):
+                continue
+            answer = wire.v2("GET", f"{where.format(ref=ref)}?max-records=1&page-token={token}")
+            assert answer.status == 400, (listing, ref)
+            if "~" not in ref or listing != "reflog":
+                assert "made for another" in answer.message
+    where = f"/r/twin/api/v2{LISTINGS[given].format(ref='main').replace('empty', 'main')}"
+    assert "repository" in wire.send("GET", f"{where}?page-token={token}").message
+
+
+@pytest.mark.parametrize("listing", ["entries", "log"])
+def test_a_token_of_version_1_is_for_its_own_reference_too(wire, listing):
+    wire.commit("main", put("t"), put("u"))
+    wire.commit("main", put("v"), put("w"))
+    wire.branch("side")
+    token = wire.v1("GET", f"/trees/tree/main/{listing}?maxRecords=1").json["token"]
+    assert wire.v1("GET", f"/trees/tree/main/{listing}?pageToken={token}").status == 200
+    refused = wire.v1("GET", f"/trees/tree/side/{listing}?pageToken={token}")
+    assert refused.code == (400, "BAD_REQUEST")
+    assert "another reference" in refused.message
+
+
 def test_a_page_goes_on_where_the_first_one_was_read(wire):
     wire.commit("main", put("t"), put("u"))
     page = wire.v2("GET", "/trees/main/entries?max-records=1").json

@@ -44,6 +44,7 @@ EXPECTED = {
     "ReferenceNotFound": (404, "REFERENCE_NOT_FOUND"),
     "RequirementFailed": (409, "REFERENCE_CONFLICT"),
     "StoreClosed": (503, "SERVICE_UNAVAILABLE"),
+    "StoreForked": (503, "SERVICE_UNAVAILABLE"),
     "StoreLocked": (503, "SERVICE_UNAVAILABLE"),
     "TooLarge": (400, "BAD_REQUEST"),
     "Unavailable": (503, "SERVICE_UNAVAILABLE"),

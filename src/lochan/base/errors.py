@@ -33,6 +33,7 @@ All other classes have a fixed sentence, unless whoever raises the error gives a
         Unknown
         Unavailable
             StoreClosed
+                StoreForked
             StoreLocked
         Corrupt
         NewerFormat
@@ -234,6 +235,12 @@ class StoreClosed(Unavailable):
     """The store was closed, by its owner or after a failed flush."""
 
     kind = "store_closed"
+
+
+class StoreForked(StoreClosed):
+    """The store belongs to the process from which this one was forked."""
+
+    kind = "store_forked"
 
 
 class StoreLocked(Unavailable):

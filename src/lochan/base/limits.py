@@ -26,6 +26,12 @@ PAYLOAD_MAX: Final = 127
 # Room for any old catalog's id, small enough to stay inside every database's row.
 CONTENT_ID_BYTES_MAX: Final = 1_024
 
+# The beginning of the year 1 in UTC, in microseconds: the earliest that every client can read.
+TIME_US_MIN: Final = -62_135_596_800_000_000
+
+# The end of the year 9999: the last that ISO 8601 writes with four digits.
+TIME_US_MAX: Final = 253_402_300_799_999_999
+
 # S3 limits the user metadata of an object to 2 KB; 8 KB leaves room for names in several bytes.
 FILE_METADATA_BYTES_MAX: Final = 8_192
 
@@ -227,8 +233,11 @@ HTTP_HEADERS_MAX: Final = 100
 # From its first byte to the end of its headers a request fits one packet; slower is an attack.
 HTTP_HEADER_TIMEOUT_S: Final = 10.0
 
-# 8 MiB over a line of 1.2 Mbit/s.
-HTTP_BODY_TIMEOUT_S: Final = 60.0
+# A client that sends no byte of its body for this long is gone; one that goes on is waited for.
+HTTP_BODY_TIMEOUT_S: Final = 30.0
+
+# What may follow a body, and what may stand between two pieces of it: nobody here reads trailers.
+HTTP_TRAILER_BYTES_MAX: Final = 65_536
 
 # A client that does not read its answer must not keep it in our memory for ever.
 HTTP_WRITE_TIMEOUT_S: Final = 60.0

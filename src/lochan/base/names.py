@@ -1,7 +1,9 @@
 """Names of references, as users may choose them.
 
 Branches and tags share one name space. Names that look like hashes or carry the marks of relative
-specs are refused, so that a spec can always be read in one way.
+specs are refused, so that a spec can always be read in one way. So are names with a segment `.` or
+`..`: clients and proxies take them out of an address, and the server refuses such addresses. Names
+of that form that were made by earlier versions are still read.
 """
 
 from __future__ import annotations
@@ -23,7 +25,17 @@ _HASH: Final = re.compile(r"[0-9a-fA-F]{8,64}\Z")
 
 
 def ref_name(text: str) -> RefName:
-    """Checks a name that a user chose."""
+    """Checks a name that a user chooses for something new."""
+    if "." in text.split("/"):
+        raise Invalid(
+            f"not a reference name: {text[:80]!r}; '.' cannot be a segment of it, because no "
+            "address could hold it; choose another"
+        )
+    return known_name(text)
+
+
+def known_name(text: str) -> RefName:
+    """Checks a name that something may have already."""
     if not 0 < len(text) <= REFERENCE_NAME_BYTES_MAX:
         raise Invalid(f"a reference name has 1 to {REFERENCE_NAME_BYTES_MAX} characters")
     if not _PATTERN.match(text) or ".." in text or "//" in text:

@@ -120,13 +120,14 @@ class CatalogCommit:
         for key in self._deletes:
             if key not in self._puts:
                 operations.append(Operation(key, None, before[key]))
-        # A key that is gone on both sides has nothing to be deleted or relied on either.
+        # A key that is gone on both sides has nothing to be deleted.
         nothing = [
             KeyConflict(key, ConflictKind.KEY_DOES_NOT_EXIST, None, current[key])
-            for key in (*self._deletes, *self._relied)
+            for key in self._deletes
             if before[key] is None and key not in self._puts
         ]
-        relied = [Unchanged(key, before[key]) for key in self._relied if before[key] is not None]
+        # That a key is absent can be relied on, too.
+        relied = [Unchanged(key, before[key]) for key in self._relied]
         plan = CommitPlan(
             operations,
             self._text.message,

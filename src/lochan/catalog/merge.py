@@ -205,17 +205,16 @@ class CatalogMerge:
 
     def _check_resolved(self, head: Head, carried: Sequence[Carried]) -> None:
         """Refuses a resolved content with the id of a content that is on neither side."""
-        changed = {change.key for one in carried for change in one.changes}
+        sides: dict[bytes, set[bytes | None]] = {}
+        for change in (change for one in carried for change in one.changes):
+            sides.setdefault(change.key, set()).update((change.left, change.right))
         resolved = self._wishes.resolved.items()
-        given = [(key, one) for key, one in resolved if one.id is not None and key in changed]
+        given = [(key, one) for key, one in resolved if one.id is not None and key in sides]
         if not given:
             return
-        sides = {
-            change.key: {change.left, change.right} for one in carried for change in one.changes
-        }
         current = head.find(ordered(key for key, _ in given))
         for key, content in given:
-            elements = [one for one in {*sides.get(key, ()), current[key]} if one is not None]
+            elements = [one for one in {*sides[key], current[key]} if one is not None]
             ids = load_content_ids(self._parts, self._types, elements, head.unpublished)
             if content.id not in ids.values():
                 raise Invalid(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lochan.base.errors import Invalid
+from lochan.base.times import check_time
 from lochan.codec.commits import Headers
 from lochan.kernel.views import CommitView
 from lochan.model.commits import CommitMeta
@@ -24,9 +25,9 @@ def headers_of(meta: CommitMeta, who: str) -> Headers:
     if any(meta.authors):
         said.append((_AUTHOR, meta.authors))
     if meta.author_time_us is not None:
-        said.append((_AUTHOR_TIME, (str(meta.author_time_us),)))
+        said.append((_AUTHOR_TIME, (str(check_time("authorTime", meta.author_time_us)),)))
     if meta.commit_time_us is not None:
-        said.append((_COMMIT_TIME, (str(meta.commit_time_us),)))
+        said.append((_COMMIT_TIME, (str(check_time("commitTime", meta.commit_time_us)),)))
     committer = who or meta.committer
     if committer:
         said.append((_COMMITTER, (committer,)))

@@ -18,9 +18,11 @@ from lochan.base.limits import CONTENT_DEPTH_MAX, CONTENT_TYPE_CHARACTERS_MAX, P
 from lochan.codec.objects import ValueObject, build_value, decode_object, encode_object, object_id
 from lochan.model.contents import (
     KNOWN_TYPES,
+    NUMBER_FIELDS,
     Content,
     KnownContent,
     OtherContent,
+    check_numbers,
     type_of,
     with_id,
 )
@@ -72,6 +74,7 @@ class ContentTypes:
             except (OverflowError, TypeError, UnicodeEncodeError) as error:
                 raise Invalid(f"a content of type {content.type!r}: {error}") from None
         else:
+            check_numbers(content)
             plain = content if content.id is None else msgspec.structs.replace(content, id=None)
             try:
                 data = _encode_known(plain)
@@ -86,8 +89,7 @@ class ContentTypes:
         value = decode_object(ValueObject, raw)
         try:
             if self._names.get(value.payload) in KNOWN_TYPES:
-                known: KnownContent = _decode_known(value.data)
-                return with_id(known, value.content_id)
+                return with_id(_read_known(value.data), value.content_id)
             fields = _decode_other(value.data)
         except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             raise Corrupt(f"not a stored content: {error}") from None
@@ -103,6 +105,28 @@ class ContentTypes:
                 f"not {payload}"
             )
         self._payloads[name] = payload
+
+
+def _read_known(data: bytes) -> KnownContent:
+    try:
+        known: KnownContent = _decode_known(data)
+    except msgspec.ValidationError:
+        return _read_large_numbers(data)
+    return known
+
+
+def _read_large_numbers(data: bytes) -> KnownContent:
+    """Reads a content whose numbers were not bounded yet when it was written."""
+    fields = _decode_other(data)
+    kind = KNOWN_TYPES.get(str(fields.get("type")))
+    large = [
+        (field.name, field.wire_name, fields[field.wire_name])
+        for field in (() if kind is None else NUMBER_FIELDS[kind])
+        if type(fields.get(field.wire_name)) is int
+    ]
+    fields |= {wire_name: 0 for _, wire_name, _ in large}
+    known: KnownContent = msgspec.convert(fields, KnownContent)
+    return msgspec.structs.replace(known, **{name: value for name, _, value in large})
 
 
 def _check_depth(fields: dict[str, Any]) -> None:

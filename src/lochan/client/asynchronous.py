@@ -1,13 +1,14 @@
 """The asynchronous client: runs the flows of the protocol over one pool of connections.
 
-Safe for several tasks of one event loop. Every method may raise the errors of `base/errors.py`,
-the same as the embedded repository raises.
+Safe for several tasks of one event loop, and in a forked process that runs a loop of its own. Every
+method may raise the errors of `base/errors.py`, the same as the embedded repository raises.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -25,6 +26,7 @@ from lochan.client.asynchronous_groups import (
     References,
     RepositorySettings,
 )
+from lochan.client.connections import Connections
 from lochan.client.retrying import Attempts
 from lochan.client.transport import (
     CONNECTIONS,
@@ -64,12 +66,14 @@ class AsyncClient:
         # Sent with every request; httpx adds its own only to requests that it has built itself.
         self._headers = dict(headers or {})
         self._sleep = sleep
-        self._http = httpx.AsyncClient(
+        build = partial(
+            httpx.AsyncClient,
             timeout=timeout_s,
             transport=transport,
             limits=CONNECTIONS,
             trust_env=not is_loopback(self.url),
         )
+        self._connections = Connections(build, again=transport is None)
         self.references = References(self.run)
         self.contents = Contents(self.run)
         self.history = History(self.run)
@@ -84,7 +88,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Closes the connections."""
-        await self._http.aclose()
+        await self._connections.http().aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -111,11 +115,13 @@ class AsyncClient:
         attempts = Attempts(ask, self._attempts_max)
         while True:
             try:
-                response = await self._http.send(http_request(self.url, ask, self._headers))
+                http = self._connections.http()
+                response = await http.send(http_request(self.url, ask, self._headers))
             except httpx.RequestError as error:
                 what, reached = failure(error)
                 await self._sleep(attempts.after_failure(what, reached=reached))
                 continue
+            self._connections.note(response)
             reply = read_reply(response)
             pause_s = attempts.after_reply(reply)
             if pause_s is None:

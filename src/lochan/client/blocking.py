@@ -1,14 +1,14 @@
 """The blocking client: runs the flows of the protocol over one pool of connections.
 
-Safe for several threads. Every method may raise the errors of `base/errors.py`, the same as the
-embedded repository raises.
+Safe for several threads, and in a forked process, which opens connections of its own. Every method
+may raise the errors of `base/errors.py`, the same as the embedded repository raises.
 """
 
 from __future__ import annotations
 
 import time
-import weakref
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -26,6 +26,7 @@ from lochan.client.blocking_groups import (
     References,
     RepositorySettings,
 )
+from lochan.client.connections import Connections
 from lochan.client.retrying import Attempts
 from lochan.client.transport import (
     CONNECTIONS,
@@ -65,14 +66,14 @@ class Client:
         # Sent with every request; httpx adds its own only to requests that it has built itself.
         self._headers = dict(headers or {})
         self._sleep = sleep
-        self._http = httpx.Client(
+        build = partial(
+            httpx.Client,
             timeout=timeout_s,
             transport=transport,
             limits=CONNECTIONS,
             trust_env=not is_loopback(self.url),
         )
-        # A client that nobody has any more, such as one that a cache has dropped, leaves nothing.
-        weakref.finalize(self, self._http.close).atexit = False
+        self._connections = Connections(build, again=transport is None)
         self.references = References(self.run)
         self.contents = Contents(self.run)
         self.history = History(self.run)
@@ -87,7 +88,7 @@ class Client:
 
     def close(self) -> None:
         """Closes the connections."""
-        self._http.close()
+        self._connections.http().close()
 
     def __enter__(self) -> Self:
         return self
@@ -114,11 +115,13 @@ class Client:
         attempts = Attempts(ask, self._attempts_max)
         while True:
             try:
-                response = self._http.send(http_request(self.url, ask, self._headers))
+                http = self._connections.http()
+                response = http.send(http_request(self.url, ask, self._headers))
             except httpx.RequestError as error:
                 what, reached = failure(error)
                 self._sleep(attempts.after_failure(what, reached=reached))
                 continue
+            self._connections.note(response)
             reply = read_reply(response)
             pause_s = attempts.after_reply(reply)
             if pause_s is None:

@@ -55,7 +55,7 @@ from lochan.wire.codec import encode
 from lochan.wire.commits import commit_request, log_entry_in
 from lochan.wire.config import RepositoryConfigUpdate
 from lochan.wire.contents import content_in, optional_in
-from lochan.wire.instants import instant, micros
+from lochan.wire.instants import instant_to_send, micros
 from lochan.wire.keys import KeyJson, key_to_path
 from lochan.wire.listings import ContentsRequest, content_with_key_in, diff_in
 from lochan.wire.references import (
@@ -128,7 +128,7 @@ def list_references(
 def create_reference(new: NewReference) -> Flow[Reference]:
     """Makes one reference, where its source is now."""
     annotation = None if new.annotation is None else annotation_out(new.annotation)
-    expires = None if new.expires_us is None else instant(new.expires_us)
+    expires = None if new.expires_us is None else instant_to_send("expiresAt", new.expires_us)
     if new.source is None:
         body = ReferenceIn(type="DETACHED", hash=EMPTY_ID.hex(), expires_at=expires)
     else:
@@ -154,7 +154,9 @@ def create_references(new: Sequence[NewReference]) -> Flow[tuple[Reference, ...]
                 name=each.name,
                 type=each.kind,
                 source=each.source,
-                expires_at=None if each.expires_us is None else instant(each.expires_us),
+                expires_at=None
+                if each.expires_us is None
+                else instant_to_send("expiresAt", each.expires_us),
                 annotation=None if each.annotation is None else annotation_out(each.annotation),
             )
             for each in new

@@ -15,6 +15,7 @@ from lochan.client.values import DEFAULT_BRANCH
 from lochan.kernel.publish import Settled
 from lochan.kv.store import Store
 from lochan.model.results import Page
+from lochan.process import after_fork
 from lochan.service.calls import Call
 from lochan.service.lanes import OnLane
 from lochan.service.repository import Repository
@@ -33,9 +34,14 @@ class Doing:
         self.repository = repository
         self.call = Call(who)
         self._store = store
+        self._begin()
+        after_fork(self, Doing._begin)
+
+    def _begin(self) -> None:
+        """Starts with no lane; those of a parent may be driven by threads that a fork lacks."""
         self._lanes: OrderedDict[RefName, ThreadLane] = OrderedDict()
         self._lock = Lock()
-        self._sweep = RepositorySweep(repository)
+        self._sweep = RepositorySweep(self.repository)
         self._sweeping = Lock()
         self._writes = 0
 

@@ -29,6 +29,7 @@ from lochan.base.limits import (
     HTTP_HEADERS_MAX,
     HTTP_JOINED_BYTES_MAX,
     HTTP_TARGET_BYTES_MAX,
+    HTTP_TRAILER_BYTES_MAX,
 )
 from lochan.http.exchange import Request, Response
 from lochan.http.guarding import attempt
@@ -41,6 +42,7 @@ from lochan.http.hygiene import (
     check_target,
 )
 from lochan.http.problems import build_problem, plain_problem, reason_of
+from lochan.process import Descriptor
 
 if TYPE_CHECKING:
     from lochan.http.listening import Listening, UnderWay
@@ -79,6 +81,9 @@ class Connection(asyncio.Protocol):
         self._began = False
         self._in_head = True
         self._raw_bytes = 0
+        # Since the last byte of the body: chunk extensions, or trailers.
+        self._silent_bytes = 0
+        self._trailer_bytes = 0
         self._target = b""
         self._query = b""
         self._headers: list[tuple[bytes, bytes]] = []
@@ -99,6 +104,12 @@ class Connection(asyncio.Protocol):
     def is_idle(self) -> bool:
         """Whether nothing is being read, served or written."""
         return not self._began and self._current is None and not self._asked and self._may_write
+
+    def descriptor(self) -> Descriptor | None:
+        """Returns the descriptor of the connection, None if it is closing."""
+        if self._transport.is_closing():
+            return None
+        return Descriptor(self._transport.get_extra_info("socket").fileno())
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Is called by the loop once."""
@@ -146,6 +157,7 @@ class Connection(asyncio.Protocol):
         if self._last:
             return
         counted = self._began
+        self._silent_bytes += len(data)
         try:
             self._feed(data)
         except httptools.HttpParserError as error:
@@ -164,6 +176,8 @@ class Connection(asyncio.Protocol):
         if not self._in_head:
             if self._raw_bytes > 2 * HTTP_BODY_BYTES_MAX:
                 self._refuse(413, f"the body is longer than {HTTP_BODY_BYTES_MAX} bytes")
+            elif self._silent_bytes > HTTP_TRAILER_BYTES_MAX:
+                self._refuse(431, f"trailers are longer than {HTTP_TRAILER_BYTES_MAX} bytes")
         elif self._raw_bytes > HTTP_HEADER_BYTES_MAX + HTTP_TARGET_BYTES_MAX:
             self._refuse(431, f"the headers are longer than {HTTP_HEADER_BYTES_MAX} bytes")
 
@@ -189,7 +203,7 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """Is called by the parser at the first byte of a request."""
         self._began = self._in_head = True
-        self._raw_bytes = 0
+        self._raw_bytes = self._silent_bytes = self._trailer_bytes = 0
         self._target = b""
         self._headers = []
         self._body = b""
@@ -207,6 +221,10 @@ class Connection(asyncio.Protocol):
         """Is called by the parser with each header; trailers are counted and ignored."""
         if len(self._headers) >= HTTP_HEADERS_MAX:
             raise Refused(431, f"there are more than {HTTP_HEADERS_MAX} headers")
+        if not self._in_head:
+            self._trailer_bytes += len(name) + len(value)
+            if self._trailer_bytes > HTTP_TRAILER_BYTES_MAX:
+                raise Refused(431, f"trailers are longer than {HTTP_TRAILER_BYTES_MAX} bytes")
         self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
@@ -236,7 +254,10 @@ class Connection(asyncio.Protocol):
                     self._owes_continue = True
 
     def on_body(self, part: bytes) -> None:
-        """Is called by the parser with pieces of the body."""
+        """Is called by the parser with pieces of the body; each gives the client more time."""
+        self._silent_bytes = 0
+        if self._current is None:
+            self.deadline = self._listening.now + self._listening.timeouts.body_s
         if not self._body:
             self._body = part
         else:

@@ -7,7 +7,7 @@
 3. Back on the loop all replies up to that number leave; if others wait by then, it starts again.
 
 A flush that failed ends the process before any success is told: what the disk holds is unknown, and
-asking it again may lie.
+asking it again may lie. The cause is logged before.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ EXIT_FLUSH_FAILED: Final = 70
 """What a process says that ended because its disk did not take what was written."""
 
 _LOG: Final = logging.getLogger("lochan.http")
+
+# A cause of a cause of a cause is nearly always the system's own word.
+_CAUSES_MAX: Final = 4
 
 
 def end_process() -> None:
@@ -88,9 +91,9 @@ class Flushing:
     def _epoch(self) -> int:
         try:
             return self._store.epoch()
-        except BaseException:
+        except BaseException as error:
             # A store that stopped will never make durable what it has acknowledged.
-            self._fail()
+            self._fail(error)
             raise
 
     def _start(self) -> None:
@@ -106,8 +109,8 @@ class Flushing:
             try:
                 epoch = self._store.epoch()
                 self._store.flush(epoch)
-            except BaseException:
-                self._fail()
+            except BaseException as error:
+                self._fail(error)
                 raise
             self._loop.call_soon_threadsafe(self._flushed, epoch)
 
@@ -125,6 +128,19 @@ class Flushing:
         for done in leaving:
             attempt(done)
 
-    def _fail(self) -> None:
-        _LOG.critical("a flush failed; the process ends, and what it has acknowledged is kept")
+    def _fail(self, error: BaseException) -> None:
+        _LOG.critical(
+            "a flush failed; the process ends, and what it has acknowledged is kept; cause=%s",
+            _describe(error),
+        )
         self._failed()
+
+
+def _describe(error: BaseException) -> str:
+    """Returns an error and what caused it, the last cause last."""
+    causes: list[str] = []
+    found: BaseException | None = error
+    while found is not None and len(causes) < _CAUSES_MAX:
+        causes.append(f"{type(found).__name__}: {found}")
+        found = found.__cause__
+    return " <- ".join(causes)

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from lochan.http.guarding import attempt
+from lochan.process import Descriptor, after_fork
 
 _LENGTH_BYTES: Final = 4
 
@@ -147,6 +148,12 @@ class Joint:
         self._scheduled = False
         self._closed = False
         loop.add_reader(joined, self._read)
+        self._descriptor = Descriptor(joined.fileno())
+        # A child that kept the socket would keep the other side from noticing that this one ends.
+        after_fork(self, Joint._forked)
+
+    def _forked(self) -> None:
+        self._descriptor.abandon()
 
     def put(self, message: FromFront | ToFront, body: bytes | None = None) -> None:
         """Sends a message soon, after those before it; and a long body behind it."""

@@ -59,14 +59,18 @@ def log_failure(error: LochanError, request_id: str, route: str) -> None:
 
 
 def _reasons(error: BaseException) -> Iterator[BaseException]:
-    """Yields an error and those below it, down to what the store or the system said first."""
+    """Yields an error and those below it, down to what the store said first.
+
+    Of what an error hides (`from None`) only errors of ours: a driver's own words may hold secrets.
+    """
     at: BaseException | None = error
     for _ in range(_REASONS_MAX):
         if at is None:
             return
         yield at
-        # Also what an error hides from readers of its traceback was met while it was handled.
-        at = at.__cause__ or at.__context__
+        below = at.__cause__ or at.__context__
+        is_shown = below is at.__cause__ or isinstance(below, LochanError)
+        at = below if is_shown else None
 
 
 def trace_of(error: LochanError) -> str:

@@ -3,6 +3,8 @@
 Stopping: 1. accept nobody new; 2. close idle connections, answer what is under way, each answer the
 last of its connection; 3. after 20 seconds cut the rest; 4. let lanes, threads and the flusher end.
 Who was answered has its commit on the disk; who was cut has no answer, and may ask.
+
+A forked process serves nobody: it gives up the sockets, which would otherwise stay open with it.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from lochan.http.readings import Readings
 from lochan.http.routes import Face
 from lochan.http.watching import Watch
 from lochan.kv.store import Store
+from lochan.process import Descriptor, after_fork
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -122,6 +125,7 @@ class Server:
         self._chores = chores
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._server: asyncio.Server | None = None
+        self._listener: Descriptor | None = None
         self._switch_interval_s = sys.getswitchinterval()
 
     async def start(self) -> str:
@@ -136,6 +140,8 @@ class Server:
                 "stop whoever has that port, or choose another"
             ) from error
         host, port = listener.getsockname()[:2]
+        self._listener = Descriptor(listener.fileno())
+        after_fork(self, Server._forked)
         # Before anybody can ask: who is let in is served.
         self.health.ready = True
         if self.options.front:
@@ -196,6 +202,12 @@ class Server:
         if self._server is not None:
             await self._server.wait_closed()
         sys.setswitchinterval(self._switch_interval_s)
+
+    def _forked(self) -> None:
+        sockets = [each.descriptor() for each in self.listening.connections]
+        for each in (self._listener, *sockets):
+            if each is not None:
+                each.abandon()
 
     def _later(self, number: int, outcome: object = None) -> None:
         if number < len(self._chores):

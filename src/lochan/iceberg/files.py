@@ -27,6 +27,7 @@ from lochan.base.pipeline_limits import (
     ICEBERG_METADATA_BYTES_MAX,
     ICEBERG_METADATA_CACHE_BYTES_MAX,
 )
+from lochan.process import after_fork
 
 Metadata = dict[str, Any]
 
@@ -42,6 +43,11 @@ class MetadataFiles:
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._properties = dict(properties)
+        self._begin()
+        after_fork(self, MetadataFiles._begin)
+
+    def _begin(self) -> None:
+        """Starts with no connection and nothing read; in a forked process once more."""
         self._lock = Lock()
         self._ios: dict[str, FileIO] = {}
         self._kept: OrderedDict[str, tuple[int, Metadata]] = OrderedDict()

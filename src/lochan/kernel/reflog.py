@@ -161,10 +161,10 @@ class RefLog:
             return None
         numbers = (place.incarnation, place.below)
         key = b"".join(number.to_bytes(_PLACE_BYTES, "big") for number in numbers)
-        return self._tokens.make(_KIND, place.commit or _NOWHERE, key, name)
+        return self._tokens.make(_KIND, place.commit or _NOWHERE, key, of=name)
 
     def _read(self, name: RefName, token: PageToken) -> _Place:
-        commit, key = self._tokens.read(token, _KIND, name)
+        commit, key = self._tokens.read(token, _KIND, of=name)
         incarnation = int.from_bytes(key[:_PLACE_BYTES], "big")
         below = int.from_bytes(key[_PLACE_BYTES:], "big")
         return _Place(incarnation, below, None if commit == _NOWHERE else commit)

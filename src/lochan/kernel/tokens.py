@@ -1,8 +1,8 @@
 """Page tokens: where a listing goes on, pinned to one commit, and nothing a client could change.
 
-A token is version, kind of listing, pinned commit, position and a hash of the filter, followed by a
-keyed hash of all that. One that was changed, belongs to another listing or another repository, is
-refused.
+A token is version, kind of listing, pinned commit, position and hashes of the filter and of what
+was listed (a reference as the request named it), followed by a keyed hash of all that. One that was
+changed, or made for another listing, reference, filter or repository, is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lochan.base.ids import ObjId
 
 PageToken = NewType("PageToken", str)
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _MAC_BYTES: Final = 16
 _TOKEN_CHARACTERS_MAX: Final = 8_192
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -33,6 +33,7 @@ class Position(msgspec.Struct, frozen=True, gc=False, array_like=True):
     commit: bytes
     key: bytes
     filter: bytes
+    of: bytes
 
 
 _decode: Final = msgspec.msgpack.Decoder(Position).decode
@@ -44,12 +45,16 @@ class Tokens:
     def __init__(self, key: bytes) -> None:
         self._key = key
 
-    def make(self, kind: str, commit: ObjId, key: bytes, wanted: str = "") -> PageToken:
-        """Makes a token; `wanted` is the filter that the listing has."""
-        raw = _encode(Position(_VERSION, kind, commit, key, _digest(wanted)))
+    def make(
+        self, kind: str, commit: ObjId, key: bytes, wanted: str = "", of: str = ""
+    ) -> PageToken:
+        """Makes a token; `wanted` is the filter that the listing has, `of` what is listed."""
+        raw = _encode(Position(_VERSION, kind, commit, key, _digest(wanted), _digest(of)))
         return PageToken(urlsafe_b64encode(self._mac(raw) + raw).decode().rstrip("="))
 
-    def read(self, token: PageToken, kind: str, wanted: str = "") -> tuple[ObjId, bytes]:
+    def read(
+        self, token: PageToken, kind: str, wanted: str = "", of: str = ""
+    ) -> tuple[ObjId, bytes]:
         """Returns pinned commit and position; Invalid unless the token fits exactly here."""
         if len(token) > _TOKEN_CHARACTERS_MAX or not token.isascii():
             raise Invalid("not a page token; take it from the last page unchanged")
@@ -62,9 +67,17 @@ class Tokens:
         spelled = urlsafe_b64encode(whole).decode().rstrip("=")
         if spelled != token or not compare_digest(self._mac(raw), whole[:_MAC_BYTES]):
             raise Invalid("this page token was changed, or made for another repository")
-        position = _decode(raw)
-        if position.kind != kind or position.filter != _digest(wanted):
-            raise Invalid("this page token was made for another listing or another filter")
+        try:
+            position = _decode(raw)
+        except msgspec.ValidationError:
+            raise Invalid("this page token is of an earlier version; start again") from None
+        if position.kind != kind:
+            raise Invalid(f"this page token was made for another listing ({position.kind})")
+        # Whoever names the pinned commit itself, by its hash, means no other.
+        if position.of != _digest(of) and of.rpartition("@")[2] != position.commit.hex():
+            raise Invalid("this page token was made for another reference; name the same one")
+        if position.filter != _digest(wanted):
+            raise Invalid("this page token was made for another filter or another choice of keys")
         return ObjId(position.commit), position.key
 
     def _mac(self, raw: bytes) -> bytes:

@@ -7,9 +7,21 @@ agree, whatever their keys are called.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 
 import msgspec
+
+from lochan.base.errors import Invalid
+
+Int32 = Annotated[
+    int, msgspec.Meta(ge=-(2**31), le=2**31 - 1, extra_json_schema={"format": "int32"})
+]
+"""A number that clients read as 32 bits."""
+
+Int64 = Annotated[
+    int, msgspec.Meta(ge=-(2**63), le=2**63 - 1, extra_json_schema={"format": "int64"})
+]
+"""A number that clients read as 64 bits."""
 
 
 class IcebergTable(
@@ -22,10 +34,10 @@ class IcebergTable(
 
     id: str | None = None
     metadata_location: str
-    snapshot_id: int
-    schema_id: int
-    spec_id: int
-    sort_order_id: int
+    snapshot_id: Int64
+    schema_id: Int32
+    spec_id: Int32
+    sort_order_id: Int32
     metadata: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
 
 
@@ -36,8 +48,8 @@ class IcebergView(
 
     id: str | None = None
     metadata_location: str
-    version_id: int
-    schema_id: int
+    version_id: Int64
+    schema_id: Int32
     sql_text: str | msgspec.UnsetType | None = msgspec.UNSET
     dialect: str | msgspec.UnsetType | None = msgspec.UNSET
     metadata: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
@@ -109,6 +121,41 @@ KNOWN_TYPES: Final[dict[str, type[Any]]] = {
     "UDF": UserFunction,
 }
 """Types with a shape of their own, by the name that the wire gives them."""
+
+
+class NumberField(msgspec.Struct, frozen=True):
+    """A field that holds a number: its name here and on the wire, and its bounds."""
+
+    name: str
+    wire_name: str
+    low: int
+    high: int
+
+
+def _number_fields(kind: type[Any]) -> tuple[NumberField, ...]:
+    hints = get_type_hints(kind, include_extras=True)
+    names = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+    fields = []
+    for name, hint in hints.items():
+        if get_origin(hint) is Annotated and get_args(hint)[0] is int:
+            bounds = get_args(hint)[1]
+            fields.append(NumberField(name, names[name], bounds.ge, bounds.le))
+    return tuple(fields)
+
+
+NUMBER_FIELDS: Final = {kind: _number_fields(kind) for kind in KNOWN_TYPES.values()}
+"""The number fields of each type that has a shape of its own."""
+
+
+def check_numbers(content: KnownContent) -> None:
+    """Refuses numbers that clients could not read; Invalid names the field."""
+    for field in NUMBER_FIELDS[type(content)]:
+        value = getattr(content, field.name)
+        if type(value) is not int or not field.low <= value <= field.high:
+            raise Invalid(
+                f"{field.wire_name} is a whole number from {field.low} to {field.high}, "
+                f"not {str(value)[:40]}"
+            )
 
 
 def type_of(content: Content) -> str:

@@ -67,8 +67,9 @@ class Contents:
         wanted = Selection(keys=keys, start=start, end=end, prefix=prefix, filter=filter)
         resolved = self._resolver.resolve(spec)
         at = wanted.range().start
+        of = self._resolver.plain(spec)
         if token is not None:
-            commit, at = self._tokens.read(PageToken(token), _KIND, wanted.text())
+            commit, at = self._tokens.read(PageToken(token), _KIND, wanted.text(), of)
             resolved = Resolved(self._parts.views.load(commit), resolved.row)
         accepts = compile_filter(filter, FilterKind.ENTRIES)
         found: list[Entry] = []
@@ -92,7 +93,7 @@ class Contents:
                 break
         made = None
         if further is not None:
-            made = self._tokens.make(_KIND, resolved.view.obj_id, further, wanted.text())
+            made = self._tokens.make(_KIND, resolved.view.obj_id, further, wanted.text(), of)
         return Page(tuple(found), made, resolved.reference)
 
     def get(self, spec: str, key: ContentKey, *, call: Call = ANYONE) -> tuple[Content, Reference]:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Final, TypeVar
 
+from lochan.base.times import readable_time
 from lochan.model.commits import CommitMeta, ContentKey, Delete, Put
 from lochan.model.contents import type_of
 from lochan.model.references import Reference, ReferenceMetadata
@@ -39,7 +40,7 @@ def _instant(time_us: int | None) -> str | None:
     """Returns a time as text, as clients see it."""
     if time_us is None:
         return None
-    return f"{(_EPOCH + timedelta(microseconds=time_us)).isoformat()[:-6]}Z"
+    return f"{(_EPOCH + timedelta(microseconds=readable_time(time_us))).isoformat()[:-6]}Z"
 
 
 def _first(values: tuple[str, ...]) -> str:

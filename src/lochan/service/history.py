@@ -69,12 +69,12 @@ class History:
         self._gate.check(call, Right.READ_LOG, spec)
         room = PAGE_ENTRIES_MAX if limit is None else min(limit, PAGE_ENTRIES_MAX)
         resolved = self._resolver.resolve(spec)
-        wanted = f"{limit_hash or ''} {filter}"
+        wanted, of = f"{limit_hash or ''} {filter}", self._resolver.plain(spec)
         if token is None:
             start, last = resolved.view.obj_id, self._last(spec, limit_hash)
         else:
             # The position is where the log ends: a relative limit is one of the first page.
-            start, end = self._tokens.read(PageToken(token), _LOG, wanted)
+            start, end = self._tokens.read(PageToken(token), _LOG, wanted, of)
             last = ObjId(end) if end else None
         accepts = compile_filter(filter, FilterKind.LOG)
         with_operations = fetch_all or (accepts is not None and accepts.reads_operations)
@@ -95,7 +95,9 @@ class History:
                 found.append(entry)
             if view.obj_id == last:
                 break
-        made = None if further is None else self._tokens.make(_LOG, further, last or b"", wanted)
+        made = None
+        if further is not None:
+            made = self._tokens.make(_LOG, further, last or b"", wanted, of)
         return Page(tuple(found), made, resolved.reference)
 
     def diff(
@@ -118,10 +120,11 @@ class History:
         self._gate.check(call, Right.READ_ENTRIES, right)
         wanted = Selection(keys=keys, start=start, end=end, prefix=prefix, filter=filter)
         one, other = self._resolver.resolve(left), self._resolver.resolve(right)
+        of = f"{self._resolver.plain(left)} {self._resolver.plain(right)}"
         at = wanted.range().start
         if token is not None:
             # The position names the second commit before the key.
-            commit, place = self._tokens.read(PageToken(token), _DIFF, wanted.text())
+            commit, place = self._tokens.read(PageToken(token), _DIFF, wanted.text(), of)
             one = Resolved(self._parts.views.load(commit), one.row)
             other = Resolved(self._parts.views.load(ObjId(place[:32])), other.row)
             at = place[32:]
@@ -148,7 +151,7 @@ class History:
         made = None
         if further is not None:
             place = other.view.obj_id + further
-            made = self._tokens.make(_DIFF, one.view.obj_id, place, wanted.text())
+            made = self._tokens.make(_DIFF, one.view.obj_id, place, wanted.text(), of)
         return Page(tuple(found), made, one.reference, other.reference)
 
     def between(self, after: str, upto: str, *, call: Call = ANYONE) -> tuple[str, ...]:

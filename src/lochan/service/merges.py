@@ -466,11 +466,13 @@ def _success(
 ) -> Merged:
     commits = tuple(view.obj_id.hex() for view in made)
     target = member.target or head
+    # What a dry run would commit has no hash; with nothing to do the branch stays where it is.
+    is_known = not wanted.dry_run or not commits
     return Merged(
         branch=name,
         applied=bool(commits) and not wanted.dry_run,
         successful=True,
-        hash=None if wanted.dry_run else (made[-1] if made else head).obj_id.hex(),
+        hash=(made[-1] if made else head).obj_id.hex() if is_known else None,
         effective_target=target.obj_id.hex(),
         expected=wanted.expected,
         common_ancestor=None if member.base is None else member.base.obj_id.hex(),

@@ -16,6 +16,7 @@ from lochan.base.limits import (
     SCAN_ENTRIES_MAX,
 )
 from lochan.base.names import REFS_NAME, ref_name
+from lochan.base.times import check_time
 from lochan.catalog.meta import meta_of
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.claims import (
@@ -303,6 +304,8 @@ class References:
         now_us = self._parts.clock.now_us()
         if new.expires_us is not None and (new.kind != BRANCH or new.expires_us <= now_us):
             raise Invalid("only a branch expires, at a time that is still to come")
+        if new.expires_us is not None:
+            check_time("expiresAt", new.expires_us)
         if new.source is None:
             if new.kind != BRANCH:
                 raise Invalid("a tag names a commit; say which")

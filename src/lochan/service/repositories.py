@@ -7,7 +7,7 @@ from typing import Final
 from lochan.base.errors import AlreadyExists, Invalid, NotFound, Unknown
 from lochan.base.ids import ROOT_INSTANCE
 from lochan.base.limits import PAGE_ENTRIES_MAX, REPOSITORIES_OPEN_MAX
-from lochan.base.names import ref_name
+from lochan.base.names import known_name, ref_name
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.claims import Request, check_same
 from lochan.kernel.parts import DEFAULT_TUNING, Parts, Tuning
@@ -61,7 +61,7 @@ class Repositories:
             return found
         found = self._old.get(name)
         if found is None:
-            ref_name(name)
+            known_name(name)
             found = self._made(open_repository(self._store, self._ports, name, self._tuning))
         return self._keep(found)
 
@@ -143,7 +143,7 @@ class Repositories:
         if limit is not None and limit < 1:
             raise Invalid(f"a page has at least one entry, not {limit}")
         room = PAGE_ENTRIES_MAX if limit is None else min(limit, PAGE_ENTRIES_MAX)
-        start = "" if token is None else ref_name(token)
+        start = "" if token is None else known_name(token)
         found = list_repositories(self._store, start, room + 1)
         return Page(tuple(found[:room]), found[room] if len(found) > room else None)
 

@@ -68,6 +68,12 @@ class Resolver:
         """Returns the commit of a spec."""
         return self.resolve(text).view
 
+    def plain(self, text: str) -> str:
+        """Returns a spec with the name of the default branch in place of its alias."""
+        if text[:1] == DEFAULT_ALIAS:
+            return f"{self._parts.description.default_branch}{text[1:]}"
+        return text
+
     def name(self, text: str) -> RefName:
         """Returns the name that is meant; internal ones are nobody's."""
         if text == DEFAULT_ALIAS:

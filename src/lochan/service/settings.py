@@ -84,6 +84,9 @@ class _GarbageCollector(
 
 _TYPES: Final = {"GARBAGE_COLLECTOR": _GarbageCollector}
 
+# A type that Nessie knows by name and that nothing is ever kept under.
+_UNKNOWN: Final = "UNKNOWN"
+
 
 class _Writer(msgspec.Struct, frozen=True):
     """Who writes settings: an operation, and the key of its claim if it has one."""
@@ -123,10 +126,16 @@ class RepositorySettings:
     def get(self, types: Sequence[str], *, call: Call = ANYONE) -> list[Settings]:
         """Returns the settings of these types, of those that were ever set."""
         self._gate.check(call, Right.READ_SETTINGS)
+        wanted = list(dict.fromkeys(types))
+        for name in wanted:
+            if name not in _TYPES and name != _UNKNOWN:
+                raise Invalid(
+                    f"No repository config type registered for name {name[:80]}; known are "
+                    f"{', '.join(_TYPES)}"
+                )
         row, _ = self._fetch()
         kept = dict(row.settings)
-        known = [name for name in dict.fromkeys(types) if name in _TYPES]
-        return [_settings(kept[name]) for name in known if name in kept]
+        return [_settings(kept[name]) for name in wanted if name in kept]
 
     def update(self, call: Call, config: Mapping[str, Any]) -> Settings | None:
         """Replaces the settings of one type and returns what they were, None if never set."""

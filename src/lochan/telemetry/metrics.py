@@ -12,6 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lochan.kv.observe import ObservedCall
+from lochan.process import after_fork
 from lochan.telemetry.observers import missing_extra
 
 if TYPE_CHECKING:
@@ -101,12 +102,17 @@ class Metrics:
 
     def __init__(self) -> None:
         self._lock = Lock()
+        after_fork(self, Metrics._forked)
         self._requests: dict[Labels, int] = {}
         self._durations: dict[Labels, _Histogram] = {}
         self._calls: dict[Labels, int] = {}
         self._call_durations: dict[Labels, _Histogram] = {}
         self._sleeps = 0
         self._slept_ms = 0.0
+
+    def _forked(self) -> None:
+        """Another thread of the parent may have the lock."""
+        self._lock = Lock()
 
     def finished(self, done: Answered) -> None:
         """Counts an answered request."""

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import msgspec
 
 from lochan.base.errors import Invalid
+from lochan.base.times import check_time, readable_time
 
 Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 """A moment with its zone."""
@@ -22,8 +23,13 @@ _SPAN: Final = re.compile(
 
 
 def instant(time_us: int) -> datetime:
-    """Returns a time as the wire shows it."""
-    return _EPOCH + timedelta(microseconds=time_us)
+    """Returns a time as the wire shows it; a stored one that nobody could read as the nearest."""
+    return _EPOCH + timedelta(microseconds=readable_time(time_us))
+
+
+def instant_to_send(name: str, time_us: int) -> datetime:
+    """Returns a time as a client sends it; Invalid if no server could show it again."""
+    return _EPOCH + timedelta(microseconds=check_time(name, time_us))
 
 
 def micros(moment: datetime) -> int:

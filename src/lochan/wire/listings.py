@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from lochan.model.commits import ContentKey
@@ -69,7 +71,7 @@ class ContentWithKey(msgspec.Struct, frozen=True):
 class ContentsRequest(msgspec.Struct, frozen=True, rename="camel"):
     """Keys whose contents are wanted."""
 
-    requested_keys: list[KeyJson]
+    requested_keys: Annotated[list[KeyJson], msgspec.Meta(min_length=1)]
 
 
 class ContentsV2(msgspec.Struct, frozen=True, rename="camel"):

@@ -6,7 +6,7 @@ import msgspec
 
 from lochan.base.errors import Invalid
 from lochan.model.commits import CommitMeta, Properties
-from lochan.wire.instants import Instant, instant, micros
+from lochan.wire.instants import Instant, instant, instant_to_send, micros
 
 
 class CommitMetaIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -112,7 +112,9 @@ def meta_to_send(meta: CommitMeta) -> CommitMetaIn:
         message=meta.message,
         authors=meta.authors,
         all_signed_off_by=meta.signed_off_by,
-        author_time=None if meta.author_time_us is None else instant(meta.author_time_us),
+        author_time=None
+        if meta.author_time_us is None
+        else instant_to_send("authorTime", meta.author_time_us),
         all_properties=dict(meta.properties),
     )
 

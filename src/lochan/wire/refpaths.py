@@ -100,6 +100,8 @@ def check_name(text: str) -> str:
 def check_new_name(text: str) -> str:
     """Returns a name that a new reference may have; Invalid if it is none or reserved."""
     check_name(text)
+    if "." in text.split("/"):
+        raise Invalid(f"{NAME_MESSAGE}, and not have a segment '.' - but was: {text[:200]}")
     if text.upper() in ("HEAD", "DETACHED") or _ONLY_HASH.fullmatch(text):
         raise Invalid(f"{FORBIDDEN_MESSAGE} - but was {text[:200]}")
     return text

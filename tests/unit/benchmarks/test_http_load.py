@@ -221,6 +221,7 @@ def test_every_experiment_runs_on_our_server_without_an_error(server, monkeypatc
     run(experiments)
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_start_says_why(tmp_path: Path):
     with pytest.raises(RuntimeError, match="nosuch"):
         start_lochan("nosuch:", tmp_path)

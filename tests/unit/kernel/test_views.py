@@ -10,6 +10,7 @@ from lochan.base.ids import EMPTY_ID, ContentId, ObjId
 from lochan.codec.commits import TagObject
 from lochan.codec.objects import build_value, encode_object, object_id
 from lochan.kernel.views import EMPTY_VIEW
+from lochan.kv.store import Kind, partition
 from tests.unit.kernel.workbench import Bench, counted, wants
 
 
@@ -31,6 +32,19 @@ def test_a_hash_of_nothing_or_of_something_else_is_not_found():
     for obj_id in (ObjId(bytes(32)), *(obj_id for obj_id, _ in others)):
         with pytest.raises(NotFound, match=obj_id.hex()):
             bench.parts.views.get_named(obj_id)
+
+
+def test_a_named_commit_whose_first_bytes_were_changed_is_corrupt_and_not_missing():
+    bench = Bench()
+    (made,) = bench.commit(wants(1))
+    obj_id = made.head.obj_id
+    place = partition(bench.parts.instance, Kind.OBJECTS, obj_id[:2])
+    raw = bench.parts.objects.find(obj_id)
+    assert raw is not None
+    for at in range(6):
+        bench.store.put_many([(place, obj_id, raw[:at] + bytes((raw[at] ^ 1,)) + raw[at + 1 :])])
+        with pytest.raises(Corrupt):
+            bench.again().parts.views.get_named(obj_id)
 
 
 def test_a_missing_commit_that_something_refers_to_is_corrupt():

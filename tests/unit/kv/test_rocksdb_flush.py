@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from threading import Event, Thread
 
@@ -96,6 +98,33 @@ def test_a_failed_flush_is_final_even_if_the_disk_recovers() -> None:
     assert len(disk.failures) == 1
 
 
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (OSError(errno.EIO, os.strerror(errno.EIO)), "EIO"),
+        (Exception("IO error: No space left on device: While fsync: 000012.log"), "ENOSPC"),
+        (Exception("Corruption: something else"), "unknown"),
+    ],
+)
+def test_a_failed_flush_logs_its_cause(
+    error: Exception, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = Disk()
+    disk.written = 1
+    disk.error = error
+    disk.group = GroupFlush(
+        disk.synchronise, lambda: disk.written, disk.failures.append, "data/store"
+    )
+    for _ in range(2):
+        with pytest.raises(StoreClosed):
+            disk.group.up_to(1)
+    (record,) = caplog.records
+    assert (record.levelname, record.name) == ("CRITICAL", "lochan.stores.rocksdb")
+    said = record.getMessage()
+    assert said.startswith(f"flush failed store=data/store errno={name} error=")
+    assert str(error) in said
+
+
 class BrokenStore(RocksStore):
     """A store whose disk gives up when told to."""
 
@@ -107,7 +136,9 @@ class BrokenStore(RocksStore):
         super()._synchronise()
 
 
-def test_a_failed_flush_stops_the_whole_store(tmp_path: Path) -> None:
+def test_a_failed_flush_stops_the_whole_store(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     store = BrokenStore(tmp_path / "store", Settings())
     store.put_many([(PLACE, b"a", b"x")])
     store.flush(store.epoch())
@@ -116,6 +147,8 @@ def test_a_failed_flush_stops_the_whole_store(tmp_path: Path) -> None:
     store.broken = True
     with pytest.raises(StoreClosed, match="a flush failed: input/output error"):
         store.flush(epoch)
+    assert f"store={tmp_path / 'store'} errno=" in caplog.text
+    assert "OSError: input/output error" in caplog.text
     store.broken = False
     for call in (
         lambda: store.flush(epoch),

@@ -310,8 +310,16 @@ def test_what_a_commit_relies_on_must_not_have_changed(desk):
     assert conflicts(refusal) == [("VALUE_DIFFERS", "ns.b")]
     desk.commit(put, Unchanged(key=("ns", "b")))
     assert desk.state()["ns.a"] == "mine"
-    missing = refused(desk, desk.changed("ns.a", "again"), Unchanged(key=("ns", "z")))
-    assert conflicts(missing) == [("KEY_DOES_NOT_EXIST", "ns.z")]
+
+
+def test_a_commit_may_rely_on_a_key_being_absent(desk):
+    old = desk.head()
+    desk.commit(desk.changed("ns.a", "again"), Unchanged(key=("ns", "z")))
+    assert desk.state()["ns.a"] == "again"
+    desk.commit(new("ns.x"), Unchanged(key=("ns", "z")), expected=old)
+    desk.commit(new("ns.z"))
+    refusal = refused(desk, new("ns.y"), Unchanged(key=("ns", "z")), expected=old)
+    assert conflicts(refusal) == [("KEY_EXISTS", "ns.z")]
 
 
 def test_a_key_is_named_once(desk):

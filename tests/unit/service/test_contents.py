@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lochan.base.errors import ContentNotFound, Invalid, InvalidKey, ReferenceNotFound
+from lochan.base.ids import EMPTY_ID
 from lochan.base.limits import PAGE_ENTRIES_MAX
 from lochan.model.commits import ContentKey, Operation, Put
 from lochan.model.contents import Namespace
@@ -145,6 +146,18 @@ def test_a_token_that_was_changed_or_belongs_elsewhere_is_refused(desk):
         desk.references.list(2, token)
 
 
+def test_a_token_goes_on_with_its_own_reference_only(desk):
+    head = desk.head()
+    desk.branch("side")
+    page = desk.contents.entries("main", 2)
+    for other in ("side", "main~1", f"main@{EMPTY_ID.hex()}", f"@{EMPTY_ID.hex()}"):
+        with pytest.raises(Invalid, match="another reference"):
+            desk.contents.entries(other, 2, page.token)
+    # The same under another name, or the very commit that the listing goes on in.
+    for same in ("main", "-", head, f"@{head}", f"main@{head}"):
+        assert desk.contents.entries(same, 2, page.token).items
+
+
 def test_a_token_goes_on_with_its_own_selection_only(desk):
     token = desk.contents.entries("main", 2).token
     for more in (
@@ -154,10 +167,10 @@ def test_a_token_goes_on_with_its_own_selection_only(desk):
         {"end": ("z",)},
         {"keys": [("a", "t1")]},
     ):
-        with pytest.raises(Invalid, match="another listing or another filter"):
+        with pytest.raises(Invalid, match="another filter"):
             desk.contents.entries("main", 2, token, **more)
     filtered = desk.contents.entries("main", 1, filter="entry.contentType == 'ICEBERG_TABLE'")
-    with pytest.raises(Invalid, match="another listing or another filter"):
+    with pytest.raises(Invalid, match="another filter"):
         desk.contents.entries("main", 2, filtered.token)
 
 

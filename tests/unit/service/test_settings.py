@@ -41,8 +41,10 @@ def test_only_what_is_asked_for_and_known_is_returned():
     update(service, FIRST)
     get = service.repository.settings.get
     assert get([]) == []
-    assert get(["NOBODY"]) == []
-    assert get([TYPE, "NOBODY", TYPE]) == [FIRST]
+    assert get(["UNKNOWN"]) == []
+    assert get([TYPE, "UNKNOWN", TYPE]) == [FIRST]
+    with pytest.raises(Invalid, match="No repository config type registered for name NOBODY"):
+        get([TYPE, "NOBODY"])
 
 
 def test_an_unknown_type_is_refused_in_nessies_words():

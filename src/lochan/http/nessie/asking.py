@@ -22,6 +22,9 @@ Handler = Callable[[Exchange], Response | OnLane[Response]]
 
 _PROPERTY: Final = "nessie-commit-property-"
 
+# Clients of the API know these parameters as numbers of 32 bits.
+_COUNT_MAX: Final = 2**31 - 1
+
 
 def takes_json(handler: Handler) -> Handler:
     """Lets a handler see a body only if it is JSON or says nothing of itself."""
@@ -74,8 +77,8 @@ def limit_of(exchange: Exchange, name: str = "max-records") -> int | None:
         limit = int(text)
     except ValueError:
         limit = -1
-    if limit < 0 or not text.isascii() or not text.isdigit():
-        raise Invalid(f"the parameter '{name}' is a number that is not negative: {text[:40]!r}")
+    if not 0 <= limit <= _COUNT_MAX or not text.isascii() or not text.isdigit():
+        raise Invalid(f"the parameter '{name}' is a number from 0 to {_COUNT_MAX}: {text[:40]!r}")
     return limit or None
 
 

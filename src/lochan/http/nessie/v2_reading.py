@@ -103,10 +103,8 @@ def get_reference(exchange: Exchange) -> Response:
 def get_recent_changes(exchange: Exchange) -> Response:
     """Reads where a reference pointed lately, and with `scan-commits` whether that is whole."""
     name = only_name(exchange, "fetching a reference history")
-    text = exchange.request.query.get("scan-commits") or "0"
-    if not text.isascii() or not text.isdigit():
-        raise Invalid(f"the parameter 'scan-commits' is a number: {text[:40]!r}")
-    history = exchange.repository.references.recent_changes(name, scan_commits=int(text[:9]) > 0)
+    scans = limit_of(exchange, "scan-commits") is not None
+    history = exchange.repository.references.recent_changes(name, scan_commits=scans)
     reference = history.reference
     states = (history.current, *history.previous)
     return answer(
@@ -114,7 +112,7 @@ def get_recent_changes(exchange: Exchange) -> Response:
             reference_v2(reference),
             _state(exchange, history.current),
             [_state(exchange, each) for each in history.previous],
-            _worst(states) if int(text[:9]) else "NOT_CHECKED",
+            _worst(states) if scans else "NOT_CHECKED",
         ),
         reference.hash,
     )

@@ -3,6 +3,8 @@
 Promises everything that `kv.Store` does except survival: it is never durable, so `flush` has
 nothing to do and `durable_on_return` is False. Every call holds one lock from its first look to its
 last write, so each is atomic.
+
+A forked process is refused: it would write into a copy of the rows that nobody else ever sees.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import Final
 
-from lochan.base.errors import StoreClosed
+from lochan.base.errors import StoreClosed, StoreForked
 from lochan.kv.arguments import (
     check_adds,
     check_apply,
@@ -44,6 +46,7 @@ from lochan.kv.store import (
     Stamp,
     Won,
 )
+from lochan.process import FORK_ADVICE, after_fork
 
 # The same bounds as the embedded store, so that what passes its tests here passes there too.
 CAPABILITIES: Final = Capabilities(
@@ -54,6 +57,12 @@ CAPABILITIES: Final = Capabilities(
     inline=True,
     durable_on_return=False,
     row_locks=False,
+)
+
+
+_FORKED: Final = (
+    "a memory store belongs to the process that opened it, and this one was forked from it: what "
+    f"is written here would reach nobody else; {FORK_ADVICE}"
 )
 
 
@@ -88,6 +97,8 @@ class MemoryStore:
         self._tables: dict[Partition, _Table] = {}
         self._writes = 0
         self._closed = False
+        self._inherited = False
+        after_fork(self, MemoryStore._forked)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -216,7 +227,13 @@ class MemoryStore:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise StoreClosed("the store was closed")
+            raise StoreForked(_FORKED) if self._inherited else StoreClosed("the store was closed")
+
+    def _forked(self) -> None:
+        """Refuses every call in a child, where another thread of the parent may have the lock."""
+        self._lock = Lock()
+        self._inherited = not self._closed
+        self._closed = True
 
     def _find(self, partition: Partition, key: bytes) -> Entry | None:
         table = self._tables.get(partition)

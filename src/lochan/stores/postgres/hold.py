@@ -51,7 +51,8 @@ class LockedRow:
         session = self._take()
         if session is None:
             raise Unavailable(
-                f"the hold has ended: it was used, released, or lasted over {HOLD_IDLE_MS} ms"
+                f"the hold has ended: it was used, released, lasted over {HOLD_IDLE_MS} ms, "
+                "or belongs to the process from which this one was forked"
             )
         try:
             return self._finish(session, adds, condition)
@@ -73,6 +74,11 @@ class LockedRow:
         if session is not None:
             session.close()
             self._give(self, session)
+
+    def leave(self) -> None:
+        """Leaves the row to the process from which this one was forked."""
+        self._lock = Lock()
+        self._session = None
 
     def _take(self) -> Session | None:
         with self._lock:

@@ -6,6 +6,8 @@ place is free.
 
 At most half of the sessions are lent to holds: who holds a row still reads, and if every session
 were a hold's, all would wait for each other.
+
+A forked process starts with no session at all; those of its parent are abandoned (`session`).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from threading import Condition, Lock
 from typing import Final
 
 from lochan.base.errors import StoreClosed, Unavailable
+from lochan.process import after_fork
 from lochan.stores.postgres.session import Session
 
 # Several statements of everybody before; who gets none by then is better told.
@@ -29,6 +32,12 @@ class Pool:
         self._size = size
         self._held_max = max(1, size // 2)
         self._wait_s = wait_s
+        self._closed = False
+        self._begin()
+        after_fork(self, Pool._begin)
+
+    def _begin(self) -> None:
+        """Starts with no session; in a forked process too, whoever had the lock in its parent."""
         self._lock = Lock()
         # One waiter is woken for each place, so those who wait for different things wait apart.
         self._session_free = Condition(self._lock)
@@ -36,7 +45,6 @@ class Pool:
         self._idle: list[Session] = []
         self._lent = 0
         self._held = 0
-        self._closed = False
 
     @property
     def closed(self) -> bool:
@@ -69,6 +77,9 @@ class Pool:
 
     def give(self, session: Session, *, held: bool = False) -> None:
         """Takes a session back; one that is broken or in the middle of something is closed."""
+        if session.abandoned:
+            # Lent by the pool of the parent process.
+            return
         usable = session.usable()
         with self._lock:
             keep = usable and not self._closed

@@ -3,6 +3,9 @@
 The settings make plans independent of statistics: every statement finds its rows by the primary
 key, on an empty table as on a large one. They also bound how long a statement, a lock and a held
 row may last, whatever the client does.
+
+In a forked process the connection is abandoned: both ends of it belong to the parent and the
+server, and not even a farewell may be sent.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from lochan.base.errors import LochanError, Unavailable
+from lochan.process import Descriptor, after_fork, never_destroy
 from lochan.stores.postgres.address import Address
 from lochan.stores.postgres.failures import describe
 from lochan.stores.postgres.watchdog import Watchdog
@@ -68,6 +72,10 @@ class Session:
         self._connection = _connect(address)
         # The driver closes its own descriptor when it likes; shutting down a copy always works.
         self._alarm = socket.socket(fileno=os.dup(self._connection.fileno()))
+        self._descriptors = [Descriptor(each.fileno()) for each in (self._connection, self._alarm)]
+        self.abandoned = False
+        """Whether it belongs to the process from which this one was forked."""
+        after_fork(self, Session._forked)
         self._poll = poll()
         self._poll.register(self._connection.fileno(), POLLIN)
         try:
@@ -154,9 +162,18 @@ class Session:
 
     def close(self) -> None:
         """Ends the connection; an open transaction is rolled back by the server."""
+        if self.abandoned:
+            return
         with suppress(psycopg.Error):
             self._connection.close()
         self._alarm.close()
+
+    def _forked(self) -> None:
+        self.abandoned = True
+        never_destroy(self._connection)
+        never_destroy(self._alarm)
+        for descriptor in self._descriptors:
+            descriptor.abandon()
 
     def _cut(self) -> None:
         with suppress(OSError):

@@ -10,6 +10,7 @@ Rules of this room:
    waited for. The caller reads in a new statement if it wants to know.
 4. Stamps are numbers of one sequence, which never goes back. All rows of a call share one.
 5. A write that returned is durable: the commit was flushed.
+6. A forked process has connections of its own; those of its parent, and its holds, it leaves alone.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ from lochan.kv.store import (
     SetIf,
     Won,
 )
+from lochan.process import after_fork
 from lochan.stores.postgres.address import Address
 from lochan.stores.postgres.failures import read_failure, write_failure
 from lochan.stores.postgres.hold import HOLD_PATIENCE_S, LockedRow
@@ -97,6 +99,7 @@ class PostgresStore:
         self._shown = address.shown
         self._watchdog = Watchdog()
         self._pool = Pool(lambda: Session(address, self._watchdog), address.pool)
+        after_fork(self, PostgresStore._forked)
         try:
             durable = self._create(address.schema)
         except BaseException:
@@ -298,6 +301,13 @@ class PostgresStore:
             held.abandon()
         self._pool.close()
         self._watchdog.close()
+
+    def _forked(self) -> None:
+        """Makes a child independent; pool, sessions and watchdog do the same for themselves."""
+        self._lock = Lock()
+        holds, self._holds = self._holds, set()
+        for held in holds:
+            held.leave()
 
     def _create(self, schema: str) -> bool:
         """Creates the tables if need be; returns whether what is written reaches a disk."""

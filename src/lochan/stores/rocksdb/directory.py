@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from lochan.base.errors import Corrupt, InvalidUrl, StoreLocked, Unavailable
+from lochan.process import Descriptor, after_fork
 from lochan.stores.rocksdb.marker import (
     DURABLE_OFFSET,
     Marker,
@@ -40,6 +41,9 @@ class Directory:
         _create(path)
         _check_ours(path)
         self._handle = _lock_marker(path)
+        self._descriptor = Descriptor(self._handle)
+        # A child that kept the descriptor would keep the lock, also when this process is gone.
+        after_fork(self, Directory._forked)
         self.durable = 0
         try:
             self.openings = self._read()
@@ -71,6 +75,12 @@ class Directory:
         if not self.released:
             os.close(self._handle)
             self._handle = -1
+
+    def _forked(self) -> None:
+        """Leaves the lock to the parent, and the file alone."""
+        if not self.released:
+            self._descriptor.abandon()
+            self.release()
 
     def _read(self) -> int:
         line = os.pread(self._handle, 4_096, 0)

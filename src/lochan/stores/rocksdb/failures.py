@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 from lochan.base.errors import Corrupt, LochanError, StoreLocked, Unavailable
@@ -30,6 +32,17 @@ def opening_failure(path: Path, error: Exception) -> LochanError:
 def lost_rows(path: Path) -> Corrupt:
     """Says that the database has come less far than its directory remembers."""
     return Corrupt(f"the store in {path} has lost rows that were durable; {_RECOVERY_HINT}")
+
+
+def errno_of(error: Exception) -> str:
+    """Returns the name of the system's error, such as ENOSPC; RocksDB tells only its words."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return errno.errorcode.get(error.errno, str(error.errno))
+    text = str(error)
+    for number, name in errno.errorcode.items():
+        if os.strerror(number) in text:
+            return name
+    return "unknown"
 
 
 def reading_failure(error: Exception) -> LochanError:

@@ -8,15 +8,20 @@ Steps of `up_to(epoch)`:
 
 Writes that arrive during step 3 are not covered: the next in turn covers them all at once. After a
 failed synchronisation nobody knows what the disk holds, and trying again may succeed without having
-written the lost pages; so the failure is final and `failed` is told once.
+written the lost pages; so the failure is final, its cause is logged and `failed` is told once.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from threading import Lock
+from typing import Final
 
 from lochan.base.errors import StoreClosed
+from lochan.stores.rocksdb.failures import errno_of
+
+_LOG: Final = logging.getLogger("lochan.stores.rocksdb")
 
 
 class GroupFlush:
@@ -27,7 +32,9 @@ class GroupFlush:
         synchronise: Callable[[], None],
         last_write: Callable[[], int],
         failed: Callable[[str], None],
+        store: str = "",
     ) -> None:
+        self._store = store
         self._synchronise = synchronise
         self._last_write = last_write
         self._failed = failed
@@ -50,6 +57,13 @@ class GroupFlush:
         try:
             self._synchronise()
         except Exception as error:
+            _LOG.critical(
+                "flush failed store=%s errno=%s error=%s: %s",
+                self._store,
+                errno_of(error),
+                type(error).__name__,
+                error,
+            )
             self._failure = f"the store stopped because a flush failed: {error}"
             self._failed(self._failure)
             raise StoreClosed(self._failure) from error

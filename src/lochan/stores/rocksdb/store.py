@@ -9,6 +9,7 @@ Rules of this room:
    most once by a call. A stamp is the number of this opening and a counter, so none ever returns.
 4. A write that failed leaves its outcome unknown and the log in doubt: the store stops.
 5. Damage is `Corrupt` and never "absent" or "end of data".
+6. A process that was forked from the owner is refused and touches nothing; see `forked`.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ import atexit
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Final, cast
 from weakref import WeakSet
 
-from rocksdict import RdictIter, ReadOptions, WriteBatch
+from rocksdict import Rdict, RdictIter, ReadOptions, WriteBatch
 
 from lochan.base.checks import check_stored
-from lochan.base.errors import LochanError, StoreClosed, Unknown
+from lochan.base.errors import LochanError, StoreClosed, StoreForked, Unknown
 from lochan.kv.arguments import (
     check_apply,
     check_different_rows,
@@ -38,15 +39,12 @@ from lochan.kv.arguments import (
 )
 from lochan.kv.defaults import PlainHold
 from lochan.kv.store import (
-    ABSENT,
-    PRESENT,
     Adds,
     Capabilities,
     Entry,
     Expected,
     Hold,
     Item,
-    Lost,
     Name,
     Outcome,
     Page,
@@ -55,9 +53,12 @@ from lochan.kv.store import (
     Stamp,
     Won,
 )
+from lochan.process import after_fork, never_destroy
+from lochan.stores.rocksdb.conditions import holds, lost
 from lochan.stores.rocksdb.directory import Directory
 from lochan.stores.rocksdb.failures import lost_rows, opening_failure, reading_failure
 from lochan.stores.rocksdb.flushing import GroupFlush
+from lochan.stores.rocksdb.forked import LIBRARY, ForkedDatabase, opened_elsewhere
 from lochan.stores.rocksdb.gate import Gate
 from lochan.stores.rocksdb.opening import open_database
 from lochan.stores.rocksdb.options import Settings
@@ -112,7 +113,8 @@ class RocksStore:
     """A Store on one directory of this machine, owned by one process."""
 
     def __init__(self, path: Path, settings: Settings) -> None:
-        self._stopped: str | None = None
+        LIBRARY.begin_use(path)
+        self._stopped: StoreClosed | None = None
         self._closing = Lock()
         self._lock = Lock()
         self._gate = Gate()
@@ -129,7 +131,8 @@ class RocksStore:
             raise
         self._writes = 0
         _OPEN.add(self)
-        self._group = GroupFlush(self._synchronise, lambda: self._writes, self._stop)
+        self._group = GroupFlush(self._synchronise, lambda: self._writes, self._stop, str(path))
+        after_fork(self, RocksStore._forked)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -192,8 +195,8 @@ class RocksStore:
         name = row_key(partition, key)
         with self._lock:
             raw = self._read(name)
-            if not _holds(expected, raw):
-                return _lost(key, raw)
+            if not holds(expected, raw):
+                return lost(key, raw)
             header = build_header(self._new_number())
             batch = WriteBatch(raw_mode=True)
             batch.put(name, header + value)
@@ -217,8 +220,8 @@ class RocksStore:
         name = row_key(partition, key)
         with self._lock:
             raw = self._read(name)
-            if raw is None or not _holds(expected, raw):
-                return _lost(key, raw)
+            if raw is None or not holds(expected, raw):
+                return lost(key, raw)
             batch = WriteBatch(raw_mode=True)
             batch.delete(name)
             self._commit(batch)
@@ -250,8 +253,8 @@ class RocksStore:
             check_apply(adds, condition, CAPABILITIES)
         with self._lock:
             raw = self._read(name)
-            if not _holds(condition.expected, raw):
-                return _lost(condition.key, raw)
+            if not holds(condition.expected, raw):
+                return lost(condition.key, raw)
             number = self._new_number()
             batch = WriteBatch(raw_mode=True)
             if keys:
@@ -276,8 +279,8 @@ class RocksStore:
             for (adds, condition), names in zip(changes, keys, strict=True):
                 name = row_key(condition.partition, condition.key)
                 raw = self._read(name)
-                if not _holds(condition.expected, raw):
-                    outcomes.append(_lost(condition.key, raw))
+                if not holds(condition.expected, raw):
+                    outcomes.append(lost(condition.key, raw))
                     continue
                 if names:
                     self._put_absent(batch, names, adds, number)
@@ -331,7 +334,7 @@ class RocksStore:
             with self._lock:
                 broken = self._stopped is not None
                 if not broken:
-                    self._stopped = "the store was closed"
+                    self._stopped = StoreClosed("the store was closed")
             self._gate.wait_until_empty()
             if self._directory.released:
                 return
@@ -384,11 +387,19 @@ class RocksStore:
 
     def _stop(self, reason: str) -> None:
         if self._stopped is None:
-            self._stopped = reason
+            self._stopped = StoreClosed(reason)
+
+    def _forked(self) -> None:
+        """Refuses every call in a child; locks may be held by threads that do not exist here."""
+        if self._stopped is None:
+            self._stopped = opened_elsewhere(self._directory.path)
+        self._closing, self._lock, self._gate = Lock(), Lock(), Gate()
+        never_destroy(self._db)
+        self._db = cast("Rdict", ForkedDatabase(opened_elsewhere(self._directory.path)))
 
     def _check_open(self) -> None:
         if self._stopped is not None:
-            raise StoreClosed(self._stopped)
+            raise type(self._stopped)(self._stopped.message)
 
     def _new_number(self) -> int:
         """Returns the number of the next write; the caller has the lock.
@@ -424,10 +435,11 @@ class RocksStore:
 
     def _commit(self, batch: WriteBatch) -> None:
         """Writes a batch, unsynced; the caller has the lock."""
-        if self._stopped is not None:
-            raise StoreClosed(self._stopped)
+        self._check_open()
         try:
             self._db.write(batch)
+        except StoreForked:
+            raise
         except Exception as error:
             self._stop(f"the store stopped because a write failed: {error}")
             raise Unknown(f"a write may or may not have taken effect: {error}") from error
@@ -477,19 +489,5 @@ class RocksStore:
     def _failure(self, error: Exception) -> LochanError:
         """Translates what a read raised; a store closed meanwhile explains everything."""
         if self._stopped is not None:
-            return StoreClosed(self._stopped)
+            return type(self._stopped)(self._stopped.message)
         return reading_failure(error)
-
-
-def _holds(expected: Expected, raw: bytes | None) -> bool:
-    if expected is ABSENT:
-        return raw is None
-    if raw is None:
-        return False
-    # A damaged row is nothing that may be overwritten unseen.
-    check_stored(len(raw) >= HEADER_BYTES, "a stored row is at least as long as its header")
-    return expected is PRESENT or raw[:STAMP_BYTES] == expected
-
-
-def _lost(key: bytes, raw: bytes | None) -> Lost:
-    return Lost(ABSENT if raw is None else read_entry(key, raw))

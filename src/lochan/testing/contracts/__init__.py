@@ -18,7 +18,7 @@ from __future__ import annotations
 import pytest
 
 _SUITES = ("arguments", "bulk", "concurrency", "conditional", "crash", "durability", "faulty")
-_SHARED = ("row", "rows", "scan")
+_SHARED = ("fork", "row", "rows", "scan")
 pytest.register_assert_rewrite(
     "lochan.testing.doomed", *(f"{__name__}.{name}" for name in (*_SUITES, *_SHARED))
 )
@@ -30,6 +30,7 @@ from lochan.testing.contracts.conditional import ConditionalContract  # noqa: E4
 from lochan.testing.contracts.crash import CrashContract  # noqa: E402
 from lochan.testing.contracts.durability import DurabilityContract  # noqa: E402
 from lochan.testing.contracts.faulty import FaultContract  # noqa: E402
+from lochan.testing.contracts.fork import ForkRefusedContract, ForkSharedContract  # noqa: E402
 from lochan.testing.contracts.row import RowContract  # noqa: E402
 from lochan.testing.contracts.scan import ScanContract  # noqa: E402
 
@@ -53,6 +54,8 @@ __all__ = [
     "CrashContract",
     "DurabilityContract",
     "FaultContract",
+    "ForkRefusedContract",
+    "ForkSharedContract",
     "RowContract",
     "ScanContract",
 ]

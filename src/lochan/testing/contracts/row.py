@@ -15,6 +15,7 @@ from lochan.testing.contracts.rows import (
     REFERENCES,
     change,
     create,
+    every_call,
     fetch,
     fetch_all,
     fill,
@@ -209,24 +210,7 @@ class RowContract:
         epoch = store.epoch()
         store.close()
         store.close()
-        row = SetIf(REFERENCES, b"key", b"value", stamp)
-        calls = (
-            lambda: store.get(REFERENCES, b"key"),
-            lambda: store.get_many([(REFERENCES, b"key")]),
-            lambda: store.get_many([(REFERENCES, b"key")] * 20),
-            lambda: store.add_many(Adds([(OBJECTS, b"key", b"value")], 1)),
-            lambda: store.put_many([(OBJECTS, b"key", b"value")]),
-            lambda: store.set_if(REFERENCES, b"key", b"value", stamp),
-            lambda: store.delete(REFERENCES, b"key"),
-            lambda: store.delete_if(REFERENCES, b"key", stamp),
-            lambda: store.scan(REFERENCES, b"", None, 10),
-            lambda: store.apply(NOTHING, row),
-            lambda: store.hold(REFERENCES, b"key"),
-            lambda: store.drop_partition(REFERENCES),
-            store.epoch,
-            lambda: store.flush(epoch),
-        )
-        for call in calls:
+        for call in every_call(store, stamp, epoch).values():
             with pytest.raises(StoreClosed):
                 call()
         store.close()

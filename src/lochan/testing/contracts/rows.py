@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from lochan.base.ids import InstanceId
 from lochan.base.limits import SCAN_ENTRIES_MAX
@@ -14,6 +14,7 @@ from lochan.kv.store import (
     Kind,
     Outcome,
     Partition,
+    SetIf,
     Stamp,
     Store,
     Won,
@@ -117,6 +118,28 @@ def fetch_range(
         entries += page.entries
         following = page.next_start
     return entries
+
+
+def every_call(store: Store, stamp: Stamp, epoch: int) -> dict[str, Callable[[], object]]:
+    """Returns all calls of a store that has a row `key` among the references, by their names."""
+    row = SetIf(REFERENCES, b"key", b"value", stamp)
+    return {
+        "get": lambda: store.get(REFERENCES, b"key"),
+        "get_many": lambda: store.get_many([(REFERENCES, b"key")]),
+        "get_many in bulk": lambda: store.get_many([(REFERENCES, b"key")] * 20),
+        "add_many": lambda: store.add_many(Adds([(OBJECTS, b"key", b"value")], 1)),
+        "put_many": lambda: store.put_many([(OBJECTS, b"key", b"value")]),
+        "set_if": lambda: store.set_if(REFERENCES, b"key", b"value", stamp),
+        "delete": lambda: store.delete(REFERENCES, b"key"),
+        "delete_if": lambda: store.delete_if(REFERENCES, b"key", stamp),
+        "scan": lambda: store.scan(REFERENCES, b"", None, 10),
+        "apply": lambda: store.apply(NOTHING, row),
+        "apply_each": lambda: store.apply_each([(NOTHING, row)]),
+        "hold": lambda: store.hold(REFERENCES, b"key").release(),
+        "drop_partition": lambda: store.drop_partition(REFERENCES),
+        "epoch": store.epoch,
+        "flush": lambda: store.flush(epoch),
+    }
 
 
 def values(entries: Iterable[Entry]) -> dict[bytes, bytes]:

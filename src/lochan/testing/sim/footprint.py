@@ -51,6 +51,11 @@ def footprint(call: PlannedCall, *, row_locks: bool = False) -> Footprint:
         row = cast("SetIf", arguments[1])
         added = _names(cast("Adds", arguments[0]).items)
         return Footprint(writes=((row.partition, row.key), *added))
+    if operation == "apply_each":
+        changes = cast("Sequence[tuple[Adds, SetIf]]", arguments[0])
+        rows = [(row.partition, row.key) for _, row in changes]
+        objects = [name for adds, _ in changes for name in _names(adds.items)]
+        return Footprint(writes=(*rows, *objects))
     if operation == "scan":
         return Footprint(scans=(cast("Range", arguments[:3]),))
     if operation == "drop_partition":

@@ -35,6 +35,11 @@ class Scenario:
     setup: Callable[[Server], Any] | None = None
     open: Callable[[Server], Any] | None = None
     restart: Callable[[Server], Sequence[Act]] | None = None
+    watch: Callable[[World], None] | None = None
+    """Runs at the beginning and after every step; it may read `world.store` and must not write.
+
+    What it sees is kept in `world.watched`, for checks that need every state in between."""
+
     faults: Plan = field(default=NO_FAULTS)
     store: Callable[[], Store] = MemoryStore
 

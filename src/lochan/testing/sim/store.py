@@ -1,18 +1,19 @@
 """The store as a simulated server sees it: every call is a point where others may go first.
 
 It is the `FaultyStore` of the kv room whose plan is the scheduler, so what a fault does is written
-once. Two things are its own: late writes wait in the world, because they outlive their server; and
-an `apply` that is not atomic is two calls, so that others see what lies between.
+once. Three things are its own: late writes wait in the world, because they outlive their server; an
+`apply` that is not atomic is two calls, so that others see what lies between; and where `apply` is
+atomic, `apply_each` is one call, as it is one statement on a database.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from lochan.kv.faults import READ_FAULTS, Fault, FaultyStore, PlannedCall
+from lochan.kv.faults import READ_FAULTS, WRITE_FAULTS, Fault, FaultyStore, PlannedCall
 from lochan.kv.store import Adds, Capabilities, Entry, Hold, Name, Outcome, Partition, SetIf, Store
 
 if TYPE_CHECKING:
@@ -52,6 +53,17 @@ class SimStore(FaultyStore):
         if adds.items:
             self.add_many(adds)
         return self.set_if(condition.partition, condition.key, condition.value, condition.expected)
+
+    def apply_each(self, changes: Sequence[tuple[Adds, SetIf]]) -> list[Outcome]:
+        """One call for all changes if `apply` is atomic, else one after the other."""
+        if not self._atomic or len(changes) < 2:
+            return super().apply_each(changes)
+        row = changes[0][1]
+        items = sum(len(adds.items) + 1 for adds, _ in changes)
+        call = self._call(
+            "apply_each", row.partition, row.key, items, WRITE_FAULTS, (tuple(changes),)
+        )
+        return self._write(call, lambda: self._store.apply_each(changes))
 
     def hold(self, partition: Partition, key: bytes) -> Hold:
         """Reads a row; with row locks nobody else writes or holds it until it is given up."""

@@ -67,6 +67,7 @@ class World:
         self.late: list[LateWrite] = []
         self.held: dict[Name, Actor] = {}
         self.current: Actor | None = None
+        self.watched: list[Any] = []
         self.last_end = NOT_YET
         self.crashes = 0
         self._main = current_strand()
@@ -85,6 +86,9 @@ class World:
             self.start_server(name, acts, RUN_US)
         steps = self.trace.steps
         steps_max = self.scenario.steps_max
+        watch = self.scenario.watch
+        if watch is not None:
+            watch(self)
         while True:
             ready = self.ready()
             if not ready:
@@ -94,6 +98,8 @@ class World:
                     break
             candidate, fault = chooser.next(self, ready)
             candidate.go(fault)
+            if watch is not None:
+                watch(self)
             if len(steps) > steps_max:
                 raise Broken("no end", f"still running after {steps_max} steps")
 

@@ -1,0 +1,332 @@
+"""Planted faults in what members of a chain read, merge and answer; the explorer must find each.
+
+A mutant is patched into the real code; the scenarios named beside it must notice it within 500
+schedules. What nobody notices would prove nothing when it is absent.
+
+Not planted, because nobody could see it: an expected hash that is looked for below the chain (a
+client cannot name a commit that is not published), and a wrong read-ahead (it only loads nodes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from lochan.catalog import merge as catalog_merge
+from lochan.catalog.commit import CatalogCommit
+from lochan.catalog.identities import find_shared
+from lochan.catalog.merge import CatalogMerge
+from lochan.kernel import head_moves, merge, together
+from lochan.kernel.build import Builder, Head
+from lochan.kernel.changes import diff_commits
+from lochan.kernel.history import iterate_log, meeting, merge_base, shared_sequence
+from lochan.kernel.merge import Carried, Choices, MergeMember
+from lochan.kernel.plan import ANY
+from lochan.kernel.views import CommitOverlay
+from lochan.kv.store import Lost
+from lochan.service import merges
+from lochan.testing.sim import Violation, explore
+from tests.sim.mixed_scenarios import (
+    AGAIN,
+    CATALOG_MOVES,
+    CATALOG_ONE,
+    CATALOG_TWO,
+    MOVES,
+    ONE_SERVER,
+    SCENARIOS,
+    STATEMENT,
+    STATEMENTS,
+    TWO_SERVERS,
+)
+
+SCHEDULES_MAX = 500
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def below(head: Head) -> Head:
+    """The published head under a chain, to read from by mistake."""
+    return Head(head.builder.base, head.builder, head.row)
+
+
+def base_is_that_of_the_published_head(patch: pytest.MonkeyPatch) -> None:
+    """As it was: the second merge of a chain does not know of the first."""
+    plan = MergeMember.plan
+    planned: list[Head] = []
+
+    def note(self, head):
+        # What a replay carries is looked for apart, by the mutant after the next.
+        planned[:] = [] if self._replay else [head]
+        return plan(self, head)
+
+    def base(commits, left, other):
+        is_target = bool(planned) and left is planned[0].view
+        return merge_base(commits, planned[0].builder.base if is_target else left, other)
+
+    patch.setattr(MergeMember, "plan", note)
+    patch.setattr(merge, "merge_base", base)
+
+
+def base_is_where_the_lines_meet(patch: pytest.MonkeyPatch) -> None:
+    """Merges in between do not count."""
+    plan = MergeMember.plan
+    replays: list[bool] = []
+
+    def note(self, head):
+        replays[:] = [self._replay]
+        return plan(self, head)
+
+    def base(*more):
+        return merge_base(*more) if replays[0] else meeting(*more)
+
+    patch.setattr(MergeMember, "plan", note)
+    patch.setattr(merge, "merge_base", base)
+
+
+def replays_what_the_published_head_lacks(patch: pytest.MonkeyPatch) -> None:
+    plan = MergeMember._replayed
+    planned: list[Head] = []
+
+    def note(self, head):
+        planned[:] = [head]
+        return plan(self, head)
+
+    patch.setattr(MergeMember, "_replayed", note)
+    patch.setattr(
+        merge,
+        "shared_sequence",
+        lambda commits, line, _: shared_sequence(commits, line, planned[0].builder.base),
+    )
+
+
+def replays_carry_back_what_the_chain_has(patch: pytest.MonkeyPatch) -> None:
+    """What a merge took from the target is looked for below the chain."""
+    right = merge.replayed
+
+    def replayed(parts, line, target=None, **more):
+        return right(parts, line, None if target is None else below(target), **more)
+
+    patch.setattr(merge, "replayed", replayed)
+
+
+def replays_do_not_record_their_source(patch: pytest.MonkeyPatch) -> None:
+    right = MergeMember._replayed
+
+    def replayed(self, head):
+        return [msgspec.structs.replace(one, merged=()) for one in right(self, head)]
+
+    patch.setattr(MergeMember, "_replayed", replayed)
+
+
+def changes_are_carried_onto_the_published_head(patch: pytest.MonkeyPatch) -> None:
+    right = merge.carry
+    patch.setattr(merge, "carry", lambda head, *more: right(below(head), *more))
+
+
+def commits_of_the_chain_are_not_at_hand(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CommitOverlay, "add", lambda *_: None)
+
+
+def claims_are_looked_for_below_the_chain(patch: pytest.MonkeyPatch) -> None:
+    def line(self):
+        return iterate_log(self.commits, self.builder.base.obj_id)
+
+    patch.setattr(Head, "line", line)
+
+
+def undone_commits_may_be_of_any_branch(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Builder, "stands_on", lambda *_: True)
+
+
+def merges_are_planned_once(patch: pytest.MonkeyPatch) -> None:
+    """After a lost swap the same operations are tried again, whatever is there by then."""
+    right = MergeMember.plan
+
+    def plan(self, head):
+        if not hasattr(self, "planned"):
+            self.planned = [
+                msgspec.structs.replace(
+                    one,
+                    operations=[msgspec.structs.replace(op, expected=ANY) for op in one.operations],
+                )
+                for one in right(self, head)
+            ]
+        return self.planned
+
+    patch.setattr(MergeMember, "plan", plan)
+
+
+def rebases_carry_back_what_they_merged(patch: pytest.MonkeyPatch) -> None:
+    right = merge.replayed
+
+    def replayed(parts, line, _, **more):
+        return right(parts, line, None, **more)
+
+    patch.setattr(head_moves, "replayed", replayed)
+
+
+def chains_forget_what_they_touched(patch: pytest.MonkeyPatch) -> None:
+    """A commit on an older hash does not notice what the chain before it has changed."""
+    right = Builder.build
+
+    def build(self, head, plan):
+        built = right(self, head, plan)
+        self._touched.clear()
+        return built
+
+    patch.setattr(Builder, "build", build)
+
+
+def commits_look_at_the_published_head(patch: pytest.MonkeyPatch) -> None:
+    right = CatalogCommit._look
+
+    def look(self, head):
+        return right(self, below(head))
+
+    patch.setattr(CatalogCommit, "_look", look)
+
+
+def squash_is_the_difference_of_the_ends(patch: pytest.MonkeyPatch) -> None:
+    """As it was: from the first commit's parent to the last commit, whatever lies between."""
+
+    def squashed(parts, line, message, headers, hidden):
+        first = parts.views.load(line[0].parent)
+        changes = list(diff_commits(parts.nodes, first, line[-1]))
+        return Carried(changes, message, headers, hidden, bases=(first,))
+
+    patch.setattr(merge, "squashed", squashed)
+    patch.setattr(merges, "squashed", squashed)
+
+
+def wrong_expectations_of_a_namespace_are_accepted(patch: pytest.MonkeyPatch) -> None:
+    """As it was: where both sides made it, neither what is expected nor what is resolved counts."""
+    right = merge._Target._take_one
+
+    def take_one(self, change):
+        target = self._current[change.key]
+        if target != change.left and self._choices.keeps_target(change, target):
+            return None
+        return right(self, change)
+
+    patch.setattr(merge._Target, "_take_one", take_one)
+
+
+def resolved_contents_are_dropped(patch: pytest.MonkeyPatch) -> None:
+    right = Choices.of
+
+    def of(self, key):
+        return msgspec.structs.replace(right(self, key), has_resolved=False)
+
+    patch.setattr(Choices, "of", of)
+
+
+def expected_targets_hold_for_every_change(patch: pytest.MonkeyPatch) -> None:
+    """As it was: a replay that changes a key twice met its own first change."""
+
+    class Nothing(set[bytes]):
+        def __contains__(self, _: object) -> bool:
+            return False
+
+    right = merge._Target.__init__
+
+    def begin(self, current, choices):
+        right(self, current, choices)
+        self._begun = Nothing()
+
+    patch.setattr(merge._Target, "__init__", begin)
+
+
+def renames_of_both_sides_stay(patch: pytest.MonkeyPatch) -> None:
+    """As it was: one content under two keys."""
+    patch.setattr(catalog_merge, "find_shared", lambda *_: [])
+
+
+def shared_contents_are_looked_for_below_the_chain(patch: pytest.MonkeyPatch) -> None:
+    def look(parts, types, head, *more):
+        return find_shared(parts, types, below(head), *more)
+
+    patch.setattr(catalog_merge, "find_shared", look)
+
+
+def namespaces_are_looked_for_below_the_chain(patch: pytest.MonkeyPatch) -> None:
+    right = catalog_merge._check_namespaces
+    patch.setattr(catalog_merge, "_check_namespaces", lambda head, plans: right(below(head), plans))
+
+
+def expected_hashes_are_not_looked_for(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(catalog_merge, "check_stands_on", lambda *_: None)
+
+
+def merges_report_the_published_head(patch: pytest.MonkeyPatch) -> None:
+    right = CatalogMerge.plan
+
+    def plan(self, head):
+        plans = right(self, head)
+        self.target = head.builder.base
+        return plans
+
+    patch.setattr(CatalogMerge, "plan", plan)
+
+
+def statements_of_unknown_outcome_count_as_lost(patch: pytest.MonkeyPatch) -> None:
+    right = together._written
+
+    def written(jobs, batch):
+        return [one or Lost(None) for one in right(jobs, batch)]
+
+    patch.setattr(together, "_written", written)
+
+
+def statements_have_one_outcome(patch: pytest.MonkeyPatch) -> None:
+    """One branch is won, so all are."""
+    right = together._written
+
+    def written(jobs, batch):
+        outcomes = right(jobs, batch)
+        return [outcomes[0]] * len(outcomes)
+
+    patch.setattr(together, "_written", written)
+
+
+MUTANTS: dict[Patch, str] = {
+    base_is_that_of_the_published_head: AGAIN,
+    base_is_where_the_lines_meet: AGAIN,
+    replays_what_the_published_head_lacks: AGAIN,
+    replays_carry_back_what_the_chain_has: ONE_SERVER,
+    replays_do_not_record_their_source: AGAIN,
+    changes_are_carried_onto_the_published_head: ONE_SERVER,
+    commits_of_the_chain_are_not_at_hand: ONE_SERVER,
+    claims_are_looked_for_below_the_chain: ONE_SERVER,
+    undone_commits_may_be_of_any_branch: MOVES,
+    merges_are_planned_once: TWO_SERVERS,
+    rebases_carry_back_what_they_merged: MOVES,
+    chains_forget_what_they_touched: CATALOG_ONE,
+    commits_look_at_the_published_head: CATALOG_ONE,
+    squash_is_the_difference_of_the_ends: ONE_SERVER,
+    wrong_expectations_of_a_namespace_are_accepted: CATALOG_ONE,
+    resolved_contents_are_dropped: ONE_SERVER,
+    expected_targets_hold_for_every_change: ONE_SERVER,
+    renames_of_both_sides_stay: CATALOG_TWO,
+    shared_contents_are_looked_for_below_the_chain: CATALOG_ONE,
+    namespaces_are_looked_for_below_the_chain: CATALOG_ONE,
+    expected_hashes_are_not_looked_for: CATALOG_MOVES,
+    merges_report_the_published_head: CATALOG_ONE,
+    statements_of_unknown_outcome_count_as_lost: STATEMENT,
+    statements_have_one_outcome: STATEMENTS,
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_the_explorer_finds(
+    mutant: Patch,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
+) -> None:
+    mutant(monkeypatch)
+    with pytest.raises(Violation) as caught:
+        explore(BY_NAME[MUTANTS[mutant]], schedules=SCHEDULES_MAX)
+    found = caught.value
+    record_property("told", f"mutant {mutant.__name__}: schedule {found.seed} of {found.scenario}")

@@ -1,0 +1,53 @@
+"""The speed of a test: which tests are slow, and what those that are not must leave alone."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+# Folders whose tests need a JVM or a database, start and kill processes, or explore for minutes.
+SLOW_FOLDERS = ("compat", "crash", "fuzz", "postgres", "sim", "spark")
+
+_HERE = Path(__file__).parent
+_STARTS = frozenset(("os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Popen"))
+_SIGNALS = frozenset(("os.kill", "os.killpg"))
+_refused: dict[str, str] = {}
+
+
+def is_slow_folder(path: Path) -> bool:
+    """Tells whether a path is in a folder whose tests are all slow."""
+    if not path.is_relative_to(_HERE):
+        return False
+    return path.relative_to(_HERE).parts[:1] in {(folder,) for folder in SLOW_FOLDERS}
+
+
+@contextmanager
+def without_processes(test: str, *, signals: bool) -> Iterator[None]:
+    """While this runs, starting a process raises, and signalling one unless `signals` may be sent.
+
+    git may list files, and the signal 0, which only asks whether a process is there, may be sent.
+    """
+    _refused.update(dict.fromkeys(_STARTS if signals else _STARTS | _SIGNALS, test))
+    try:
+        yield
+    finally:
+        _refused.clear()
+
+
+def _refuse(event: str, given: tuple[Any, ...]) -> None:
+    if event not in _refused:
+        return
+    if event == "subprocess.Popen" and Path(str(given[0])).name == "git":
+        return
+    if event in _SIGNALS and given[1] == 0:
+        return
+    test = _refused[event]
+    # Once is enough: what cleans up after the test may do what it must.
+    _refused.clear()
+    raise AssertionError(f"{test} is not marked `slow` and must not do this: {event}, {given[:2]}")
+
+
+sys.addaudithook(_refuse)
