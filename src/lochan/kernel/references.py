@@ -290,18 +290,7 @@ class Names:
             if wanted is None and (once is None or dry_run):
                 return MovedReference(row, None)
             wanted = wanted or Destination(ObjId(row.pointer), UNMOVED)
-            move = Move(
-                row.version + 1,
-                row.pointer,
-                wanted.pointer,
-                wanted.kind,
-                who,
-                parts.clock.now_us(),
-                operation,
-                wanted.source,
-                wanted.base,
-                row.moves[-1].version if row.moves else 0,
-            )
+            move = _move_to(row, wanted, who, parts.clock.now_us(), operation)
             target = moved(row, move, deleted=wanted.kind == "delete")
             if dry_run:
                 return MovedReference(target, move)
@@ -418,6 +407,23 @@ class Names:
 
     def _retry(self) -> Retry:
         return self._parts.retry_steps()
+
+
+def _move_to(
+    row: ReferenceRow, wanted: Destination, who: str, now_us: int, operation: bytes
+) -> Move:
+    return Move(
+        row.version + 1,
+        row.pointer,
+        wanted.pointer,
+        wanted.kind,
+        who,
+        now_us,
+        operation,
+        wanted.source,
+        wanted.base,
+        row.moves[-1].version if row.moves else 0,
+    )
 
 
 def _missing(name: RefName) -> ReferenceNotFound:
