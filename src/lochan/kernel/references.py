@@ -290,26 +290,42 @@ class Names:
             if wanted is None and (once is None or dry_run):
                 return MovedReference(row, None)
             wanted = wanted or Destination(ObjId(row.pointer), UNMOVED)
-            move = Move(
-                row.version + 1,
-                row.pointer,
-                wanted.pointer,
-                wanted.kind,
-                who,
-                parts.clock.now_us(),
-                operation,
-                wanted.source,
-                wanted.base,
-                row.moves[-1].version if row.moves else 0,
-            )
+            move = _move_to(row, wanted, who, parts.clock.now_us(), operation)
             target = moved(row, move, deleted=wanted.kind == "delete")
             if dry_run:
                 return MovedReference(target, move)
             if len(row.moves) == MOVES_MAX:
                 self._copy(row, row.moves[:1])
-            if self._write(target, found):
+            if once is not None:
+                made = self._write_once(MovedReference(target, move), found, once)
+                if made is not None:
+                    return made
+            elif self._write(target, found):
                 return MovedReference(target, move)
             retry.again(at_once=retry.attempts == 1)
+
+    def _write_once(
+        self, wanted: MovedReference, expected: StampedRow, once: Once
+    ) -> MovedReference | None:
+        """Swaps a row for an operation that other tries carry, too; None if nobody has done it.
+
+        After a lost reply its operation in the row does not say that this try was the one: what
+        is there is the answer.
+        """
+        retry = self._retry()
+        unsure = False
+        while True:
+            try:
+                if isinstance(self._parts.references.update(wanted.row, expected), Won):
+                    return wanted
+                return self.find_done(RefName(wanted.row.name), once) if unsure else None
+            except Unknown:
+                unsure = True
+            except Unavailable:
+                # Without effect, but an earlier one may have had one.
+                if not unsure:
+                    raise
+            _again_or_unknown(retry)
 
     def _move_of(self, row: ReferenceRow, operation: bytes) -> Move | None:
         """Returns the move that an operation has made, in this incarnation."""
@@ -391,6 +407,23 @@ class Names:
 
     def _retry(self) -> Retry:
         return self._parts.retry_steps()
+
+
+def _move_to(
+    row: ReferenceRow, wanted: Destination, who: str, now_us: int, operation: bytes
+) -> Move:
+    return Move(
+        row.version + 1,
+        row.pointer,
+        wanted.pointer,
+        wanted.kind,
+        who,
+        now_us,
+        operation,
+        wanted.source,
+        wanted.base,
+        row.moves[-1].version if row.moves else 0,
+    )
 
 
 def _missing(name: RefName) -> ReferenceNotFound:

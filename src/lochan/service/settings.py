@@ -95,6 +95,17 @@ class _Writer(msgspec.Struct, frozen=True):
     claim: bytes = b""
 
 
+class _Answer(msgspec.Struct, frozen=True):
+    """What a write has replaced; empty if that type was never set before."""
+
+    replaced: bytes
+
+    @property
+    def previous(self) -> Settings | None:
+        """The settings as they were."""
+        return _settings(self.replaced) if self.replaced else None
+
+
 # An outcome that is recorded is not empty, though nothing was set before.
 _ANSWERED: Final = b"\1"
 
@@ -147,7 +158,7 @@ class RepositorySettings:
             kept = dict(before.settings)
             done = self._find_done(before, writer)
             if done is not None:
-                return _settings(done[1:]) if done[1:] else None
+                return done.previous
             self._record(before)
             row = SettingsRow(
                 1,
@@ -160,19 +171,32 @@ class RepositorySettings:
             )
             if self._write(name, row, stamp):
                 return _settings(kept[name]) if name in kept else None
+            if writer.claim:
+                done = self._find_settled(name, writer)
+                if done is not None:
+                    return done.previous
             retry.again(at_once=retry.attempts == 1)
 
-    def _find_done(self, row: SettingsRow, writer: _Writer) -> bytes | None:
-        """Returns the answer to an earlier try of the same request, as its claim records it.
+    def _find_settled(self, name: str, writer: _Writer) -> _Answer | None:
+        """Looks after a swap that was not won; its reply may have been lost before."""
+        try:
+            return self._find_done(self._fetch()[0], writer)
+        except Unavailable as error:
+            raise _unknown(name, error.message) from error
+
+    def _find_done(self, row: SettingsRow, writer: _Writer) -> _Answer | None:
+        """Returns the answer to a try of the same request, this or another one.
 
         The row was read before the claim: what leaves the one is in the other by then.
         """
         if not writer.claim:
             return None
         if row.writers[:1] == (writer.operation,):
-            return _ANSWERED + row.replaced
+            return _Answer(row.replaced)
         found = self._claim_rows.find(writer.claim)
-        return None if found is None else found.claim.outcome or None
+        if found is None or not found.claim.outcome:
+            return None
+        return _Answer(found.claim.outcome.removeprefix(_ANSWERED))
 
     def _record(self, row: SettingsRow) -> None:
         """Records what the last writer has answered, if it had a key."""
@@ -196,6 +220,9 @@ class RepositorySettings:
                 outcome = parts.store.set_if(self._place, SETTINGS_KEY, raw, expected)
                 if isinstance(outcome, Won):
                     return True
+                if row.claim:
+                    # Other tries of the request carry the same operation: who did it, the row says.
+                    return False
                 return trouble is not None and self._took_effect(name, row)
             except Unknown as error:
                 trouble = error

@@ -12,12 +12,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from lochan.base.errors import Denied, KeyReused, NotFound, ReferenceNotFound
+from lochan.base.errors import Denied, KeyReused, NotFound, ReferenceNotFound, Unknown
 from lochan.base.names import RefName
 from lochan.kv.store import Kind, partition
 from lochan.model.contents import Namespace
 from lochan.model.references import Annotation
 from lochan.model.results import Merged
+from lochan.persist.references import References
 from lochan.service.calls import Call, Right
 from lochan.service.merges import MergeAsk, MoveAsk, RebaseAsk, RevertAsk, TransplantAsk
 from lochan.service.references import NewReference
@@ -108,6 +109,10 @@ def rebase(desk: Desk, call: Call) -> Any:
 
 def force(desk: Desk, call: Call) -> Any:
     return desk.merges.force(call, MoveAsk(branch="target", source="side", expected=Hashes.target))
+
+
+def force_anywhere(desk: Desk, call: Call) -> Any:
+    return desk.merges.force(call, MoveAsk(branch="target", source="side"))
 
 
 def force_to_where_it_is(desk: Desk, call: Call) -> Any:
@@ -351,6 +356,53 @@ def test_a_try_that_was_overtaken_by_its_own_repetition_is_answered_alike(
 
     monkeypatch.setattr("lochan.service.claims.Claims.find", find)
     assert write(desk, KEYED) == answers[0]
+
+
+@pytest.mark.parametrize("write", [force, assign, delete, rebase], ids=named)
+def test_a_try_whose_reply_is_lost_tells_of_the_move_that_another_try_has_made(
+    desk: Desk, write: Write, monkeypatch: pytest.MonkeyPatch
+):
+    """Both tries carry one operation id, and the head has moved between them."""
+    fix(desk)
+    Hashes.target = desk.change("ns.c", "again", branch="target").hash
+    rival = desk.again()
+    right = References.update
+    answers: list[Any] = []
+
+    def update(self: References, row: Any, expected: Any) -> Any:
+        if not answers and row.name == "target":
+            answers.append(None)
+            # Lost and without effect; then the branch goes away and comes back elsewhere.
+            rival.commit(new("ns.more"), branch="target")
+            rival.references.assign(ME, "target", None, "@" + Hashes.target)
+            answers[0] = write(rival, KEYED)
+            raise Unknown("lost")
+        return right(self, row, expected)
+
+    monkeypatch.setattr(References, "update", update)
+    assert write(desk, KEYED) == answers[0]
+
+
+@pytest.mark.parametrize("write", [force_anywhere], ids=named)
+def test_a_forced_move_tells_from_where_another_try_has_moved_the_branch(
+    desk: Desk, write: Write, monkeypatch: pytest.MonkeyPatch
+):
+    fix(desk)
+    rival = desk.again()
+    right = References.update
+    answers: list[Any] = []
+
+    def update(self: References, row: Any, expected: Any) -> Any:
+        if not answers and row.name == "target":
+            answers.append(None)
+            rival.commit(new("ns.more"), branch="target")
+            answers[0] = write(rival, KEYED)
+            raise Unknown("lost")
+        return right(self, row, expected)
+
+    monkeypatch.setattr(References, "update", update)
+    assert write(desk, KEYED) == answers[0]
+    assert answers[0].effective_target != Hashes.target
 
 
 def test_a_keyed_commit_writes_no_more_than_its_claim_and_itself(desk):

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lochan.base.errors import AlreadyExists, KeyReused
-from lochan.kernel.repository import Ports
+from lochan.base.errors import AlreadyExists, KeyReused, Unknown
+from lochan.kernel.repository import SETTINGS_KEY, Ports
 from lochan.service.calls import Call
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
@@ -90,3 +90,22 @@ def test_of_two_tries_to_make_a_repository_both_get_the_one_that_was_made(monkey
     monkeypatch.setattr(Repositories, "_find_made", find_made)
     made = server(1).create(KEYED, "one")
     assert made.parts.instance == rival[0].parts.instance
+
+
+def test_a_try_whose_reply_is_lost_tells_what_another_try_has_replaced(desk, monkeypatch):
+    keep = desk.repository.settings
+    keep.update(ME, settings("P1D"))
+    rival = desk.again().repository.settings
+    right = MemoryStore.set_if
+    answers: list[Any] = []
+
+    def set_if(self: Any, place: Any, key: bytes, value: bytes, expected: Any) -> Any:
+        if not answers and key == SETTINGS_KEY:
+            answers.append(None)
+            rival.update(ME, settings("P5D"))
+            answers[0] = rival.update(KEYED, settings("P2D"))
+            raise Unknown("lost")
+        return right(self, place, key, value, expected)
+
+    monkeypatch.setattr(MemoryStore, "set_if", set_if)
+    assert keep.update(KEYED, settings("P2D")) == answers[0] == settings("P5D")
