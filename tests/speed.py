@@ -8,8 +8,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-# Folders whose tests need a JVM or a database, start and kill processes, or explore for minutes.
-SLOW_FOLDERS = ("compat", "crash", "fuzz", "postgres", "sim", "spark")
+# Folders whose tests need a JVM or a database, start and kill processes, or try things by the
+# thousand.
+SLOW_FOLDERS = (
+    "compat",
+    "crash",
+    "fuzz",
+    "iceberg",
+    "postgres",
+    "property",
+    "sim",
+    "spark",
+    "stateful",
+)
 
 _HERE = Path(__file__).parent
 _STARTS = frozenset(("os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Popen"))

@@ -102,6 +102,7 @@ def test_a_wrong_wish_is_refused_before_anything_is_made(shell):
     assert shell.lines("log") == []
 
 
+@pytest.mark.slow
 def test_an_error_ends_the_run_unless_it_shall_go_on(shell):
     # A table stands where the generator needs a namespace.
     shell.put("generated", "s3://in-the-way")

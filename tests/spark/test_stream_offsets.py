@@ -111,7 +111,7 @@ def test_a_stream_that_waits_asks_only_where_its_branch_is(client, server):
         stream.partitions(stream.initialOffset(), end)
         asked.clear()
         assert stream.latestOffset() == end
-        assert asked == ["/api/v2/trees/main"]
+        assert [path.partition("/api/")[2] for path in asked] == ["v2/trees/main"]
 
 
 @pytest.mark.parametrize("ref", ["main~1", "ab" * 32, "main@" + "ab" * 32])

@@ -74,7 +74,7 @@ def printed(capsys) -> list[dict]:
     [
         (node.run, ["encode", "decode", "find", "splice"] * 3),
         (build.run, ["build", "build_on_rocksdb", "build"]),
-        (parallel.run, ["build_parallel"]),
+        pytest.param(parallel.run, ["build_parallel"], marks=pytest.mark.slow),
         (read.run, ["lookup", "page", "scan", "edit", "difference"]),
         (change.run, ["change", "change_stages"] * 4),
     ],
@@ -90,6 +90,7 @@ def test_the_door_runs_what_it_is_told(capsys):
     assert [line["benchmark"] for line in printed(capsys)][:2] == ["machine", "encode"]
 
 
+@pytest.mark.slow
 def test_each_size_runs_in_a_process_of_its_own(capsys):
     main(["read", "--quick", "--keys", "200", "300"])
     lines = printed(capsys)
