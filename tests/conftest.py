@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.profile import PROFILE
-from tests.speed import is_slow_folder, without_processes
+from tests.speed import forks, is_slow_folder, without_processes
 
 # What takes longer is stuck; marks of single tests are for the default profile only.
 DEEP_TIMEOUT_S = 3_600
@@ -35,7 +35,7 @@ def pytest_ignore_collect(collection_path, config):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     for item in items:
-        if is_slow_folder(item.path):
+        if is_slow_folder(item.path) or forks(getattr(item, "function", None)):
             item.add_marker(pytest.mark.slow)
         if PROFILE == "deep":
             # Before the test's own mark, so that this one holds.

@@ -11,6 +11,7 @@ from typing import Any
 # Folders whose tests need a JVM or a database, start and kill processes, or try things by the
 # thousand.
 SLOW_FOLDERS = (
+    "check",
     "compat",
     "crash",
     "fuzz",
@@ -26,6 +27,15 @@ _HERE = Path(__file__).parent
 _STARTS = frozenset(("os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Popen"))
 _SIGNALS = frozenset(("os.kill", "os.killpg"))
 _refused: dict[str, str] = {}
+
+
+# A contract for every store, whose tests fork.
+_FORKING = "lochan.testing.contracts.fork"
+
+
+def forks(function: object) -> bool:
+    """Tells whether a test is one of the shipped contract of forks."""
+    return getattr(function, "__module__", None) == _FORKING
 
 
 def is_slow_folder(path: Path) -> bool:

@@ -277,6 +277,8 @@ def test_workers_of_multiprocessing_get_their_own_answers(
 ENDS = """
 import os, sys
 from lochan import Client
+
+pytestmark = pytest.mark.slow
 client = Client(sys.argv[1])
 client.config()
 for use in (False, True):

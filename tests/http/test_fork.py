@@ -11,6 +11,8 @@ from lochan.stores.memory.store import MemoryStore
 from lochan.testing.forks import ForkedChild
 from tests.http.world import Client, running
 
+pytestmark = pytest.mark.slow
+
 
 def sockets() -> set[str]:
     """Returns which sockets this process has open."""

@@ -94,6 +94,8 @@ def test_a_number_that_means_another_file_is_not_abandoned() -> None:
 LOUD = """
 from lochan.process import never_destroy
 
+pytestmark = pytest.mark.slow
+
 class Loud:
     def __del__(self):
         print("destroyed")
