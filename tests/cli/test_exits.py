@@ -79,6 +79,7 @@ def test_what_is_missing_is_four(shell):
     shell.run("content", "get", "nothing", code=4)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_is_six(local):
     told = local.run("branch", "--url", "http://127.0.0.1:9", code=6).stderr
     assert "no connection to http://127.0.0.1:9" in told
@@ -119,6 +120,7 @@ class CutsWrites(BaseHTTPRequestHandler):
         """Says nothing."""
 
 
+@pytest.mark.slow
 def test_an_unknown_outcome_is_five(local):
     server = ThreadingHTTPServer(("127.0.0.1", 0), CutsWrites)
     thread = Thread(target=server.serve_forever)

@@ -27,6 +27,8 @@ from tests.client.test_contract import messages, table
 from tests.crash.preforked import WARNINGS
 from tests.profile import counted
 
+pytestmark = pytest.mark.slow
+
 BRANCHES = 50
 CHILDREN = 4
 REQUESTS = counted(200, 2_000)
@@ -277,8 +279,6 @@ def test_workers_of_multiprocessing_get_their_own_answers(
 ENDS = """
 import os, sys
 from lochan import Client
-
-pytestmark = pytest.mark.slow
 client = Client(sys.argv[1])
 client.config()
 for use in (False, True):

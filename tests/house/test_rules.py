@@ -19,6 +19,9 @@ from tests.house.tree import (
     sources,
 )
 
+# In one worker, so that the source is parsed once.
+pytestmark = pytest.mark.xdist_group("rules")
+
 EVERYTHING = ("src", "tests", "benchmarks")
 
 # Imports every module of the named rooms in an interpreter that does not have the named libraries.

@@ -16,6 +16,8 @@ from lochan.system import SystemChance
 from lochan.telemetry.metrics import Metrics
 from lochan.testing.forks import ChildFailed, ForkedChild
 
+pytestmark = pytest.mark.slow
+
 
 class Owner:
     """Counts how often it was reset."""
@@ -93,8 +95,6 @@ def test_a_number_that_means_another_file_is_not_abandoned() -> None:
 
 LOUD = """
 from lochan.process import never_destroy
-
-pytestmark = pytest.mark.slow
 
 class Loud:
     def __del__(self):

@@ -23,6 +23,9 @@ from lochan.index.source import CachedNodes
 from lochan.kv.observe import CallCounts, ObservedStore
 from lochan.system import SystemClock
 
+# Trees of 100,000 keys are built first.
+pytestmark = pytest.mark.slow
+
 LEVELS = {1_000: 2, 10_000: 3, 100_000: 4}
 ROWS_OF_ONE_PUT = 3  # the content, the commit, the branch
 

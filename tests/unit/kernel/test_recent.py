@@ -42,6 +42,7 @@ class Asking:
         return [plan([put(key, element(self._number)) for key in self._keys])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_answers_are_those_of_one_who_remembers_nothing(seed, monkeypatch):
     monkeypatch.setattr(recent_room, "RECENT_COMMITS_MAX", 7)

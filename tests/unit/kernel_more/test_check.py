@@ -223,6 +223,7 @@ def test_a_row_that_is_not_what_was_written_is_found(bench, changes, said):
     assert any("'side'" in one and said in one for one in found), found
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_of_a_row_is_found(bench):
     place = partition(bench.parts.instance, Kind.REFERENCES)
     raw = bench.store.get(place, SIDE.encode()).value
