@@ -253,7 +253,9 @@ class Chooser:
 
     def _add(self, before: Content, key: Name, done: dict[Name, list[Operation]]) -> None:
         roll = self.pick.random()
-        if key not in before or roll < 0.55:
+        if key not in before and roll < 0.06:
+            done[key] = [Unchanged(key)]
+        elif key not in before or roll < 0.55:
             done[key] = self._put(before, key)
         elif roll < 0.72:
             done[key] = [Delete(key)]

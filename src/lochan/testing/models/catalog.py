@@ -198,7 +198,8 @@ def _not_as_expected(
             yield Conflict(key, "CHANGED", expected, done[key], there, expected)
     for key in relied:
         expected, there = before.get(key), current.get(key)
-        if expected is None or expected != there:
+        # That a key holds nothing may be relied on; only what is there can be deleted.
+        if expected != there or (expected is None and key in deletes):
             yield Conflict(key, "CHANGED", expected, None, there, expected)
 
 
