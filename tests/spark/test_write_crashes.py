@@ -16,6 +16,7 @@ import pytest
 from lochan.base.errors import Unavailable, Unknown
 from lochan.client import Client
 from lochan.iceberg import LochanCatalog
+from tests.profile import counted, in_deep_only
 from tests.spark.connecting import ConnectServer
 from tests.spark.write_child import KILLED, Order
 
@@ -69,7 +70,8 @@ DONE = ("answered", "committed")
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "step", ["looked", "written", "staged", "sending", "answered", "committed"]
+    "step",
+    ["staged", "committed", "looked", "written", "sending", "answered"][: counted(2, 6)],
 )
 def test_a_driver_that_is_killed_is_run_again_and_every_row_is_there_once(lake, connect, step):
     lake.write(numbers(lake, 0, 10), "t.n")
@@ -84,7 +86,7 @@ def test_a_driver_that_is_killed_is_run_again_and_every_row_is_there_once(lake, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["merged", "staged", "sending", "committed"])
+@pytest.mark.parametrize("step", ["merged", "staged", "sending", "committed"][: counted(1, 4)])
 def test_a_merge_that_is_killed_is_run_again_and_every_key_is_there_once(lake, connect, step):
     lake.write(numbers(lake, 0, 10), "t.n")
     before = head(lake)
@@ -97,7 +99,7 @@ def test_a_merge_that_is_killed_is_run_again_and_every_key_is_there_once(lake, c
     assert (values.count("old"), values.count("merge")) == (5, 10)
 
 
-@pytest.mark.slow
+@in_deep_only
 def test_everything_is_written_through_connect_too(lake, connect):
     code, counts = child(order_for(lake, connect, "flow"))
     assert (code, counts) == (0, [20, 20])
@@ -106,7 +108,7 @@ def test_everything_is_written_through_connect_too(lake, connect):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("master", ["local[2,3]", "local-cluster[2,1,1024]"])
+@pytest.mark.parametrize("master", ["local[2,3]", "local-cluster[2,1,1024]"][: counted(1, 2)])
 def test_tasks_that_are_tried_again_leave_no_row_twice(lake, master):
     code, _ = child(order_for(lake, master, "flaky", count=100))
     assert code == 0
@@ -114,7 +116,7 @@ def test_tasks_that_are_tried_again_leave_no_row_twice(lake, master):
         assert ids(lake, table) == list(range(100))
 
 
-@pytest.mark.slow
+@in_deep_only
 def test_an_executor_that_is_killed_in_mid_job_leaves_no_row_twice_and_none_out(lake):
     code, _ = child(order_for(lake, "local-cluster[2,1,1024]", "flaky", count=100, step="executor"))
     assert code == 0

@@ -17,6 +17,7 @@ from benchmarks.http_load.drive import Client, Measured, drive, quantile, run
 from benchmarks.http_load.processes import Served, start_lochan
 from benchmarks.http_load.usage import Snapshot, between, look, resident_mb
 from benchmarks.http_load.world import World, hash_after_commit
+from tests.profile import in_deep_only
 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX: y\r\n\r\nhello"
 CHUNKED = (
@@ -195,7 +196,7 @@ def test_every_row_runs_on_our_server_without_an_error(server, monkeypatch):
     run(all_rows)
 
 
-@pytest.mark.slow
+@in_deep_only
 def test_every_experiment_runs_on_our_server_without_an_error(server, monkeypatch):
     monkeypatch.setattr(simulations, "MIXED_S", 1.0)
     monkeypatch.setattr(simulations, "COMMITS", 5)

@@ -73,6 +73,8 @@ class Directory:
     def release(self) -> None:
         """Gives the directory up; idempotent."""
         if not self.released:
+            # A child that was just forked still has the file open: closing alone would not unlock.
+            fcntl.flock(self._handle, fcntl.LOCK_UN)
             os.close(self._handle)
             self._handle = -1
 
