@@ -75,14 +75,17 @@ class Directory:
         if not self.released:
             # A child that was just forked still has the file open: closing alone would not unlock.
             fcntl.flock(self._handle, fcntl.LOCK_UN)
-            os.close(self._handle)
-            self._handle = -1
+            self._close()
 
     def _forked(self) -> None:
         """Leaves the lock to the parent, and the file alone."""
         if not self.released:
             self._descriptor.abandon()
-            self.release()
+            self._close()
+
+    def _close(self) -> None:
+        os.close(self._handle)
+        self._handle = -1
 
     def _read(self) -> int:
         line = os.pread(self._handle, 4_096, 0)
