@@ -16,6 +16,9 @@ from lochan.model.commits import Put
 from tests.client.serving import StepByStep, serving
 from tests.client.test_contract import ITEMS, ORDERS, put, table
 
+# It waits between attempts as a client does.
+pytestmark = pytest.mark.slow
+
 
 class Losing(httpx.BaseTransport):
     """Passes requests on to the server and loses the first replies to those that write."""

@@ -13,6 +13,9 @@ from lochan.http.listening import Timeouts
 from lochan.http.server import Options
 from tests.http.world import Client, SmallFace, running
 
+# It waits for clients that are slow on purpose.
+pytestmark = pytest.mark.slow
+
 QUICK = Options(
     port=0, timeouts=Timeouts(header_s=0.2, body_s=0.2, write_s=0.2, idle_s=0.2, linger_s=0.2)
 )

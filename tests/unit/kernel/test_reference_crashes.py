@@ -217,6 +217,7 @@ def test_many_are_created_all_or_none_under_a_crash_at_any_call(step):
         check_world(world)
 
 
+@pytest.mark.slow
 def test_two_crashes_in_a_row_are_finished_too():
     """The one who finishes dies as well, at every call; the third one finds the same outcome."""
     cases = 0
