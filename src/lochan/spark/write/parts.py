@@ -3,10 +3,12 @@
 A part goes through these steps; only the last one changes anything that others see:
 
 1. `find_done`: the job is looked for in the snapshots that the table's present one is made from.
-2. `prepare`: the table is loaded, or a new one is designed; the frame is checked and written as
+2. `begin`: what removes rows finds the snapshot that it may remove them from, see `bases`.
+3. `prepare`: the table is loaded, or a new one is designed; the frame is checked and written as
    files; a merge finds and rewrites what it replaces.
-3. `fits`: the table, as the commit would meet it, is one that the files were written for.
-4. `stage`: manifests are written and the snapshot is added to the block that becomes one commit.
+4. `fits`: the table, as the commit would meet it, is one that the files were written for, and what
+   is removed has not been changed by others since.
+5. `stage`: manifests are written and the snapshot is added to the block that becomes one commit.
 
 Whatever is left by an end between the steps is files in no snapshot, for a later sweep.
 """
@@ -39,6 +41,7 @@ from lochan.base.errors import AlreadyExists, Bug, ContentNotFound, Invalid
 from lochan.spark.schemas import to_iceberg
 from lochan.spark.session import prepare
 from lochan.spark.write.arrow_files import find_unwritable
+from lochan.spark.write.bases import Base, OnChange, find_base
 from lochan.spark.write.columns import ColumnFacts, column_facts
 from lochan.spark.write.files import Measures, write_files
 from lochan.spark.write.replacing import all_files, files_of_partitions, replace_files
@@ -98,6 +101,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     properties: Mapping[str, str] = {}
     create: bool = True
     measures: Measures | None = None
+    on_change: OnChange = "conflict"
 
 
 class _Files(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,6 +140,7 @@ class Part:
         self._steps = steps
         self._files: _Files | None = None
         self._merge: _Merge | None = None
+        self._base: Base | None = None
         self._snapshot_id = 0
         self.done: Written | None = None
 
@@ -170,6 +175,19 @@ class Part:
             )
         return None
 
+    def begin(self, catalog: LochanCatalog) -> None:
+        """Finds the snapshot whose rows may be replaced; Conflict if others have changed it."""
+        wish = self._wish
+        if wish.mode == "append" or wish.on_change == "replace":
+            return
+        table = find_table(catalog, wish.table)
+        base = find_base(self._lake, catalog.ref, wish.table, table, wish.frame)
+        if wish.mode == "merge" and not base.was_read:
+            return
+        self._base = base
+        if wish.mode == "overwrite" and table is not None:
+            base.check_all(table, self._lake.client.references.get(catalog.ref).hash)
+
     def prepare(self, catalog: LochanCatalog) -> None:
         """Writes the files that a commit needs and that no earlier attempt has left."""
         # Each time: what the caller sets on a session in between would change the files.
@@ -184,16 +202,36 @@ class Part:
             self._steps("merged")
 
     def fits(self, many: Many) -> bool:
-        """Tells whether the files can be added to the table that a block sees."""
+        """Tells whether the files can be added to the table that a block sees.
+
+        Raises Conflict if that would remove what others have changed since the base.
+        """
         if self._files is None:
             return False
         table = find_table(many, self.table)
         if table is None:
+            if self._base is not None:
+                self._base.check_there(many.expected)
             return self._files.is_new
         if not self._is_same_shape(table, is_new=False):
             return False
         snapshot = table.metadata.current_snapshot_id
-        return self._merge is None or self._merge.snapshot_id == snapshot
+        if self._merge is not None and self._merge.snapshot_id != snapshot:
+            return False
+        self._check_base(table, many.expected)
+        return True
+
+    def _check_base(self, table: Table, commit: str) -> None:
+        base = self._base
+        if base is None:
+            return
+        match self._wish.mode:
+            case "overwrite":
+                base.check_all(table, commit)
+            case "overwrite_partitions":
+                base.check_partitions(table, self._written().entries(), commit)
+            case "merge" if self._merge is not None:
+                base.check_merge(table, self._merge.removed, commit)
 
     def stage(self, many: Many) -> None:
         """Adds the snapshot to a block; what it replaces is what the block's table has."""

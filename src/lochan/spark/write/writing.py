@@ -40,6 +40,7 @@ from lochan.base.pipeline_limits import (
     SPARK_JOB_CHARACTERS_MAX,
     SPARK_REWRITE_ATTEMPTS_MAX,
 )
+from lochan.spark.write.bases import ON_CHANGES, OnChange
 from lochan.spark.write.files import Measures
 from lochan.spark.write.parts import JOB, MODES, Mode, Part, Steps, Wish, Written
 
@@ -65,6 +66,7 @@ def write(
     partition_by: Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
     create: bool = True,
+    on_change: OnChange = "conflict",
     measures: Measures | None = None,
     steps: Steps | None = None,
 ) -> Written:
@@ -74,9 +76,12 @@ def write(
     frame has rows of) or `merge` (rows with the same `keys` are replaced, others added). A table
     that is missing is made in the same commit, with `partition_by`, such as
     `("day(ts)", "bucket(16, id)", "region")`, and with table `properties`; unless `create` is
-    false. For one that is there, both must be as it has them. A `job` that has written into the
-    table before does nothing, unless that was rolled back; it is known as long as the table keeps
-    the snapshot that the job made.
+    false. For one that is there, both must be as it has them. Rows are removed only if they are as
+    the frame has read them from the table, or, where it does not read the table, as they were at
+    the call; else it is a Conflict, unless `on_change` is `replace`; see `bases`.
+
+    A `job` that has written into the table before does nothing, unless that was rolled back; it is
+    known as long as the table keeps the snapshot that the job made.
     """
     with Batch(lake, branch=branch, job=job, message=message, steps=steps) as batch:
         batch.write(
@@ -87,6 +92,7 @@ def write(
             partition_by=partition_by,
             properties=properties,
             create=create,
+            on_change=on_change,
             measures=measures,
         )
     return batch.written[0]
@@ -145,12 +151,15 @@ class Batch:
         partition_by: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
         create: bool = True,
+        on_change: OnChange = "conflict",
         measures: Measures | None = None,
     ) -> None:
         """Writes the files of a frame at once; the table gets them when the block ends."""
         catalog = self._inside()
         if mode not in MODES:
             raise Invalid(f"there is no mode {mode!r}; there are {', '.join(MODES)}")
+        if on_change not in ON_CHANGES:
+            raise Invalid(f"on_change is one of {', '.join(ON_CHANGES)}, not {on_change!r}")
         if any(part.table == table for part in self._parts):
             raise Invalid(f"{table} is in the batch already; write it once, as one frame")
         if keys and mode != "merge":
@@ -164,10 +173,13 @@ class Batch:
             properties=dict(properties or {}),
             create=create,
             measures=measures,
+            on_change=on_change,
         )
         part = Part(self._lake, self.job, wish, self._steps)
         head = self._lake.client.references.get(self.branch).hash
         part.done = part.find_done(catalog, head)
+        if part.done is None:
+            part.begin(catalog)
         self._steps("looked")
         if part.done is None:
             part.prepare(catalog)
