@@ -75,6 +75,8 @@ class Written(msgspec.Struct, frozen=True):
 
     Where the job was done before, `commit` is one that holds it, and the figures are those of the
     snapshot that it made then. `rows` are those of the frame; a merge adds files with others too.
+    For a delete and an update `rows` are those that it deleted or changed, `files` the new ones
+    with the other rows of theirs. `files_removed` is how many files new ones took the place of.
     Where something was to be measured, `measured` is that, and `columns` is what the files of the
     frame say of its columns, as far as they do; both are empty where the job was done before.
     """
@@ -86,6 +88,7 @@ class Written(msgspec.Struct, frozen=True):
     files: int
     bytes: int
     was_done_before: bool = False
+    files_removed: int = 0
     columns: Mapping[str, ColumnFacts] = {}
     measured: Mapping[str, Any] = {}
 
@@ -142,6 +145,7 @@ class Part:
         self._merge: _Merge | None = None
         self._base: Base | None = None
         self._snapshot_id = 0
+        self._removed = 0
         self.done: Written | None = None
 
     @property
@@ -248,8 +252,8 @@ class Part:
                 spec, schema = table.spec(), files.layout.schema
                 added += [build_data_file(each, schema, spec) for each in self._merge.kept]
                 removed = list(self._merge.removed)
-        said = {JOB: self._job, _ROWS: str(files.rows)}
-        replace_files(table, added, removed, said)
+        replace_files(table, added, removed, self._summary(files.rows))
+        self._removed = len(removed)
         self._snapshot_id = table.metadata.current_snapshot_id or 0
 
     def result(self, commit: str) -> Written:
@@ -264,9 +268,14 @@ class Part:
             rows=files.rows,
             files=len(every),
             bytes=sum(each.size for each in every),
+            files_removed=self._removed,
             columns=column_facts(files.layout.schema, files.facts) if self._wish.measures else {},
             measured=files.measured,
         )
+
+    def _summary(self, rows: int) -> dict[str, str]:
+        """Returns what a snapshot says of the job that made it."""
+        return {JOB: self._job, _ROWS: str(rows)}
 
     def _written(self) -> _Files:
         if self._files is None:
