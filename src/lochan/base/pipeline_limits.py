@@ -106,6 +106,9 @@ SPARK_COMMIT_ATTEMPTS_MAX: Final = 50
 # Attempts that do the work of a merge, or of a write whose table was changed in shape, again.
 SPARK_REWRITE_ATTEMPTS_MAX: Final = 5
 
+# Commits that are searched for the one that changed a table meanwhile: a page, for one sentence.
+SPARK_CONFLICT_COMMITS_MAX: Final = 250
+
 # The name of a job is a value in every snapshot that it made and a part of its directories.
 SPARK_JOB_CHARACTERS_MAX: Final = 500
 

@@ -27,6 +27,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyspark.sql import DataFrame
 
 from lochan.base.errors import ContentNotFound, Corrupt, Invalid
+from lochan.spark.provenance import marked
 from lochan.spark.read.arrow import arrow_frame
 from lochan.spark.read.conditions import column_at, to_column
 from lochan.spark.read.footers import FOREIGN, find_named
@@ -77,7 +78,8 @@ def read(
     where: str | BooleanExpression | None = None,
 ) -> DataFrame:
     """Returns a table as it is on a reference; `where` chooses files, then rows."""
-    return frame_of(lake, plan_read(lake, table, ref=ref, columns=columns, where=where))
+    plan = plan_read(lake, table, ref=ref, columns=columns, where=where)
+    return marked(frame_of(lake, plan), lake, plan.table, name=table, ref=ref)
 
 
 def plan_read(

@@ -41,16 +41,13 @@ from pyiceberg.types import (
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from lochan.base.checks import check
 from lochan.base.errors import Invalid
 from lochan.base.pipeline_limits import (
     SPARK_MERGE_RANGES_MAX,
 )
-from lochan.spark.read.arrow import arrow_frame
 from lochan.spark.read.conditions import quoted
-from lochan.spark.read.native import OPTIONS, shape_by_ids
-from lochan.spark.read.reading import Plan, frame_of, plan_table, split
-from lochan.spark.storage import native_options, native_path, shown_path
+from lochan.spark.read.reading import frame_of, plan_table
+from lochan.spark.write.file_rows import rows_by_file, tasks_at
 from lochan.spark.write.shaping import free_name
 from lochan.spark.write.statistics import FileFacts
 
@@ -106,19 +103,11 @@ def find_matching(
     plan = plan_table(lake, table, columns=names, where=where)
     if not plan.tasks or not facts:
         return []
-    native, others = _split(lake, table, plan.tasks)
-    path = free_name("lochan_path", [field.name for field in table.schema().fields])
-    frames = [_native_rows(lake, plan, native, path)] if native else []
-    frames += [_arrow_rows(lake, plan, others, path)] if others else []
-    rows = reduce(DataFrame.unionAll, frames)
+    rows, path = rows_by_file(lake, plan)
     wanted = keys.select(*[F.col(quoted(name)).alias(f"wanted {name}") for name in names])
     same = [F.col(quoted(name)) == F.col(quoted(f"wanted {name}")) for name in names]
     matching = rows.join(wanted, same, "left_semi").select(path).distinct().collect()
-    by_path = {task.file.file_path: task for task in plan.tasks}
-    by_path |= {shown_path(place): task for place, task in list(by_path.items())}
-    unknown = [row[0] for row in matching if row[0] not in by_path]
-    check(not unknown, f"files with names that nobody planned: {unknown[:_NAMED_MAX]}")
-    return [by_path[row[0]] for row in matching]
+    return tasks_at(plan.tasks, [row[0] for row in matching])
 
 
 def survivors(
@@ -180,34 +169,3 @@ def _span(fields: Sequence[NestedField], facts: Sequence[FileFacts]) -> FileFact
 
 def _order(kind: PrimitiveType) -> Any:
     return lambda raw: from_bytes(kind, raw)
-
-
-def _split(
-    lake: Lake, table: Table, tasks: Sequence[FileScanTask]
-) -> tuple[list[FileScanTask], list[FileScanTask]]:
-    """Returns the files whose rows Spark can tell the file of, and the others."""
-    by_arrow, by_spark = split(lake, table.metadata, table.schema(), tasks)
-    plain = table.metadata.name_mapping() is None
-    native = [task for task in by_spark if plain and not task.delete_files]
-    others = [task for task in by_spark if not plain or task.delete_files]
-    return native, by_arrow + others
-
-
-def _native_rows(lake: Lake, plan: Plan, tasks: Sequence[FileScanTask], path: str) -> DataFrame:
-    shape = shape_by_ids(plan.table.metadata, plan.schema)
-    paths = [task.file.file_path for task in tasks]
-    reader = lake.spark.read.schema(shape.struct())
-    reader = reader.options(**OPTIONS, **native_options(lake, paths[0]))
-    frame = reader.parquet(*[native_path(path) for path in paths])
-    place = F.col("_metadata.file_path").alias(path)
-    return frame.select(*shape.columns(), place).select(
-        *[F.col(quoted(name[0])) for name in plan.columns], path
-    )
-
-
-def _arrow_rows(lake: Lake, plan: Plan, tasks: Sequence[FileScanTask], path: str) -> DataFrame:
-    """Returns the keys of files that are read in executors, each with its file."""
-    frame = arrow_frame(
-        lake, plan.table, plan.schema, AlwaysTrue(), tasks, case_sensitive=True, path=path
-    )
-    return frame.select(*[F.col(quoted(name[0])) for name in plan.columns], path)
