@@ -127,6 +127,16 @@ ARROW_READ_TASKS_MAX: Final = 2_000
 # Key ranges that a merge asks the bounds of files for one by one; of more only the span is used.
 SPARK_MERGE_RANGES_MAX: Final = 64
 
+# A filter that is read to choose files; a longer one is a list of values that nobody wrote by hand.
+FILTER_CHARACTERS_MAX: Final = 1_000_000
+
+# Levels of brackets, AND, OR and NOT in a filter that is read to choose files: reading descends the
+# stack with each, and people write a handful.
+FILTER_DEPTH_MAX: Final = 60
+
+# Files that a filter of a frame names to Spark: a plan with more names costs more than it saves.
+FILTER_FILES_NAMED_MAX: Final = 1_000
+
 # Rows of history in one Arrow batch: as many as Spark itself puts into one.
 SPARK_BATCH_ROWS_MAX: Final = 10_000
 

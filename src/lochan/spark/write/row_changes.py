@@ -1,7 +1,6 @@
 """Deleting and updating rows, copy on write: only files that hold matching rows are replaced.
 
-1. The filter leaves out files that cannot have a matching row, as far as it is one that `lake.read`
-   understands. Any other condition of SQL is looked at in all files.
+1. The condition leaves out files that cannot have a matching row, as far as it is understood.
 2. Spark counts the matching rows of each file that is left.
 3. Files of which all rows are deleted are dropped. Of the others the rows that stay, or all rows
    with their new values, are written again.
@@ -27,6 +26,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import Bug, Invalid
 from lochan.spark.read.conditions import to_column
+from lochan.spark.read.failures import bracketed
 from lochan.spark.read.reading import Plan, frame_of, plan_table
 from lochan.spark.session import prepare
 from lochan.spark.write.assignments import (
@@ -175,18 +175,12 @@ class RowChange(Part):
     def _plan(self, table: Table) -> tuple[Plan, Column]:
         """Returns the files that may have matching rows, and the condition on rows."""
         where = self._where
-        if not isinstance(where, Column):
-            try:
-                plan = plan_table(self._lake, table, where=where)
-                return plan, to_column(plan.bound, plan.schema)
-            except Invalid:
-                # What is no filter of ours may be one of Spark, which looks at all files.
-                if not isinstance(where, str):
-                    raise
-        plan = plan_table(self._lake, table)
+        plan = plan_table(self._lake, table, where=None if isinstance(where, Column) else where)
+        if isinstance(where, BooleanExpression):
+            return plan, to_column(plan.bound, plan.schema)
         try:
-            condition = F.expr(where) if isinstance(where, str) else where
-            empty = frame_of(self._lake, msgspec.structs.replace(plan, tasks=()))
+            condition = F.expr(bracketed(where)) if isinstance(where, str) else where
+            empty = frame_of(self._lake, _every_row(plan, ()))
             _ = empty.where(condition).schema
         except PySparkException as error:
             raise not_understood(self.table, error) from error
@@ -217,10 +211,7 @@ class RowChange(Part):
     def _changed(self, plan: Plan, condition: Column, tasks: Sequence[FileScanTask]) -> DataFrame:
         """Returns the rows of files as they shall be."""
         schema = plan.table.schema()
-        everything = msgspec.structs.replace(
-            plan, tasks=tuple(tasks), expression=AlwaysTrue(), bound=AlwaysTrue()
-        )
-        rows = frame_of(self._lake, everything)
+        rows = frame_of(self._lake, _every_row(plan, tasks))
         # A condition that is NULL chooses no row.
         chosen = free_name("lochan_chosen", rows.columns)
         rows = rows.withColumn(chosen, F.coalesce(condition, F.lit(False)))
@@ -250,6 +241,13 @@ class RowChange(Part):
         # What is written is what counts: the clock in a condition has gone on since.
         before = sum(each.task.file.record_count for each in torn)
         return sum(each.rows for each in whole) + before - sum(each.rows for each in kept)
+
+
+def _every_row(plan: Plan, tasks: Sequence[FileScanTask]) -> Plan:
+    """Returns a plan for all rows of some files."""
+    return msgspec.structs.replace(
+        plan, tasks=tuple(tasks), expression=AlwaysTrue(), bound=AlwaysTrue(), text=None
+    )
 
 
 def _checked(table: str, where: Any, values: Assignments | None) -> Where:

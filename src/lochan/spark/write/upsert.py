@@ -13,30 +13,18 @@ If the table moves meanwhile, steps 2 to 4 are done again on what it is then.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from pyiceberg.conversions import from_bytes
-from pyiceberg.expressions import (
-    AlwaysTrue,
-    And,
-    BooleanExpression,
-    GreaterThanOrEqual,
-    LessThanOrEqual,
-    Or,
-    Reference,
-)
-from pyiceberg.expressions.literals import literal
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.types import (
     DoubleType,
     FloatType,
+    IcebergType,
     NestedField,
     PrimitiveType,
-    UUIDType,
 )
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -46,6 +34,8 @@ from lochan.base.pipeline_limits import (
     SPARK_MERGE_RANGES_MAX,
 )
 from lochan.spark.read.conditions import quoted
+from lochan.spark.read.domains import value_of
+from lochan.spark.read.filters import Comparand, Junction, Leaf, Node, Unread
 from lochan.spark.read.reading import frame_of, plan_table
 from lochan.spark.write.file_rows import rows_by_file, tasks_at
 from lochan.spark.write.shaping import free_name
@@ -99,8 +89,7 @@ def find_matching(
     """Returns the files of a table with at least one row whose key is among the keys."""
     names = keys.columns
     fields = [table.schema().find_field(name) for name in names]
-    where = _ranges(fields, facts)
-    plan = plan_table(lake, table, columns=names, where=where)
+    plan = plan_table(lake, table, columns=names, files=_ranges(fields, facts))
     if not plan.tasks or not facts:
         return []
     rows, path = rows_by_file(lake, plan)
@@ -121,33 +110,28 @@ def survivors(
     return rows.join(wanted, same, "left_anti")
 
 
-def _ranges(fields: Sequence[NestedField], facts: Sequence[FileFacts]) -> BooleanExpression:
+def _ranges(fields: Sequence[NestedField], facts: Sequence[FileFacts]) -> Node:
     """Returns what holds for every key of some files, by their bounds; it may hold for others."""
     if len(facts) > SPARK_MERGE_RANGES_MAX:
         facts = [_span(fields, facts)]
-    found: list[BooleanExpression] = []
+    found: list[Node] = []
     for each in facts:
-        parts = [part for field in fields for part in _range(field, each)]
+        parts = tuple(part for field in fields for part in _range(field, each))
         if not parts:
-            return AlwaysTrue()
-        found.append(reduce(And, parts))
-    return reduce(Or, found) if found else AlwaysTrue()
+            return Unread()
+        found.append(Junction(parts, True))
+    return Junction(tuple(found), False) if found else Unread()
 
 
-def _range(field: NestedField, facts: FileFacts) -> Iterator[BooleanExpression]:
-    kind = field.field_type
-    lower, upper = facts.lower.get(field.field_id), facts.upper.get(field.field_id)
+def _range(field: NestedField, facts: FileFacts) -> Iterator[Node]:
     # Bounds do not count NaN; and a text that was cut has an upper bound only if there is a next.
-    if isinstance(kind, FloatType | DoubleType | UUIDType) or not isinstance(kind, PrimitiveType):
+    kind, number = field.field_type, field.field_id
+    if isinstance(kind, FloatType | DoubleType):
         return
-    if lower is not None:
-        yield GreaterThanOrEqual(term=Reference(field.name), value=_literal(kind, lower))
-    if upper is not None:
-        yield LessThanOrEqual(term=Reference(field.name), value=_literal(kind, upper))
-
-
-def _literal(kind: PrimitiveType, raw: bytes) -> Any:
-    return literal(from_bytes(kind, raw)).to(kind)
+    for operator, bounds in ((">=", facts.lower), ("<=", facts.upper)):
+        end = value_of(kind, bounds.get(number))
+        if end is not None:
+            yield Leaf(number, operator, (Comparand(end, end),))
 
 
 def _span(fields: Sequence[NestedField], facts: Sequence[FileFacts]) -> FileFacts:
@@ -155,17 +139,16 @@ def _span(fields: Sequence[NestedField], facts: Sequence[FileFacts]) -> FileFact
     lower: dict[int, bytes] = {}
     upper: dict[int, bytes] = {}
     for field in fields:
-        kind, number = field.field_type, field.field_id
-        if not isinstance(kind, PrimitiveType):
-            continue
+        number = field.field_id
+
+        def order(raw: bytes, kind: IcebergType = field.field_type) -> Any:
+            return value_of(kind, raw)
+
         # The empty text is a bound too.
         lows = [each.lower[number] for each in facts if number in each.lower]
         highs = [each.upper[number] for each in facts if number in each.upper]
-        if len(lows) == len(highs) == len(facts):
-            lower[number] = min(lows, key=_order(kind))
-            upper[number] = max(highs, key=_order(kind))
+        is_known = all(order(each) is not None for each in (*lows, *highs))
+        if is_known and len(lows) == len(highs) == len(facts):
+            lower[number] = min(lows, key=order)
+            upper[number] = max(highs, key=order)
     return FileFacts(path="", size=0, lower=lower, upper=upper)
-
-
-def _order(kind: PrimitiveType) -> Any:
-    return lambda raw: from_bytes(kind, raw)
