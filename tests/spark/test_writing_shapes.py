@@ -27,6 +27,7 @@ from tests.spark.readers import by_frame, by_pyiceberg, same_for_all
 INNER = StructType(
     NestedField(10, "x", LongType(), required=True), NestedField(11, "y", StringType())
 )
+INNER_KEY = StructType(NestedField(20, "x", LongType(), required=True))
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=True),
     NestedField(2, "v", DoubleType()),
@@ -136,14 +137,36 @@ LISTS = Schema(
 )
 
 
+DEEP = Schema(
+    NestedField(
+        1,
+        "d",
+        ListType(
+            2,
+            StructType(
+                NestedField(3, "a", MapType(4, StringType(), 5, ListType(6, INNER, False), False))
+            ),
+            False,
+        ),
+    ),
+    NestedField(7, "k", MapType(8, INNER_KEY, 9, IntegerType(), False)),
+)
+DEEP_ROW = (
+    "array(null, named_struct('a', null), named_struct('a', map('k', null, 'j', array(null, "
+    "named_struct('x', 1L), named_struct('x', cast({} as long))))))"
+)
+
+
 @pytest.mark.parametrize(
     ("schema", "row", "told"),
     [
         (STRUCTS, "cast(null as long) as id", "NULL in id, which t.needed requires"),
         (STRUCTS, "1L as id, named_struct('x', cast(null as long)) as s", "NULL in s.x"),
-        (LISTS, "array(named_struct('x', 1L), null) as l", "l.element is required and has NULL"),
-        (LISTS, "array(named_struct('x', cast(null as long))) as l", "l.element.x is required"),
-        (LISTS, "map('k', cast(null as long)) as m", "m.value is required and has NULL"),
+        (LISTS, "array(named_struct('x', 1L), null) as l", "NULL in l.element, which t.needed"),
+        (LISTS, "array(named_struct('x', cast(null as long))) as l", "NULL in l.element.x"),
+        (LISTS, "map('k', cast(null as long)) as m", "NULL in m.value, which t.needed requires"),
+        (DEEP, f"{DEEP_ROW.format('null')} as d", "NULL in d.element.a.value.element.x"),
+        (DEEP, "map(named_struct('x', cast(null as long)), 1) as k", "NULL in k.key.x"),
     ],
 )
 def test_null_where_a_value_is_required_is_refused(lake, schema, row, told):
@@ -165,6 +188,10 @@ def test_null_structs_lists_and_maps_hide_what_they_require(lake):
         ),
         "t.lists",
     )
+    make(lake, "t.deep", DEEP)
+    deep = f"{DEEP_ROW.format('2')} as d, map(named_struct('x', 1L), null) as k"
+    lake.write(lake.spark.sql(f"select {deep}"), "t.deep")
+    assert lake.read("t.deep").count() == 1
     assert len(same_for_all(lake, "t.structs")) == 1
     assert len(same_for_all(lake, "t.lists", with_null_lists_of_structs=True)) == 3
 

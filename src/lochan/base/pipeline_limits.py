@@ -97,6 +97,9 @@ SPARK_ROW_GROUP_BYTES_MAX: Final = 64 * 1_024 * 1_024
 # Tasks that read footers: thousands of tasks would cost more than what they read.
 SPARK_FOOTER_TASKS_MAX: Final = 64
 
+# A footer that is written again: 10,000 columns in 100 row groups are some 100 MB of it.
+SPARK_FOOTER_BYTES_MAX: Final = 256 * 1_024 * 1_024
+
 # Files of one write: what executors tell of them, some kilobytes each, must fit the driver.
 SPARK_WRITE_FILES_MAX: Final = 200_000
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField, UUIDType
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -14,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from lochan.base.errors import AuditFailed
 from lochan.spark import checks
 from lochan.spark.lake import Lake
+from lochan.spark.schemas import to_iceberg
 from tests.spark.cluster.faults import LostReplies, failing
 from tests.spark.cluster.suite import Promise, fresh, ids, on, orders
 
@@ -45,8 +49,15 @@ def tasks_that_fail_once_write_their_rows_once(lake: Lake) -> None:
 
 def files_of_a_failed_attempt_are_not_in_the_snapshot(lake: Lake) -> None:
     branch, table = fresh(lake)
-    # Only what pyarrow writes goes through its files, and lists are written by pyarrow.
-    frame = orders(lake, 0, 40).withColumn("both", F.array("id", "id"))
+    # Only what pyarrow writes goes through its files, and uuids are written by pyarrow.
+    frame = orders(lake, 0, 40).withColumn("token", F.lit(str(UUID(int=7))))
+    columns = [
+        NestedField(0, "token", UUIDType()) if field.name == "token" else field
+        for field in to_iceberg(frame.schema).fields
+    ]
+    catalog = lake.catalog.at(branch)
+    catalog.create_namespace_if_not_exists(table.rpartition(".")[0])
+    catalog.create_table(table, Schema(*columns))
     place = {"warehouse": lake.warehouse, "repository": lake.repository}
     with Lake(lake.spark, lake.uri, files=LOST, **place) as unlucky:
         written = unlucky.write(frame, table, branch=branch)

@@ -1,7 +1,8 @@
-"""Parquet files written by pyarrow in executors: where Spark has no way to the store, or no ids.
+"""Parquet files written by pyarrow in executors, where Spark cannot write what is needed.
 
-Spark cannot reach object stores without a jar, and writes no ids for what is in lists and maps. A
-task writes files whose names hold its attempt, and tells of them by the rows that it returns. A
+Spark cannot reach object stores without a jar, has no uuids and no bytes of a fixed length, and
+writes no ids for what is in lists and maps, which can be added to local files only. A task writes
+files whose names hold its attempt, and tells of them by the rows that it returns. A
 task that is retried, or raced by another one, leaves files that no row tells of; they are in no
 snapshot, and a later sweep finds them.
 """
@@ -39,8 +40,8 @@ _REQUIRED: Final = ("required", "element-required", "value-required")
 
 
 def needs_pyarrow(schema: Schema) -> bool:
-    """Tells whether a table has columns that Spark itself cannot write as Iceberg wants them."""
-    return any(isinstance(kind, ListType | MapType | UUIDType | FixedType) for kind in _all(schema))
+    """Tells whether a table has types that Spark itself cannot write as Iceberg wants them."""
+    return any(isinstance(kind, UUIDType | FixedType) for kind in _all(schema))
 
 
 def find_unwritable(schema: Schema) -> list[str]:

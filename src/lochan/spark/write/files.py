@@ -23,6 +23,8 @@ from lochan.base.pipeline_limits import (
 )
 from lochan.spark.storage import how, native_options, native_path
 from lochan.spark.write.arrow_files import needs_pyarrow, write_task
+from lochan.spark.write.element_ids import add_element_ids, has_elements, is_local
+from lochan.spark.write.parquet_footers import EncryptedError
 from lochan.spark.write.shaping import free_name, missing_values, with_ids
 from lochan.spark.write.statistics import FileFacts, Layout, read_facts
 from lochan.spark.write.transforms import group_of
@@ -31,9 +33,12 @@ if TYPE_CHECKING:
     from lochan.spark.lake import Lake
 
 _ROWS: Final = "rows"
+_LEGACY: Final = "spark.sql.parquet.writeLegacyFormat"
 _FACTS: Final = pa.schema([("facts", pa.binary())])
 _FACTS_DDL: Final = "facts binary"
 _encode: Final = msgspec.msgpack.Encoder().encode
+
+_ENCRYPTED: Final = "write lists and maps without Parquet's encryption, or encrypt their disk"
 
 Batches = Iterable[pa.RecordBatch]
 Measures = Callable[[DataFrame], Sequence[Column]]
@@ -71,7 +76,7 @@ def write_files(
     counts = [count.alias(f"missing_{number}") for number, count in enumerate(missing.values())]
     wanted = [] if measures is None else measures(frame)
     frame = frame.observe(observed, F.count(F.lit(1)).alias(_ROWS), *counts, *wanted)
-    if how(lake, layout.directory) == "arrow" or needs_pyarrow(schema):
+    if _is_for_pyarrow(lake, frame, layout):
         facts = _by_pyarrow(frame, layout, group)
     else:
         _by_spark(lake, frame, layout, group)
@@ -84,6 +89,17 @@ def write_files(
     own = {_ROWS, *(f"missing_{number}" for number in range(len(missing)))}
     measured = {name: value for name, value in observed.get.items() if name not in own}
     return Stored(_checked(facts, observed.get[_ROWS]), measured)
+
+
+def _is_for_pyarrow(lake: Lake, frame: DataFrame, layout: Layout) -> bool:
+    """Tells whether Spark cannot write the files itself."""
+    if how(lake, layout.directory) == "arrow" or needs_pyarrow(layout.schema):
+        return True
+    if not has_elements(layout.schema):
+        return False
+    # In the old layout elements have other names, and nothing between them and their list.
+    is_legacy = frame.sparkSession.conf.get(_LEGACY) == "true"
+    return is_legacy or not is_local(layout.directory)
 
 
 def _clustered(frame: DataFrame, group: str) -> DataFrame:
@@ -132,10 +148,24 @@ def _reader(layout: Layout) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
 
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for path in batch.column(0).to_pylist():
-                yield _row(read_facts(layout, layout.directory + "/" + path.rpartition(marker)[2]))
+            for shown in batch.column(0).to_pylist():
+                path = layout.directory + "/" + shown.rpartition(marker)[2]
+                yield _row(_with_element_ids(layout, path) or read_facts(layout, path))
 
     return read
+
+
+def _with_element_ids(layout: Layout, path: str) -> FileFacts | None:
+    """Gives a file the ids that Spark does not write, if there are such; or says why not."""
+    if not has_elements(layout.schema):
+        return None
+    try:
+        add_element_ids(layout.schema, path)
+    except EncryptedError as error:
+        return FileFacts(path=path, size=0, refused=f"{path}: {error}; {_ENCRYPTED}")
+    except ValueError as error:
+        return FileFacts(path=path, size=0, problem=f"{path}: {error}")
+    return None
 
 
 def _by_pyarrow(frame: DataFrame, layout: Layout, group: str) -> list[FileFacts]:

@@ -14,8 +14,9 @@ The same holds for the fields of structs, wherever they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
@@ -39,7 +40,12 @@ _WIDER: Final[Mapping[type[spark.DataType], tuple[type[spark.DataType], ...]]] =
 _REQUIRED: Final = "which the table requires"
 _WHOLE: Final = "rows that match are replaced whole, so add it, as NULL if that is meant"
 
+_NOT_OF_TYPE: Final = ("nullable", "containsNull", "valueContainsNull", "metadata")
+
 _Pair = tuple[str, spark.DataType, spark.DataType]
+_Test = Callable[[Column], Column]
+_Some = Callable[[_Test], Column]
+"""Tells of a row whether a test is true for some value at a place in it."""
 
 
 def check_shape(table: str, frame: spark.StructType, schema: Schema, *, whole: bool) -> None:
@@ -134,8 +140,35 @@ def _is_safe(have: spark.DataType, want: spark.DataType) -> bool:
 
 def shape(frame: DataFrame, schema: Schema) -> DataFrame:
     """Returns a frame that was checked with the columns of a table, in its order and types."""
-    # Spark itself fills what is missing with NULL, at any depth, where NULL is allowed.
-    return frame.to(nullable(to_spark(schema, ids=False)))
+    wanted = nullable(to_spark(schema, ids=False))
+    have = {field.name: field.dataType for field in frame.schema.fields}
+    columns = [_shaped(have.get(field.name, spark.NullType()), field) for field in wanted.fields]
+    found = [column for column in columns if column is not None]
+    if len(found) == len(columns):
+        return frame.select(*found)
+    # Spark itself fills what is missing with NULL, at any depth, where NULL is allowed. It builds
+    # every struct of the frame anew for that, those in lists one by one, which takes its time.
+    return frame.to(wanted)
+
+
+def _shaped(have: spark.DataType, want: spark.StructField) -> Column | None:
+    """Returns a column of a frame as a table has it, None if what is in it must be rearranged."""
+    if isinstance(have, spark.NullType):
+        return F.lit(None).cast(want.dataType).alias(want.name)
+    column = F.col(quoted(want.name))
+    if _bare(have) == _bare(want.dataType):
+        return column
+    if isinstance(have, spark.StructType | spark.ArrayType | spark.MapType):
+        return None
+    return column.cast(want.dataType).alias(want.name)
+
+
+def _bare(kind: spark.DataType) -> Any:
+    """Returns a type without what is said of NULL and in metadata, to be compared."""
+    return json.loads(
+        kind.json(),
+        object_hook=lambda node: {key: node[key] for key in node if key not in _NOT_OF_TYPE},
+    )
 
 
 def with_ids(schema: Schema) -> list[Column]:
@@ -150,24 +183,48 @@ def with_ids(schema: Schema) -> list[Column]:
 
 
 def missing_values(schema: Schema, keys: Sequence[str] = ()) -> dict[str, Column]:
-    """Returns counts of NULL in keys and required fields, by path, for those outside of lists.
+    """Returns counts of rows with NULL in keys or in what is required, by path.
 
-    What is in lists and maps is looked at by the writer, which is then pyarrow.
+    What is in a struct, list or map that is NULL itself is not missing.
     """
     found: dict[str, Column] = {}
-    above = F.lit(True)
-    todo = [(field.name, F.col(quoted(field.name)), above, field) for field in schema.fields]
+    todo = [_top(field) for field in schema.fields]
     while todo:
-        path, column, outside, field = todo.pop()
-        if field.required or path in keys:
-            found[path] = F.count(F.when(outside & column.isNull(), 1))
-        if isinstance(field.field_type, iceberg.StructType):
-            inside = outside & column.isNotNull()
-            todo += [
-                (f"{path}.{each.name}", column.getField(each.name), inside, each)
-                for each in field.field_type.fields
-            ]
+        path, kind, required, some = todo.pop()
+        if required or path in keys:
+            found[path] = F.count(F.when(some(_is_null), 1))
+        match kind:
+            case iceberg.StructType():
+                todo += [
+                    (f"{path}.{each.name}", each.field_type, each.required, _field(some, each.name))
+                    for each in kind.fields
+                ]
+            case iceberg.ListType():
+                inside = _item(some, lambda values: values)
+                todo.append((f"{path}.element", kind.element_type, kind.element_required, inside))
+            case iceberg.MapType():
+                # Spark itself has no key that is NULL, but fields of one may be.
+                todo.append((f"{path}.key", kind.key_type, False, _item(some, F.map_keys)))
+                inside = _item(some, F.map_values)
+                todo.append((f"{path}.value", kind.value_type, kind.value_required, inside))
     return found
+
+
+def _is_null(column: Column) -> Column:
+    return column.isNull()
+
+
+def _top(field: iceberg.NestedField) -> tuple[str, iceberg.IcebergType, bool, _Some]:
+    column = F.col(quoted(field.name))
+    return field.name, field.field_type, field.required, lambda test: test(column)
+
+
+def _field(some: _Some, name: str) -> _Some:
+    return lambda test: some(lambda above: above.isNotNull() & test(above.getField(name)))
+
+
+def _item(some: _Some, values: _Test) -> _Some:
+    return lambda test: some(lambda above: F.exists(values(above), test))
 
 
 def free_name(name: str, taken: Iterable[str]) -> str:
