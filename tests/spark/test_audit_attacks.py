@@ -185,14 +185,14 @@ class Attacker:
         self.put(branch, self.good())
         self.adopt()
 
-    def run(self, mode: str, job: str | None) -> None:
+    def run(self, mode: Any, job: str | None) -> None:
         checks = [Custom("orders", self.look, name="good"), Unchecked("customers", why="theirs")]
         wire = Cuts(self.chance) if self.chance.random() < 0.3 else None
         with Client(self.client.url, transport=wire, attempts_max=1) as client:
             lake: Any = SimpleNamespace(
                 client=client, write=self.write, read=lambda name, ref: (name, ref)
             )
-            self.block = Audit(lake, self.target, checks=checks, publish=mode, job=job)  # type: ignore[arg-type]
+            self.block = Audit(lake, self.target, checks=checks, publish=mode, job=job)
             tricks = [
                 self.write_good,
                 self.write_bad_and_repair,

@@ -41,9 +41,9 @@ from lochan.spark.audit.publishing import MODES, Candidate, Mode, Place, Publish
 from lochan.spark.audit.recording import Progress, Recording, written_table
 from lochan.spark.audit.report import Outcome, Report, check_path
 from lochan.spark.audit.report_files import ReportFiles
-from lochan.spark.audit.row_checks import Seen, watch
+from lochan.spark.audit.row_checks import Seen, check_pattern, watch
 from lochan.spark.audit.verdicts import Ledger, Result, Verdict, build_verdict
-from lochan.spark.checks import Check
+from lochan.spark.checks import Check, Matches
 from lochan.spark.write.parts import JOB
 from lochan.spark.write.parts import Mode as WriteMode
 
@@ -132,6 +132,9 @@ class Audit:
             # Now rather than after hours of work: a report that cannot be written is no report.
             if problem := self._files.begin(self.report):
                 raise Invalid(problem)
+            for check in self._declared.checks:
+                if isinstance(check, Matches):
+                    check_pattern(self._lake.spark, check)
             with self._recording.step("branch", self.branch):
                 base = self._make_branch()
         except BaseException as failure:
