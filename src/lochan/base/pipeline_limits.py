@@ -41,6 +41,9 @@ AUDIT_CHECKS_TOGETHER_MAX: Final = 4
 # Times that an audit is made again because its target has moved; then others are simply faster.
 AUDIT_ATTEMPTS_MAX: Final = 5
 
+# Commits that one audit publishes by fast-forward: each of them is checked by itself.
+AUDIT_COMMITS_MAX: Final = 100
+
 # How long the branch of an audit is kept: a day, so that a failed one can be looked at.
 AUDIT_TTL_S: Final = 86_400
 
