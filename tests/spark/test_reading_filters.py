@@ -19,7 +19,7 @@ from pyiceberg.table.update import (
 )
 
 from lochan.spark.read.native import shape_by_ids
-from lochan.spark.write.upsert import _split
+from lochan.spark.write.file_rows import _split
 from tests.spark.comparing import rows
 from tests.spark.deleting import delete_by_vector, paths_of
 
