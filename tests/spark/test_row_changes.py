@@ -6,7 +6,8 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
-from pyiceberg.expressions import EqualTo
+from pyiceberg.expressions import EqualTo, Reference
+from pyiceberg.expressions.literals import literal
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import ContentNotFound, Invalid
@@ -78,7 +79,7 @@ def test_what_matches_nothing_makes_no_commit(lake):
 
 def test_every_kind_of_condition(lake):
     prepare(lake)
-    lake.delete("t.n", EqualTo("id", 1))
+    lake.delete("t.n", EqualTo(term=Reference("id"), value=literal(1)))
     lake.delete("t.n", F.col("id") == 2)
     lake.delete("t.n", "id between 3 and 3 or length(v) > 100")
     numbers(lake, 4).createOrReplaceTempView("row_changes_ids")
