@@ -64,6 +64,7 @@ def write(
     message: str | None = None,
     partition_by: Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
+    required: Sequence[str] = (),
     create: bool = True,
     measures: Measures | None = None,
     steps: Steps | None = None,
@@ -73,8 +74,9 @@ def write(
     `mode` is `append`, `overwrite` (all rows), `overwrite_partitions` (the partitions that the
     frame has rows of) or `merge` (rows with the same `keys` are replaced, others added). A table
     that is missing is made in the same commit, with `partition_by`, such as
-    `("day(ts)", "bucket(16, id)", "region")`, and with table `properties`; unless `create` is
-    false. For one that is there, both must be as it has them. A `job` that has written into the
+    `("day(ts)", "bucket(16, id)", "region")`, with table `properties`, and with columns that may be
+    NULL unless they are `required`; unless `create` is false. For one that is there, all of that
+    must be as it has it. A `job` that has written into the
     table before does nothing, unless that was rolled back; it is known as long as the table keeps
     the snapshot that the job made.
     """
@@ -86,6 +88,7 @@ def write(
             keys=keys,
             partition_by=partition_by,
             properties=properties,
+            required=required,
             create=create,
             measures=measures,
         )
@@ -144,6 +147,7 @@ class Batch:
         keys: Sequence[str] = (),
         partition_by: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
+        required: Sequence[str] = (),
         create: bool = True,
         measures: Measures | None = None,
     ) -> None:
@@ -162,6 +166,7 @@ class Batch:
             keys=_listed("keys", keys),
             partition_by=_listed("partition_by", partition_by),
             properties=dict(properties or {}),
+            required=_listed("required", required),
             create=create,
             measures=measures,
         )
