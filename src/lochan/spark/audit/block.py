@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
 from pyspark.sql import DataFrame
@@ -48,6 +48,8 @@ from lochan.spark.write.parts import JOB
 from lochan.spark.write.parts import Mode as WriteMode
 
 if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
+
     from lochan.spark.lake import Lake
     from lochan.spark.write.writing import Written
 
@@ -92,13 +94,17 @@ class Audit:
         paths = [report] if isinstance(report, (str, Path)) else report
         self._files = ReportFiles([check_path(one) for one in paths], target=target, job=job or "")
         said = message or f"Publish {job or 'an audited run'}"
-        properties = () if job is None else ((JOB, (job,)),)
+        properties = {**lake.application, **({} if job is None else {JOB: job})}
         self._place = Place(
             branch=branch or _branch_name(job),
             target=target,
             mode=publish,
             expires_us=time.time_ns() // 1_000 + int(ttl_s * 1e6),
-            said=CommitMeta(message=said, properties=properties),
+            said=CommitMeta(
+                message=said,
+                authors=(lake.author,) if lake.author else (),
+                properties=tuple((name, (value,)) for name, value in sorted(properties.items())),
+            ),
         )
         self._recording = Recording(self._place, self._declared, job or "", progress)
         self._is_begun = False
@@ -166,16 +172,33 @@ class Audit:
             entered.ledger.close()
             self._store_report(error)
 
-    def read(self, table: str, **more: Any) -> DataFrame:
+    def read(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        where: str | BooleanExpression | None = None,
+    ) -> DataFrame:
         """Returns a table as it stands on the audit's branch."""
-        return self._lake.read(table, ref=self._inside().ledger.head, **more)
+        ref = self._inside().ledger.head
+        return self._lake.read(table, ref=ref, columns=columns, where=where)
 
     def write(
-        self, frame: DataFrame, table: str, mode: WriteMode = "append", **more: Any
+        self,
+        frame: DataFrame,
+        table: str,
+        mode: WriteMode = "append",
+        *,
+        keys: Sequence[str] = (),
+        message: str | None = None,
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        required: Sequence[str] = (),
+        create: bool = True,
     ) -> Written:
-        """Writes a frame on the audit's branch, as `lake.write` does, and watches its rows."""
-        if {"branch", "job", "measures"} & more.keys():
-            raise Invalid("an audit has its own branch, its own job and its own measures")
+        """Writes a frame on the audit's branch, as `lake.write` does, and watches its rows.
+
+        The branch and the name of the job are the audit's own.
+        """
         ledger, writes = self._inside().ledger, self._writes
         with self._writing:
             ledger.check_table(table)
@@ -188,7 +211,12 @@ class Audit:
                     mode=mode,
                     job=job,
                     measures=partial(watch, self._declared.of_rows(table)),
-                    **more,
+                    keys=keys,
+                    message=message,
+                    partition_by=partition_by,
+                    properties=properties,
+                    required=required,
+                    create=create,
                 )
             before = writes.doubt(table)
             self._follow(written.commit, job)

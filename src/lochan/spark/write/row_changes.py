@@ -28,7 +28,6 @@ from lochan.base.errors import Bug, Invalid
 from lochan.spark.read.conditions import to_column
 from lochan.spark.read.failures import bracketed
 from lochan.spark.read.reading import Plan, frame_of, plan_table
-from lochan.spark.session import prepare
 from lochan.spark.write.assignments import (
     DOES_NOT_FIT,
     Assignments,
@@ -113,7 +112,7 @@ class RowChange(Part):
 
     def prepare(self, catalog: LochanCatalog) -> None:
         """Finds the rows in the table as it is now, and writes what takes their files' place."""
-        prepare(self._lake.spark)
+        self._lake.settings.apply(self._lake.spark)
         table, _ = self._open(catalog)
         plan, condition = self._plan(table)
         # Before any row is read, and whether or not one matches.

@@ -68,6 +68,7 @@ def write(
     message: str | None = None,
     partition_by: Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
+    required: Sequence[str] = (),
     create: bool = True,
     on_change: OnChange = "conflict",
     measures: Measures | None = None,
@@ -78,10 +79,11 @@ def write(
     `mode` is `append`, `overwrite` (all rows), `overwrite_partitions` (the partitions that the
     frame has rows of) or `merge` (rows with the same `keys` are replaced, others added). A table
     that is missing is made in the same commit, with `partition_by`, such as
-    `("day(ts)", "bucket(16, id)", "region")`, and with table `properties`; unless `create` is
-    false. For one that is there, both must be as it has them. Rows are removed only if they are as
-    the frame has read them from the table, or, where it does not read the table, as they were at
-    the call; else it is a Conflict, unless `on_change` is `replace`; see `bases`.
+    `("day(ts)", "bucket(16, id)", "region")`, with table `properties`, and with columns that may be
+    NULL unless they are `required`; unless `create` is false. For one that is there, all of that
+    must be as it has it. Rows are removed only if they are as the frame has read them from the
+    table, or, where it does not read the table, as they were at the call; else it is a Conflict,
+    unless `on_change` is `replace`; see `bases`.
 
     A `job` that has written into the table before does nothing, unless that was rolled back; in
     another mode, with other columns or another number of rows it is a Conflict; see `jobs`.
@@ -94,6 +96,7 @@ def write(
             keys=keys,
             partition_by=partition_by,
             properties=properties,
+            required=required,
             create=create,
             on_change=on_change,
             measures=measures,
@@ -192,6 +195,7 @@ class Batch:
         keys: Sequence[str] = (),
         partition_by: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
+        required: Sequence[str] = (),
         create: bool = True,
         on_change: OnChange = "conflict",
         measures: Measures | None = None,
@@ -211,6 +215,7 @@ class Batch:
             keys=_listed("keys", keys),
             partition_by=_listed("partition_by", partition_by),
             properties=dict(properties or {}),
+            required=_listed("required", required),
             create=create,
             measures=measures,
             on_change=on_change,
