@@ -195,7 +195,14 @@ def squash_is_the_difference_of_the_ends(patch: pytest.MonkeyPatch) -> None:
     def squashed(parts, line, message, headers, hidden):
         first = parts.views.load(line[0].parent)
         changes = list(diff_commits(parts.nodes, first, line[-1]))
-        return Carried(changes, message, headers, hidden, bases=(first,))
+        return Carried(
+            changes=changes,
+            message=message,
+            headers=headers,
+            hidden=hidden,
+            bases=(first,),
+            state=line[-1],
+        )
 
     patch.setattr(merge, "squashed", squashed)
     patch.setattr(merges, "squashed", squashed)

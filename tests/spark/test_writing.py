@@ -8,12 +8,6 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
-from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.table.metadata import new_table_metadata
-from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-from pyiceberg.types import LongType, NestedField
 
 from lochan.base.errors import (
     AlreadyExists,
@@ -24,7 +18,6 @@ from lochan.base.errors import (
     TooLarge,
 )
 from lochan.model.contents import Namespace
-from lochan.spark.write.parts import made_from
 from tests.spark.deleting import delete_positions
 from tests.spark.readers import by_frame, by_pyiceberg, same_for_all
 
@@ -136,52 +129,6 @@ def test_branches_are_written_apart(lake):
         lake.write(people(lake, *FOUR), "t.people", branch="v1")
     with pytest.raises(ReferenceNotFound):
         lake.write(people(lake, *FOUR), "t.people", branch="missing")
-
-
-def test_a_job_is_done_once(lake):
-    first = lake.write(people(lake, *FOUR), "t.people", job="daily")
-    lake.write(people(lake, (5, "e", "Bern")), "t.people", job="other")
-    again = lake.write(people(lake, *FOUR), "t.people", job="daily")
-    assert again.was_done_before
-    assert (again.rows, again.files, again.bytes) == (first.rows, first.files, first.bytes)
-    assert (again.snapshot_id, again.commit) == (first.snapshot_id, head(lake))
-    assert (len(by_pyiceberg(lake, "t.people")), commits(lake)) == (5, 2)
-
-
-def test_a_job_that_was_rolled_back_is_done_again(lake):
-    first = lake.write(people(lake, *FOUR), "t.people", job="first")
-    lake.write(people(lake, (5, "bad", "Bern")), "t.people", job="daily")
-    lake.catalog.load_table("t.people").manage_snapshots().rollback_to_snapshot(
-        first.snapshot_id
-    ).commit()
-    again = lake.write(people(lake, (5, "e", "Bern")), "t.people", job="daily")
-    assert not again.was_done_before
-    wanted = people(lake, *FOUR, (5, "e", "Bern"))
-    assert same_for_all(lake, "t.people") == by_frame(wanted)
-    assert lake.write(people(lake, *FOUR), "t.people", job="first").was_done_before
-    assert lake.write(people(lake, *FOUR), "t.people", job="daily").was_done_before
-
-
-def snapshot(number: int, parent: int | None, order: int) -> Snapshot:
-    made = {
-        "snapshot-id": number,
-        "parent-snapshot-id": parent,
-        "sequence-number": order,
-        "timestamp-ms": order,
-        "manifest-list": "",
-    }
-    return Snapshot.model_validate(made)
-
-
-def test_behind_an_expired_snapshot_all_that_are_older_count():
-    # Of 1, 2 (expired), 3 and 5 the table is made; 4 was rolled back.
-    every = [snapshot(1, None, 1), snapshot(3, 2, 3), snapshot(4, 3, 4), snapshot(5, 3, 5)]
-    plain = Schema(NestedField(1, "n", LongType()))
-    metadata = new_table_metadata(plain, PartitionSpec(), UNSORTED_SORT_ORDER, "file:///t")
-    made = metadata.model_copy(update={"snapshots": every, "current_snapshot_id": 5})
-    assert [each.snapshot_id for each in made_from(made)] == [5, 3, 1]
-    empty = metadata.model_copy(update={"snapshots": [], "current_snapshot_id": None})
-    assert list(made_from(empty)) == []
 
 
 def test_several_tables_are_one_commit(lake):

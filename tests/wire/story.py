@@ -120,6 +120,7 @@ def _tell_merges(story: Story, first: str, ids: dict[tuple[str, ...], str]) -> N
     say("POST", f"/trees/a@{wire.head('a')}/history/force", {"source": f"@{first}"})
     say("POST", f"/trees/a@{first}/history/fast-forward", {"source": "main"})
     say("GET", "/trees/a/reflog?max-records=2")
+    say("GET", "/trees/a/jobs?key=ns.t")
     say("GET", "/trees/main/recent-changes?scan-commits=10")
     say("PUT", f"/trees/main@{wire.head()}?type=branch", {"type": "DETACHED", "hash": first})
     say("DELETE", f"/trees/v1@{first}?type=tag")

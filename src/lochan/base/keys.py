@@ -3,19 +3,25 @@
 A key is UTF-8: one universe byte, then for tables the elements joined by 0x01, for files the raw
 path. Control characters are refused in elements, so a parent sorts directly before its children
 and no two keys share an encoding. Case is kept and counts.
+
+Records of jobs are in the files' universe, below NUL, where no user's path can be: NUL, the content
+that the job has written, NUL, the name of the job.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
+from hashlib import sha256
 from heapq import merge
 from itertools import pairwise
 from typing import Final, NewType
 
 from lochan.base.checks import check_stored
 from lochan.base.errors import InvalidKey
+from lochan.base.ids import ContentId, find_uuid_bytes
 from lochan.base.limits import (
+    JOB_BYTES_MAX,
     KEY_BYTES_MAX,
     KEY_CHARACTERS_MAX,
     KEY_ELEMENTS_MAX,
@@ -26,6 +32,9 @@ Key = NewType("Key", bytes)
 """An encoded key: universe byte and name."""
 
 SEPARATOR: Final = "\x01"
+
+_RECORDS: Final = b"f\0"
+_HASHED: Final = b"="
 
 # To sort this many keeps other threads waiting for a millisecond.
 _SORTED_AT_ONCE_MAX: Final = 2_000
@@ -66,6 +75,68 @@ def file_key(path: str) -> Key:
     if b"\0" in raw:
         raise InvalidKey("a path has no NUL character")
     return Key(bytes((Universe.FILES,)) + raw)
+
+
+def job_key(content_id: str, job: str) -> Key:
+    """Encodes the name of the record that a job has written a content."""
+    return Key(jobs_prefix(content_id) + job_name(job))
+
+
+def jobs_prefix(content_id: str) -> bytes:
+    """Returns what the keys of all records of a content begin with."""
+    return jobs_of_owner(_owner(content_id))
+
+
+def job_name(job: str) -> bytes:
+    """Encodes the name of a job after checking it."""
+    if not isinstance(job, str):
+        raise InvalidKey(f"the name of a job is text, not {type(job).__name__}")
+    raw = _utf8(job)
+    if not 1 <= len(raw) <= JOB_BYTES_MAX:
+        raise InvalidKey(f"the name of a job has 1 to {JOB_BYTES_MAX} bytes, not {len(raw)}")
+    for character in job:
+        if character < " " or character == "\x7f":
+            raise InvalidKey(f"the name of a job holds the control character {character!r}")
+    return raw
+
+
+def job_of(key: bytes) -> str:
+    """Decodes the name of the job of a stored record."""
+    check_stored(is_record(key), "the key of a record starts with its universe byte and NUL")
+    return _decoded(key.split(b"\0", 2)[2])
+
+
+def is_record(key: bytes) -> bool:
+    """Tells the key of a job's record from that of a file or a table."""
+    return key.startswith(_RECORDS)
+
+
+def owner_of(key: bytes) -> bytes:
+    """Returns the content that a record is of, as `owner_name` names it."""
+    return key.split(b"\0", 2)[1]
+
+
+def has_uuid(key: bytes) -> bool:
+    """Tells whether the content that a record is of has a UUID for its id."""
+    return not owner_of(key).startswith(_HASHED)
+
+
+def jobs_of_owner(owner: bytes) -> bytes:
+    """Returns what the keys of all records of a content begin with, by how records name it."""
+    return _RECORDS + owner + b"\0"
+
+
+def owner_name(raw_content_id: bytes) -> bytes:
+    """Returns how records name a content whose id is known as the bytes of a UUID."""
+    return raw_content_id.hex().encode("ascii")
+
+
+def _owner(content_id: str) -> bytes:
+    """Names a content in 32 characters; an id that is no UUID may be long, so by its hash."""
+    raw = find_uuid_bytes(ContentId(content_id))
+    if raw is not None:
+        return owner_name(raw)
+    return _HASHED + owner_name(sha256(_utf8(content_id)).digest()[:16])
 
 
 def table_elements(key: Key) -> tuple[str, ...]:
@@ -111,8 +182,12 @@ def _utf8(text: str) -> bytes:
 
 
 def _text(key: Key) -> str:
+    return _decoded(key[1:])
+
+
+def _decoded(raw: bytes) -> str:
     try:
-        return key[1:].decode("utf-8")
+        return raw.decode("utf-8")
     except UnicodeDecodeError:
         check_stored(False, "a stored key is UTF-8")
         raise

@@ -32,6 +32,12 @@ TIME_US_MIN: Final = -62_135_596_800_000_000
 # The end of the year 9999: the last that ISO 8601 writes with four digits.
 TIME_US_MAX: Final = 253_402_300_799_999_999
 
+# The key of a job's record is a path of the files' universe: prefix, content id and the name.
+JOB_BYTES_MAX: Final = 900
+
+# A record says what a job has written in a few figures; it lies in an index node with others.
+JOB_FACTS_BYTES_MAX: Final = 2_048
+
 # S3 limits the user metadata of an object to 2 KB; 8 KB leaves room for names in several bytes.
 FILE_METADATA_BYTES_MAX: Final = 8_192
 

@@ -11,7 +11,8 @@ hash. The rules, each with its refusal:
   takes away what is there and the content comes from another key;
 * what is there is what was expected (VALUE_DIFFERS, KEY_DOES_NOT_EXIST, CONTENT_ID_DIFFERS);
 * the type of a content never changes (PAYLOAD_DIFFERS);
-* parents are namespaces, and namespaces that go are empty (`namespaces.py`).
+* parents are namespaces, and namespaces that go are empty (`namespaces.py`);
+* a job is recorded for a content that the commit puts (Invalid).
 
 Refusals by conflict are collected and told together. Ids for new content and stored values are
 made once, so that an attempt on another head keeps them.
@@ -25,7 +26,7 @@ import msgspec
 
 from lochan.base.errors import Invalid, ReferenceNotFound
 from lochan.base.ids import ContentId, ObjId, content_id_from_uuid_bytes, find_uuid_bytes, uuid_of
-from lochan.base.keys import table_key
+from lochan.base.keys import job_key, table_key
 from lochan.catalog.conflicts import Sides, in_words, refuse, sides_of, text_of
 from lochan.catalog.contents import (
     NOTHING_UNPUBLISHED,
@@ -33,6 +34,7 @@ from lochan.catalog.contents import (
     load_contents,
     payload_at,
 )
+from lochan.catalog.jobs import encode_job
 from lochan.catalog.namespaces import check_left_empty, check_parents, parents_of
 from lochan.catalog.types import NAMESPACE_PAYLOAD, OTHER_PAYLOAD, ContentTypes
 from lochan.codec.commits import Headers
@@ -48,7 +50,7 @@ from lochan.kernel.plan import (
     find_conflicts,
 )
 from lochan.kernel.views import CommitView
-from lochan.model.commits import AddedContent, ContentKey, Delete, Put
+from lochan.model.commits import AddedContent, ContentKey, Delete, Put, RecordJob
 from lochan.model.commits import Operation as Wish
 from lochan.model.contents import Content, type_of
 
@@ -90,9 +92,11 @@ class CatalogCommit:
         self._puts: dict[bytes, _Put] = {}
         self._deletes: dict[bytes, Delete] = {}
         self._relied: dict[bytes, ContentKey] = {}
+        self._jobs: dict[tuple[bytes, str], RecordJob] = {}
         self._given_ids: set[str | None] = set()
         for wish in operations:
             self._take(wish)
+        self._records = self._recorded()
         self.keys = sorted({*self._puts, *self._deletes, *self._relied})
         # What has an id is there already and has its parents, unless it is being renamed.
         self._may_be_new = [
@@ -126,6 +130,9 @@ class CatalogCommit:
             for key in self._deletes
             if before[key] is None and key not in self._puts
         ]
+        if self._records:
+            operations += self._records
+            current = {**current, **head.find([one.key for one in self._records])}
         # That a key is absent can be relied on, too.
         relied = [Unchanged(key, before[key]) for key in self._relied]
         plan = CommitPlan(
@@ -141,8 +148,26 @@ class CatalogCommit:
         self.added = tuple(added)
         return [plan]
 
+    def _recorded(self) -> list[Operation]:
+        """Returns the records of jobs; whatever an earlier run of a job has said is replaced."""
+        operations = []
+        for (key, name), job in self._jobs.items():
+            put = self._puts.get(key)
+            if put is None:
+                raise Invalid(
+                    f"A job is recorded with what it puts; nothing is put at {text_of(job.key)}"
+                )
+            raw = bytes(job_key(put.content_id, name))
+            operations.append(Operation(raw, encode_job(job.facts)))
+        return operations
+
     def _take(self, wish: Wish) -> None:
         key = bytes(table_key(wish.key))
+        if isinstance(wish, RecordJob):
+            if (key, wish.job) in self._jobs:
+                raise Invalid(f"A commit records a job once for {text_of(wish.key)}: {wish.job}")
+            self._jobs[key, wish.job] = wish
+            return
         known = key in self._puts or key in self._relied
         if isinstance(wish, Put):
             if known:

@@ -13,7 +13,14 @@ from lochan.base.limits import PAGE_ENTRIES_MAX
 from lochan.client import merging, namespacing, protocol
 from lochan.client.asking import Flow
 from lochan.client.values import DEFAULT_BRANCH, KeyWish, NewReference, RecentChanges
-from lochan.model.commits import CommitMeta, Committed, ContentKey, LogEntry, Operation
+from lochan.model.commits import (
+    CommitMeta,
+    Committed,
+    ContentKey,
+    JobRecord,
+    LogEntry,
+    Operation,
+)
 from lochan.model.contents import Content, Namespace
 from lochan.model.references import Annotation, Reference, ReferenceMove
 from lochan.model.results import DiffEntry, Entry, Merged, Page
@@ -181,6 +188,23 @@ class Contents(_Group):
     ) -> tuple[list[tuple[ContentKey, Content]], Reference]:
         """Returns what the keys hold, those that are there, and where that was read."""
         return self._run(protocol.get_contents(spec, keys))
+
+    def find_jobs(self, spec: str, key: ContentKey, jobs: Sequence[str]) -> tuple[JobRecord, ...]:
+        """Returns the records of those jobs that have written what a key holds."""
+        return self._run(protocol.find_jobs(spec, key, jobs))
+
+    def jobs(
+        self,
+        spec: str,
+        key: ContentKey,
+        limit: int | None = None,
+        token: str | None = None,
+        *,
+        start: str = "",
+        prefix: str = "",
+    ) -> Page[JobRecord]:
+        """Returns a page of the jobs that have written what a key holds, in order of names."""
+        return self._run(protocol.list_jobs(spec, key, limit, token, start, prefix))
 
 
 class History(_Group):

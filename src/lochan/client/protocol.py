@@ -21,6 +21,7 @@ from lochan.client.replies import (
     DiffReply,
     EntriesReply,
     HistoryReply,
+    JobsReply,
     LogReply,
     MovesReply,
     PreviousReply,
@@ -45,6 +46,7 @@ from lochan.model.commits import (
     CommitMeta,
     Committed,
     ContentKey,
+    JobRecord,
     LogEntry,
     Operation,
 )
@@ -56,6 +58,7 @@ from lochan.wire.commits import commit_request, log_entry_in
 from lochan.wire.config import RepositoryConfigUpdate
 from lochan.wire.contents import content_in, optional_in
 from lochan.wire.instants import instant_to_send, micros
+from lochan.wire.jobs import job_in
 from lochan.wire.keys import KeyJson, key_to_path
 from lochan.wire.listings import ContentsRequest, content_with_key_in, diff_in
 from lochan.wire.references import (
@@ -236,6 +239,32 @@ def get_contents(
     reply = yield from asked(ask, ContentsReply)
     found = [content_with_key_in(each) for each in reply.contents]
     return found, reference_in(reply.effective_reference)
+
+
+def find_jobs(spec: str, key: ContentKey, jobs: Sequence[str]) -> Flow[tuple[JobRecord, ...]]:
+    """Asks which of some jobs have written what a key holds."""
+    if not jobs:
+        return ()
+    page = yield from _jobs(spec, key, [("job", job) for job in jobs])
+    return page.items
+
+
+def list_jobs(
+    spec: str, key: ContentKey, limit: int | None, token: str | None, start: str, prefix: str
+) -> Flow[Page[JobRecord]]:
+    """Asks for a page of the jobs that have written what a key holds."""
+    query = _paging(limit, token)
+    _add(query, "min-job", start)
+    _add(query, "prefix-job", prefix)
+    return (yield from _jobs(spec, key, query))
+
+
+def _jobs(spec: str, key: ContentKey, query: Query) -> Flow[Page[JobRecord]]:
+    query = [("key", key_to_path(key)), *query]
+    ask = Ask("GET", f"{API}/trees/{path_of(spec)}/jobs", tuple(query))
+    reply = yield from asked(ask, JobsReply)
+    found = tuple(job_in(each) for each in reply.jobs)
+    return Page(found, reply.token, reference_in(reply.effective_reference))
 
 
 def log(spec: str, limit: int | None, token: str | None, wanted: LogWish) -> Flow[Page[LogEntry]]:

@@ -11,6 +11,7 @@ from lochan.client.failures import error_of, unreadable
 from lochan.wire.commits import AddedContentJson, LogEntryIn
 from lochan.wire.contents import ContentJson
 from lochan.wire.instants import Instant
+from lochan.wire.jobs import JobJson
 from lochan.wire.keys import KeyJson
 from lochan.wire.listings import ContentWithKey, DiffEntryJson
 from lochan.wire.merges import KeyDetailsV2
@@ -79,6 +80,14 @@ class EntriesReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A page of entries."""
 
     entries: list[EntryReply]
+    token: str | None = None
+    effective_reference: ReferenceOfServer
+
+
+class JobsReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A page of jobs."""
+
+    jobs: list[JobJson]
     token: str | None = None
     effective_reference: ReferenceOfServer
 

@@ -9,7 +9,7 @@ from lochan.client.values import (
     DEFAULT_BRANCH,
 )
 from lochan.embedded.doing import Group, all_of
-from lochan.model.commits import ContentKey, LogEntry
+from lochan.model.commits import ContentKey, JobRecord, LogEntry
 from lochan.model.contents import Content
 from lochan.model.references import Reference
 from lochan.model.results import DiffEntry, Entry, Page
@@ -79,6 +79,23 @@ class Contents(Group):
     ) -> tuple[list[tuple[ContentKey, Content]], Reference]:
         """Returns what the keys hold, those that are there, and where that was read."""
         return self._service.contents.get_many(spec, keys)
+
+    def find_jobs(self, spec: str, key: ContentKey, jobs: Sequence[str]) -> tuple[JobRecord, ...]:
+        """Returns the records of those jobs that have written what a key holds."""
+        return self._service.jobs.find(spec, key, jobs).items
+
+    def jobs(
+        self,
+        spec: str,
+        key: ContentKey,
+        limit: int | None = None,
+        token: str | None = None,
+        *,
+        start: str = "",
+        prefix: str = "",
+    ) -> Page[JobRecord]:
+        """Returns a page of the jobs that have written what a key holds, in order of names."""
+        return self._service.jobs.list(spec, key, limit, token, start=start, prefix=prefix)
 
 
 class History(Group):

@@ -11,12 +11,13 @@ from lochan.base.errors import Invalid
 from lochan.client import Client
 from lochan.embedded import open_repository
 from lochan.iceberg.files import MetadataFiles, warehouse_location
+from lochan.iceberg.names import key_of
 from lochan.iceberg.namespaces import Namespaces
 from lochan.iceberg.state import Repository
 from lochan.iceberg.swinging import Collected, Direct, Work
 from lochan.iceberg.tables import Tables
 from lochan.iceberg.views import Views
-from lochan.model.commits import CommitMeta, Committed
+from lochan.model.commits import CommitMeta, Committed, RecordJob
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -155,6 +156,11 @@ class Many(LochanCatalog):
     def expected(self) -> str:
         """The commit that everything in the block is read at."""
         return self._collected.expected
+
+    def record_job(self, table: str | tuple[str, ...], job: str, facts: Mapping[str, str]) -> None:
+        """Records in the block's commit that a job has written a table, and what it says of it."""
+        said = tuple(sorted(facts.items()))
+        self._collected.record_job(RecordJob(key=key_of(table), job=job, facts=said))
 
     def __exit__(
         self,

@@ -13,7 +13,7 @@ is unknown, or anything else went wrong in 4, they stay: they may be what the br
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
@@ -38,7 +38,15 @@ from lochan.base.pipeline_limits import (
 from lochan.iceberg.files import Metadata, MetadataFiles
 from lochan.iceberg.names import parents_of, text_of
 from lochan.iceberg.state import Changes, Overlay, Pinned, Repository, Staged, State, check_branch
-from lochan.model.commits import CommitMeta, Committed, ContentKey, Delete, Operation, Put
+from lochan.model.commits import (
+    CommitMeta,
+    Committed,
+    ContentKey,
+    Delete,
+    Operation,
+    Put,
+    RecordJob,
+)
 from lochan.model.contents import Content, Namespace
 from lochan.model.results import ContentConflict
 
@@ -116,6 +124,7 @@ class Collected:
         # Whatever is read in the block is read at one commit, the one that it expects at its end.
         self.expected = base.pin().hash
         self._overlay: Overlay | None = Overlay(base)
+        self._jobs: list[RecordJob] = []
         self.messages: list[str] = []
 
     def state(self) -> State:
@@ -131,12 +140,17 @@ class Collected:
         self.messages.append(planned.message)
         return planned.result
 
+    def record_job(self, job: RecordJob) -> None:
+        """Adds the record of a job, which is committed with the changes."""
+        self._ongoing()
+        self._jobs.append(job)
+
     def commit(self, meta: CommitMeta) -> Committed | None:
         """Commits all changes, None if there are none; the block has ended, whatever happens."""
         overlay, self._overlay = self._ongoing(), None
         with as_pyiceberg_says():
             swing = Swing(self._repository, self._files, self.ref, overlay.base)
-            return swing.commit(meta, overlay.changes())
+            return swing.commit(meta, overlay.changes(), self._jobs)
 
     def discard(self) -> None:
         """Ends the block without a trace."""
@@ -159,9 +173,11 @@ class Swing:
         self._ref = ref
         self._state = state
 
-    def commit(self, meta: CommitMeta, changes: Changes) -> Committed | None:
+    def commit(
+        self, meta: CommitMeta, changes: Changes, jobs: Sequence[RecordJob] = ()
+    ) -> Committed | None:
         """Writes metadata and commits; returns None if there was nothing to do."""
-        operations = operations_of(self._state.find(changes), changes)
+        operations = [*operations_of(self._state.find(changes), changes), *jobs]
         if not operations:
             return None
         reference = self._state.pin()

@@ -15,6 +15,8 @@ Several changes of one key in one request (a replay, or a squashed pick) follow 
 * a key that was resolved, or for which the target was taken, is left alone by the later ones;
 * squashed, changes that follow each other (a to b, b to c) are one change (a to c). Others (a to b,
   c to d) stay apart, so the second is in conflict, as it would be in a replay.
+
+Records of jobs are never in conflict: they follow the content that they are of (`records.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ import msgspec
 
 from lochan.base.errors import Invalid, KeysConflict, ReferenceNotFound
 from lochan.base.ids import EMPTY_ID, ObjId
-from lochan.base.keys import Universe, ordered
+from lochan.base.keys import Universe, is_record, ordered
 from lochan.base.limits import MESSAGE_BYTES_MAX
 from lochan.codec.commits import Headers
 from lochan.index.difference import Difference
@@ -37,6 +39,7 @@ from lochan.kernel.changes import diff_commits, line_above, own_changes
 from lochan.kernel.history import has_merged, merge_base, shared_sequence
 from lochan.kernel.parts import Parts
 from lochan.kernel.plan import ANY, CommitPlan, Operation
+from lochan.kernel.records import RecordsOnHead
 from lochan.kernel.views import CommitView
 
 # What another message quotes of a title.
@@ -103,10 +106,11 @@ class Choices(msgspec.Struct, frozen=True):
         return self.keys.get(key) or KeyChoice(self.default)
 
 
-class Carried(msgspec.Struct, frozen=True):
+class Carried(msgspec.Struct, frozen=True, kw_only=True):
     """A commit's worth of changes to be carried onto a head.
 
     `bases` are the commits that the changes start from: what they hold is `left` of the changes.
+    `states` are the commits that the changes of keys lead to, if that is not `state` for all.
     """
 
     changes: Sequence[Difference]
@@ -115,6 +119,8 @@ class Carried(msgspec.Struct, frozen=True):
     hidden: Headers = ()
     merged: tuple[ObjId, ...] = ()
     bases: tuple[CommitView, ...] = ()
+    state: CommitView
+    states: Mapping[bytes, CommitView] = {}
 
 
 class CarryMember:
@@ -190,7 +196,15 @@ class MergeMember:
             changes = list(diff_commits(head.nodes, base, self._source))
             merged = (self._source.obj_id,)
             self.carried = [
-                Carried(changes, self._message, self._headers, self._hidden, merged, (base,))
+                Carried(
+                    changes=changes,
+                    message=self._message,
+                    headers=self._headers,
+                    hidden=self._hidden,
+                    merged=merged,
+                    bases=(base,),
+                    state=self._source,
+                )
             ]
         touched = {change.key for one in self.carried for change in one.changes}
         unknown = set(self._choices.keys).difference(touched)
@@ -234,7 +248,16 @@ def replayed(
             if target is not None and has_merged(target.commits, target.view, merged):
                 changes = _not_taken_from(parts, merged, changes)
         said = hidden(commit)
-        carried.append(Carried(changes, body.message, body.headers, said, bases=(start,)))
+        carried.append(
+            Carried(
+                changes=changes,
+                message=body.message,
+                headers=body.headers,
+                hidden=said,
+                bases=(start,),
+                state=commit,
+            )
+        )
     return carried
 
 
@@ -267,10 +290,22 @@ def squashed(
     """
     if not line:
         raise Invalid("there is nothing to carry")
-    changes = composed(own_changes(parts.views, parts.nodes, view) for view in line)
-    bases = tuple(_starts(parts, line))
+    lines = [own_changes(parts.views, parts.nodes, view) for view in line]
     listed = [f"{view.obj_id.hex()} {title_of(view)}" for view in line]
-    return Carried(changes, listing(message, listed), headers, hidden, bases=bases)
+    return Carried(
+        changes=composed(lines),
+        message=listing(message, listed),
+        headers=headers,
+        hidden=hidden,
+        bases=tuple(_starts(parts, line)),
+        state=line[-1],
+        states={
+            change.key: view
+            for view, changes in zip(line, lines, strict=True)
+            for change in changes
+            if change.left != change.right
+        },
+    )
 
 
 def composed(lines: Iterable[Sequence[Difference]]) -> list[Difference]:
@@ -292,16 +327,19 @@ def reverted(parts: Parts, commit: CommitView, message: str, hidden: Headers = (
     """Prepares the undoing of one commit."""
     changes = own_changes(parts.views, parts.nodes, commit)
     undone = [Difference(change.key, change.right, change.left) for change in changes]
-    return Carried(undone, message, hidden=hidden, bases=(commit,))
+    state = parts.views.load(commit.parent)
+    return Carried(changes=undone, message=message, hidden=hidden, bases=(commit,), state=state)
 
 
 def carry(head: Head, carried: Sequence[Carried], choices: Choices) -> list[CommitPlan]:
     """Plans the commits that carry changes onto a head, one after the other."""
-    keys = ordered(change.key for one in carried for change in one.changes)
-    target = _Target(head.find(keys), choices)
+    lines = [[change for change in one.changes if not is_record(change.key)] for one in carried]
+    keys = ordered(change.key for changes in lines for change in changes)
+    target, records = _Target(head.find(keys), choices), RecordsOnHead(head)
     plans = []
-    for one in carried:
-        operations = target.take(one.changes)
+    for one, changes in zip(carried, lines, strict=True):
+        operations = target.take(changes)
+        operations += records.follow(one.changes, one.state, one.states, operations)
         if operations:
             plans.append(CommitPlan(operations, one.message, one.headers, one.hidden))
     if target.conflicts:

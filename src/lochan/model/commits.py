@@ -47,7 +47,26 @@ class Unchanged(msgspec.Struct, frozen=True, kw_only=True):
     key: ContentKey
 
 
-Operation = Put | Delete | Unchanged
+class RecordJob(msgspec.Struct, frozen=True, kw_only=True):
+    """Says that a job has written what the same commit puts at a key.
+
+    The record belongs to the content: it goes where the content goes, through renames, merges,
+    picks and reverts. `facts` are what the job wants to know of it later, sorted by name.
+    """
+
+    key: ContentKey
+    job: str
+    facts: tuple[tuple[str, str], ...] = ()
+
+
+Operation = Put | Delete | Unchanged | RecordJob
+
+
+class JobRecord(msgspec.Struct, frozen=True):
+    """A job that has written a content, and what it said then."""
+
+    job: str
+    facts: tuple[tuple[str, str], ...] = ()
 
 
 class LogEntry(msgspec.Struct, frozen=True):

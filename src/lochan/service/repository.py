@@ -24,6 +24,7 @@ from lochan.service.claims import Claims
 from lochan.service.commits import Commits
 from lochan.service.contents import Contents
 from lochan.service.history import History
+from lochan.service.jobs import Jobs
 from lochan.service.merges import Merges
 from lochan.service.namespaces import Namespaces
 from lochan.service.objects import ObjectExchange
@@ -58,6 +59,7 @@ class Repository:
         claims = Claims(parts, self._names, gate)
         self.references = References(parts, self._names, resolver, claims, gate)
         self.contents = Contents(parts, types, resolver, gate)
+        self.jobs = Jobs(parts, types, resolver, gate)
         self.history = History(parts, types, resolver, gate)
         self.commits = Commits(parts, types, resolver, claims, gate)
         self.merges = Merges(parts, types, self._names, resolver, claims, gate)

@@ -20,6 +20,7 @@ from lochan.model.commits import (
     LogEntry,
     Operation,
     Put,
+    RecordJob,
     Unchanged,
 )
 from lochan.model.contents import Content, KnownContent
@@ -65,16 +66,24 @@ class UnchangedJson(msgspec.Struct, frozen=True, tag="UNCHANGED", tag_field="typ
     key: KeyJson
 
 
+class RecordJobJson(msgspec.Struct, frozen=True, tag="RECORD_JOB", tag_field="type"):
+    """Says that a job has written what the commit puts at a key; not in Nessie's API."""
+
+    key: KeyJson
+    job: str
+    facts: dict[str, str] = {}
+
+
 class _CommitFast(msgspec.Struct, frozen=True, rename="camel"):
     commit_meta: CommitMetaIn
-    operations: list[_PutFast | DeleteJson | UnchangedJson]
+    operations: list[_PutFast | DeleteJson | UnchangedJson | RecordJobJson]
 
 
 class CommitRequest(msgspec.Struct, frozen=True, rename="camel"):
     """A commit: what is said of it, and its operations."""
 
     commit_meta: CommitMetaIn
-    operations: list[PutJson | DeleteJson | UnchangedJson]
+    operations: list[PutJson | DeleteJson | UnchangedJson | RecordJobJson]
 
 
 class AddedContentJson(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -170,9 +179,12 @@ def _read_carefully(body: bytes) -> tuple[CommitMeta, list[Operation]]:
     return meta_from_client(request.commit_meta), operations
 
 
-def _other(operation: DeleteJson | UnchangedJson) -> Operation:
+def _other(operation: DeleteJson | UnchangedJson | RecordJobJson) -> Operation:
     if isinstance(operation, DeleteJson):
         return Delete(key=operation.key.elements)
+    if isinstance(operation, RecordJobJson):
+        facts = tuple(sorted(operation.facts.items()))
+        return RecordJob(key=operation.key.elements, job=operation.job, facts=facts)
     return Unchanged(key=operation.key.elements)
 
 
@@ -192,8 +204,10 @@ def commit_request(meta: CommitMeta, operations: Sequence[Operation]) -> CommitR
 
 def _operation_out(
     operation: Operation, show: Callable[[Content], Any] = content_out
-) -> PutJson | DeleteJson | UnchangedJson:
+) -> PutJson | DeleteJson | UnchangedJson | RecordJobJson:
     key = KeyJson(operation.key)
+    if isinstance(operation, RecordJob):
+        return RecordJobJson(key, operation.job, dict(operation.facts))
     if isinstance(operation, Put):
         if operation.expected is None:
             return PutJson(key, show(operation.content))

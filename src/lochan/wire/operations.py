@@ -89,6 +89,10 @@ PARAMETERS: Final = _parameters(
     Parameter("min-key", "query", "The first key.", _TEXT),
     Parameter("max-key", "query", "The last key.", _TEXT),
     Parameter("prefix-key", "query", "This key and all below it.", _TEXT),
+    Parameter("job-key", "query", "The key whose jobs are wanted.", _KEY, True),
+    Parameter("job", "query", "A wanted job; repeat for several.", _TEXTS),
+    Parameter("min-job", "query", "The first name of a job.", _TEXT),
+    Parameter("prefix-job", "query", "What the names of jobs begin with.", _TEXT),
     Parameter("content", "query", "Whether contents are returned too.", _FLAG),
     Parameter("with-doc", "query", "Has no effect.", _FLAG),
     Parameter("for-write", "query", "Has no effect.", _FLAG),
@@ -125,6 +129,7 @@ PARAMETERS: Final = _parameters(
 
 WIRE_NAMES: Final = {
     "content-key": "key",
+    "job-key": "key",
     "expected-type": "type",
     "config-type": "type",
     "branch": "ref",

@@ -17,6 +17,7 @@ from lochan.wire.config import (
     RepositoryJson,
     RepositoryList,
 )
+from lochan.wire.jobs import JobsJson
 from lochan.wire.listings import ContentResponse, ContentsRequest, ContentsV2, DiffV2, EntriesV2
 from lochan.wire.merges import (
     CherryPickRequest,
@@ -203,6 +204,15 @@ OPERATIONS_V2: Final = (
         parameters=("Idempotency-Key",),
         request=NewReferencesIn,
         response=ReferenceList,
+        beyond=True,
+    ),
+    Operation(
+        id="getJobs",
+        method="GET",
+        path="/trees/{ref}/jobs",
+        about="Lists the jobs that have written what a key holds, or finds some of them.",
+        parameters=("ref", "job-key", "job", "min-job", "prefix-job", *_PAGE),
+        response=JobsJson,
         beyond=True,
     ),
     Operation(

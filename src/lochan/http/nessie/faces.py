@@ -54,6 +54,7 @@ HANDLERS_V2: Final[Bound] = {
     "mergeV2": (v2_writing.merge, False),
     "transplantV2": (v2_writing.transplant, False),
     "createReferences": (v2_beyond.create_many, False),
+    "getJobs": (v2_reading.get_jobs, True),
     "getReflog": (v2_reading.get_reflog, is_short_page),
     "revert": (v2_beyond.revert, False),
     "cherryPick": (v2_beyond.cherry_pick, False),

@@ -29,6 +29,7 @@ from lochan.wire.commits import LogV2, log_entry_v2
 from lochan.wire.config import ConfigV2, RepositoryConfigs
 from lochan.wire.contents import content_out
 from lochan.wire.instants import instant
+from lochan.wire.jobs import JobsJson, job_out
 from lochan.wire.keys import key_from_path
 from lochan.wire.listings import (
     ContentResponse,
@@ -192,6 +193,30 @@ def _contents(exchange: Exchange, keys: tuple[ContentKey, ...]) -> Response:
     found, reference = exchange.repository.contents.get_many(spec, keys)
     shown = [content_with_key(key, content) for key, content in found]
     return answer(ContentsV2(shown, reference_v2(reference)), reference.hash)
+
+
+def get_jobs(exchange: Exchange) -> Response:
+    """Lists jobs that have written what a key holds, or finds those that the address names."""
+    spec = reading_spec(parse_ref_path(exchange.params["ref"]))
+    query, keys = exchange.request.query, keys_of(exchange)
+    if len(keys) != 1:
+        raise Invalid("the parameter 'key' names one key, whose jobs are wanted")
+    jobs = exchange.repository.jobs
+    named = query.all("job")
+    start, prefix = query.get("min-job") or "", query.get("prefix-job") or ""
+    limit, token = limit_of(exchange), token_of(exchange)
+    if not named:
+        page = jobs.list(spec, keys[0], limit, token, start=start, prefix=prefix)
+    elif limit or token or start or prefix:
+        raise Invalid("jobs that are named by 'job' come all at once; leave the rest out")
+    else:
+        page = jobs.find(spec, keys[0], named)
+    reference = pinned(page.reference)
+    shown = [job_out(each) for each in page.items]
+    return answer(
+        JobsJson(page.token is not None, page.token, shown, reference_v2(reference)),
+        reference.hash,
+    )
 
 
 def get_log(exchange: Exchange) -> Response:

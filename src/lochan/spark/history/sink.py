@@ -90,24 +90,18 @@ class BatchWriter:
         ours = f"{self._query}/{checkpoint}/"
         self._check_alone(lake, ours)
         job = f"{ours}{batch}"
-        written = lake.write(frame, self._table, branch=self._branch, job=job, **self._more)
-        is_known = checkpoint != _UNTOLD or not written.was_done_before
-        if not is_known and frame.count() != written.rows:
-            raise self._other_checkpoint()
+        lake.write(frame, self._table, branch=self._branch, job=job, **self._more)
 
     def _check_alone(self, lake: Lake, ours: str) -> None:
         """Refuses to write beside batches of another checkpoint."""
-        from lochan.spark.write.parts import JOB, find_table, made_from
+        from lochan.spark.write.jobs import jobs_of_others
+        from lochan.spark.write.parts import find_table
 
-        table = find_table(lake.catalog.at(self._branch), self._table)
-        if table is None:
+        head = lake.client.references.get(self._branch).hash
+        if find_table(lake.catalog.at(head), self._table) is None:
             return
         untold = f"{self._query}/{_UNTOLD}/"
-        for snapshot in made_from(table.metadata):
-            said = snapshot.summary.additional_properties if snapshot.summary is not None else {}
-            job = said.get(JOB, "")
-            if not job.startswith(f"{self._query}/") or job.startswith(ours):
-                continue
+        for job in jobs_of_others(lake, self._table, head, f"{self._query}/", ours):
             if untold == ours or job.startswith(untold):
                 raise self._moved()
             raise self._other_checkpoint()

@@ -2,7 +2,7 @@
 
 A part goes through these steps; only the last one changes anything that others see:
 
-1. `find_done`: the job is looked for in the snapshots that the table's present one is made from.
+1. `find_done`: the job is looked for among those that commits record for the table, see `jobs`.
 2. `prepare`: the table is loaded, or a new one is designed; the frame is checked and written as
    files; a merge finds and rewrites what it replaces.
 3. `fits`: the table, as the commit would meet it, is one that the files were written for.
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -29,8 +29,6 @@ from pyiceberg.exceptions import (
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
-from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import PrimitiveType
 from pyspark.sql import DataFrame
 
@@ -41,6 +39,14 @@ from lochan.spark.session import prepare
 from lochan.spark.write.arrow_files import find_unwritable
 from lochan.spark.write.columns import ColumnFacts, column_facts
 from lochan.spark.write.files import Measures, write_files
+from lochan.spark.write.jobs import (
+    Fingerprint,
+    JobFacts,
+    check_same,
+    columns_text,
+    find_job,
+    is_in_table,
+)
 from lochan.spark.write.replacing import all_files, files_of_partitions, replace_files
 from lochan.spark.write.shaping import check_shape, shape
 from lochan.spark.write.statistics import FileFacts, Layout, build_data_file, build_layout
@@ -152,23 +158,32 @@ class Part:
     def find_done(self, catalog: LochanCatalog, commit: str) -> Written | None:
         """Returns what the job has done to the table already, as a commit holds it.
 
-        What was rolled back is not there, so the job is not done.
+        What was rolled back is not there, so the job is not done. Conflict if the job has written
+        something else than what it would write now.
         """
         table = find_table(catalog, self.table)
-        for snapshot in made_from(table.metadata) if table is not None else ():
-            summary = snapshot.summary
-            if summary is None or summary.additional_properties.get(JOB) != self._job:
-                continue
-            return Written(
-                table=self.table,
-                commit=commit,
-                snapshot_id=snapshot.snapshot_id,
-                rows=int(summary.additional_properties.get(_ROWS, 0)),
-                files=int(summary.additional_properties.get("added-data-files", 0)),
-                bytes=int(summary.additional_properties.get("added-files-size", 0)),
-                was_done_before=True,
-            )
-        return None
+        facts = None if table is None else find_job(self._lake, self.table, commit, self._job)
+        if table is None or facts is None or not is_in_table(table.metadata, facts):
+            return None
+        check_same(self.table, self._job, facts, self._fingerprint())
+        return Written(
+            table=self.table,
+            commit=commit,
+            snapshot_id=facts.snapshot,
+            rows=facts.rows,
+            files=facts.files,
+            bytes=facts.bytes,
+            was_done_before=True,
+        )
+
+    def _fingerprint(self) -> Fingerprint:
+        """Returns what the job would write; if it has written no files yet, rows are counted."""
+        wish = self._wish
+        return Fingerprint(
+            mode=wish.mode,
+            columns=columns_text(wish.frame.schema),
+            rows=wish.frame.count() if self._files is None else self._files.rows,
+        )
 
     def prepare(self, catalog: LochanCatalog) -> None:
         """Writes the files that a commit needs and that no earlier attempt has left."""
@@ -212,7 +227,25 @@ class Part:
                 removed = list(self._merge.removed)
         said = {JOB: self._job, _ROWS: str(files.rows)}
         replace_files(table, added, removed, said)
-        self._snapshot_id = table.metadata.current_snapshot_id or 0
+        self._record(many, table, added)
+
+    def _record(self, many: Many, table: Table, added: Sequence[DataFile]) -> None:
+        """Adds the record of the job to the commit that a block becomes."""
+        snapshot = table.current_snapshot()
+        if snapshot is None:
+            raise Bug("a write makes a snapshot")
+        self._snapshot_id = snapshot.snapshot_id
+        facts = JobFacts(
+            mode=self._wish.mode,
+            columns=columns_text(self._wish.frame.schema),
+            rows=self._written().rows,
+            files=len(added),
+            bytes=sum(each.file_size_in_bytes for each in added),
+            snapshot=snapshot.snapshot_id,
+            sequence=snapshot.sequence_number or 0,
+            time_ms=snapshot.timestamp_ms,
+        )
+        many.record_job(self.table, self._job, facts.texts())
 
     def result(self, commit: str) -> Written:
         """Returns what was done, by a commit that was made."""
@@ -356,26 +389,6 @@ def _names(table: str) -> Iterator[None]:
         yield
     except (TableAlreadyExistsError, NoSuchNamespaceError) as error:
         raise AlreadyExists(f"no table {table} can be made: {error}") from error
-
-
-def made_from(metadata: TableMetadata) -> Iterator[Snapshot]:
-    """Yields the snapshots that a table's present one is made from, itself first.
-
-    Where one of them has expired nobody knows what came before it, so all that are older count:
-    what is kept so long, by a tag for instance, is more likely a part of the table than not.
-    """
-    by_id: dict[int | None, Snapshot] = {each.snapshot_id: each for each in metadata.snapshots}
-    snapshot = by_id.get(metadata.current_snapshot_id)
-    while snapshot is not None:
-        yield snapshot
-        last, snapshot = snapshot, by_id.get(snapshot.parent_snapshot_id)
-        if snapshot is None and last.parent_snapshot_id is not None:
-            yield from (each for each in metadata.snapshots if _age(each) < _age(last))
-
-
-def _age(snapshot: Snapshot) -> tuple[int, int]:
-    # Tables of format 1 have no numbers.
-    return snapshot.sequence_number or 0, snapshot.timestamp_ms
 
 
 def _check_properties(table: Table, wanted: Mapping[str, str]) -> None:

@@ -8,7 +8,7 @@
 
 The steps, and what an end after each of them leaves:
 
-1. Look for the job in the snapshots that the table is made from. If it is there, nothing is left
+1. Look for the job among those that commits record for the table. If it is there, nothing is left
    to do. What was rolled back is not there.
 2. Write data files, each frame into a directory of its own. (Files that no snapshot knows.)
 3. Open a block on the head of the branch: look for the job again, and whether what the files were
@@ -35,6 +35,7 @@ from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownExcept
 from pyspark.sql import DataFrame
 
 from lochan.base.errors import Conflict, Invalid, NotABranch, TooLarge, Unknown
+from lochan.base.keys import job_name
 from lochan.base.pipeline_limits import (
     SPARK_COMMIT_ATTEMPTS_MAX,
     SPARK_JOB_CHARACTERS_MAX,
@@ -75,8 +76,8 @@ def write(
     that is missing is made in the same commit, with `partition_by`, such as
     `("day(ts)", "bucket(16, id)", "region")`, and with table `properties`; unless `create` is
     false. For one that is there, both must be as it has them. A `job` that has written into the
-    table before does nothing, unless that was rolled back; it is known as long as the table keeps
-    the snapshot that the job made.
+    table before does nothing, unless that was rolled back; with other columns, or another number of
+    rows, it is a Conflict.
     """
     with Batch(lake, branch=branch, job=job, message=message, steps=steps) as batch:
         batch.write(
@@ -267,6 +268,7 @@ def _checked_job(job: str | None) -> str:
         raise Invalid(f"a job has a name, without spaces around it, not {job!r}")
     if len(job) > SPARK_JOB_CHARACTERS_MAX:
         raise TooLarge(f"the name of a job has {SPARK_JOB_CHARACTERS_MAX} characters at most")
+    job_name(job)
     return job
 
 

@@ -1,0 +1,34 @@
+"""Records of jobs on the wire."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lochan.model.commits import JobRecord
+from lochan.wire.references import ReferenceV2
+
+
+class JobJson(msgspec.Struct, frozen=True):
+    """A job that has written a content, and what it said then."""
+
+    job: str
+    facts: dict[str, str]
+
+
+class JobsJson(msgspec.Struct, frozen=True, rename="camel"):
+    """A page of jobs, in the order of their names."""
+
+    has_more: bool
+    token: str | None
+    jobs: list[JobJson]
+    effective_reference: ReferenceV2
+
+
+def job_out(record: JobRecord) -> JobJson:
+    """Returns a record as it is written."""
+    return JobJson(record.job, dict(record.facts))
+
+
+def job_in(record: JobJson) -> JobRecord:
+    """Reads a record."""
+    return JobRecord(record.job, tuple(sorted(record.facts.items())))
