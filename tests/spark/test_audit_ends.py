@@ -147,16 +147,18 @@ class Looks(httpx.BaseTransport):
         self._through.close()
 
 
-def test_the_report_says_published_before_anything_else_is_done(world, tmp_path):
+@pytest.mark.parametrize("publish", MODES)
+def test_the_report_says_published_before_anything_else_is_done(world, publish, tmp_path):
     seen = []
     path = tmp_path / "a.json"
     wire = Looks(lambda: seen.append(outcome(path)))
     with (
         Client(world.client.url, transport=wire) as client,
-        world.audit(client=client, report=path) as audit,
+        world.audit(client=client, report=path, publish=publish) as audit,
     ):
         fill(world, audit)
-    assert seen == ["published"]
+    # A merge has a branch beside that of the audit.
+    assert seen == ["published"] * (2 if publish == "merge" else 1)
 
 
 def test_who_is_interrupted_right_after_the_target_moved_is_not_told_that_nothing_is_published(

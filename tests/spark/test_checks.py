@@ -250,7 +250,8 @@ def test_tables_of_a_query_are_found_and_quantifiers_of_patterns_are_not_tables(
     )
     assert query.tables() == ("shop.a",)
     filled = query.filled({(False, "shop.a"): "v1", (True, "shop.b"): "v2"})
-    assert filled == "SELECT 1 FROM v1 JOIN v2 WHERE c RLIKE '[0-9]{3,5}'"
+    inside = "SELECT 1 FROM v1 JOIN v2 WHERE c RLIKE '[0-9]{3,5}'"
+    assert filled == f"SELECT * FROM (\n{inside}\n)"
 
 
 COMMIT, OTHER = "c" * 64, "d" * 64

@@ -8,6 +8,7 @@ from threading import Event
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -147,7 +148,15 @@ PASSING = [
         name="one more than the target",
     ),
     Query("SELECT * FROM {shop.orders} WHERE customer NOT RLIKE '^[a-z]{3}$'", name="a quantifier"),
+    Query(
+        "-- '\n(SELECT '{' FROM /* ' */ {shop.orders} WHERE id < 0 AND '--' <> \";\"); -- the end",
+        name="quotes, comments and a semicolon",
+    ),
+    Query("TABLE {shop.orders} LIMIT 0", name="a table"),
+    Query("FROM {shop.orders} SELECT id WHERE id < 0", name="the other way round"),
     Custom("shop.orders", lambda frame: frame.count() == 5, name="mine"),
+    Custom("shop.orders", lambda frame: np.bool_(frame.count() == 5), name="of numpy"),
+    Custom("shop.orders", lambda frame: (np.True_, "all"), name="of numpy, and what I saw"),
     Custom("shop.orders", lambda frame: (True, frame.count()), name="mine, and what I saw"),
 ]
 
@@ -179,6 +188,7 @@ FAILING = [
     (Query("SELECT count(*) FROM {shop.orders}", at_most=4, name="value"), "5"),
     (Query("SELECT CAST(NULL AS INT) FROM {shop.orders} LIMIT 1", equals=1, name="null"), "NULL"),
     (Custom("shop.orders", lambda frame: False, name="mine"), "false"),
+    (Custom("shop.orders", lambda frame: np.False_, name="of numpy"), "false"),
     (Custom("shop.orders", lambda frame: (False, "too few"), name="told"), "too few"),
 ]
 
@@ -206,7 +216,28 @@ BROKEN = [
     (TableRows("shop.nowhere", min=0), "nowhere"),
     (RefersTo("shop.orders", ("id",), "shop.nowhere"), "nowhere"),
     (Query("SELECT 1 FROM {shop.nowhere}", name="no table"), "nowhere"),
-    (Query("nonsense {shop.orders}", name="no SQL"), "PARSE_SYNTAX_ERROR"),
+    (Query("SELECT id FROM FROM {shop.orders} x y z", name="no SQL"), "PARSE_SYNTAX_ERROR"),
+    (Query("SELECT 1 AS {shop.orders} WHERE false", name="an alias"), "does not read it"),
+    (
+        Query("SELECT {shop.orders}.a FROM (SELECT 1 a) {shop.orders} WHERE a > 1", name="another"),
+        "does not read it",
+    ),
+    (
+        Query(
+            "WITH {shop.orders} AS (SELECT 1 WHERE false) SELECT * FROM {shop.orders}",
+            name="hidden by another",
+        ),
+        "does not read it",
+    ),
+    (
+        Query("SELECT * FROM {shop.orders} WHERE id < 0 AND 1 IN (SHOW TABLES)", name="inside"),
+        "PARSE_SYNTAX_ERROR",
+    ),
+    (
+        Query("WITH x AS (SELECT * FROM {shop.orders}) INSERT INTO y SELECT * FROM x", name="with"),
+        "PARSE_SYNTAX_ERROR",
+    ),
+    (Query("FROM {shop.orders} INSERT INTO y SELECT id", name="from"), "PARSE_SYNTAX_ERROR"),
     (Query("SELECT id FROM {shop.orders}", equals=1, name="many"), "one row of one column"),
     (Query("SELECT 1 FROM {shop.orders} LIMIT 0", equals=1, name="none"), "one row of one column"),
     (Query("SELECT 'x' FROM {shop.odd} LIMIT 1", at_least=1, name="types"), "TypeError"),
@@ -215,6 +246,8 @@ BROKEN = [
     (Custom("shop.orders", returns(None), name="forgot to return"), "NoneType"),
     (Custom("shop.orders", returns(1), name="truthy"), "int"),
     (Custom("shop.orders", returns((1, 2, 3)), name="odd"), "tuple"),
+    (Custom("shop.orders", returns(np.int64(1)), name="a number of numpy"), "int64"),
+    (Custom("shop.orders", returns(np.array(True)), name="an array"), "ndarray"),
 ]
 
 

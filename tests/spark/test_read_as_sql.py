@@ -72,8 +72,9 @@ def conditions() -> dict[str, tuple[str | BooleanExpression, str]]:
         text: (text, text) for text in [*texts, *nulls]
     }
     for name in ("x", "f", "s.y"):
-        found[f"{name} is nan"] = (f"{name} is nan", f"isnan({name})")
-        found[f"{name} is not nan"] = (f"{name} is not nan", f"not isnan({name})")
+        found[f"{name} is nan"] = (X.IsNaN(name), f"isnan({name})")
+        found[f"{name} is not nan"] = (X.NotNaN(name), f"not isnan({name})")
+        found[f"isnan({name})"] = (f"isnan({name})", f"isnan({name})")
         for sign, kind in {"=": "EqualTo", ">=": "GreaterThanOrEqual", "<": "LessThan"}.items():
             ours = getattr(X, kind)(name, INF)
             found[f"{name} {sign} {INF}"] = (ours, f"{name} {sign} double('{INF}')")

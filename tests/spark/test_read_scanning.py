@@ -12,6 +12,7 @@ import pytest
 from pyiceberg import expressions
 from pyiceberg import types as iceberg
 from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions.parser import parse
 from pyiceberg.io.pyarrow import PyArrowFileIO, schema_to_pyarrow
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionSpec
@@ -21,7 +22,7 @@ from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import Record
 
-from lochan.spark.read.predicates import bind_filter, fit_filter, parse_filter
+from lochan.spark.read.predicates import bind_filter, fit_filter
 from lochan.spark.read.scanning import rows_of
 
 # The stubs know only names of arguments that nobody writes.
@@ -57,7 +58,9 @@ def passed(folder: Path, records: list[dict], where: str | BooleanExpression) ->
         file_size_in_bytes=path.stat().st_size,
     )
     file.spec_id = 0
-    fitted = fit_filter(parse_filter(where), schema, case_sensitive=True)
+    fitted = fit_filter(
+        parse(where) if isinstance(where, str) else where, schema, case_sensitive=True
+    )
     bound = bind_filter(fitted, schema, case_sensitive=True)
     batches = rows_of(PyArrowFileIO(), METADATA, schema, bound, FileScanTask(file))
     return [row for batch in batches for row in batch.to_pylist()]

@@ -74,6 +74,7 @@ def test_modes_ways_kinds_and_outcomes_are_all_named():
 
 def test_the_numbers_are_those_of_the_code():
     prose = re.sub(r"\s+", " ", PAGE)
+    assert f"(at most {pipeline_limits.AUDIT_COMMITS_MAX})" in prose
     assert f"after {pipeline_limits.AUDIT_ATTEMPTS_MAX} times" in prose
     assert f"{pipeline_limits.REPORT_CHANGES_MAX:,} are listed" in prose
     assert pipeline_limits.AUDIT_TTL_S == 24 * 3_600

@@ -55,13 +55,15 @@ def test_an_append_comes_after_another_without_writing_its_data_again(lake, step
     assert len(same_for_all(lake, "t.n")) == 4
 
 
-def test_an_overwrite_replaces_what_is_there_at_its_end(lake):
+def test_an_overwrite_replaces_what_is_there_at_its_end_if_that_is_asked_for(lake):
     prepare(lake)
+    mean = {"on_change": "replace"}
     other = Once("staged", lambda: lake.write(numbers(lake, 3, v="other"), "t.n"))
-    lake.write(numbers(lake, 4, v="ours"), "t.n", mode="overwrite", steps=other)
+    lake.write(numbers(lake, 4, v="ours"), "t.n", mode="overwrite", steps=other, **mean)
     assert found(lake) == [(4, "ours")]
     other = Once("staged", lambda: lake.write(numbers(lake, 5, 6, v="other"), "t.n"))
-    lake.write(numbers(lake, 8, v="ours"), "t.n", mode="overwrite_partitions", steps=other)
+    mean["mode"] = "overwrite_partitions"
+    lake.write(numbers(lake, 8, v="ours"), "t.n", steps=other, **mean)
     assert found(lake) == [(5, "other"), (8, "ours")]
     assert other.steps.count("written") == 1
 

@@ -41,6 +41,9 @@ AUDIT_CHECKS_TOGETHER_MAX: Final = 4
 # Times that an audit is made again because its target has moved; then others are simply faster.
 AUDIT_ATTEMPTS_MAX: Final = 5
 
+# Commits that one audit publishes by fast-forward: each of them is checked by itself.
+AUDIT_COMMITS_MAX: Final = 100
+
 # How long the branch of an audit is kept: a day, so that a failed one can be looked at.
 AUDIT_TTL_S: Final = 86_400
 
@@ -109,6 +112,9 @@ SPARK_COMMIT_ATTEMPTS_MAX: Final = 50
 # Attempts that do the work of a merge, or of a write whose table was changed in shape, again.
 SPARK_REWRITE_ATTEMPTS_MAX: Final = 5
 
+# Commits that are searched for the one that changed a table meanwhile: a page, for one sentence.
+SPARK_CONFLICT_COMMITS_MAX: Final = 250
+
 # The name of a job is a value in every snapshot that it made and a part of its directories.
 SPARK_JOB_CHARACTERS_MAX: Final = 500
 
@@ -126,6 +132,16 @@ ARROW_READ_TASKS_MAX: Final = 2_000
 
 # Key ranges that a merge asks the bounds of files for one by one; of more only the span is used.
 SPARK_MERGE_RANGES_MAX: Final = 64
+
+# A filter that is read to choose files; a longer one is a list of values that nobody wrote by hand.
+FILTER_CHARACTERS_MAX: Final = 1_000_000
+
+# Levels of brackets, AND, OR and NOT in a filter that is read to choose files: reading descends the
+# stack with each, and people write a handful.
+FILTER_DEPTH_MAX: Final = 60
+
+# Files that a filter of a frame names to Spark: a plan with more names costs more than it saves.
+FILTER_FILES_NAMED_MAX: Final = 1_000
 
 # Rows of history in one Arrow batch: as many as Spark itself puts into one.
 SPARK_BATCH_ROWS_MAX: Final = 10_000

@@ -18,6 +18,7 @@ from lochan.base.errors import Invalid
 from lochan.base.pipeline_limits import (
     AUDIT_CHECKS_MAX,
 )
+from lochan.spark.sql_text import check_one_query, code_of
 
 _PLACE: Final = re.compile(r"\{(target:)?([A-Za-z_][^{}\s]*)\}")
 
@@ -83,7 +84,10 @@ class InRange(Check, frozen=True, tag="in_range"):
 
 
 class Matches(Check, frozen=True, tag="matches"):
-    """Every value of the column matches the (Java) pattern as a whole; NULL passes."""
+    """Every value of the column matches the (Java) pattern as a whole; NULL passes.
+
+    The pattern must be one by itself: what Java does not take alone is refused.
+    """
 
     table: str
     column: str
@@ -212,7 +216,8 @@ class Query(Check, frozen=True, tag="query"):
     """A query returns no row; or, with a bound, one value that keeps it.
 
     `{shop.orders}` in the text is the table as it will be published, `{target:shop.orders}` as the
-    target has it now.
+    target has it now. It must be named where it is read: in a comment or in quotes it is only text.
+    The text is one query, no command, and what it finds counts only as far as it looks.
     """
 
     sql: str
@@ -223,8 +228,15 @@ class Query(Check, frozen=True, tag="query"):
     def __post_init__(self) -> None:
         if not self.name:
             raise Invalid("query: a query needs a name, because its text is no name")
+        try:
+            check_one_query(self.sql)
+        except Invalid as refusal:
+            raise Invalid(f"query {self.name!r}: {refusal.message}") from refusal
         if not self.tables():
-            raise Invalid(f"query {self.name!r}: name the tables as {{shop.orders}}")
+            raise Invalid(
+                f"query {self.name!r}: name the tables as {{shop.orders}} where they are read, "
+                "outside of comments and quotes"
+            )
         _no_nan(self, *self.bounds())
 
     def tables(self) -> tuple[str, ...]:
@@ -233,11 +245,20 @@ class Query(Check, frozen=True, tag="query"):
 
     def places(self) -> tuple[tuple[bool, str], ...]:
         """Returns the tables named in the text, each with whether it is the target's."""
-        return tuple((bool(one[1]), one[2]) for one in _PLACE.finditer(self.sql))
+        return tuple((bool(one[1]), one[2]) for one in _PLACE.finditer(code_of(self.sql)))
 
     def filled(self, views: Mapping[tuple[bool, str], str]) -> str:
-        """Returns the text with the name of a view for each table."""
-        return _PLACE.sub(lambda one: views[bool(one[1]), one[2]], self.sql)
+        """Returns a query of the text alone, with the name of a view for each table.
+
+        In parentheses Spark takes a query and no command; a comment may reach to the end.
+        """
+        sql = check_one_query(self.sql)
+        parts: list[str] = []
+        at = 0
+        for one in _PLACE.finditer(code_of(sql)):
+            parts += [sql[at : one.start()], views[bool(one[1]), one[2]]]
+            at = one.end()
+        return f"SELECT * FROM (\n{''.join(parts)}{sql[at:]}\n)"  # noqa: S608 - a query is wanted
 
     def bounds(self) -> dict[str, Any]:
         """Returns the bounds that are set; none means that no row may come."""
@@ -248,7 +269,8 @@ class Query(Check, frozen=True, tag="query"):
 class Custom(Check, frozen=True, tag="custom"):
     """A function of your own: it is given the table's frame and returns True or False.
 
-    It may return a pair, whether it passed and what it saw. Anything else, and any error, fails.
+    It may return a pair, whether it passed and what it saw. A truth value of numpy is one too.
+    Anything else, and any error, fails.
     """
 
     table: str

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
     from lochan.iceberg import LochanCatalog
     from lochan.spark.audit.block import Audit
-    from lochan.spark.write.parts import Mode
+    from lochan.spark.write.assignments import Assignments
+    from lochan.spark.write.parts import Mode, Steps
+    from lochan.spark.write.row_changes import Where
     from lochan.spark.write.writing import Batch, Written
 
 
@@ -117,6 +119,57 @@ class Lake:
         from lochan.spark.write.writing import write
 
         return write(self, frame, table, branch=self._branch(branch), mode=mode, **more)
+
+    def delete(
+        self,
+        table: str,
+        where: Where,
+        branch: str | None = None,
+        *,
+        job: str | None = None,
+        message: str | None = None,
+        steps: Steps | None = None,
+    ) -> Written:
+        """Deletes the rows that a condition is true for; only files that have some are replaced."""
+        from lochan.spark.write.writing import delete
+
+        return delete(
+            self,
+            table,
+            where,
+            branch=self._branch(branch),
+            job=job,
+            message=message,
+            steps=steps,
+        )
+
+    def update(
+        self,
+        table: str,
+        set: Assignments,  # noqa: A002 - the word of SQL
+        where: Where,
+        branch: str | None = None,
+        *,
+        job: str | None = None,
+        message: str | None = None,
+        steps: Steps | None = None,
+    ) -> Written:
+        """Gives columns new values in the rows that a condition is true for.
+
+        `set` has expressions of SQL, Columns or values by column; a text is an expression.
+        """
+        from lochan.spark.write.writing import update
+
+        return update(
+            self,
+            table,
+            set,
+            where,
+            branch=self._branch(branch),
+            job=job,
+            message=message,
+            steps=steps,
+        )
 
     def writing(
         self, branch: str | None = None, job: str | None = None, message: str | None = None

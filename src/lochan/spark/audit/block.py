@@ -5,9 +5,11 @@
 
 1. Entering makes a branch with an end, from the target.
 2. `write` writes there; checks of rows are watched meanwhile, at no cost.
-3. Leaving runs the other checks on the branch's commit and makes a verdict of all results.
-4. With the verdict, and with nothing else, the target moves to exactly that commit; see
-   `publishing` for what happens when the target has moved meanwhile.
+3. Leaving makes one commit of the run (`merge`) or takes its commits as they are
+   (`fast-forward`), runs the other checks on each commit that the target would get, and makes
+   verdicts of all results.
+4. With the verdicts, and with nothing else, the target moves to exactly that; see `publishing` for
+   what happens when the target has moved meanwhile.
 
 A crash or an error anywhere before the end of 4 leaves the target as it was and the branch until
 its time. The report is written at the beginning, right after 4, and at the end, whatever that is.
@@ -39,9 +41,9 @@ from lochan.spark.audit.publishing import MODES, Candidate, Mode, Place, Publish
 from lochan.spark.audit.recording import Progress, Recording, written_table
 from lochan.spark.audit.report import Outcome, Report, check_path
 from lochan.spark.audit.report_files import ReportFiles
-from lochan.spark.audit.row_checks import Seen, watch
+from lochan.spark.audit.row_checks import Seen, check_pattern, watch
 from lochan.spark.audit.verdicts import Ledger, Result, Verdict, build_verdict
-from lochan.spark.checks import Check
+from lochan.spark.checks import Check, Matches
 from lochan.spark.write.parts import JOB
 from lochan.spark.write.parts import Mode as WriteMode
 
@@ -58,9 +60,10 @@ class Audit:
     """One run of write, audit, publish; made by `lake.audited` and used once, as a block.
 
     `checks` are values of `lochan.spark.checks`, the path of a file of them, or a list of both.
-    `publish` is `fast-forward`, which keeps the commits of the run, or `merge`, which makes one of
-    them. With a `job`, a run that was published does nothing when it is run again. `report` is one
-    path or several, `.html` or `.json`.
+    `publish` is `merge`, which makes one commit of the run, or `fast-forward`, which keeps its
+    commits: each of them must then pass every check by itself. With a `job`, a run that was
+    published does nothing when it is run again. `report` is one path or several, `.html` or
+    `.json`.
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class Audit:
         checks: str | Path | Check | Iterable[Check | str | Path],
         branch: str | None = None,
         ttl_s: float = AUDIT_TTL_S,
-        publish: Mode = "fast-forward",
+        publish: Mode = "merge",
         job: str | None = None,
         message: str | None = None,
         report: str | Path | Sequence[str | Path] = (),
@@ -129,6 +132,9 @@ class Audit:
             # Now rather than after hours of work: a report that cannot be written is no report.
             if problem := self._files.begin(self.report):
                 raise Invalid(problem)
+            for check in self._declared.checks:
+                if isinstance(check, Matches):
+                    check_pattern(self._lake.spark, check)
             with self._recording.step("branch", self.branch):
                 base = self._make_branch()
         except BaseException as failure:
@@ -232,16 +238,23 @@ class Audit:
 
     def _judge(self, candidate: Candidate) -> Verdict:
         recording = self._recording
-        recording.attempts += 1
+        if candidate.number == 1:
+            recording.attempts += 1
         recording.about(audited=candidate.commit, target=candidate.target)
         recording.checks = ()
-        with recording.step("check", f"{len(self._declared.checks)} checks"):
-            self._check_covered()
-            judging = Judging(self._lake, self._declared, self._writes.known(), self._seen)
-            recording.checks = judging.results(candidate.commit, candidate.target)
-            return build_verdict(
-                candidate.commit, candidate.target, self._declared, recording.checks
-            )
+        place = "" if candidate.count == 1 else f", commit {candidate.number} of {candidate.count}"
+        with recording.step("check", f"{len(self._declared.checks)} checks{place}"):
+            try:
+                self._check_covered()
+                judging = Judging(self._lake, self._declared, self._writes.known(), self._seen)
+                recording.checks = judging.results(candidate.commit, candidate.target)
+                return build_verdict(
+                    candidate.commit, candidate.target, self._declared, recording.checks
+                )
+            except AuditFailed as refusal:
+                if candidate.number == candidate.count:
+                    raise
+                raise _in_line(refusal, candidate) from refusal
 
     def _seen(self, result: Result) -> None:
         self._recording.checks += (result,)
@@ -266,13 +279,16 @@ class Audit:
         ledger.wrote(parent, commit)
         ledger.check_head(client.references.get(self.branch).hash)
 
-    def _seen_with(self, before: Evidence, written: Written) -> Evidence | None:
+    def _seen_with(
+        self, before: tuple[Evidence, ...], written: Written
+    ) -> tuple[Evidence, ...] | None:
         """Returns what was seen of all writes to a table, with what the table is now."""
         found, _ = self._lake.client.contents.get_many(written.commit, [key_of(written.table)])
         if not found:
             return None
         seen = Seen(written.rows, written.columns, written.measured)
-        return Evidence(found[0][1], (*before.writes, seen))
+        writes = before[-1].writes if before else ()
+        return (*before, Evidence(found[0][1], (*writes, seen)))
 
     def _make_branch(self) -> str:
         """Makes the branch of the audit; returns the commit that it has from its target."""
@@ -311,6 +327,15 @@ def _outcome_of(error: BaseException, publisher: Publisher) -> Outcome | None:
     if publisher.is_swinging:
         return "unknown"
     return "conflict" if isinstance(error, Conflict) else None
+
+
+def _in_line(refusal: AuditFailed, candidate: Candidate) -> AuditFailed:
+    """Returns a refusal that also says which of several commits it is about."""
+    return AuditFailed(
+        f"commit {candidate.number} of {candidate.count} of this run, {candidate.commit[:12]}, "
+        f'would become part of the target\'s history: {refusal.message}; publish="merge" publishes '
+        "the result of the run as one commit"
+    )
 
 
 def _checked_job(job: str | None) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from secrets import token_hex
-from typing import Final
 
 import msgspec
 
@@ -13,16 +12,10 @@ from lochan.spark.audit.row_checks import Seen
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """What was seen of all writes to a table, and what the table was afterwards.
+    """What was seen of all writes to a table so far, and what the table was afterwards."""
 
-    What has not been written yet is no content.
-    """
-
-    content: Content | None = None
-    writes: tuple[Seen, ...] = ()
-
-
-_UNWRITTEN: Final = Evidence()
+    content: Content
+    writes: tuple[Seen, ...]
 
 
 class Writes:
@@ -31,7 +24,7 @@ class Writes:
     def __init__(self, job: str | None) -> None:
         self._name = job or token_hex(16)
         self._numbers: dict[str, int] = {}
-        self._evidence: dict[str, Evidence | None] = {}
+        self._evidence: dict[str, tuple[Evidence, ...] | None] = {}
         self._is_changed = False
 
     @property
@@ -39,8 +32,8 @@ class Writes:
         """Whether there were writes, and all of them were found done."""
         return bool(self._numbers) and not self._is_changed
 
-    def known(self) -> dict[str, Evidence]:
-        """Returns the evidence on the tables whose rows were all seen."""
+    def known(self) -> dict[str, tuple[Evidence, ...]]:
+        """Returns the evidence on the tables whose rows were all seen, after each write."""
         return {table: one for table, one in self._evidence.items() if one is not None}
 
     def next_name(self, table: str) -> str:
@@ -48,13 +41,13 @@ class Writes:
         number = self._numbers.get(table, 0) + 1
         return self._name if number == 1 else f"{self._name}#{number}"
 
-    def doubt(self, table: str) -> Evidence | None:
+    def doubt(self, table: str) -> tuple[Evidence, ...] | None:
         """Lets nothing that was seen of a table speak for it; returns what did until now."""
-        before = self._evidence.get(table, _UNWRITTEN)
+        before = self._evidence.get(table, ())
         self._evidence[table] = None
         return before
 
-    def add(self, table: str, evidence: Evidence | None, *, is_new: bool) -> None:
+    def add(self, table: str, evidence: tuple[Evidence, ...] | None, *, is_new: bool) -> None:
         """Counts a write of which all is known that will be.
 
         Not before: one that failed at any place and is tried again has the name that it had.

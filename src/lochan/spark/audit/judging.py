@@ -7,7 +7,7 @@ all, has the result `error`; one that was never watched has the result `missing`
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -51,7 +51,7 @@ class Judging:
         self,
         lake: Lake,
         declared: Declared,
-        evidence: Mapping[str, Evidence],
+        evidence: Mapping[str, Sequence[Evidence]],
         tell: Tell | None = None,
     ) -> None:
         self._lake = lake
@@ -75,15 +75,17 @@ class Judging:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _usable(self, commit: str) -> dict[str, Evidence]:
-        """Returns the evidence on tables that are at this commit exactly as we left them."""
+        """Returns the evidence on tables that are at this commit exactly as a write left them."""
         keys = {key_of(table): table for table in self._evidence}
         if not keys:
             return {}
         found, _ = self._lake.client.contents.get_many(commit, list(keys))
         return {
-            keys[key]: self._evidence[keys[key]]
+            keys[key]: one
             for key, content in found
-            if content == self._evidence[keys[key]].content
+            # The latest comes last and wins: it has seen the most.
+            for one in self._evidence[keys[key]]
+            if content == one.content
         }
 
     def _look(self, check: Check, scene: Scene, usable: Mapping[str, Evidence]) -> _Outcome:

@@ -3,9 +3,11 @@
 1. `candidate`: the branch must be where we left it. If the target has moved on since, the audit's
    own commits are made again on its new head (fast-forward), or one commit of all of them is made
    there, on a branch beside it (merge). A target that was moved back or elsewhere is a conflict.
-2. The candidate is judged, as it is, against that state of the target.
-3. `swing`: the target moves to exactly that commit, if it is still where it was in step 1. If not,
-   everything begins again with step 1, a bounded number of times.
+2. Every commit that the target's history would get, from the target's head along first parents up
+   to the candidate, is judged as it is against that state of the target. A merge is one commit.
+3. `swing`: the target moves to exactly the candidate, if every one of these commits has a verdict
+   and the target is still where it was in step 1. If the target is not, everything begins again
+   with step 1, a bounded number of times.
 
 A crash before step 3 leaves branches that end with their time. A reply that is lost in step 3 is
 looked up in the target's log; what cannot be found out is raised as Unknown. Nothing here knows
@@ -31,13 +33,14 @@ from lochan.base.errors import (
 from lochan.base.ids import EMPTY_ID
 from lochan.base.pipeline_limits import (
     AUDIT_ATTEMPTS_MAX,
+    AUDIT_COMMITS_MAX,
 )
 from lochan.client import Client
 from lochan.model.commits import CommitMeta
 from lochan.spark.audit.verdicts import Ledger, Verdict
 
-Mode = Literal["fast-forward", "merge"]
-MODES: Final = ("fast-forward", "merge")
+Mode = Literal["merge", "fast-forward"]
+MODES: Final = ("merge", "fast-forward")
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -59,6 +62,10 @@ class Candidate(msgspec.Struct, frozen=True):
     """The reference that holds the commit."""
     head: str
     """What of the audit's own branch it was made of."""
+    number: int = 1
+    """Its place among the commits that would be published together, the oldest first."""
+    count: int = 1
+    """How many they are."""
 
 
 class Published(msgspec.Struct, frozen=True):
@@ -69,6 +76,8 @@ class Published(msgspec.Struct, frozen=True):
 
 
 Judge = Callable[[Candidate], Verdict]
+
+_MERGE_INSTEAD: Final = 'use publish="merge", which publishes their result as one commit'
 
 
 class Publisher:
@@ -92,7 +101,8 @@ class Publisher:
             candidate = self.candidate()
             is_new = candidate.commit != candidate.target
             if is_new or not is_repeated:
-                self._ledger.judged(judge(candidate), candidate.head)
+                for step in self._line(candidate) or [candidate]:
+                    self._ledger.judged(judge(step), step.head)
             if not is_new or self.swing(candidate):
                 return Published(candidate.commit, is_new)
         raise Conflict(
@@ -118,7 +128,8 @@ class Publisher:
     def swing(self, candidate: Candidate) -> bool:
         """Step 3: moves the target to what was judged; False if the target has moved meanwhile."""
         place = self._place
-        self._ledger.permit(candidate.commit, candidate.target)
+        for step in self._line(candidate) or [candidate]:
+            self._ledger.permit(step.commit, step.target)
         self._ledger.check_head(self._client.references.get(place.branch).hash)
         source = f"{candidate.branch}@{candidate.commit}"
         self.is_swinging = True
@@ -151,6 +162,34 @@ class Publisher:
                 # The target has everything; what is left of the branch ends with its time.
                 told = f"{name} is left until its time: {error.message}"
         return told
+
+    def _line(self, candidate: Candidate) -> list[Candidate]:
+        """Returns every commit that the target's history would get, the oldest first.
+
+        They are looked up from the candidate down, whoever has made them: the way must be one of
+        first parents that leads to the target's head, because logs and change feeds go that way.
+        """
+        if candidate.commit == candidate.target:
+            return []
+        found: list[str] = []
+        for entry in self._client.history.iterate(candidate.commit):
+            found.append(entry.meta.hash or "")
+            if entry.parent == candidate.target:
+                break
+            if len(found) == AUDIT_COMMITS_MAX:
+                raise AuditFailed(
+                    f"this run has more than {AUDIT_COMMITS_MAX} commits, and each would have to "
+                    f"be checked to become part of {self._place.target!r}: {_MERGE_INSTEAD}"
+                )
+        else:
+            raise AuditFailed(
+                f"the commits of this run do not begin at the head of {self._place.target!r}, "
+                f"so others than those that were checked would become part of it: {_MERGE_INSTEAD}"
+            )
+        return [
+            msgspec.structs.replace(candidate, commit=commit, number=number, count=len(found))
+            for number, commit in enumerate(reversed(found), 1)
+        ]
 
     def _rebase(self, head: str, target: str) -> str:
         """Makes our own commits again on the target's new head; returns the last of them."""

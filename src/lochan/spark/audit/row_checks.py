@@ -12,10 +12,12 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
 from types import NoneType
-from typing import Any
+from typing import Any, Final
 
 import msgspec
-from pyspark.sql import Column, DataFrame
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark user knows
 from pyspark.sql.types import (
     AtomicType,
@@ -27,10 +29,13 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from lochan.base.errors import Bug
+from lochan.base.errors import Bug, Invalid
 from lochan.spark.audit.findings import Finding, bounds_text, is_between, shown
 from lochan.spark.checks import Check, Expression, InRange, InSet, Matches, NotNull, RowCount
 from lochan.spark.write.columns import ColumnFacts, join_facts
+
+_GOOD_PATTERNS: Final[set[str]] = set()
+"""Patterns that Java has taken already, in this process."""
 
 Figures = Mapping[str, Any]
 """What was measured, by the names that `measures` gives."""
@@ -175,14 +180,38 @@ def _breaks(check: Check, frame: DataFrame) -> Column:
         case InRange():
             return _wrong(check.column, _outside(check, frame))
         case Matches():
-            # Without the ends a pattern would be satisfied by a part of the value.
-            whole = rf"\A(?:{check.pattern})\z"
-            return _wrong(check.column, ~F.col(check.column).rlike(whole))
+            check_pattern(frame.sparkSession, check)
+            return _wrong(check.column, ~F.col(check.column).rlike(_whole(check.pattern)))
         case InSet():
             return _wrong(check.column, ~F.col(check.column).isin(list(check.values)))
         case Expression():
             return ~F.coalesce(F.expr(check.sql), F.lit(False))
     raise Bug(f"{check.kind} is no check of rows")
+
+
+def check_pattern(spark: SparkSession, check: Matches) -> None:
+    """Refuses a pattern that Java does not take by itself, or not with the ends around it.
+
+    One that closes a group which it has not opened would leave the ends: `a)|(?:.*`. What is a
+    pattern alone is read in the same way between the ends, unless it ends inside a quotation or a
+    comment of its own; then it would take in the closing one, and Java refuses that.
+    """
+    if check.pattern in _GOOD_PATTERNS:
+        return
+    both = (check.pattern, _whole(check.pattern))
+    try:
+        spark.range(1).select(*(F.lit("").rlike(one) for one in both)).collect()
+    except (PySparkException, Py4JError) as error:
+        raise Invalid(
+            f"{check.label()}: {check.pattern!r} is no pattern by itself: close in it what it "
+            r"opens, groups, classes, \Q and comments, and nothing else"
+        ) from error
+    _GOOD_PATTERNS.add(check.pattern)
+
+
+def _whole(pattern: str) -> str:
+    """Returns a pattern of whole values; without the ends a part of the value would do."""
+    return rf"\A(?:{pattern})\z"
 
 
 def _wrong(column: str, condition: Column) -> Column:

@@ -7,15 +7,17 @@ what is seen here cannot change before it is published.
 from __future__ import annotations
 
 import operator
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC
 from functools import reduce
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from pyspark.sql import DataFrame
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark user knows
 from pyspark.sql.types import DataType, DateType, TimestampNTZType, TimestampType
 
@@ -196,8 +198,9 @@ def _query(check: Query, scene: Scene) -> Finding:
             if frame is None:
                 # The target has no such table yet: it is compared with none of its rows.
                 frame = scene.table(table).limit(0)
-            views[is_target, table] = f"lochan_audit_{token_hex(8)}"
+            views[is_target, table] = _view_name()
             frame.createOrReplaceTempView(views[is_target, table])
+        _check_read(check, spark, views)
         found = spark.sql(check.filled(views))
         if not check.bounds():
             rows = found.count()
@@ -206,6 +209,24 @@ def _query(check: Query, scene: Scene) -> Finding:
     finally:
         for view in views.values():
             spark.catalog.dropTempView(view)
+
+
+def _view_name() -> str:
+    return f"lochan_audit_{token_hex(8)}"
+
+
+def _check_read(check: Query, spark: SparkSession, views: Mapping[tuple[bool, str], str]) -> None:
+    """Refuses a query that names a table and does not read it: as an alias, say, or of a WITH.
+
+    Spark itself is asked: without the view of that table it cannot understand the query.
+    """
+    for place in views:
+        try:
+            # The columns are asked for, because through Connect nothing else is looked at yet.
+            _ = spark.sql(check.filled({**views, place: _view_name()})).schema
+        except AnalysisException:
+            continue
+        raise Invalid(f"the query names {place[1]} and does not read it")
 
 
 def _value(check: Query, found: DataFrame) -> Finding:
@@ -223,9 +244,15 @@ def _value(check: Query, found: DataFrame) -> Finding:
 def _custom(check: Custom, scene: Scene) -> Finding:
     told = check.function(scene.table(check.table))
     passed, observed = told if isinstance(told, tuple) and len(told) == 2 else (told, None)
-    if not isinstance(passed, bool):
+    if not _is_truth_value(passed):
         raise Invalid(f"the function returned {type(passed).__name__}; it must be True or False")
-    return Finding(passed, shown(passed if observed is None else observed), "true")
+    return Finding(bool(passed), shown(bool(passed) if observed is None else observed), "true")
+
+
+def _is_truth_value(value: object) -> bool:
+    """Tells whether a value is True or False, of Python or of numpy; numbers and arrays are not."""
+    numpy = sys.modules.get("numpy")
+    return isinstance(value, bool) or (numpy is not None and isinstance(value, numpy.bool_))
 
 
 def _type_text(text: str) -> str:

@@ -2,9 +2,10 @@
 
 A verdict says: on exactly this commit, compared with exactly this state of the target, every
 declared check has run and passed. It is built by `build_verdict`, which refuses a check that
-failed, broke, is missing or was made on another commit. The ledger knows which commits the audit
-made itself; a write after the checks takes the verdict away, and a head that it does not know is
-somebody else's. Pure: nothing here reads or writes anything.
+failed, broke, is missing or was made on another commit. Each commit that is to be published needs
+one of its own. The ledger knows which commits the audit made itself; a write after the checks takes
+all verdicts away, and a head that it does not know is somebody else's. Pure: nothing here reads or
+writes anything.
 """
 
 from __future__ import annotations
@@ -96,13 +97,14 @@ class Ledger:
         self.base = base
         self.head = base
         self._verdict: Verdict | None = None
+        self._passed: dict[str, Verdict] = {}
         self._is_sealed = False
         self._is_closed = False
         self._lock = Lock()
 
     @property
     def verdict(self) -> Verdict | None:
-        """The verdict on the present head, None while there is none."""
+        """The latest verdict on what was made of the present head, None while there is none."""
         return self._verdict
 
     def check_table(self, table: str) -> None:
@@ -129,7 +131,7 @@ class Ledger:
         """Takes note of a commit of our own; refuses one that stands on somebody else's."""
         with self._lock:
             self.check_writing()
-            self._verdict = None
+            self._forget()
             if parent != self.head:
                 raise AuditFailed(
                     f"the branch of this audit was changed from outside: {parent[:12]} is not ours"
@@ -140,7 +142,7 @@ class Ledger:
         """Takes note of what the block has put on the branch by other means."""
         with self._lock:
             self.check_writing()
-            self._verdict = None
+            self._forget()
             self.head = head
 
     def seal(self) -> None:
@@ -153,13 +155,13 @@ class Ledger:
         """Takes note that the branch stands on a newer target now; what was judged is gone."""
         with self._lock:
             self.check_open()
-            self._verdict = None
+            self._forget()
             self.base, self.head = base, head
 
     def check_head(self, found: str) -> None:
         """Refuses a branch that is not where we left it."""
         if found != self.head:
-            self._verdict = None
+            self._forget()
             raise AuditFailed(
                 f"the branch of this audit was changed from outside: it is at {found[:12]}, "
                 f"we left it at {self.head[:12]}"
@@ -173,19 +175,28 @@ class Ledger:
             if head != self.head:
                 raise AuditFailed("something was written while the checks ran; check it again")
             self._verdict = verdict
+            self._passed[verdict.commit] = verdict
 
     def permit(self, commit: str, target: str) -> Verdict:
         """Returns the verdict that lets a commit be published; AuditFailed if there is none."""
         self.check_open()
         if self._verdict is None:
             raise AuditFailed("nothing was checked since the last write")
-        check_verdict(self._verdict, self.declared, commit, target)
-        return self._verdict
+        verdict = self._passed.get(commit)
+        if verdict is None:
+            raise AuditFailed(f"the commit {commit[:12]} was not checked and is not published")
+        check_verdict(verdict, self.declared, commit, target)
+        return verdict
 
     def close(self) -> None:
         """Ends the audit; nothing can be written or published after this."""
-        self._verdict = None
+        self._forget()
         self._is_closed = True
+
+    def _forget(self) -> None:
+        """Takes all verdicts away."""
+        self._verdict = None
+        self._passed = {}
 
 
 def _told(result: Result) -> str:

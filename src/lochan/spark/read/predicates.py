@@ -1,21 +1,21 @@
-"""Filters: one text or expression that chooses both files, by PyIceberg, and rows, by Spark.
+"""Filters that are given as expressions of PyIceberg: what they mean for files, and for rows.
 
-Both are made from one parsed expression, so that they can never mean different things. Comparisons
-with NULL choose nothing, as in SQL. NaN is larger than every number and equal to itself, as in
-Spark; the bounds of files do not count it, nor do those of their row groups, so who asks for what
-is larger or another value asks for NaN in words. A column of floats is compared with the float that
-is nearest to a value, so that what was written as 0.1 is found by it.
+They mean what they mean in SQL. Comparisons with NULL choose nothing. NaN is larger than every
+number and equal to itself. A column of floats is compared as doubles: what was written as 0.1 is
+no double 0.1. Filters that are given as text are not read here but by Spark (`sql_text` reads what
+of them can choose files).
 """
 
 from __future__ import annotations
 
 import math
-import re
 import struct
 from collections.abc import Callable
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any, Final, cast
+from uuid import UUID
 
+import msgspec
 from pyiceberg import types as iceberg
 from pyiceberg.expressions import (
     AlwaysFalse,
@@ -34,9 +34,12 @@ from pyiceberg.expressions import (
     LessThanOrEqual,
     NotEqualTo,
     NotIn,
+    NotNaN,
     NotNull,
     Or,
+    Reference,
     SetPredicate,
+    StartsWith,
     UnaryPredicate,
 )
 from pyiceberg.expressions.literals import (
@@ -47,7 +50,6 @@ from pyiceberg.expressions.literals import (
     IntAboveMax,
     IntBelowMin,
 )
-from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import (
     BindVisitor,
     BooleanExpressionVisitor,
@@ -56,53 +58,44 @@ from pyiceberg.expressions.visitors import (
     visit,
 )
 from pyiceberg.schema import Schema
-from pyparsing import ParseException
 
 from lochan.base.errors import Invalid
+from lochan.spark.read.filters import (
+    FALSE,
+    TRUE,
+    Comparand,
+    Constant,
+    Junction,
+    Leaf,
+    Negation,
+    Node,
+    Unread,
+)
+from lochan.spark.read.sql_text import prefix_of
 
 _EXACT: Final = Context(prec=100, traps=[Inexact, InvalidOperation])
 _NUMBERS: Final = (iceberg.IntegerType, iceberg.LongType, iceberg.DecimalType)
 _FLOATS: Final = (iceberg.FloatType, iceberg.DoubleType)
+_ASKED: Final = (iceberg.IntegerType, iceberg.LongType, iceberg.StringType, iceberg.DateType)
+_INT_BITS: Final = 31
+_BY_OPERATOR: Final[dict[str, Any]] = {
+    "=": EqualTo,
+    "<": LessThan,
+    "<=": LessThanOrEqual,
+    ">": GreaterThan,
+    ">=": GreaterThanOrEqual,
+    "in": In,
+}
+_LEAST_FLOAT: Final = 2.0**-149
+_OPERATORS: Final = {
+    EqualTo: "=",
+    LessThan: "<",
+    LessThanOrEqual: "<=",
+    GreaterThan: ">",
+    GreaterThanOrEqual: ">=",
+}
 # What NaN is chosen by, whatever the number is: it is larger than all and none of them.
 _CHOOSING_NAN: Final = (GreaterThan, GreaterThanOrEqual, NotEqualTo, NotIn)
-# What is quoted, a name or a text, and whether a text is the pattern of a LIKE.
-_QUOTED: Final = re.compile(
-    r"""(?P<like>\blike\s*)?'(?P<text>(?:[^']|'')*)'|"[^"]*"|\\""", re.IGNORECASE
-)
-
-
-def parse_filter(where: str | BooleanExpression | None) -> BooleanExpression:
-    """Returns the expression of a filter; everything matches where there is none."""
-    if where is None:
-        return AlwaysTrue()
-    if isinstance(where, BooleanExpression):
-        return where
-    _check_quoted(where)
-    try:
-        return parse(where)
-    except (ParseException, ValueError) as error:
-        raise Invalid(
-            f"the filter {where!r} is not understood: {error}; for more than comparisons of "
-            "columns with values filter the frame: lake.read(…).where(…)"
-        ) from None
-
-
-def _check_quoted(where: str) -> None:
-    """Refuses what means something in SQL that PyIceberg's parser does not know."""
-    for found in _QUOTED.finditer(where):
-        text = found["text"] or ""
-        if found["like"] and "_" in text:
-            raise Invalid(
-                f"the filter {where!r} has a LIKE with an underscore, which would have to match "
-                "any character; filter the frame instead: lake.read(…).where(…)"
-            )
-        # Spark takes a backslash for the beginning of something else, PyIceberg takes it as it is.
-        rest = text.replace("\\%", "") if found["like"] else found[0]
-        if "\\" in rest:
-            raise Invalid(
-                f"the filter {where!r} has a backslash; give a value that has one as an "
-                "expression, for example EqualTo('column', 'value')"
-            )
 
 
 def fit_filter(
@@ -129,23 +122,119 @@ def fit_filter(
     return visit(straight, _Rebuilding(fit))
 
 
-def file_filter(
-    expression: BooleanExpression, schema: Schema, *, case_sensitive: bool
-) -> BooleanExpression:
-    """Returns what of a fitted expression may choose files; rows are looked at with all of it.
+def node_of(expression: BooleanExpression, schema: Schema, *, case_sensitive: bool) -> Node:
+    """Returns a fitted expression as one that chooses files."""
+    return visit(expression, _Nodes(schema, case_sensitive))
 
-    PyIceberg compares the uuid of a partition with the bytes of another, and finds none. And what
-    is required it takes to be there always, although a struct that it is in may be NULL.
+
+class _Nodes(BooleanExpressionVisitor[Node]):
+    """Makes what chooses files of an expression without NOT."""
+
+    def __init__(self, schema: Schema, case_sensitive: bool) -> None:
+        self._schema = schema
+        self._case_sensitive = case_sensitive
+
+    def visit_true(self) -> Node:
+        """Returns what always holds."""
+        return Constant(TRUE)
+
+    def visit_false(self) -> Node:
+        """Returns what never holds."""
+        return Constant(FALSE)
+
+    def visit_not(self, child_result: Node) -> Node:
+        """Returns the opposite."""
+        return Negation(child_result)
+
+    def visit_and(self, left_result: Node, right_result: Node) -> Node:
+        """Returns that both hold."""
+        return Junction((left_result, right_result), True)
+
+    def visit_or(self, left_result: Node, right_result: Node) -> Node:
+        """Returns that one of both holds."""
+        return Junction((left_result, right_result), False)
+
+    def visit_bound_predicate(self, predicate: Any) -> Node:
+        """Refuses: there is none."""
+        raise Invalid(f"a filter names columns, but {predicate} is bound to those of a table")
+
+    def visit_unbound_predicate(self, predicate: Any) -> Node:
+        """Returns what a predicate says of a column."""
+        field = _find_field(predicate.term.name, self._schema, case_sensitive=self._case_sensitive)
+        number, kind = field.field_id, field.field_type
+        if any(_is_nan(each) for each in _literals(predicate)):
+            return Unread()
+        match predicate:
+            case IsNull() if isinstance(kind, iceberg.PrimitiveType):
+                return Leaf(number, "null")
+            case NotNull() if isinstance(kind, iceberg.PrimitiveType):
+                return Negation(Leaf(number, "null"))
+            case IsNaN():
+                return Leaf(number, "nan")
+            case NotNaN():
+                return Negation(Leaf(number, "nan"))
+            case In():
+                return Leaf(number, "in", tuple(_comparand(kind, e) for e in predicate.literals))
+            case NotIn():
+                several = tuple(_comparand(kind, each) for each in predicate.literals)
+                return Negation(Leaf(number, "in", several))
+            case StartsWith():
+                return Leaf(number, "prefix", (prefix_of(predicate.literal.value),))
+            case NotEqualTo():
+                return Negation(Leaf(number, "=", (_comparand(kind, predicate.literal),)))
+            case EqualTo() | LessThan() | LessThanOrEqual() | GreaterThan() | GreaterThanOrEqual():
+                value = _comparand(kind, predicate.literal)
+                return Leaf(number, _OPERATORS[type(predicate)], (value,))
+            case _:
+                return Unread()
+
+
+def _literals(predicate: Any) -> list[Any]:
+    if isinstance(predicate, UnaryPredicate):
+        return []
+    return list(predicate.literals) if isinstance(predicate, SetPredicate) else [predicate.literal]
+
+
+def _is_nan(literal: Any) -> bool:
+    return isinstance(literal.value, float) and math.isnan(literal.value)
+
+
+def _comparand(kind: iceberg.IcebergType, literal: Any) -> Comparand:
+    value = literal.value
+    if isinstance(kind, iceberg.UUIDType):
+        held = value if isinstance(value, UUID) else UUID(bytes=bytes(value))
+        return Comparand(str(held), str(held), None, held)
+    if isinstance(value, bytes | bytearray):
+        value = bytes(value)
+    return Comparand(value, value, None, value)
+
+
+def asked_of(node: Node, schema: Schema) -> BooleanExpression:
+    """Returns what of a condition PyIceberg's reader may leave out rows by.
+
+    Rows that pass are asked by Spark with all of it. Only comparisons are taken that mean the same
+    for every reader: of whole numbers, texts and days with a value of that kind.
     """
-    top = {field.field_id for field in schema.fields}
-
-    def is_asked(predicate: Any) -> bool:
-        field = _find_field(predicate.term.name, schema, case_sensitive=case_sensitive)
-        if isinstance(predicate, IsNull) and field.required:
-            return field.field_id in top
-        return not isinstance(field.field_type, iceberg.UUIDType)
-
-    return weaken(expression, is_asked)
+    match node:
+        case Junction(items, is_and):
+            several = [asked_of(each, schema) for each in items]
+            return And(*several) if is_and else Or(*several)
+        case Leaf(field_id, operator, comparands, False, False):
+            name = schema.find_column_name(field_id)
+            field = schema.find_field(field_id)
+            values = [each.exact for each in comparands if each.exact is not None]
+            is_taken = isinstance(field.field_type, _ASKED) and len(values) == len(comparands)
+            kind = _BY_OPERATOR.get(operator)
+            if not is_taken or name is None or name != field.name or kind is None:
+                return AlwaysTrue()
+            if isinstance(field.field_type, iceberg.IntegerType):
+                values = [each for each in values if abs(each) < 1 << _INT_BITS]
+            if len(values) < len(comparands):
+                return AlwaysTrue()
+            made: BooleanExpression = kind(Reference(name), values if kind is In else values[0])
+            return made
+        case _:
+            return AlwaysTrue()
 
 
 def weaken(expression: BooleanExpression, is_asked: Callable[[Any], bool]) -> BooleanExpression:
@@ -204,6 +293,8 @@ def _fit_values(predicate: Any, field: iceberg.NestedField) -> BooleanExpression
     if isinstance(predicate, SetPredicate):
         return _fit_set(predicate, [_fit_literal(each, field) for each in predicate.literals])
     value = _fit_literal(predicate.literal, field)
+    if isinstance(value, _BetweenFloats):
+        return value.fit(predicate)
     if isinstance(value, AboveMax | BelowMin):
         return _beyond(predicate, field.field_type, is_above=isinstance(value, AboveMax))
     return cast("BooleanExpression", type(predicate)(predicate.term, value))
@@ -215,7 +306,8 @@ def _fit_set(predicate: Any, values: list[Any]) -> BooleanExpression:
     Zero is asked for apart, as readers that look values up tell it from negative zero.
     """
     is_in, term = isinstance(predicate, In), predicate.term
-    inside = [each for each in values if not isinstance(each, AboveMax | BelowMin)]
+    outside = (AboveMax, BelowMin, _BetweenFloats)
+    inside = [each for each in values if not isinstance(each, outside)]
     zeros = [each for each in inside if isinstance(each.value, float) and each.value == 0]
     others = [each for each in inside if not isinstance(each.value, float) or each.value != 0]
     if not inside:
@@ -279,11 +371,42 @@ def _fit_literal(literal: Any, field: iceberg.NestedField) -> Any:
 
 
 def _fit_float(value: float) -> Any:
-    """Returns the nearest float of 32 bits, as bounds of files are compared as they are."""
+    """Returns a value as a column of floats of 32 bits has it, or the two that it lies between."""
     try:
-        return FloatLiteral(*struct.unpack("<f", struct.pack("<f", value)))
+        (nearest,) = struct.unpack("<f", struct.pack("<f", value))
     except OverflowError:
         return IntAboveMax() if value > 0 else IntBelowMin()
+    if nearest == value or math.isnan(value):
+        return FloatLiteral(nearest)
+    if nearest < value:
+        return _BetweenFloats(nearest, _next_float(nearest, 1))
+    return _BetweenFloats(_next_float(nearest, -1), nearest)
+
+
+def _next_float(value: float, direction: int) -> float:
+    """Returns the float of 32 bits that follows one, or is before it."""
+    if value == 0:
+        return direction * _LEAST_FLOAT
+    (bits,) = struct.unpack("<i", struct.pack("<f", value))
+    bits += direction if value > 0 else -direction
+    found: float = struct.unpack("<f", struct.pack("<i", bits))[0]
+    return found
+
+
+class _BetweenFloats(msgspec.Struct, frozen=True):
+    """A number that no float of 32 bits is, and the two that are next to it."""
+
+    below: float
+    above: float
+
+    def fit(self, predicate: Any) -> BooleanExpression:
+        """Returns what a comparison with the number means for floats."""
+        term = predicate.term
+        if isinstance(predicate, LessThan | LessThanOrEqual):
+            return LessThanOrEqual(term=term, value=FloatLiteral(self.below))
+        if isinstance(predicate, GreaterThan | GreaterThanOrEqual):
+            return GreaterThanOrEqual(term=term, value=FloatLiteral(self.above))
+        return NotNull(term=term) if isinstance(predicate, NotEqualTo) else AlwaysFalse()
 
 
 def bind_filter(

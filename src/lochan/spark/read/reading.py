@@ -1,12 +1,13 @@
 """Reading a table as it is on a reference.
 
 1. the catalog tells which metadata the table has on the reference;
-2. PyIceberg plans: of the manifests it takes the files that rows of the filter can be in;
+2. of the manifests the files are taken that rows of the filter can be in (`planning`);
 3. every file gets the reader that can read it. Nearly all are read by Spark itself, by field id, so
    that columns may have been renamed, added, dropped, moved or widened since. Files without ids are
    read by the table's name mapping. The rest (an object store that Spark does not reach, names
    that Spark skips, deletion vectors, defaults) is read by PyIceberg in executors;
-4. the frames are put together, the filter is applied to their rows, the columns are chosen.
+4. the frames are put together, the filter is applied to their rows, the columns are chosen. A
+   filter that is a text is given to Spark as it is, so that it means what it means there.
 
 The driver reads manifests, never the footers of data files. What can only be read wrongly is
 refused: equality deletes, and types that Spark has not.
@@ -22,14 +23,21 @@ import msgspec
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.schema import Schema, prune_columns
-from pyiceberg.table import FileScanTask, ManifestGroupPlanner, Table
+from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.types import NestedField
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 
-from lochan.base.errors import ContentNotFound, Corrupt, Invalid
+from lochan.base.errors import ContentNotFound, Invalid
+from lochan.spark.provenance import marked
 from lochan.spark.read.arrow import arrow_frame
-from lochan.spark.read.conditions import column_at, to_column
+from lochan.spark.read.conditions import column_at, field_paths, to_column
+from lochan.spark.read.failures import bracketed, explained
+from lochan.spark.read.filters import Node
 from lochan.spark.read.footers import FOREIGN, find_named
+from lochan.spark.read.frames import Chooser, choosing, zone_of
 from lochan.spark.read.native import (
     Shape,
     is_native_task,
@@ -38,14 +46,15 @@ from lochan.spark.read.native import (
     shape_by_ids,
     shape_by_names,
 )
+from lochan.spark.read.planning import plan_files
 from lochan.spark.read.predicates import (
+    asked_of,
     bind_filter,
-    file_filter,
     filtered_fields,
     fit_filter,
-    parse_filter,
+    node_of,
 )
-from lochan.spark.read.vectors import Vectors
+from lochan.spark.read.sql_text import Columns, mentioned, read_condition, whole_fields
 from lochan.spark.schemas import find_defaults, nullable, to_spark
 from lochan.spark.session import prepare_read
 from lochan.spark.storage import how
@@ -63,6 +72,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The columns that are asked for, and those that the filter looks at."""
     expression: BooleanExpression
     bound: BooleanExpression
+    """What PyIceberg's reader may leave out rows by; all of the filter, if that is no text."""
+    text: str | None = None
+    """The condition on rows, if it was given as a text."""
     columns: tuple[tuple[str, ...], ...]
     """The way to every column that is asked for, in order."""
     case_sensitive: bool
@@ -77,7 +89,8 @@ def read(
     where: str | BooleanExpression | None = None,
 ) -> DataFrame:
     """Returns a table as it is on a reference; `where` chooses files, then rows."""
-    return frame_of(lake, plan_read(lake, table, ref=ref, columns=columns, where=where))
+    plan = plan_read(lake, table, ref=ref, columns=columns, where=where)
+    return marked(frame_of(lake, plan), lake, plan.table, name=table, ref=ref)
 
 
 def plan_read(
@@ -103,25 +116,31 @@ def plan_table(
     *,
     columns: Sequence[str] | None = None,
     where: str | BooleanExpression | None = None,
+    files: Node | None = None,
 ) -> Plan:
-    """Finds the files of a table that is loaded."""
+    """Finds the files of a table that is loaded; `files` chooses files and no rows."""
     case_sensitive = lake.spark.conf.get("spark.sql.caseSensitive", "false") == "true"
     whole = table.schema()
-    expression = fit_filter(parse_filter(where), whole, case_sensitive=case_sensitive)
+    text = where if isinstance(where, str) else None
+    if text is None:
+        given = where if isinstance(where, BooleanExpression) else AlwaysTrue()
+        expression = fit_filter(given, whole, case_sensitive=case_sensitive)
+        condition = node_of(expression, whole, case_sensitive=case_sensitive)
+    else:
+        names = Columns(whole_fields(whole), case_sensitive=case_sensitive, zone=zone_of(lake))
+        condition = read_condition(text, names)
+        expression = asked_of(condition, whole)
     bound = bind_filter(expression, whole, case_sensitive=case_sensitive)
     chosen = _choose(whole, columns, case_sensitive=case_sensitive)
     needed = {path[0] for path in chosen} | _top_level(whole, filtered_fields(bound))
-    schema = Schema(*[field for field in whole.fields if field.name in needed])
+    needed |= set() if text is None else mentioned(text, whole)
     return Plan(
         table=table,
-        tasks=_plan_files(
-            table,
-            file_filter(expression, whole, case_sensitive=case_sensitive),
-            case_sensitive=case_sensitive,
-        ),
-        schema=schema,
+        tasks=plan_files(table, condition if files is None else files),
+        schema=Schema(*[field for field in whole.fields if field.name in needed]),
         expression=expression,
         bound=bound,
+        text=text,
         columns=chosen,
         case_sensitive=case_sensitive,
     )
@@ -132,17 +151,48 @@ def frame_of(lake: Lake, plan: Plan) -> DataFrame:
     prepare_read(lake.spark)
     frames = _frames(lake, plan)
     if frames:
-        frame = reduce(DataFrame.unionAll, frames)
+        frame = reduce(DataFrame.unionAll, [each.frame for each in frames])
     else:
         frame = lake.spark.createDataFrame([], nullable(to_spark(plan.schema, ids=False)))
-    if not isinstance(plan.bound, AlwaysTrue):
+    if plan.text is not None:
+        frame = _where(frame, plan.text)
+    elif not isinstance(plan.bound, AlwaysTrue):
         frame = frame.where(to_column(plan.bound, plan.schema))
-    if [(name,) for name in frame.columns] == list(plan.columns):
-        return frame
-    return frame.select(*[column_at(path).alias(path[-1]) for path in plan.columns])
+    if [(name,) for name in frame.columns] != list(plan.columns):
+        frame = frame.select(*[column_at(path).alias(path[-1]) for path in plan.columns])
+    if len(frames) == 1 and frames[0].is_scan:
+        return choosing(frame, Chooser(lake, plan.table, plan.tasks, _shown_fields(plan)))
+    return frame
 
 
-def _frames(lake: Lake, plan: Plan) -> list[DataFrame]:
+def _shown_fields(plan: Plan) -> dict[str, NestedField]:
+    """Returns the fields that the columns of a frame are, if they are reached through structs."""
+    by_path = {path: number for number, path in field_paths(plan.schema).items()}
+    return {
+        path[-1]: plan.schema.find_field(by_path[path]) for path in plan.columns if path in by_path
+    }
+
+
+def _where(frame: DataFrame, text: str) -> DataFrame:
+    """Returns the rows for which a condition is true, by Spark."""
+    try:
+        chosen = frame.where(F.expr(bracketed(text)))
+        # Through Connect Spark looks at it only when it has to say something of the frame.
+        chosen.columns  # noqa: B018
+    except AnalysisException as error:
+        raise Invalid(f"the filter {text!r} cannot be used: {explained(error, text)}") from None
+    return chosen
+
+
+class _Group(msgspec.Struct, frozen=True):
+    """Rows of files that are read in one way."""
+
+    frame: DataFrame
+    is_scan: bool = False
+    """Whether it is nothing but a scan by Spark, so that Spark can leave out files of it."""
+
+
+def _frames(lake: Lake, plan: Plan) -> list[_Group]:
     """Gives every file to the reader that can read it."""
     metadata = plan.table.metadata
     by_arrow, by_spark = split(lake, metadata, plan.schema, plan.tasks)
@@ -159,24 +209,26 @@ def _frames(lake: Lake, plan: Plan) -> list[DataFrame]:
                 else shape_by_names(metadata, plan.schema, held, task.file.spec_id)
             )
         groups.setdefault(kind, []).append(task)
-    frames: list[DataFrame] = []
+    frames: list[_Group] = []
     for kind, tasks in groups.items():
         shape = shapes[kind]
         if shape is None:
             by_arrow.extend(tasks)
         else:
-            frames.extend(native_frames(lake, shape, tasks))
+            # PyIceberg takes the bounds of what is foreign from other columns.
+            is_foreign = kind is not None and kind[0] == FOREIGN
+            is_scan = not is_foreign and not any(task.delete_files for task in tasks)
+            frames.extend(_Group(each, is_scan) for each in native_frames(lake, shape, tasks))
     if by_arrow:
-        frames.append(
-            arrow_frame(
-                lake,
-                plan.table,
-                plan.schema,
-                plan.expression,
-                by_arrow,
-                case_sensitive=plan.case_sensitive,
-            )
+        frame = arrow_frame(
+            lake,
+            plan.table,
+            plan.schema,
+            plan.expression,
+            by_arrow,
+            case_sensitive=plan.case_sensitive,
         )
+        frames.append(_Group(frame))
     return frames
 
 
@@ -197,32 +249,6 @@ def split(
         )
         (by_spark if native else by_arrow).append(task)
     return by_arrow, by_spark
-
-
-def _plan_files(
-    table: Table, expression: BooleanExpression, *, case_sensitive: bool
-) -> tuple[FileScanTask, ...]:
-    """Returns the files that rows of a filter can be in, each with its deletes."""
-    name = ".".join(table.name())
-    snapshot = table.current_snapshot()
-    if snapshot is None:
-        if table.metadata.current_snapshot_id is None:
-            return ()
-        lost = table.metadata.current_snapshot_id
-        raise Corrupt(f"the metadata of {name} lacks its own current snapshot, {lost}")
-    manifests = snapshot.manifests(table.io)
-    planner = ManifestGroupPlanner(table.metadata, table.io, expression, case_sensitive)
-    vectors = Vectors()
-    try:
-        tasks = planner.plan_files(manifests, vectors.is_other)
-    except (NotImplementedError, ValueError) as error:
-        if "equality deletes" not in str(error):
-            raise
-        raise Invalid(
-            f"the table {name} has equality deletes, which are not applied here; "
-            "let the engine that wrote them compact the table first"
-        ) from error
-    return vectors.given_to(tasks, table.io, manifests)
 
 
 def _choose(

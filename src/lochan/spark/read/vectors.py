@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from pyiceberg.avro.file import AvroFile
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import (
     DATA_FILE_TYPE,
@@ -24,6 +23,8 @@ from pyiceberg.manifest import (
     ManifestFile,
 )
 from pyiceberg.table import FileScanTask
+
+from lochan.iceberg.manifests import open_entries
 
 # The format that has vectors, and where its entries tell their files.
 _VERSION: Final = 3
@@ -71,12 +72,7 @@ class Vectors:
         for manifest in manifests:
             if manifest.content != ManifestContent.DELETES:
                 continue
-            with AvroFile[ManifestEntry](
-                io.new_input(manifest.manifest_path),
-                MANIFEST_ENTRY_SCHEMAS[_VERSION],
-                read_types={-1: ManifestEntry, 2: DataFile},
-                read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
-            ) as entries:
+            with open_entries(manifest, io, MANIFEST_ENTRY_SCHEMAS[_VERSION]) as entries:
                 for entry in entries:
                     file = entry.data_file
                     known = self._found.get(file.file_path)

@@ -128,7 +128,8 @@ def upper_of_text(text: str, width: int) -> str | None:
     return None
 
 
-def _upper_of_bytes(raw: bytes, width: int) -> bytes | None:
+def upper_of_bytes(raw: bytes, width: int) -> bytes | None:
+    """Returns bytes of this length at most that are not before others; None if there are none."""
     cut = raw[:width]
     if cut == raw:
         return raw
@@ -138,5 +139,5 @@ def _upper_of_bytes(raw: bytes, width: int) -> bytes | None:
 
 _UPPER: Final[Mapping[type, Callable[[Any, int], Any]]] = {
     str: upper_of_text,
-    bytes: _upper_of_bytes,
+    bytes: upper_of_bytes,
 }

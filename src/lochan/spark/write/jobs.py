@@ -1,9 +1,9 @@
 """Jobs that have written a table: recorded in commits, and compared when they run again.
 
 A commit that a job makes says so beside the table (`lochan.catalog.jobs`), with a fingerprint of
-what was written: how, how many rows, which columns. The record is found by one request however old
-it is. It counts unless the table's own metadata shows that the snapshot of the job was rolled back;
-where the metadata has forgotten, because snapshots were expired, the record decides.
+what was written: in which mode, how many rows, which columns. The record is found by one request,
+however old it is. It counts unless the table's own metadata shows that the snapshot of the job was
+rolled back; where the metadata has forgotten, because snapshots were expired, the record decides.
 
 A job that runs again with other rows is an error: to write them would repeat what was written, and
 to leave them out would lose them.
@@ -28,14 +28,7 @@ if TYPE_CHECKING:
 
 # Longer lists of columns are recorded by their hash; a record has room for a few figures only.
 _COLUMNS_CHARACTERS_MAX: Final = 1_000
-
-
-class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job wrote, as far as it is compared when the job runs again."""
-
-    mode: str
-    columns: str
-    rows: int
+_SHOWN_CHARACTERS: Final = 200
 
 
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,21 +88,29 @@ def _age(snapshot: Snapshot) -> tuple[int, int]:
 
 def columns_text(schema: StructType) -> str:
     """Returns the columns of a frame, in whatever order they come, as records keep them."""
-    text = ", ".join(sorted(f"{each.name} {each.dataType.simpleString()}" for each in schema))
-    if len(text) > _COLUMNS_CHARACTERS_MAX:
-        return (
-            f"{len(schema)} columns, sha256 {sha256(text.encode('utf-8', 'replace')).hexdigest()}"
-        )
-    return text
+    return short_text(
+        ", ".join(sorted(f"{each.name} {each.dataType.simpleString()}" for each in schema))
+    )
 
 
-def check_same(table: str, job: str, before: JobFacts, now: Fingerprint) -> None:
-    """Raises Conflict, with what differs, if a job that was done comes with something else."""
-    wrong = [
-        f"{what} {getattr(before, name)} then and {getattr(now, name)} now"
-        for name, what in (("mode", "mode"), ("columns", "columns"), ("rows", "rows"))
-        if getattr(before, name) != getattr(now, name)
-    ]
+def short_text(text: str) -> str:
+    """Returns a text as records have room for it: as it is, or its beginning and its hash."""
+    if len(text) <= _COLUMNS_CHARACTERS_MAX:
+        return text
+    digest = sha256(text.encode("utf-8", "replace")).hexdigest()
+    return f"{text[:_SHOWN_CHARACTERS]}… sha256 {digest}"
+
+
+def check_same(
+    table: str, job: str, before: JobFacts, *, mode: str, columns: str, rows: int | None
+) -> None:
+    """Raises Conflict, with what differs, if a job that was done comes with something else.
+
+    Rows are None where their number says nothing.
+    """
+    compared = [("mode", before.mode, mode), ("columns", before.columns, columns)]
+    compared += [] if rows is None else [("rows", str(before.rows), str(rows))]
+    wrong = [f"{name} {then} then and {now} now" for name, then, now in compared if then != now]
     if wrong:
         raise Conflict(
             f"the job {job!r} has written {table} before, and not the same: {'; '.join(wrong)}. "

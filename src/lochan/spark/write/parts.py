@@ -3,10 +3,12 @@
 A part goes through these steps; only the last one changes anything that others see:
 
 1. `find_done`: the job is looked for among those that commits record for the table, see `jobs`.
-2. `prepare`: the table is loaded, or a new one is designed; the frame is checked and written as
+2. `begin`: what removes rows finds the snapshot that it may remove them from, see `bases`.
+3. `prepare`: the table is loaded, or a new one is designed; the frame is checked and written as
    files; a merge finds and rewrites what it replaces.
-3. `fits`: the table, as the commit would meet it, is one that the files were written for.
-4. `stage`: manifests are written and the snapshot is added to the block that becomes one commit.
+4. `fits`: the table, as the commit would meet it, is one that the files were written for, and what
+   is removed has not been changed by others since.
+5. `stage`: manifests are written and the snapshot is added to the block that becomes one commit.
 
 Whatever is left by an end between the steps is files in no snapshot, for a later sweep.
 """
@@ -34,13 +36,14 @@ from pyspark.sql import DataFrame
 
 from lochan.base.checks import check
 from lochan.base.errors import AlreadyExists, Bug, ContentNotFound, Invalid
+from lochan.spark.provenance import find_readings, place_of
 from lochan.spark.schemas import to_iceberg
 from lochan.spark.session import prepare
 from lochan.spark.write.arrow_files import find_unwritable
+from lochan.spark.write.bases import Base, OnChange, find_base
 from lochan.spark.write.columns import ColumnFacts, column_facts
 from lochan.spark.write.files import Measures, write_files
 from lochan.spark.write.jobs import (
-    Fingerprint,
     JobFacts,
     check_same,
     columns_text,
@@ -78,6 +81,8 @@ class Written(msgspec.Struct, frozen=True):
 
     Where the job was done before, `commit` is one that holds it, and the figures are those of the
     snapshot that it made then. `rows` are those of the frame; a merge adds files with others too.
+    For a delete and an update `rows` are those that it deleted or changed, `files` the new ones
+    with the other rows of theirs. `files_removed` is how many files new ones took the place of.
     Where something was to be measured, `measured` is that, and `columns` is what the files of the
     frame say of its columns, as far as they do; both are empty where the job was done before.
     """
@@ -89,6 +94,7 @@ class Written(msgspec.Struct, frozen=True):
     files: int
     bytes: int
     was_done_before: bool = False
+    files_removed: int = 0
     columns: Mapping[str, ColumnFacts] = {}
     measured: Mapping[str, Any] = {}
 
@@ -104,6 +110,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     properties: Mapping[str, str] = {}
     create: bool = True
     measures: Measures | None = None
+    on_change: OnChange = "conflict"
 
 
 class _Files(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,7 +149,9 @@ class Part:
         self._steps = steps
         self._files: _Files | None = None
         self._merge: _Merge | None = None
+        self._base: Base | None = None
         self._snapshot_id = 0
+        self._removed = 0
         self.done: Written | None = None
 
     @property
@@ -151,9 +160,14 @@ class Part:
         return self._wish.table
 
     @property
+    def mode(self) -> str:
+        """What is done to the rows that are there."""
+        return self._wish.mode
+
+    @property
     def words(self) -> str:
         """What is done, for the message of a commit."""
-        return f"{self._wish.mode} {self._wish.table}"
+        return f"{self.mode} {self.table}"
 
     def find_done(self, catalog: LochanCatalog, commit: str) -> Written | None:
         """Returns what the job has done to the table already, as a commit holds it.
@@ -165,7 +179,9 @@ class Part:
         facts = None if table is None else find_job(self._lake, self.table, commit, self._job)
         if table is None or facts is None or not is_in_table(table.metadata, facts):
             return None
-        check_same(self.table, self._job, facts, self._fingerprint())
+        check_same(
+            self.table, self._job, facts, mode=self.mode, columns=self._columns(), rows=self._rows()
+        )
         return Written(
             table=self.table,
             commit=commit,
@@ -176,14 +192,33 @@ class Part:
             was_done_before=True,
         )
 
-    def _fingerprint(self) -> Fingerprint:
-        """Returns what the job would write; if it has written no files yet, rows are counted."""
+    def _columns(self) -> str:
+        """Returns the columns that are written, as the record of the job has them."""
+        return columns_text(self._wish.frame.schema)
+
+    def _rows(self) -> int | None:
+        """Returns how many rows the job would write, to be compared with what it has written.
+
+        None where that says nothing: a frame of the table itself has other rows after its job.
+        """
+        if self._files is not None:
+            return self._files.rows
+        frame, place = self._wish.frame, place_of(self._lake, self.table)
+        is_own = any(each.is_of(place, None) for each in find_readings(frame))
+        return None if is_own else frame.count()
+
+    def begin(self, catalog: LochanCatalog) -> None:
+        """Finds the snapshot whose rows may be replaced; Conflict if others have changed it."""
         wish = self._wish
-        return Fingerprint(
-            mode=wish.mode,
-            columns=columns_text(wish.frame.schema),
-            rows=wish.frame.count() if self._files is None else self._files.rows,
-        )
+        if wish.mode == "append" or wish.on_change == "replace":
+            return
+        table = find_table(catalog, wish.table)
+        base = find_base(self._lake, catalog.ref, wish.table, table, wish.frame)
+        if wish.mode == "merge" and not base.was_read:
+            return
+        self._base = base
+        if wish.mode == "overwrite" and table is not None:
+            base.check_all(table, self._lake.client.references.get(catalog.ref).hash)
 
     def prepare(self, catalog: LochanCatalog) -> None:
         """Writes the files that a commit needs and that no earlier attempt has left."""
@@ -199,16 +234,36 @@ class Part:
             self._steps("merged")
 
     def fits(self, many: Many) -> bool:
-        """Tells whether the files can be added to the table that a block sees."""
+        """Tells whether the files can be added to the table that a block sees.
+
+        Raises Conflict if that would remove what others have changed since the base.
+        """
         if self._files is None:
             return False
         table = find_table(many, self.table)
         if table is None:
+            if self._base is not None:
+                self._base.check_there(many.expected)
             return self._files.is_new
         if not self._is_same_shape(table, is_new=False):
             return False
         snapshot = table.metadata.current_snapshot_id
-        return self._merge is None or self._merge.snapshot_id == snapshot
+        if self._merge is not None and self._merge.snapshot_id != snapshot:
+            return False
+        self._check_base(table, many.expected)
+        return True
+
+    def _check_base(self, table: Table, commit: str) -> None:
+        base = self._base
+        if base is None:
+            return
+        match self._wish.mode:
+            case "overwrite":
+                base.check_all(table, commit)
+            case "overwrite_partitions":
+                base.check_partitions(table, self._written().entries(), commit)
+            case "merge" if self._merge is not None:
+                base.check_merge(table, self._merge.removed, commit)
 
     def stage(self, many: Many) -> None:
         """Adds the snapshot to a block; what it replaces is what the block's table has."""
@@ -225,20 +280,20 @@ class Part:
                 spec, schema = table.spec(), files.layout.schema
                 added += [build_data_file(each, schema, spec) for each in self._merge.kept]
                 removed = list(self._merge.removed)
-        said = {JOB: self._job, _ROWS: str(files.rows)}
-        replace_files(table, added, removed, said)
-        self._record(many, table, added)
+        replace_files(table, added, removed, self._summary(files.rows))
+        self._removed = len(removed)
+        self._record(many, table, files.rows, added)
 
-    def _record(self, many: Many, table: Table, added: Sequence[DataFile]) -> None:
+    def _record(self, many: Many, table: Table, rows: int, added: Sequence[DataFile]) -> None:
         """Adds the record of the job to the commit that a block becomes."""
         snapshot = table.current_snapshot()
         if snapshot is None:
             raise Bug("a write makes a snapshot")
         self._snapshot_id = snapshot.snapshot_id
         facts = JobFacts(
-            mode=self._wish.mode,
-            columns=columns_text(self._wish.frame.schema),
-            rows=self._written().rows,
+            mode=self.mode,
+            columns=self._columns(),
+            rows=rows,
             files=len(added),
             bytes=sum(each.file_size_in_bytes for each in added),
             snapshot=snapshot.snapshot_id,
@@ -259,9 +314,14 @@ class Part:
             rows=files.rows,
             files=len(every),
             bytes=sum(each.size for each in every),
+            files_removed=self._removed,
             columns=column_facts(files.layout.schema, files.facts) if self._wish.measures else {},
             measured=files.measured,
         )
+
+    def _summary(self, rows: int) -> dict[str, str]:
+        """Returns what a snapshot says of the job that made it."""
+        return {JOB: self._job, _ROWS: str(rows)}
 
     def _written(self) -> _Files:
         if self._files is None:

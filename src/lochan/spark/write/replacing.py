@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pyiceberg.manifest import (
     DataFile,
     DataFileContent,
     ManifestEntry,
+    ManifestEntryStatus,
     ManifestFile,
     ManifestWriter,
 )
@@ -23,6 +24,7 @@ from pyiceberg.types import NestedField
 from pyiceberg.utils.properties import property_as_bool
 
 from lochan.base.errors import Invalid
+from lochan.iceberg.manifests import entries_of
 from lochan.spark.write.transforms import encode_values
 
 
@@ -82,7 +84,15 @@ def _sources(specs: Iterable[PartitionSpec]) -> set[int]:
 
 
 class _Producing(_SnapshotProducer[Any]):
-    """Writes manifests of old specs, too, whose sources were dropped from the table."""
+    """Writes manifests of old specs, too, whose sources were dropped from the table.
+
+    What it writes again it has read exactly.
+    """
+
+    def fetch_manifest_entry(
+        self, manifest: ManifestFile, discard_deleted: bool = True
+    ) -> list[ManifestEntry]:
+        return entries_of(manifest, self._io, discard_deleted=discard_deleted)
 
     def schema(self) -> Schema:
         return _with_sources(self._transaction.table_metadata)
@@ -112,26 +122,52 @@ class _Replacing(_Producing, _OverwriteFiles):
     """Pyiceberg's overwrite for files that were chosen one by one.
 
     The original looks only into manifests that a predicate over all partitions admits, which cannot
-    be made where a partition is NaN and takes long where there are thousands. And it knows no
-    removal of delete files, which go when all that they belong to goes.
+    be made where a partition is NaN and takes long where there are thousands. It reads manifests
+    with a decoder that is not exact. And it knows no removal of delete files, which go when all
+    that they belong to goes.
     """
 
     def _build_delete_files_partition_predicate(self) -> None:
         pass
 
-    def _build_manifest_evaluator(
-        self,
-        spec_id: int,  # noqa: ARG002
-    ) -> Callable[[ManifestFile], bool]:
-        return lambda _: True
-
     def _existing_manifests(self) -> list[ManifestFile]:
-        """Leaves out manifests of which nothing is left, which the original keeps for ever."""
-        return [
-            manifest
-            for manifest in super()._existing_manifests()
-            if manifest.has_added_files() or manifest.has_existing_files()
+        """Returns manifests of what stays; those of which nothing is left go."""
+        kept: list[ManifestFile] = []
+        for manifest in self._manifests_before():
+            entries = self.fetch_manifest_entry(manifest)
+            staying = [each for each in entries if not self._is_replaced(each)]
+            if len(staying) == len(entries):
+                kept += [manifest] if entries else []
+            elif staying:
+                kept.append(self._write_again(manifest, staying))
+        return kept
+
+    def _write_again(
+        self, manifest: ManifestFile, staying: Sequence[ManifestEntry]
+    ) -> ManifestFile:
+        with self.new_manifest_writer(self.spec(manifest.partition_spec_id)) as writer:
+            for entry in staying:
+                writer.add_entry(_with_status(entry, ManifestEntryStatus.EXISTING))
+        return writer.to_manifest_file()
+
+    def _deleted_entries(self) -> list[ManifestEntry]:
+        """Returns what the snapshot says it has removed."""
+        found = [
+            _with_status(entry, ManifestEntryStatus.DELETED, self._snapshot_id)
+            for manifest in self._manifests_before()
+            for entry in self.fetch_manifest_entry(manifest)
+            if entry.data_file.content == DataFileContent.DATA and self._is_replaced(entry)
         ]
+        self._validate_required_deletes(found)
+        return found
+
+    def _manifests_before(self) -> list[ManifestFile]:
+        number = self._parent_snapshot_id
+        before = None if number is None else self._transaction.table_metadata.snapshot_by_id(number)
+        return [] if before is None else before.manifests(self._io)
+
+    def _is_replaced(self, entry: ManifestEntry) -> bool:
+        return entry.data_file in self._deleted_data_files
 
     def _validate_required_deletes(self, deleted_entries: list[ManifestEntry]) -> None:
         found = {entry.data_file.file_path for entry in deleted_entries}
@@ -142,6 +178,18 @@ class _Replacing(_Producing, _OverwriteFiles):
         ]
         if gone:
             raise Invalid(f"files to be replaced are not in the table: {', '.join(sorted(gone))}")
+
+
+def _with_status(
+    entry: ManifestEntry, status: ManifestEntryStatus, snapshot_id: int | None = None
+) -> ManifestEntry:
+    return ManifestEntry.from_args(
+        status=status,
+        snapshot_id=entry.snapshot_id if snapshot_id is None else snapshot_id,
+        sequence_number=entry.sequence_number,
+        file_sequence_number=entry.file_sequence_number,
+        data_file=entry.data_file,
+    )
 
 
 def all_files(table: Table) -> list[DataFile]:
@@ -176,5 +224,5 @@ def files_of_partitions(table: Table, added: Sequence[DataFile]) -> list[DataFil
 def _live(table: Table) -> Iterator[DataFile]:
     snapshot = table.current_snapshot()
     for manifest in snapshot.manifests(table.io) if snapshot is not None else ():
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+        for entry in entries_of(manifest, table.io):
             yield entry.data_file

@@ -13,44 +13,31 @@ If the table moves meanwhile, steps 2 to 4 are done again on what it is then.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from pyiceberg.conversions import from_bytes
-from pyiceberg.expressions import (
-    AlwaysTrue,
-    And,
-    BooleanExpression,
-    GreaterThanOrEqual,
-    LessThanOrEqual,
-    Or,
-    Reference,
-)
-from pyiceberg.expressions.literals import literal
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.types import (
     DoubleType,
     FloatType,
+    IcebergType,
     NestedField,
     PrimitiveType,
-    UUIDType,
 )
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from lochan.base.checks import check
 from lochan.base.errors import Invalid
 from lochan.base.pipeline_limits import (
     SPARK_MERGE_RANGES_MAX,
 )
-from lochan.spark.read.arrow import arrow_frame
 from lochan.spark.read.conditions import quoted
-from lochan.spark.read.native import OPTIONS, shape_by_ids
-from lochan.spark.read.reading import Plan, frame_of, plan_table, split
-from lochan.spark.storage import native_options, native_path, shown_path
+from lochan.spark.read.domains import value_of
+from lochan.spark.read.filters import Comparand, Junction, Leaf, Node, Unread
+from lochan.spark.read.reading import frame_of, plan_table
+from lochan.spark.write.file_rows import rows_by_file, tasks_at
 from lochan.spark.write.shaping import free_name
 from lochan.spark.write.statistics import FileFacts
 
@@ -102,23 +89,14 @@ def find_matching(
     """Returns the files of a table with at least one row whose key is among the keys."""
     names = keys.columns
     fields = [table.schema().find_field(name) for name in names]
-    where = _ranges(fields, facts)
-    plan = plan_table(lake, table, columns=names, where=where)
+    plan = plan_table(lake, table, columns=names, files=_ranges(fields, facts))
     if not plan.tasks or not facts:
         return []
-    native, others = _split(lake, table, plan.tasks)
-    path = free_name("lochan_path", [field.name for field in table.schema().fields])
-    frames = [_native_rows(lake, plan, native, path)] if native else []
-    frames += [_arrow_rows(lake, plan, others, path)] if others else []
-    rows = reduce(DataFrame.unionAll, frames)
+    rows, path = rows_by_file(lake, plan)
     wanted = keys.select(*[F.col(quoted(name)).alias(f"wanted {name}") for name in names])
     same = [F.col(quoted(name)) == F.col(quoted(f"wanted {name}")) for name in names]
     matching = rows.join(wanted, same, "left_semi").select(path).distinct().collect()
-    by_path = {task.file.file_path: task for task in plan.tasks}
-    by_path |= {shown_path(place): task for place, task in list(by_path.items())}
-    unknown = [row[0] for row in matching if row[0] not in by_path]
-    check(not unknown, f"files with names that nobody planned: {unknown[:_NAMED_MAX]}")
-    return [by_path[row[0]] for row in matching]
+    return tasks_at(plan.tasks, [row[0] for row in matching])
 
 
 def survivors(
@@ -132,33 +110,28 @@ def survivors(
     return rows.join(wanted, same, "left_anti")
 
 
-def _ranges(fields: Sequence[NestedField], facts: Sequence[FileFacts]) -> BooleanExpression:
+def _ranges(fields: Sequence[NestedField], facts: Sequence[FileFacts]) -> Node:
     """Returns what holds for every key of some files, by their bounds; it may hold for others."""
     if len(facts) > SPARK_MERGE_RANGES_MAX:
         facts = [_span(fields, facts)]
-    found: list[BooleanExpression] = []
+    found: list[Node] = []
     for each in facts:
-        parts = [part for field in fields for part in _range(field, each)]
+        parts = tuple(part for field in fields for part in _range(field, each))
         if not parts:
-            return AlwaysTrue()
-        found.append(reduce(And, parts))
-    return reduce(Or, found) if found else AlwaysTrue()
+            return Unread()
+        found.append(Junction(parts, True))
+    return Junction(tuple(found), False) if found else Unread()
 
 
-def _range(field: NestedField, facts: FileFacts) -> Iterator[BooleanExpression]:
-    kind = field.field_type
-    lower, upper = facts.lower.get(field.field_id), facts.upper.get(field.field_id)
+def _range(field: NestedField, facts: FileFacts) -> Iterator[Node]:
     # Bounds do not count NaN; and a text that was cut has an upper bound only if there is a next.
-    if isinstance(kind, FloatType | DoubleType | UUIDType) or not isinstance(kind, PrimitiveType):
+    kind, number = field.field_type, field.field_id
+    if isinstance(kind, FloatType | DoubleType):
         return
-    if lower is not None:
-        yield GreaterThanOrEqual(term=Reference(field.name), value=_literal(kind, lower))
-    if upper is not None:
-        yield LessThanOrEqual(term=Reference(field.name), value=_literal(kind, upper))
-
-
-def _literal(kind: PrimitiveType, raw: bytes) -> Any:
-    return literal(from_bytes(kind, raw)).to(kind)
+    for operator, bounds in ((">=", facts.lower), ("<=", facts.upper)):
+        end = value_of(kind, bounds.get(number))
+        if end is not None:
+            yield Leaf(number, operator, (Comparand(end, end),))
 
 
 def _span(fields: Sequence[NestedField], facts: Sequence[FileFacts]) -> FileFacts:
@@ -166,48 +139,16 @@ def _span(fields: Sequence[NestedField], facts: Sequence[FileFacts]) -> FileFact
     lower: dict[int, bytes] = {}
     upper: dict[int, bytes] = {}
     for field in fields:
-        kind, number = field.field_type, field.field_id
-        if not isinstance(kind, PrimitiveType):
-            continue
+        number = field.field_id
+
+        def order(raw: bytes, kind: IcebergType = field.field_type) -> Any:
+            return value_of(kind, raw)
+
         # The empty text is a bound too.
         lows = [each.lower[number] for each in facts if number in each.lower]
         highs = [each.upper[number] for each in facts if number in each.upper]
-        if len(lows) == len(highs) == len(facts):
-            lower[number] = min(lows, key=_order(kind))
-            upper[number] = max(highs, key=_order(kind))
+        is_known = all(order(each) is not None for each in (*lows, *highs))
+        if is_known and len(lows) == len(highs) == len(facts):
+            lower[number] = min(lows, key=order)
+            upper[number] = max(highs, key=order)
     return FileFacts(path="", size=0, lower=lower, upper=upper)
-
-
-def _order(kind: PrimitiveType) -> Any:
-    return lambda raw: from_bytes(kind, raw)
-
-
-def _split(
-    lake: Lake, table: Table, tasks: Sequence[FileScanTask]
-) -> tuple[list[FileScanTask], list[FileScanTask]]:
-    """Returns the files whose rows Spark can tell the file of, and the others."""
-    by_arrow, by_spark = split(lake, table.metadata, table.schema(), tasks)
-    plain = table.metadata.name_mapping() is None
-    native = [task for task in by_spark if plain and not task.delete_files]
-    others = [task for task in by_spark if not plain or task.delete_files]
-    return native, by_arrow + others
-
-
-def _native_rows(lake: Lake, plan: Plan, tasks: Sequence[FileScanTask], path: str) -> DataFrame:
-    shape = shape_by_ids(plan.table.metadata, plan.schema)
-    paths = [task.file.file_path for task in tasks]
-    reader = lake.spark.read.schema(shape.struct())
-    reader = reader.options(**OPTIONS, **native_options(lake, paths[0]))
-    frame = reader.parquet(*[native_path(path) for path in paths])
-    place = F.col("_metadata.file_path").alias(path)
-    return frame.select(*shape.columns(), place).select(
-        *[F.col(quoted(name[0])) for name in plan.columns], path
-    )
-
-
-def _arrow_rows(lake: Lake, plan: Plan, tasks: Sequence[FileScanTask], path: str) -> DataFrame:
-    """Returns the keys of files that are read in executors, each with its file."""
-    frame = arrow_frame(
-        lake, plan.table, plan.schema, AlwaysTrue(), tasks, case_sensitive=True, path=path
-    )
-    return frame.select(*[F.col(quoted(name[0])) for name in plan.columns], path)

@@ -41,14 +41,17 @@ from lochan.base.pipeline_limits import (
     SPARK_JOB_CHARACTERS_MAX,
     SPARK_REWRITE_ATTEMPTS_MAX,
 )
+from lochan.spark.write.assignments import Assignments
+from lochan.spark.write.bases import ON_CHANGES, OnChange
 from lochan.spark.write.files import Measures
 from lochan.spark.write.parts import JOB, MODES, Mode, Part, Steps, Wish, Written
+from lochan.spark.write.row_changes import RowChange, Where
 
 if TYPE_CHECKING:
     from lochan.iceberg import LochanCatalog, Many
     from lochan.spark.lake import Lake
 
-__all__ = ["Batch", "Written", "write"]
+__all__ = ["Batch", "Written", "delete", "update", "write"]
 
 _BRANCH: Final = "BRANCH"
 
@@ -66,6 +69,7 @@ def write(
     partition_by: Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
     create: bool = True,
+    on_change: OnChange = "conflict",
     measures: Measures | None = None,
     steps: Steps | None = None,
 ) -> Written:
@@ -75,9 +79,12 @@ def write(
     frame has rows of) or `merge` (rows with the same `keys` are replaced, others added). A table
     that is missing is made in the same commit, with `partition_by`, such as
     `("day(ts)", "bucket(16, id)", "region")`, and with table `properties`; unless `create` is
-    false. For one that is there, both must be as it has them. A `job` that has written into the
-    table before does nothing, unless that was rolled back; with other columns, or another number of
-    rows, it is a Conflict.
+    false. For one that is there, both must be as it has them. Rows are removed only if they are as
+    the frame has read them from the table, or, where it does not read the table, as they were at
+    the call; else it is a Conflict, unless `on_change` is `replace`; see `bases`.
+
+    A `job` that has written into the table before does nothing, unless that was rolled back; in
+    another mode, with other columns or another number of rows it is a Conflict; see `jobs`.
     """
     with Batch(lake, branch=branch, job=job, message=message, steps=steps) as batch:
         batch.write(
@@ -88,8 +95,48 @@ def write(
             partition_by=partition_by,
             properties=properties,
             create=create,
+            on_change=on_change,
             measures=measures,
         )
+    return batch.written[0]
+
+
+def delete(
+    lake: Lake,
+    table: str,
+    where: Where,
+    *,
+    branch: str,
+    job: str | None = None,
+    message: str | None = None,
+    steps: Steps | None = None,
+) -> Written:
+    """Deletes the rows of a table that a condition is true for, as one commit; see `row_changes`.
+
+    `where` is what `lake.read` takes, any condition of Spark's SQL, or a Column.
+    """
+    with Batch(lake, branch=branch, job=job, message=message, steps=steps) as batch:
+        batch.delete(table, where)
+    return batch.written[0]
+
+
+def update(
+    lake: Lake,
+    table: str,
+    set: Assignments,  # noqa: A002 - the word of SQL
+    where: Where,
+    *,
+    branch: str,
+    job: str | None = None,
+    message: str | None = None,
+    steps: Steps | None = None,
+) -> Written:
+    """Gives columns new values in the rows that a condition is true for, as one commit.
+
+    `set` has expressions of SQL, Columns or values by column; a text is an expression.
+    """
+    with Batch(lake, branch=branch, job=job, message=message, steps=steps) as batch:
+        batch.update(table, set, where)
     return batch.written[0]
 
 
@@ -146,14 +193,15 @@ class Batch:
         partition_by: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
         create: bool = True,
+        on_change: OnChange = "conflict",
         measures: Measures | None = None,
     ) -> None:
         """Writes the files of a frame at once; the table gets them when the block ends."""
-        catalog = self._inside()
+        self._check_free(table)
         if mode not in MODES:
             raise Invalid(f"there is no mode {mode!r}; there are {', '.join(MODES)}")
-        if any(part.table == table for part in self._parts):
-            raise Invalid(f"{table} is in the batch already; write it once, as one frame")
+        if on_change not in ON_CHANGES:
+            raise Invalid(f"on_change is one of {', '.join(ON_CHANGES)}, not {on_change!r}")
         if keys and mode != "merge":
             raise Invalid(f'keys are for mode="merge", not for {mode!r}')
         wish = Wish(
@@ -165,10 +213,32 @@ class Batch:
             properties=dict(properties or {}),
             create=create,
             measures=measures,
+            on_change=on_change,
         )
-        part = Part(self._lake, self.job, wish, self._steps)
+        self._take(Part(self._lake, self.job, wish, self._steps))
+
+    def delete(self, table: str, where: Where) -> None:
+        """Finds the rows at once and writes those again that stay; see `delete`."""
+        self._check_free(table)
+        self._take(RowChange(self._lake, self.job, table, where, None, self._steps))
+
+    def update(self, table: str, set: Assignments, where: Where) -> None:  # noqa: A002
+        """Finds the rows at once and writes their files with the new values; see `update`."""
+        self._check_free(table)
+        self._take(RowChange(self._lake, self.job, table, where, set, self._steps))
+
+    def _check_free(self, table: str) -> None:
+        self._inside()
+        if any(part.table == table for part in self._parts):
+            raise Invalid(f"{table} is in the batch already; write it once, as one frame")
+
+    def _take(self, part: Part) -> None:
+        """Prepares a part, unless its job was done before; the block's end commits it."""
+        catalog = self._inside()
         head = self._lake.client.references.get(self.branch).hash
         part.done = part.find_done(catalog, head)
+        if part.done is None:
+            part.begin(catalog)
         self._steps("looked")
         if part.done is None:
             part.prepare(catalog)

@@ -1,0 +1,107 @@
+"""Which snapshots of which tables a frame reads, found in the frame's own plan.
+
+`lake.read` puts a mark into the plan of its frame: a filter on a constant that is always true. It
+names the table, its snapshot and the reference. Spark's optimizer removes such a filter, so it
+costs nothing when the frame runs; but the plan before optimization keeps it through select, join,
+union, views, subqueries and cached frames, for classic sessions and for those through Connect. The
+text of that plan is what EXPLAIN returns.
+
+A frame loses its marks where Spark forgets how it was made: by `checkpoint` and `localCheckpoint`,
+by `createDataFrame` of rows that were collected, and by files that were written in between.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+import msgspec
+from pyiceberg.table import Table
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from lochan.base.errors import Invalid
+
+if TYPE_CHECKING:
+    from lochan.spark.lake import Lake
+
+_MARK: Final = re.compile(
+    r"lochan-read:(?P<place>[0-9a-f]{32}):(?P<uuid>[0-9a-f-]{36})"
+    r":(?P<snapshot>-?[0-9]+|none):(?P<ref>(?:[0-9a-f]{2})+)\b"
+)
+_PLACE_CHARACTERS: Final = 32
+
+# The last heading of what EXPLAIN returns; without it the text was cut.
+_LAST_HEADING: Final = "== Physical Plan =="
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """One table that a frame reads, as it was on a reference."""
+
+    place: str
+    """A digest of the server, the repository and the name of the table."""
+    table_uuid: str
+    snapshot_id: int | None
+    ref: str
+
+    def is_of(self, place: str, table_uuid: str | None) -> bool:
+        """Tells whether it is a table, by its id or by its place."""
+        return place == self.place or table_uuid == self.table_uuid
+
+
+def place_of(lake: Lake, table: str) -> str:
+    """Returns what stands for a name in a repository on a server, in plain letters."""
+    named = f"{lake.uri}\n{lake.repository}\n{table}"
+    return hashlib.sha256(named.encode()).hexdigest()[:_PLACE_CHARACTERS]
+
+
+def marked(frame: DataFrame, lake: Lake, table: Table, *, name: str, ref: str) -> DataFrame:
+    """Returns the same rows in a frame whose plan says which snapshot of a table they are of."""
+    metadata = table.metadata
+    snapshot = metadata.current_snapshot_id
+    reading = Reading(place_of(lake, name), str(metadata.table_uuid), snapshot, ref)
+    return frame.where(F.lit(_text(reading)).isNotNull())
+
+
+def find_readings(frame: DataFrame) -> set[Reading]:
+    """Returns what a frame reads by `lake.read`; plans the frame and starts no job."""
+    # A mark of our own shows that the text can be relied on: a session may hide what it likes.
+    probe = Reading(uuid4().hex, str(uuid4()), None, "probe")
+    # Not the frame itself: the view that Spark makes of it would take its cache along when it goes.
+    looked = frame.where(F.lit(_text(probe)).isNotNull()).select(F.lit(1).alias("one"))
+    try:
+        (row,) = frame.sparkSession.sql("EXPLAIN EXTENDED SELECT 1 FROM {it}", it=looked).collect()
+    except AnalysisException as error:
+        raise Invalid(f"Spark cannot plan the frame: {_first_line(error)}") from error
+    text = str(row[0])
+    found = {_reading(match) for match in _MARK.finditer(text)}
+    if probe not in found or _LAST_HEADING not in text:
+        raise Invalid(
+            "what the frame reads cannot be found, because the session cuts or hides the text of "
+            "plans: unset spark.sql.maxPlanStringLength and spark.sql.redaction.string.regex, or "
+            'write with on_change="replace"'
+        )
+    return found - {probe}
+
+
+def _text(reading: Reading) -> str:
+    snapshot = "none" if reading.snapshot_id is None else reading.snapshot_id
+    ref = reading.ref.encode().hex()
+    return f"lochan-read:{reading.place}:{reading.table_uuid}:{snapshot}:{ref}"
+
+
+def _reading(match: re.Match[str]) -> Reading:
+    snapshot = match["snapshot"]
+    return Reading(
+        place=match["place"],
+        table_uuid=match["uuid"],
+        snapshot_id=None if snapshot == "none" else int(snapshot),
+        ref=bytes.fromhex(match["ref"]).decode(),
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,78 @@
+"""Rows of a table with the file that each is in, so that only files are rewritten that must be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.table import FileScanTask, Table
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from lochan.base.checks import check
+from lochan.spark.read.arrow import arrow_frame
+from lochan.spark.read.conditions import quoted
+from lochan.spark.read.native import OPTIONS, shape_by_ids
+from lochan.spark.read.reading import Plan, split
+from lochan.spark.storage import native_options, native_path, shown_path
+from lochan.spark.write.shaping import free_name
+
+if TYPE_CHECKING:
+    from lochan.spark.lake import Lake
+
+_NAMED_MAX: Final = 3
+
+
+def rows_by_file(lake: Lake, plan: Plan) -> tuple[DataFrame, str]:
+    """Returns the columns of a plan, all rows of its files, and the column that names the file.
+
+    The plan must have files.
+    """
+    native, others = _split(lake, plan.table, plan.tasks)
+    path = free_name("lochan_path", [field.name for field in plan.table.schema().fields])
+    frames = [_native_rows(lake, plan, native, path)] if native else []
+    frames += [_arrow_rows(lake, plan, others, path)] if others else []
+    return reduce(DataFrame.unionAll, frames), path
+
+
+def tasks_at(tasks: Sequence[FileScanTask], paths: Iterable[str]) -> list[FileScanTask]:
+    """Returns the files that were named by rows, in the same order."""
+    by_path = {task.file.file_path: task for task in tasks}
+    by_path |= {shown_path(place): task for place, task in list(by_path.items())}
+    named = list(paths)
+    unknown = [each for each in named if each not in by_path]
+    check(not unknown, f"files with names that were not planned: {unknown[:_NAMED_MAX]}")
+    return [by_path[each] for each in named]
+
+
+def _split(
+    lake: Lake, table: Table, tasks: Sequence[FileScanTask]
+) -> tuple[list[FileScanTask], list[FileScanTask]]:
+    """Returns the files whose rows Spark can tell the file of, and the others."""
+    by_arrow, by_spark = split(lake, table.metadata, table.schema(), tasks)
+    plain = table.metadata.name_mapping() is None
+    native = [task for task in by_spark if plain and not task.delete_files]
+    others = [task for task in by_spark if not plain or task.delete_files]
+    return native, by_arrow + others
+
+
+def _native_rows(lake: Lake, plan: Plan, tasks: Sequence[FileScanTask], path: str) -> DataFrame:
+    shape = shape_by_ids(plan.table.metadata, plan.schema)
+    paths = [task.file.file_path for task in tasks]
+    reader = lake.spark.read.schema(shape.struct())
+    reader = reader.options(**OPTIONS, **native_options(lake, paths[0]))
+    frame = reader.parquet(*[native_path(path) for path in paths])
+    place = F.col("_metadata.file_path").alias(path)
+    return frame.select(*shape.columns(), place).select(
+        *[F.col(quoted(name[0])) for name in plan.columns], path
+    )
+
+
+def _arrow_rows(lake: Lake, plan: Plan, tasks: Sequence[FileScanTask], path: str) -> DataFrame:
+    """Returns the keys of files that are read in executors, each with its file."""
+    frame = arrow_frame(
+        lake, plan.table, plan.schema, AlwaysTrue(), tasks, case_sensitive=True, path=path
+    )
+    return frame.select(*[F.col(quoted(name[0])) for name in plan.columns], path)
