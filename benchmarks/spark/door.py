@@ -1,7 +1,8 @@
 """`python -m benchmarks spark …`: the data pipeline, each measurement in a process of its own.
 
-`read` compares a read by branch with plain Parquet, `checks` a checked write with an unchecked one,
-`feed` tells how fast a change feed is read.
+`read` compares a read by branch with plain Parquet and Iceberg's own runtime, `write` does that for
+writes of several shapes, `checks` compares a checked write with an unchecked one, `feed` tells how
+fast a change feed is read.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from importlib.util import find_spec
 
 from benchmarks.measure import emit, emit_machine
 
-PARTS = ("read", "checks", "feed")
+PARTS = ("read", "write", "checks", "feed")
 
 
 def commands(arguments: Sequence[str]) -> list[list[str]]:
@@ -25,7 +26,7 @@ def commands(arguments: Sequence[str]) -> list[list[str]]:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}")
-    parser.add_argument("--rows", help="of the table; default: 40,000,000")
+    parser.add_argument("--rows", help="of the table; default: 40,000,000, of writes 20,000,000")
     parser.add_argument("--commits", help="of the feed; default: 100,000")
     parser.add_argument("--repeats", help="figures of which the median is told")
     parser.add_argument("--cores", help="of Spark; default: 2")

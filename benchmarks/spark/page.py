@@ -15,13 +15,16 @@ from benchmarks.measure import Line
 MEASURED = Path(__file__).parents[2] / "docs" / "measured-spark.jsonl"
 
 _SECTION = re.compile(r"(<!-- spark: figures -->\n).*?(<!-- end -->)", re.DOTALL)
-_IDENTITY = ("benchmark", "query", "checks")
+_IDENTITY = ("benchmark", "query", "checks", "shape")
 _FEED_MIN = 5_000
 
 _CALLED = {
     "all_columns": "read by branch, all columns",
     "sum": "read by branch, one column",
     "count": "read by branch, count",
+    "flat": "write, flat columns",
+    "structs": "write, structs",
+    "lists_and_maps": "write, lists and maps",
     "counted": "write with five checks of rows",
     "pattern": "write with a regular expression on every row",
 }
@@ -30,7 +33,11 @@ _CALLED = {
 def keep(known: Sequence[Line], measured: Iterable[Line]) -> list[Line]:
     """Joins what was measured to what is known."""
     joined = {_identity(line): line for line in known}
-    new = [line for line in measured if str(line["benchmark"]).startswith("spark_")]
+    new = [
+        line
+        for line in measured
+        if str(line["benchmark"]).startswith("spark_") and "skipped" not in line
+    ]
     joined.update({_identity(line): line for line in new})
     return list(joined.values())
 
@@ -56,11 +63,13 @@ def render(page: str, lines: Sequence[Line]) -> str:
 def _rows(line: Line) -> list[str]:
     if line["benchmark"] == "spark_feed":
         return [_feed_row(line, way) for way in ("batch", "stream")]
-    name = line.get("query") or line["checks"]
+    name = line.get("query") or line.get("checks") or line.get("shape")
     if name not in _CALLED:
         return []
     bar = line["ratio_max"]
     told = f"{line['ratio']:.3f} ({line['cpu_s']:.2f} s to {line['plain_cpu_s']:.2f} s)"
+    if "runtime_ratio" in line:
+        told += f"; {line['runtime_ratio']:.2f} of Iceberg's runtime"
     return [
         _row(_CALLED[name], f"{line['rows']:,} rows", f"CPU, times ≤ {bar}", told, line["is_met"])
     ]

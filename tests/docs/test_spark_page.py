@@ -44,9 +44,16 @@ def test_bars_that_are_missed_are_called_missed():
     assert "| commits/s ≥ 5,000 | 4,000 (4,000 to 4,500) | **missed** |" in page
 
 
+def test_what_the_runtime_took_stands_beside_it():
+    line = checked(1.0) | {"benchmark": "spark_write", "shape": "flat", "runtime_ratio": 0.876}
+    del line["checks"]
+    assert "| 1.000 (10.00 s to 10.00 s); 0.88 of Iceberg's runtime | met |" in render(TEXT, [line])
+
+
 def test_a_newer_run_replaces_what_it_measured_and_leaves_the_rest():
     old = [checked(1.5), checked(1.2, "pattern")]
-    new = keep(old, [checked(1.0), {"benchmark": "machine"}])
+    skipped = {"benchmark": "spark_runtime", "skipped": "its jar could not be fetched"}
+    new = keep(old, [checked(1.0), {"benchmark": "machine"}, skipped])
     assert [line["ratio"] for line in new] == [1.0, 1.2]
 
 
