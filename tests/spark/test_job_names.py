@@ -125,7 +125,7 @@ def test_a_delete_and_an_update_are_done_once_and_other_ones_are_refused(lake):
         assert done.was_done_before is is_done
     lake.write(people(lake, (1, "new", None)), TABLE)
     assert lake.delete(TABLE, "id = 1", job="purge").was_done_before
-    with pytest.raises(Conflict, match="has written t.people before, and not the same"):
+    with pytest.raises(Conflict, match=r"has written t\.people before, and not the same"):
         lake.delete(TABLE, "id = 2", job="purge")
     assert lake.delete(TABLE, "id = 99", job="nothing").rows == 0
     assert not lake.delete(TABLE, "id = 99", job="nothing").was_done_before

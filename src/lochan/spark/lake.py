@@ -145,10 +145,12 @@ class Lake:
 
         `mode` is `append`, `overwrite`, `overwrite_partitions`, or `merge` by `keys`. Rows that
         others have changed since the frame read them are not removed, it is a Conflict; unless
-        `on_change` is `replace`. A `job` that has written into the table before does nothing. A table that is missing is made, unless
-        `create` is false, with `partition_by` such as `["day(ts)", "bucket(16, id)"]`, with table
-        `properties`, and with columns that may be NULL unless they are `required`. `measures` are
-        columns to be computed meanwhile; `steps` is called after each step.
+        `on_change` is `replace`. A `job` that has written into the table before does nothing.
+
+        A table that is missing is made, unless `create` is false, with `partition_by` such as
+        `["day(ts)", "bucket(16, id)"]`, with table `properties`, and with columns that may be NULL
+        unless they are `required`. `measures` are columns to be computed meanwhile; `steps` is
+        called after each step.
         """
         from lochan.spark.write.writing import write
 
