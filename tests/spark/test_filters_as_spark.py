@@ -192,6 +192,7 @@ def node_of(condition: str | Column, kind: Kind, zone: str) -> Node:
         return read_condition(condition, columns)
     shown = text_of(condition)
     assert shown is not None
+    assert shown.text != "?"
     return read_shown(shown.text, columns, is_quoted=shown.is_quoted)
 
 

@@ -56,8 +56,8 @@ _SHOWN_MOMENT: Final = re.compile(
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Words that a column must not be called where its name is shown without quotes.
 _RESERVED: Final = {
-    *_CONSTANTS, *_TYPED, "AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN", "CASE", "END", "NAN",
-    "INFINITY", "X", "R",
+    *_CONSTANTS, "AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN", "CASE", "END", "NAN",
+    "INFINITY",
 }  # fmt: skip
 
 
