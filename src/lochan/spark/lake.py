@@ -23,6 +23,7 @@ from lochan.base.pipeline_limits import AUDIT_TTL_S
 from lochan.client import Client
 from lochan.spark.access import headers_for
 from lochan.spark.authorship import application_of, author_of
+from lochan.spark.boundary import boundary
 from lochan.spark.serving import Service, open_service
 from lochan.spark.session import HeldSettings
 from lochan.spark.storage import How
@@ -50,6 +51,7 @@ class Lake:
     `access`. `author` is who is named in commits, by default the user that runs this.
     """
 
+    @boundary
     def __init__(
         self,
         spark: SparkSession,
@@ -105,6 +107,7 @@ class Lake:
             **{f"header.{name}": value for name, value in headers_for(self.uri).items()},
         )
 
+    @boundary
     def read(
         self,
         table: str,
@@ -120,6 +123,7 @@ class Lake:
 
         return read(self, table, ref=self._branch(ref), columns=columns, where=where)
 
+    @boundary
     def write(
         self,
         frame: DataFrame,
@@ -164,6 +168,7 @@ class Lake:
             steps=steps,
         )
 
+    @boundary
     def writing(
         self, branch: str | None = None, job: str | None = None, message: str | None = None
     ) -> Batch:
@@ -172,6 +177,7 @@ class Lake:
 
         return Batch(self, branch=self._branch(branch), job=job, message=message)
 
+    @boundary
     def refs(self, *, prefix: str = "", metadata: bool = False) -> DataFrame:
         """Returns the branches and tags whose names start with `prefix`.
 
@@ -181,6 +187,7 @@ class Lake:
 
         return frames.refs(self, prefix=prefix, metadata=metadata)
 
+    @boundary
     def log(
         self,
         ref: str | None = None,
@@ -195,6 +202,7 @@ class Lake:
             self, self._branch(ref), since=since, commits_per_partition=commits_per_partition
         )
 
+    @boundary
     def entries(
         self,
         ref: str | None = None,
@@ -217,12 +225,14 @@ class Lake:
             keys_per_partition=keys_per_partition,
         )
 
+    @boundary
     def diff(self, before: str, after: str, *, prefix: str = "") -> DataFrame:
         """Returns the keys below `prefix` that differ between two references."""
         from lochan.spark.history import frames
 
         return frames.diff(self, before, after, prefix=prefix)
 
+    @boundary
     def changes(
         self,
         ref: str | None = None,
@@ -251,6 +261,7 @@ class Lake:
             on_reassign=on_reassign,
         )
 
+    @boundary
     def audited(
         self,
         target: str | None = None,

@@ -40,6 +40,7 @@ from lochan.base.pipeline_limits import (
     SPARK_JOB_CHARACTERS_MAX,
     SPARK_REWRITE_ATTEMPTS_MAX,
 )
+from lochan.spark.boundary import boundary, writing_to
 from lochan.spark.write.files import Measures
 from lochan.spark.write.parts import JOB, MODES, Mode, Part, Steps, Wish, Written
 
@@ -102,6 +103,7 @@ class Batch:
     branch as it was.
     """
 
+    @boundary
     def __init__(
         self,
         lake: Lake,
@@ -121,6 +123,7 @@ class Batch:
         self._is_unknown = False
         self._catalog: LochanCatalog | None = None
 
+    @boundary
     def __enter__(self) -> Self:
         reference = self._lake.client.references.get(self.branch)
         if reference.kind != _BRANCH:
@@ -128,6 +131,7 @@ class Batch:
         self._catalog = self._lake.catalog.at(self.branch)
         return self
 
+    @boundary
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -138,6 +142,7 @@ class Batch:
         if kind is None and catalog is not None and self._parts:
             self._commit(catalog)
 
+    @boundary
     def write(
         self,
         frame: DataFrame,
@@ -175,7 +180,8 @@ class Batch:
         part.done = part.find_done(catalog, head)
         self._steps("looked")
         if part.done is None:
-            part.prepare(catalog)
+            with writing_to(self._lake.warehouse):
+                part.prepare(catalog)
         self._parts.append(part)
 
     def _inside(self) -> LochanCatalog:
@@ -230,7 +236,8 @@ class Batch:
                 return failure or Conflict("the table was changed in shape again and again")
             rewrites += 1
             for part in stale:
-                part.prepare(catalog)
+                with writing_to(self._lake.warehouse):
+                    part.prepare(catalog)
         return failure
 
     def _attempt(self, catalog: LochanCatalog) -> list[Part]:
