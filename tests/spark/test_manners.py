@@ -80,7 +80,7 @@ def test_columns_of_a_new_table_may_be_null_unless_they_are_required(spark, lake
         "id",
         "list.element",
     }
-    with pytest.raises(Invalid, match="has NULL in id, which t.closed requires"):
+    with pytest.raises(Invalid, match=r"has NULL in id, which t\.closed requires"):
         lake.write(none, "t.closed")
     lake.write(frame, "t.closed", required=["id"])
     with pytest.raises(Invalid, match="allows NULL in text; required is for new tables"):
@@ -101,7 +101,7 @@ def test_options_are_named_and_a_wrong_name_is_an_error_at_the_call(spark, lake)
         lambda: lake.diff("main", "main", prefixed="a"),
         lambda: lake.changes("main", following=True),
         lambda: lake.audited("main", (), published="merge"),
-        lambda: append_to(lake, "t", query="q", modus="append"),
+        lambda: append_to(lake, "t", query="q", modus="append"),  # type: ignore[call-arg]
     ):
         with pytest.raises(TypeError, match="unexpected keyword argument"):
             call()

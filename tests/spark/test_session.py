@@ -51,10 +51,10 @@ def test_a_session_of_the_user_gets_only_what_reading_and_writing_need(spark, se
     before = everything(mine)
     with Lake(mine, server, warehouse=str(tmp_path)) as lake:
         assert lake.spark is mine
-        assert everything(mine) == before | RUNTIME_SETTINGS
+        assert everything(mine) == before | dict(RUNTIME_SETTINGS)
         lake.write(mine.range(3), "t.n")
         assert lake.read("t.n").count() == 3
-        assert everything(mine) == before | RUNTIME_SETTINGS
+        assert everything(mine) == before | dict(RUNTIME_SETTINGS)
     assert everything(mine) == before
     assert before["spark.sql.session.timeZone"] == "Asia/Tokyo"
     assert before["spark.sql.parquet.outputTimestampType"] == "INT96"
@@ -85,7 +85,7 @@ def test_the_last_lake_that_is_closed_sets_the_session_back(spark, server, tmp_p
     assert mine.conf.get(ids) == "true"
     first.close()
     first.close()
-    assert everything(mine) == before | RUNTIME_SETTINGS
+    assert everything(mine) == before | dict(RUNTIME_SETTINGS)
     mine.conf.set(times, "TIMESTAMP_MILLIS")
     second.close()
     changed = {ids: "false", times: "TIMESTAMP_MILLIS"}

@@ -23,6 +23,7 @@ from lochan.base.pipeline_limits import AUDIT_TTL_S
 from lochan.client import Client
 from lochan.spark.access import headers_for
 from lochan.spark.authorship import application_of, author_of
+from lochan.spark.boundary import boundary
 from lochan.spark.serving import Service, open_service
 from lochan.spark.session import HeldSettings
 from lochan.spark.storage import How
@@ -53,6 +54,7 @@ class Lake:
     `access`. `author` is who is named in commits, by default the user that runs this.
     """
 
+    @boundary
     def __init__(
         self,
         spark: SparkSession,
@@ -108,6 +110,7 @@ class Lake:
             **{f"header.{name}": value for name, value in headers_for(self.uri).items()},
         )
 
+    @boundary
     def read(
         self,
         table: str,
@@ -123,6 +126,7 @@ class Lake:
 
         return read(self, table, ref=self._branch(ref), columns=columns, where=where)
 
+    @boundary
     def write(
         self,
         frame: DataFrame,
@@ -172,6 +176,7 @@ class Lake:
             steps=steps,
         )
 
+    @boundary
     def delete(
         self,
         table: str,
@@ -195,6 +200,7 @@ class Lake:
             steps=steps,
         )
 
+    @boundary
     def update(
         self,
         table: str,
@@ -223,6 +229,7 @@ class Lake:
             steps=steps,
         )
 
+    @boundary
     def writing(
         self, branch: str | None = None, job: str | None = None, message: str | None = None
     ) -> Batch:
@@ -231,6 +238,7 @@ class Lake:
 
         return Batch(self, branch=self._branch(branch), job=job, message=message)
 
+    @boundary
     def refs(self, *, prefix: str = "", metadata: bool = False) -> DataFrame:
         """Returns the branches and tags whose names start with `prefix`.
 
@@ -240,6 +248,7 @@ class Lake:
 
         return frames.refs(self, prefix=prefix, metadata=metadata)
 
+    @boundary
     def log(
         self,
         ref: str | None = None,
@@ -254,6 +263,7 @@ class Lake:
             self, self._branch(ref), since=since, commits_per_partition=commits_per_partition
         )
 
+    @boundary
     def entries(
         self,
         ref: str | None = None,
@@ -276,12 +286,14 @@ class Lake:
             keys_per_partition=keys_per_partition,
         )
 
+    @boundary
     def diff(self, before: str, after: str, *, prefix: str = "") -> DataFrame:
         """Returns the keys below `prefix` that differ between two references."""
         from lochan.spark.history import frames
 
         return frames.diff(self, before, after, prefix=prefix)
 
+    @boundary
     def changes(
         self,
         ref: str | None = None,
@@ -310,6 +322,7 @@ class Lake:
             on_reassign=on_reassign,
         )
 
+    @boundary
     def audited(
         self,
         target: str | None = None,

@@ -43,6 +43,7 @@ from lochan.spark.audit.report import Outcome, Report, check_path
 from lochan.spark.audit.report_files import ReportFiles
 from lochan.spark.audit.row_checks import Seen, check_pattern, watch
 from lochan.spark.audit.verdicts import Ledger, Result, Verdict, build_verdict
+from lochan.spark.boundary import boundary
 from lochan.spark.checks import Check, Matches
 from lochan.spark.write.parts import JOB
 from lochan.spark.write.parts import Mode as WriteMode
@@ -68,6 +69,7 @@ class Audit:
     `.json`.
     """
 
+    @boundary
     def __init__(
         self,
         lake: Lake,
@@ -91,7 +93,9 @@ class Audit:
         self._writes = Writes(_checked_job(job))
         # One after the other: what a write is called depends on those before it.
         self._writing = Lock()
-        paths = [report] if isinstance(report, (str, Path)) else report
+        paths: Sequence[str | Path] = [report] if isinstance(report, (str, Path)) else report
+        if not isinstance(paths, (list, tuple)):
+            raise Invalid(f"report is one path or a list, not a {type(report).__name__}")
         self._files = ReportFiles([check_path(one) for one in paths], target=target, job=job or "")
         said = message or f"Publish {job or 'an audited run'}"
         properties = {**lake.application, **({} if job is None else {JOB: job})}
@@ -130,6 +134,7 @@ class Audit:
         """What is known so far, and after the block everything."""
         return self._recording.report()
 
+    @boundary
     def __enter__(self) -> Self:
         if self._is_begun:
             raise AuditFailed("an audit is used once; open another one")
@@ -152,6 +157,7 @@ class Audit:
         self._entered = _Entered(ledger, Publisher(self._lake.client, ledger, self._place))
         return self
 
+    @boundary
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -172,6 +178,7 @@ class Audit:
             entered.ledger.close()
             self._store_report(error)
 
+    @boundary
     def read(
         self,
         table: str,
@@ -182,6 +189,7 @@ class Audit:
         ref = self._inside().ledger.head
         return self._lake.read(table, ref=ref, columns=columns, where=where)
 
+    @boundary
     def write(
         self,
         frame: DataFrame,
@@ -226,6 +234,7 @@ class Audit:
             self._recording.wrote(written_table(written, mode))
         return written
 
+    @boundary
     def adopt(self) -> str:
         """Takes what the block has put on the branch by other means as the audit's own.
 
@@ -240,6 +249,7 @@ class Audit:
                 ledger.adopted(head)
         return head
 
+    @boundary
     def check(self) -> Verdict:
         """Runs every check on what stands on the branch now; AuditFailed unless all passed.
 

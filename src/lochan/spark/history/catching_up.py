@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from lochan.base.errors import Invalid
+from lochan.spark.boundary import boundary
 from lochan.spark.history import walks
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
 
 
+@boundary
 def catch_up(lake: Lake, ref: str, writer: DataStreamWriter) -> None:
     """Runs a query until it has read every commit that a branch has when this is called.
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import Invalid
 from lochan.spark.history import walks
-from lochan.spark.history.options import EARLIEST, LATEST
+from lochan.spark.history.options import EARLIEST, LATEST, read_options
 from lochan.spark.history.source import LochanSource
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def changes(
         onReassign=on_reassign,
         commitsPerPartition=commits_per_partition,
     )
+    read_options(given, follow=True)
     stream = lake.spark.readStream.format(LochanSource.name()).options(**given).load()
     # A mark that stays on columns however they are chosen and named, for sinks to see.
     mark = {FOLLOWS: source_mark(lake, ref)}
@@ -132,6 +133,8 @@ def _commits(
 def _frame(lake: Lake, kind: str, **more: str | float | None) -> DataFrame:
     _ensure_known(lake.spark)
     given = _options(lake, kind, **more)
+    # Here already: in the processes where Spark reads options an error becomes a long trace.
+    read_options(given, follow=False)
     return lake.spark.read.format(LochanSource.name()).options(**given).load()
 
 

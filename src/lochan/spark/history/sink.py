@@ -22,6 +22,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lochan.base.errors import Conflict, Invalid, NotFound
+from lochan.spark.boundary import boundary
 from lochan.spark.history.catching_up import end_offsets
 from lochan.spark.history.frames import FOLLOWS, source_mark
 
@@ -36,6 +37,7 @@ _QUERY: Final = "sql.streaming.queryId"
 _UNTOLD: Final = "-"
 
 
+@boundary
 def append_to(
     lake: Lake,
     table: str,

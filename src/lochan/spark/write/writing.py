@@ -41,6 +41,7 @@ from lochan.base.pipeline_limits import (
     SPARK_JOB_CHARACTERS_MAX,
     SPARK_REWRITE_ATTEMPTS_MAX,
 )
+from lochan.spark.boundary import boundary, writing_to
 from lochan.spark.write.assignments import Assignments
 from lochan.spark.write.bases import ON_CHANGES, OnChange
 from lochan.spark.write.files import Measures
@@ -150,6 +151,7 @@ class Batch:
     branch as it was.
     """
 
+    @boundary
     def __init__(
         self,
         lake: Lake,
@@ -169,6 +171,7 @@ class Batch:
         self._is_unknown = False
         self._catalog: LochanCatalog | None = None
 
+    @boundary
     def __enter__(self) -> Self:
         reference = self._lake.client.references.get(self.branch)
         if reference.kind != _BRANCH:
@@ -176,6 +179,7 @@ class Batch:
         self._catalog = self._lake.catalog.at(self.branch)
         return self
 
+    @boundary
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -186,6 +190,7 @@ class Batch:
         if kind is None and catalog is not None and self._parts:
             self._commit(catalog)
 
+    @boundary
     def write(
         self,
         frame: DataFrame,
@@ -222,11 +227,13 @@ class Batch:
         )
         self._take(Part(self._lake, self.job, wish, self._steps))
 
+    @boundary
     def delete(self, table: str, where: Where) -> None:
         """Finds the rows at once and writes those again that stay; see `delete`."""
         self._check_free(table)
         self._take(RowChange(self._lake, self.job, table, where, None, self._steps))
 
+    @boundary
     def update(self, table: str, set: Assignments, where: Where) -> None:  # noqa: A002
         """Finds the rows at once and writes their files with the new values; see `update`."""
         self._check_free(table)
@@ -246,7 +253,8 @@ class Batch:
             part.begin(catalog)
         self._steps("looked")
         if part.done is None:
-            part.prepare(catalog)
+            with writing_to(self._lake.warehouse):
+                part.prepare(catalog)
         self._parts.append(part)
 
     def _inside(self) -> LochanCatalog:
@@ -301,7 +309,8 @@ class Batch:
                 return failure or Conflict("the table was changed in shape again and again")
             rewrites += 1
             for part in stale:
-                part.prepare(catalog)
+                with writing_to(self._lake.warehouse):
+                    part.prepare(catalog)
         return failure
 
     def _attempt(self, catalog: LochanCatalog) -> list[Part]:
