@@ -20,7 +20,7 @@ QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 def test_the_runtime_that_the_page_names_is_the_one_that_is_tested():
     assert f'"spark.jars.packages": "{RUNTIME}"' in PAGE
-    assert len(BLOCKS) == 12
+    assert len(BLOCKS) == 14
     assert len(REFUSED) == 7
     assert PAGE.count("```") == 2 * len(BLOCKS)
 

@@ -31,7 +31,7 @@ def table(head: str) -> dict[str, list[str]]:
 
 def test_every_example_runs_one_after_the_other(spark, server, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert len(EXAMPLES) == 9
+    assert len(EXAMPLES) == 10
     shared: dict[str, Any] = {}
     for example in EXAMPLES:
         text = example.replace("http://127.0.0.1:19120", server)
@@ -41,6 +41,7 @@ def test_every_example_runs_one_after_the_other(spark, server, tmp_path, monkeyp
     shared["lake"].close()
     shown = capsys.readouterr().out
     assert "|  1|     ada|  12.5|" in shown
+    assert "| eve|NULL|" in shown
     assert "\npublished\n" in shown
     assert "shop.orders on etl was changed by commit " in shown
     assert (tmp_path / "audit.html").is_file()

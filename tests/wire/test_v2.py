@@ -400,3 +400,52 @@ def test_a_table_may_carry_opaque_metadata(wire):
 )
 def test_only_what_is_short_runs_on_the_event_loop(wire, method, target, body, brief):
     assert wire.is_brief(method, f"/api/v2{target}", body) is brief
+
+
+def references_in(node):
+    """Yields all references of an answer, wherever they stand."""
+    if isinstance(node, dict):
+        if node.get("type") in {"BRANCH", "TAG"}:
+            yield node
+        node = list(node.values())
+    for each in node if isinstance(node, list) else []:
+        yield from references_in(each)
+
+
+NESSIE_FIELDS = {"type", "name", "hash", "metadata"}
+
+
+def test_nessies_own_clients_get_no_field_of_a_reference_that_they_do_not_know(wire):
+    wire.commit("main", put("t"))
+    source = {"type": "BRANCH", "name": "main", "hash": wire.head()}
+    wire.v2("POST", "/trees?name=brief&type=BRANCH", source | {"ttl": "P1D"})
+    wire.v2("POST", "/trees?name=v1&type=TAG", source | {"annotation": {"message": "m"}})
+    reads = [
+        *("/trees", "/trees?fetch=ALL", "/trees/brief", "/trees/v1", "/trees/brief/entries"),
+        *("/trees/brief/contents/t", "/trees/brief/contents?key=t", "/trees/v1/diff/brief"),
+        *("/trees/brief/recent-changes", "/trees/brief/history"),
+    ]
+    for target in reads:
+        theirs = wire.v2("GET", target, nessie_client_spec="2")
+        assert theirs.status == 200, target
+        for found in references_in(theirs.json):
+            assert set(found) <= NESSIE_FIELDS, target
+    for headers in ({}, {"nessie_client_spec": "2", "lochan_client": "1"}):
+        ours = list(references_in(wire.v2("GET", "/trees", **headers).json))
+        assert sum("expiresAt" in each for each in ours) == 1
+        assert sum("annotation" in each for each in ours) == 1
+    on = f"brief@{wire.head('brief')}"
+    body = {"commitMeta": {"message": "m"}, "operations": [put("u")]}
+    writes = [
+        ("POST", f"/trees/{on}/history/commit", body),
+        ("PUT", "/trees/brief?type=BRANCH", source),
+        ("DELETE", "/trees/brief?type=BRANCH", None),
+    ]
+    for method, target, sent in writes:
+        if "@" not in target:
+            target = target.replace("brief", f"brief@{wire.head('brief')}")
+        theirs = wire.v2(method, target, *([] if sent is None else [sent]), nessie_client_spec="2")
+        assert theirs.status == 200, theirs.json
+        found = list(references_in(theirs.json))
+        assert found
+        assert all(set(each) <= NESSIE_FIELDS for each in found)

@@ -16,8 +16,13 @@ from lochan.client.asking import Ask, Reply
 _API: Final = re.compile(r"/api/v[12]/?\Z")
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
-# What tells a server that error details and the newer form of keys are understood.
-_HEADERS: Final = {"accept": "application/json", "nessie-client-spec": "2.2.0"}
+# What tells a server that error details and the newer form of keys are understood, and, by the
+# last one, also what references have beyond Nessie's.
+_HEADERS: Final = {
+    "accept": "application/json",
+    "nessie-client-spec": "2.2.0",
+    "lochan-client": "1",
+}
 
 # Who shares a client among many threads or tasks has a connection for each, and keeps them.
 CONNECTIONS: Final = httpx.Limits(

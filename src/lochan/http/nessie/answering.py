@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+import msgspec
+
 from lochan.base.errors import NotABranch
-from lochan.http.exchange import Response
+from lochan.http.exchange import Exchange, Response
+from lochan.http.nessie.asking import takes_additions
 from lochan.kernel.publish import Settled
+from lochan.model.references import Reference
 from lochan.service.lanes import OnLane
 from lochan.wire.codec import encode
+from lochan.wire.references import ReferenceV2, reference_v2
 
 SUCCESS_TYPE: Final = b"application/json;charset=UTF-8"
 
@@ -27,6 +32,13 @@ def answer(value: Any, digits: str | None = None, status: int = 200) -> Response
     """Returns a value as the answer, tagged with the hash that it shows."""
     headers = () if digits is None else etag(digits)
     return Response(status, encode(value), headers, SUCCESS_TYPE)
+
+
+def reference_for(exchange: Exchange, reference: Reference) -> ReferenceV2:
+    """Returns a reference as the client of a request can read it."""
+    if not takes_additions(exchange):
+        reference = msgspec.structs.replace(reference, expires_us=None, annotation=None)
+    return reference_v2(reference)
 
 
 def later(

@@ -113,6 +113,15 @@ def fetches_all(exchange: Exchange) -> bool:
     return text.upper() == "ALL"
 
 
+def takes_additions(exchange: Exchange) -> bool:
+    """Tells whether a client takes fields that Nessie does not have: its own clients fail there.
+
+    Those say which API they know. So does ours, and that it is ours.
+    """
+    headers = exchange.request.headers
+    return not headers.get("nessie-client-spec") or bool(headers.get("lochan-client"))
+
+
 def filter_of(exchange: Exchange) -> str:
     """Returns the filter's text, empty if there is none."""
     return exchange.request.query.get("filter") or ""

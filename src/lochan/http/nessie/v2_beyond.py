@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from lochan.base.errors import AlreadyExists, Invalid
 from lochan.http.exchange import Exchange, Response
-from lochan.http.nessie.answering import answer, later
+from lochan.http.nessie.answering import answer, later, reference_for
 from lochan.http.nessie.asking import call_of, is_json, limit_of, token_of
 from lochan.http.nessie.expecting import expected_of, full, target_spec
 from lochan.http.nessie.merging import meta_of, wishes_of
@@ -36,7 +36,7 @@ from lochan.wire.merges import (
     RevertRequest,
     merge_v2,
 )
-from lochan.wire.references import NewReferencesIn, ReferenceList, annotation_in, reference_v2
+from lochan.wire.references import NewReferencesIn, ReferenceList, annotation_in
 from lochan.wire.refpaths import check_new_name, parse_on_ref, parse_ref_path
 
 if TYPE_CHECKING:
@@ -78,7 +78,9 @@ def create_many(exchange: Exchange) -> OnLane[Response]:
         for each in request.references
     ]
     made = exchange.repository.references.create_many(call_of(exchange), wanted)
-    return made.then(lambda all_: answer(ReferenceList([reference_v2(each) for each in all_])))
+    return made.then(
+        lambda all_: answer(ReferenceList([reference_for(exchange, each) for each in all_]))
+    )
 
 
 def revert(exchange: Exchange) -> OnLane[Response]:

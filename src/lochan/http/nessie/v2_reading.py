@@ -8,7 +8,7 @@ from typing import Final
 from lochan.base.errors import Invalid
 from lochan.base.ids import EMPTY_ID
 from lochan.http.exchange import Exchange, Response
-from lochan.http.nessie.answering import answer
+from lochan.http.nessie.answering import answer, reference_for
 from lochan.http.nessie.asking import (
     fetches_all,
     filter_of,
@@ -49,7 +49,6 @@ from lochan.wire.references import (
     ReferencesV2,
     SingleReference,
     move_out,
-    reference_v2,
 )
 from lochan.wire.refpaths import parse_on_ref, parse_ref_path
 
@@ -90,7 +89,7 @@ def list_references(exchange: Exchange) -> Response:
         filter=filter_of(exchange),
         fetch_all=fetches_all(exchange),
     )
-    shown = [reference_v2(each) for each in page.items]
+    shown = [reference_for(exchange, each) for each in page.items]
     return answer(ReferencesV2(page.token is not None, page.token, shown))
 
 
@@ -98,7 +97,7 @@ def get_reference(exchange: Exchange) -> Response:
     """Reads one reference by its name."""
     name = only_name(exchange, "fetching a reference by name")
     reference = exchange.repository.references.get(name, fetch_all=fetches_all(exchange))
-    return answer(SingleReference(reference_v2(reference)), reference.hash)
+    return answer(SingleReference(reference_for(exchange, reference)), reference.hash)
 
 
 def get_recent_changes(exchange: Exchange) -> Response:
@@ -110,7 +109,7 @@ def get_recent_changes(exchange: Exchange) -> Response:
     states = (history.current, *history.previous)
     return answer(
         ReferenceHistoryJson(
-            reference_v2(reference),
+            reference_for(exchange, reference),
             _state(exchange, history.current),
             [_state(exchange, each) for each in history.previous],
             _worst(states) if scans else "NOT_CHECKED",
@@ -164,7 +163,8 @@ def get_entries(exchange: Exchange) -> Response:
     paging = (limit_of(exchange), token_of(exchange))
     entries, page = whole_or_page(exchange, ask, spec, paging, entry_v2)
     reference = pinned(page.reference)
-    shown = EntriesV2(page.token is not None, page.token, entries, reference_v2(reference))
+    effective = reference_for(exchange, reference)
+    shown = EntriesV2(page.token is not None, page.token, entries, effective)
     return answer(shown, reference.hash)
 
 
@@ -173,7 +173,7 @@ def get_content(exchange: Exchange) -> Response:
     spec = reading_spec(parse_ref_path(exchange.params["ref"]))
     key = key_from_path(exchange.params["key"])
     content, reference = exchange.repository.contents.get(spec, key)
-    shown = ContentResponse(content_out(content), reference_v2(reference))
+    shown = ContentResponse(content_out(content), reference_for(exchange, reference))
     return answer(shown, reference.hash)
 
 
@@ -192,7 +192,7 @@ def _contents(exchange: Exchange, keys: tuple[ContentKey, ...]) -> Response:
     spec = reading_spec(parse_ref_path(exchange.params["ref"]))
     found, reference = exchange.repository.contents.get_many(spec, keys)
     shown = [content_with_key(key, content) for key, content in found]
-    return answer(ContentsV2(shown, reference_v2(reference)), reference.hash)
+    return answer(ContentsV2(shown, reference_for(exchange, reference)), reference.hash)
 
 
 def get_jobs(exchange: Exchange) -> Response:
@@ -214,7 +214,7 @@ def get_jobs(exchange: Exchange) -> Response:
     reference = pinned(page.reference)
     shown = [job_out(each) for each in page.items]
     return answer(
-        JobsJson(page.token is not None, page.token, shown, reference_v2(reference)),
+        JobsJson(page.token is not None, page.token, shown, reference_for(exchange, reference)),
         reference.hash,
     )
 
@@ -258,7 +258,13 @@ def get_diff(exchange: Exchange) -> Response:
     one, other = pinned(page.reference), pinned(page.other)
     diffs = [diff_out(each) for each in page.items]
     return answer(
-        DiffV2(page.token is not None, page.token, diffs, reference_v2(one), reference_v2(other))
+        DiffV2(
+            page.token is not None,
+            page.token,
+            diffs,
+            reference_for(exchange, one),
+            reference_for(exchange, other),
+        )
     )
 
 

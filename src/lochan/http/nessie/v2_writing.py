@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from lochan.base.errors import Invalid
 from lochan.http.exchange import Exchange, Response
-from lochan.http.nessie.answering import answer, later
+from lochan.http.nessie.answering import answer, later, reference_for
 from lochan.http.nessie.asking import call_of, flag_of, with_headers
 from lochan.http.nessie.expecting import expected_hash, expected_of, target_spec
 from lochan.http.nessie.merging import merge_ask, transplant_ask
@@ -24,7 +25,6 @@ from lochan.wire.references import (
     ReferenceIn,
     SingleReference,
     annotation_in,
-    reference_v2,
 )
 from lochan.wire.refpaths import (
     RefPath,
@@ -62,7 +62,9 @@ def create_reference(exchange: Exchange) -> OnLane[Response]:
         expires_us=expiry(exchange, source.expires_at, source.ttl),
         annotation=None if source.annotation is None else annotation_in(source.annotation),
     )
-    return exchange.repository.references.create(call_of(exchange), new).then(_single)
+    return exchange.repository.references.create(call_of(exchange), new).then(
+        partial(_single, exchange)
+    )
 
 
 def _source(source: ReferenceIn, *, bare: bool) -> str | None:
@@ -105,9 +107,8 @@ def assign_reference(exchange: Exchange) -> Response:
     expected = expected_hash(exchange, path)
     spec = target_spec(named(target))
     call = call_of(exchange)
-    return _single(
-        exchange.repository.references.assign(call, path.name, expected, spec, kind=kind)
-    )
+    assigned = exchange.repository.references.assign(call, path.name, expected, spec, kind=kind)
+    return _single(exchange, assigned)
 
 
 def delete_reference(exchange: Exchange) -> Response:
@@ -118,7 +119,8 @@ def delete_reference(exchange: Exchange) -> Response:
         raise Invalid("Only a branch or a tag can be deleted.")
     expected = expected_hash(exchange, path)
     call = call_of(exchange)
-    return _single(exchange.repository.references.delete(call, path.name, expected, kind=kind))
+    deleted = exchange.repository.references.delete(call, path.name, expected, kind=kind)
+    return _single(exchange, deleted)
 
 
 def only_prepares(exchange: Exchange) -> bool:
@@ -179,5 +181,5 @@ def kind_of(text: str | None) -> str | None:
     return text.upper()
 
 
-def _single(reference: Reference) -> Response:
-    return answer(SingleReference(reference_v2(reference)), reference.hash)
+def _single(exchange: Exchange, reference: Reference) -> Response:
+    return answer(SingleReference(reference_for(exchange, reference)), reference.hash)
