@@ -128,6 +128,7 @@ from pyiceberg.types import LongType, NestedField
 from pyspark.sql import SparkSession
 from lochan.spark import Lake
 from tests.spark.deleting import delete_by_vector, delete_positions, paths_of
+from tests.spark.filtering import filter_frames
 
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 schema = Schema(NestedField(1, "n", LongType(), required=False))
@@ -144,6 +145,7 @@ with Lake(spark, "memory:", warehouse=WAREHOUSE) as lake:
         "all": lake.read("t.n").count(),
         "some": sorted(row["m"] for row in lake.read("t.n", where="m >= 18 and m < 22").collect()),
         "kind": type(spark).__module__,
+        "filters": filter_frames(lake),
     }
 spark.stop()
 print(json.dumps(found))
@@ -157,5 +159,6 @@ def test_a_session_through_connect_reads_natively_by_deletes_and_by_pyiceberg(sp
     found = run(program, environment)
     assert "connect" in found["kind"]
     assert found["all"] == 27
+    assert found["filters"] == []
     # Of the files the newest is planned first: 20 was deleted from it by position.
     assert found["some"] == [18, 19, 21]
