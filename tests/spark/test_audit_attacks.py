@@ -190,7 +190,11 @@ class Attacker:
         wire = Cuts(self.chance) if self.chance.random() < 0.3 else None
         with Client(self.client.url, transport=wire, attempts_max=1) as client:
             lake: Any = SimpleNamespace(
-                client=client, write=self.write, read=lambda name, ref: (name, ref)
+                client=client,
+                write=self.write,
+                read=lambda name, ref: (name, ref),
+                author="eve",
+                application={},
             )
             self.block = Audit(lake, self.target, checks=checks, publish=mode, job=job)
             tricks = [
@@ -271,7 +275,9 @@ def test_the_attacker_gets_in_where_only_the_last_commit_is_checked(client, monk
 
 def test_a_run_of_more_commits_than_are_checked_one_by_one_is_refused(client):
     attacker = Attacker(client, 1)
-    lake: Any = SimpleNamespace(client=client, read=lambda name, ref: (name, ref))
+    lake: Any = SimpleNamespace(
+        client=client, read=lambda name, ref: (name, ref), author="eve", application={}
+    )
     checks = Custom("orders", lambda frame: True, name="always")
     audit = Audit(lake, attacker.target, checks=checks, publish="fast-forward")
 

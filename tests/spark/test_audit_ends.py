@@ -50,7 +50,9 @@ class World:
         return self.client.commits.commit(branch, name, [put]).hash
 
     def audit(self, target: str = "main", client: Client | None = None, **more: Any) -> Audit:
-        lake: Any = SimpleNamespace(client=client or self.client)
+        lake: Any = SimpleNamespace(
+            client=client or self.client, author="ada", application={"application-type": "tests"}
+        )
         return Audit(lake, target, **({"checks": ORDERS} | more))
 
     def head(self, name: str = "main") -> str:

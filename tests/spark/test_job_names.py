@@ -108,6 +108,30 @@ def test_a_job_with_other_rows_columns_or_mode_is_an_error_and_changes_nothing(l
     assert lake.write(reordered, TABLE, job="daily").was_done_before
 
 
+def test_a_job_that_reads_the_table_it_writes_is_done_once_although_it_has_other_rows_now(lake):
+    lake.write(people(lake, *FOUR), TABLE)
+    for is_done in (False, True):
+        twice = lake.read(TABLE).union(people(lake, (5, "e", "Bern")))
+        done = lake.write(twice, TABLE, mode="overwrite", job="add")
+        assert done.was_done_before is is_done
+    assert len(by_pyiceberg(lake, TABLE)) == 5
+
+
+def test_a_delete_and_an_update_are_done_once_and_other_ones_are_refused(lake):
+    lake.write(people(lake, *FOUR), TABLE)
+    for is_done in (False, True):
+        assert lake.delete(TABLE, "id = 1", job="purge").was_done_before is is_done
+        done = lake.update(TABLE, {"id": "id + 10"}, "id < 10", job="move")
+        assert done.was_done_before is is_done
+    lake.write(people(lake, (1, "new", None)), TABLE)
+    assert lake.delete(TABLE, "id = 1", job="purge").was_done_before
+    with pytest.raises(Conflict, match=r"has written t\.people before, and not the same"):
+        lake.delete(TABLE, "id = 2", job="purge")
+    assert lake.delete(TABLE, "id = 99", job="nothing").rows == 0
+    assert not lake.delete(TABLE, "id = 99", job="nothing").was_done_before
+    assert sorted(row.id for row in lake.read(TABLE).collect()) == [1, 12, 13, 14]
+
+
 @pytest.mark.parametrize("step", ["looked", "written", "staged"])
 def test_of_two_drivers_with_one_job_one_writes(lake, step):
     lake.write(people(lake, (9, "z", "Bonn")), TABLE)

@@ -6,10 +6,11 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
-from pyiceberg.expressions import EqualTo
+from pyiceberg.expressions import EqualTo, Reference
+from pyiceberg.expressions.literals import literal
 from pyspark.sql import functions as F  # noqa: N812
 
-from lochan.base.errors import ContentNotFound, Invalid
+from lochan.base.errors import AuditFailed, ContentNotFound, Invalid
 from tests.spark.deleting import delete_positions
 from tests.spark.readers import same_for_all
 from tests.spark.test_writing_races import Once, found, numbers
@@ -78,7 +79,7 @@ def test_what_matches_nothing_makes_no_commit(lake):
 
 def test_every_kind_of_condition(lake):
     prepare(lake)
-    lake.delete("t.n", EqualTo("id", 1))
+    lake.delete("t.n", EqualTo(term=Reference("id"), value=literal(1)))
     lake.delete("t.n", F.col("id") == 2)
     lake.delete("t.n", "id between 3 and 3 or length(v) > 100")
     numbers(lake, 4).createOrReplaceTempView("row_changes_ids")
@@ -92,10 +93,17 @@ def test_every_kind_of_condition(lake):
     for where in (None, "", " "):
         with pytest.raises(Invalid, match=r'needs a condition; for all rows say where="true"'):
             lake.delete("t.n", where)
-    with pytest.raises(Invalid, match=r"Spark does not understand what is asked of t\.n: .*nix"):
+    with pytest.raises(Invalid, match=r"Spark cannot do what is asked of t\.n: .*nix"):
         lake.delete("t.n", "length(nix) = 1")
-    with pytest.raises(Invalid, match=r"Spark does not understand what is asked of t\.n"):
+    with pytest.raises(Invalid, match=r"Spark cannot do what is asked of t\.n"):
         lake.delete("t.n", "id = = 1")
+    lake.write(numbers(lake, 1), "t.n")
+    for bad in ("v = 5", "1 / (id - 1) > 0"):
+        with pytest.raises(Invalid, match=r"CAST_INVALID_INPUT|DIVIDE_BY_ZERO") as raised:
+            lake.delete("t.n", bad)
+        assert "\n" not in raised.value.message
+    with pytest.raises(Invalid, match="DIVIDE_BY_ZERO"):
+        lake.update("t.n", {"half": "1 / (id - 1)"}, "true")
     with pytest.raises(Invalid, match="chooses other rows each time"):
         lake.delete("t.n", "rand() < 0.5")
     with pytest.raises(ContentNotFound, match=r"there is no table t\.x on main"):
@@ -165,8 +173,8 @@ def test_new_values_are_stored_as_spark_stores_them(lake):
         "l of t.n is array<int> and cannot be set to array<string>": {"l": "array('a')"},
         "has no column nix to set": {"nix": 1},
         "needs new values by column": {},
-        "Spark does not understand": {"s": "nix + 1"},
-        "cannot be set|does not understand": {"s": "1 +"},
+        "Spark cannot do": {"s": "nix + 1"},
+        "cannot be set|Spark cannot do": {"s": "1 +"},
         "is set twice": {"s": 1, "S": 2},
     }
     head = lake.client.references.get("main").hash
@@ -230,6 +238,24 @@ def test_rows_that_another_engine_deleted_stay_deleted_and_are_not_counted(lake)
     assert found(lake) == [(2, "new"), (3, "old")]
     assert lake.delete("t.n", "id <= 2").rows == 1
     assert found(lake) == [(3, "old")]
+
+
+def test_in_an_audit_a_change_on_its_branch_is_adopted(lake):
+    from lochan.spark.checks import InSet
+
+    prepare(lake)
+
+    def change(v: str) -> None:
+        with lake.audited("main", checks=[InSet("t.n", "v", ["old", "new"])]) as audit:
+            lake.delete("t.n", "id = 1", branch=audit.branch)
+            lake.update("t.n", {"v": f"'{v}'"}, "id = 2", branch=audit.branch)
+            audit.adopt()
+
+    with pytest.raises(AuditFailed):
+        change("bad")
+    assert rows(lake)[0] == (1, 1, "old")
+    change("new")
+    assert rows(lake)[0] == (2, 0, "new")
 
 
 def test_files_that_pyiceberg_reads_in_executors_are_changed_too(lake, monkeypatch):

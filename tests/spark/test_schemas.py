@@ -74,11 +74,42 @@ def test_required_fields_are_never_null_and_others_may_be():
 
 
 def test_a_schema_that_goes_to_spark_comes_back_the_same():
-    back = to_iceberg(to_spark(WIDE))
+    required = [
+        name
+        for name in WIDE.column_names
+        if WIDE.find_field(name).required and not name.endswith(".key")
+    ]
+    assert len(required) == 4
+    back = to_iceberg(to_spark(WIDE), required)
     assert [str(field.field_type) for field in back.fields[:11]] == [
         str(field.field_type) for field in WIDE.fields[:11]
     ]
     assert to_spark(back, ids=False) == to_spark(WIDE, ids=False)
+
+
+def test_everything_may_be_null_unless_it_is_asked_for():
+    """Literals and ids from a range are never null, and the rows that come later may be."""
+    inner = spark.StructType([spark.StructField("x", spark.LongType(), False)])
+    frame = spark.StructType(
+        [
+            spark.StructField("id", spark.LongType(), False),
+            spark.StructField("s", inner, False),
+            spark.StructField("l", spark.ArrayType(inner, False), False),
+            spark.StructField("m", spark.MapType(spark.StringType(), inner, False), False),
+        ]
+    )
+    made = to_iceberg(frame)
+    keys = {name for name in made.column_names if made.find_field(name).required}
+    # Iceberg knows no map with a key that may be NULL.
+    assert keys == {"m.key"}
+    some = ["id", "s.x", "l.element", "m.value.x"]
+    asked = to_iceberg(frame, some)
+    assert {name for name in asked.column_names if asked.find_field(name).required} == keys | {
+        *some
+    }
+    for wrong in ("gone", "s.y", "l.x", "", "m.valu"):
+        with pytest.raises(Invalid, match="no such column"):
+            to_iceberg(frame, [wrong])
 
 
 def test_fresh_ids_are_counted_level_by_level():

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from pyspark.sql.functions import udf
 
-from lochan.base.errors import Invalid, Unavailable
+from lochan.base.errors import Invalid, LochanError, Unavailable
 from lochan.spark import Lake, session
 from lochan.spark.session import RUNTIME_SETTINGS
 from tests.spark.child import run
@@ -48,12 +48,71 @@ def test_a_session_of_the_user_gets_only_what_reading_and_writing_need(spark, se
     mine.conf.set("spark.sql.shuffle.partitions", "3")
     mine.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
     mine.conf.set("spark.sql.parquet.fieldId.read.enabled", "false")
+    before = everything(mine)
     with Lake(mine, server, warehouse=str(tmp_path)) as lake:
         assert lake.spark is mine
-    for key, value in RUNTIME_SETTINGS.items():
-        assert mine.conf.get(key) == value
-    assert mine.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
-    assert mine.conf.get("spark.sql.shuffle.partitions") == "3"
+        assert everything(mine) == before | dict(RUNTIME_SETTINGS)
+        lake.write(mine.range(3), "t.n")
+        assert lake.read("t.n").count() == 3
+        assert everything(mine) == before | dict(RUNTIME_SETTINGS)
+    assert everything(mine) == before
+    assert before["spark.sql.session.timeZone"] == "Asia/Tokyo"
+    assert before["spark.sql.parquet.outputTimestampType"] == "INT96"
+
+
+def everything(session) -> dict[str, str]:
+    """All settings that a session has, of those that it may change."""
+    rows = session.sql("SET").collect()
+    return {row["key"]: row["value"] for row in rows if session.conf.isModifiable(row["key"])}
+
+
+def test_the_last_lake_that_is_closed_sets_the_session_back(spark, server, tmp_path):
+    mine = spark.newSession()
+    ids, times, rebase = (
+        "spark.sql.parquet.fieldId.read.enabled",
+        "spark.sql.parquet.outputTimestampType",
+        "spark.sql.parquet.datetimeRebaseModeInWrite",
+    )
+    for key in RUNTIME_SETTINGS:
+        mine.conf.unset(key)
+    mine.conf.set(rebase, "LEGACY")
+    before = everything(mine)
+    first, second = (Lake(mine, server, warehouse=str(tmp_path)) for _ in range(2))
+    mine.conf.set(ids, "false")
+    first.write(mine.range(3), "t.n")
+    # What the user changes is set again for a read, and is what the user gets back.
+    assert first.read("t.n").count() == 3
+    assert mine.conf.get(ids) == "true"
+    first.close()
+    first.close()
+    assert everything(mine) == before | dict(RUNTIME_SETTINGS)
+    mine.conf.set(times, "TIMESTAMP_MILLIS")
+    second.close()
+    changed = {ids: "false", times: "TIMESTAMP_MILLIS"}
+    assert everything(mine) == before | changed
+    assert mine.conf.get(rebase) == "LEGACY"
+
+
+def test_a_lake_that_could_not_be_opened_leaves_the_session_alone(spark, tmp_path):
+    mine = spark.newSession()
+    mine.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
+    before = everything(mine)
+    for wrong in ("http://127.0.0.1:9", "nonsense", "rocksdb:"):
+        with pytest.raises(LochanError):
+            Lake(mine, wrong, warehouse=str(tmp_path))
+    assert everything(mine) == before
+
+
+def test_frames_of_another_session_are_written_and_that_session_is_set_back(
+    spark, server, tmp_path
+):
+    other = spark.newSession()
+    other.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
+    before = everything(other)
+    with Lake(spark, server, warehouse=str(tmp_path)) as lake:
+        lake.write(other.sql("SELECT timestamp'2020-01-01' t"), "t.n")
+        assert lake.read("t.n").count() == 1
+    assert everything(other) == before
 
 
 def test_a_second_call_returns_the_session_that_runs_and_keeps_its_settings(spark):
@@ -127,11 +186,16 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 from pyspark.sql import SparkSession
 from lochan.spark import Lake
+from lochan.spark.session import RUNTIME_SETTINGS
 from tests.spark.deleting import delete_by_vector, delete_positions, paths_of
 
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 schema = Schema(NestedField(1, "n", LongType(), required=False))
-with Lake(spark, "memory:", warehouse=WAREHOUSE) as lake:
+settings = lambda: {key: spark.conf.get(key, None) for key in RUNTIME_SETTINGS}
+spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
+before = settings()
+with Lake(spark, "memory:", warehouse=WAREHOUSE, author="ada") as lake:
+    within = settings()
     table = lake.catalog.create_table("t.n", schema)
     for start in (0, 10, 20):
         table.append(pa.table({"n": range(start, start + 10)}))
@@ -144,7 +208,12 @@ with Lake(spark, "memory:", warehouse=WAREHOUSE) as lake:
         "all": lake.read("t.n").count(),
         "some": sorted(row["m"] for row in lake.read("t.n", where="m >= 18 and m < 22").collect()),
         "kind": type(spark).__module__,
+        "within": within == RUNTIME_SETTINGS,
     }
+    lake.write(lake.read("t.n"), "t.m")
+    (told,) = lake.client.history.log("main", 1).items
+    found["authors"] = [*told.meta.authors, *dict(told.meta.properties)]
+found["back"] = settings() == before
 spark.stop()
 print(json.dumps(found))
 """
@@ -156,6 +225,8 @@ def test_a_session_through_connect_reads_natively_by_deletes_and_by_pyiceberg(sp
     environment = {key: value for key, value in os.environ.items() if not key.startswith("SPARK")}
     found = run(program, environment)
     assert "connect" in found["kind"]
+    assert (found["within"], found["back"]) == (True, True)
+    assert found["authors"] == ["ada", "app-id", "application-type", "lochan.job"]
     assert found["all"] == 27
     # Of the files the newest is planned first: 20 was deleted from it by position.
     assert found["some"] == [18, 19, 21]

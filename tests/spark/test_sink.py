@@ -14,6 +14,7 @@ from pyspark.errors import StreamingQueryException
 from lochan.base.errors import Invalid
 from lochan.spark.history import sink
 from lochan.spark.history.sink import append_to
+from tests.spark.histories import make_commits
 
 
 class Orders:
@@ -66,6 +67,43 @@ def test_batches_become_commits_of_a_branch(orders):
     orders.run(write)
     assert orders.ids() == [1, 2, 3]
     assert orders.lake.log("main").count() == 2
+
+
+def follow(lake, tmp_path, stream, branch: str):
+    """Runs a stream of changes into a table, some batches long."""
+    write = append_to(lake, "ops.feed", branch=branch, query="feed")
+    query = (
+        stream.writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(tmp_path / f"checkpoint-{branch}"))
+        .start()
+    )
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+
+
+def test_a_sink_that_writes_to_the_branch_that_its_stream_follows_is_refused(lake, tmp_path):
+    make_commits(lake.client, 3)
+    head = lake.client.references.get("main").hash
+    stream = lake.changes("main", follow=True)
+    for columns in (["seq", "name"], ["upper(name) AS name", "seq AS number"]):
+        with pytest.raises(StreamingQueryException, match="each batch would bring the next one"):
+            follow(lake, tmp_path, stream.selectExpr(*columns).where("seq >= 0"), "main")
+        assert lake.client.references.get("main").hash == head
+    lake.client.references.create("etl", "main")
+    follow(lake, tmp_path, stream.select("seq", "name"), "etl")
+    assert lake.read("ops.feed", ref="etl").count() == 3
+    assert lake.client.references.get("main").hash == head
+
+
+def test_a_sink_whose_stream_hides_what_it_follows_ends_with_the_second_batch(lake, tmp_path):
+    make_commits(lake.client, 3)
+    options = {"uri": lake.uri, "kind": "changes", "ref": "main", "maxCommits": "1"}
+    stream = lake.spark.readStream.format("lochan").options(**options).load()
+    with pytest.raises(StreamingQueryException, match="each batch would bring the next one"):
+        follow(lake, tmp_path, stream.select("seq", "name"), "main")
+    assert lake.log("main").count() == 4
 
 
 def test_a_batch_that_spark_repeats_is_written_once(orders):

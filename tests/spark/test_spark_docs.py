@@ -14,6 +14,7 @@ from lochan.spark.audit.report import MEANINGS
 from lochan.spark.checks import FROM_FILES
 from lochan.spark.history.kinds import COLUMNS
 from lochan.spark.history.options import KIND_OPTIONS
+from lochan.spark.session import RUNTIME_SETTINGS
 from lochan.spark.write.parts import MODES
 from tests.house.tree import ROOT
 
@@ -30,7 +31,7 @@ def table(head: str) -> dict[str, list[str]]:
 
 def test_every_example_runs_one_after_the_other(spark, server, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert len(EXAMPLES) == 8
+    assert len(EXAMPLES) == 10
     shared: dict[str, Any] = {}
     for example in EXAMPLES:
         text = example.replace("http://127.0.0.1:19120", server)
@@ -42,8 +43,15 @@ def test_every_example_runs_one_after_the_other(spark, server, tmp_path, monkeyp
     assert "|  1|     ada|  12.5|" in shown
     assert "| eve|NULL|" in shown
     assert "\npublished\n" in shown
+    assert "shop.orders on etl was changed by commit " in shown
     assert (tmp_path / "audit.html").is_file()
     assert spark.sql("SELECT 1").count() == 1
+
+
+def test_every_setting_of_a_session_that_a_lake_changes_is_listed_with_its_value():
+    part = PAGE.partition("\n| setting |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| `([\w.]+)` \| `([\w-]+)` \| \S", part, re.MULTILINE)
+    assert dict(rows) == dict(RUNTIME_SETTINGS)
 
 
 def test_every_kind_of_check_is_listed_with_its_fields():

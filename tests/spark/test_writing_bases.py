@@ -271,6 +271,26 @@ def test_a_table_that_is_dropped_or_made_again_meanwhile_is_not_replaced(lake):
     assert found(lake) == [(5, "other")]
 
 
+def test_a_table_whose_partitions_or_snapshots_change_meanwhile_loses_nothing(lake):
+    prepare(lake)
+    ours = numbers(lake, 4, v="ours")
+
+    def evolve() -> None:
+        with lake.catalog.load_table("t.n").update_spec() as update:
+            update.remove_field("half")
+
+    # Nothing was written in between, so there is nothing to lose.
+    lake.write(ours, "t.n", mode="overwrite", steps=Once("staged", evolve))
+    assert found(lake) == [(4, "ours")]
+    frame = lake.read("t.n")
+    old = lake.catalog.load_table("t.n").current_snapshot().snapshot_id
+    lake.write(numbers(lake, 5, v="other"), "t.n")
+    lake.catalog.load_table("t.n").maintenance.expire_snapshots().by_id(old).commit()
+    for mode in ("overwrite", "overwrite_partitions"):
+        conflict_of(lake, lambda mode=mode: lake.write(frame, "t.n", mode=mode))
+    assert found(lake) == [(4, "ours"), (5, "other")]
+
+
 def test_in_a_batch_each_table_has_the_base_of_its_own_call(lake):
     prepare(lake)
     with lake.writing() as batch:

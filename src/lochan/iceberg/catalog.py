@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _HEADER: Final = "header."
-_NOT_FOR_FILES: Final = ("uri", "py-catalog-impl")
+# Properties that commits carry, by the names that Iceberg's client for Nessie gives them.
+_FOR_COMMITS: Final = ("app-id", "application-type")
+_NOT_FOR_FILES: Final = ("uri", "py-catalog-impl", *_FOR_COMMITS)
 _SERVERS: Final = ("http://", "https://")
 
 
@@ -35,6 +37,8 @@ class _Connection(msgspec.Struct, frozen=True):
     files: MetadataFiles
     warehouse: str | None
     properties: dict[str, Any]
+    said: CommitMeta
+    """What every commit says besides its message."""
 
 
 class LochanCatalog(Tables, Views, Namespaces):
@@ -43,9 +47,10 @@ class LochanCatalog(Tables, Views, Namespaces):
     `uri` is a server (`http://…`) or a store that is opened here (`rocksdb:PATH`, `memory:`, …).
     `ref` is what is read: a branch, a tag, a commit's hash, `main~2`; by default the default
     branch. Changes go to branches, each as a commit of its own, or several in one by `many`.
-    `warehouse` is where tables are made that are not given a location. Further properties are for
-    pyiceberg's FileIO, such as `s3.endpoint`; those that begin with `header.` are sent to the
-    server.
+    `warehouse` is where tables are made that are not given a location. `author` is who is named in
+    commits; the properties `application-type` and `app-id` are put into them too. Further
+    properties are for pyiceberg's FileIO, such as `s3.endpoint`; those that begin with `header.`
+    are sent to the server.
     """
 
     def __init__(
@@ -56,12 +61,13 @@ class LochanCatalog(Tables, Views, Namespaces):
         repository: str = "default",
         ref: str | None = None,
         warehouse: str | None = None,
+        author: str | None = None,
         **properties: str,
     ) -> None:
         headers, files = _headers(properties), _without_headers(properties)
         opened = _open(uri, repository, headers)
         try:
-            self._begin(_connection(name, opened, warehouse, {"uri": uri, **files}), ref)
+            self._begin(_connection(name, opened, warehouse, {"uri": uri, **files}, author), ref)
         except BaseException:
             opened.close()
             raise
@@ -74,15 +80,17 @@ class LochanCatalog(Tables, Views, Namespaces):
         name: str = "lochan",
         ref: str | None = None,
         warehouse: str | None = None,
+        author: str | None = None,
         **properties: str,
     ) -> LochanCatalog:
         """Returns the catalog of a repository that is open already, and stays so."""
-        return _beginning(_connection(name, repository, warehouse, properties), ref)
+        return _beginning(_connection(name, repository, warehouse, properties, author), ref)
 
     def _begin(self, connection: _Connection, ref: str | None) -> None:
         if ref is None:
             ref = connection.repository.config().default_branch
-        self._take_place(connection, Direct(connection.repository, connection.files, ref))
+        work = Direct(connection.repository, connection.files, ref, connection.said)
+        self._take_place(connection, work)
 
     def _take_place(self, connection: _Connection, work: Work) -> None:
         super().__init__(connection.name, **connection.properties, ref=work.ref)
@@ -121,7 +129,12 @@ class LochanCatalog(Tables, Views, Namespaces):
         """
         if isinstance(self._work, Collected):
             raise Invalid("a block is one commit already; open another one on the catalog")
-        said = CommitMeta(message=message or "", properties=_sorted(properties or {}))
+        always = self._connection.said
+        said = msgspec.structs.replace(
+            always,
+            message=message or "",
+            properties=_sorted({**dict(always.properties), **(properties or {})}),
+        )
         return Many(self._connection, self.ref, said, expected)
 
     def close(self) -> None:
@@ -185,11 +198,18 @@ def open_catalog(
     repository: str = "default",
     ref: str | None = None,
     warehouse: str | None = None,
+    author: str | None = None,
     **properties: str,
 ) -> LochanCatalog:
     """Opens a catalog; close it after use."""
     return LochanCatalog(
-        name, uri=uri, repository=repository, ref=ref, warehouse=warehouse, **properties
+        name,
+        uri=uri,
+        repository=repository,
+        ref=ref,
+        warehouse=warehouse,
+        author=author,
+        **properties,
     )
 
 
@@ -202,7 +222,11 @@ def _open(uri: str, repository: str, headers: Mapping[str, str]) -> Repository:
 
 
 def _connection(
-    name: str, repository: Repository, warehouse: str | None, properties: Mapping[str, Any]
+    name: str,
+    repository: Repository,
+    warehouse: str | None,
+    properties: Mapping[str, Any],
+    author: str | None,
 ) -> _Connection:
     place = warehouse_location(warehouse) if warehouse else None
     shown = {"repository": repository.repository, **properties}
@@ -210,7 +234,12 @@ def _connection(
         shown["warehouse"] = place
     # How files are reached is nothing to do with how the repository is.
     files = {key: value for key, value in properties.items() if key not in _NOT_FOR_FILES}
-    return _Connection(name, repository, MetadataFiles(files), place, shown)
+    said = CommitMeta(
+        message="",
+        authors=(author,) if author else (),
+        properties=_sorted({key: properties[key] for key in _FOR_COMMITS if key in properties}),
+    )
+    return _Connection(name, repository, MetadataFiles(files), place, shown, said)
 
 
 def _beginning(connection: _Connection, ref: str | None) -> LochanCatalog:

@@ -82,10 +82,13 @@ class Work(Protocol):
 class Direct:
     """Commits every change at once."""
 
-    def __init__(self, repository: Repository, files: MetadataFiles, ref: str) -> None:
+    def __init__(
+        self, repository: Repository, files: MetadataFiles, ref: str, said: CommitMeta
+    ) -> None:
         self._repository = repository
         self._files = files
         self.ref = ref
+        self._said = said
 
     def state(self) -> State:
         """Returns what the reference holds now."""
@@ -101,7 +104,8 @@ class Direct:
                 wanted = with_parents(state, planned.changes)
                 try:
                     swing = Swing(self._repository, self._files, self.ref, state)
-                    swing.commit(CommitMeta(message=planned.message), wanted)
+                    meta = msgspec.structs.replace(self._said, message=planned.message)
+                    swing.commit(meta, wanted)
                 except Conflict:
                     attempts_left -= 1
                     if not attempts_left:

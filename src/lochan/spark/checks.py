@@ -274,7 +274,7 @@ class Custom(Check, frozen=True, tag="custom"):
     """
 
     table: str
-    function: Callable[[Any], bool | tuple[bool, object]]
+    function: Callable[[Any], object]
 
     def __post_init__(self) -> None:
         if not self.name:

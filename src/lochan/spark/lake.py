@@ -10,18 +10,22 @@ processes, so `uri` is always the address of a server; for an embedded store one
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from pyspark.sql import DataFrame, SparkSession
 
 from lochan.base.errors import Invalid
+from lochan.base.pipeline_limits import AUDIT_TTL_S
 from lochan.client import Client
 from lochan.spark.access import headers_for
+from lochan.spark.authorship import application_of, author_of
+from lochan.spark.boundary import boundary
 from lochan.spark.serving import Service, open_service
-from lochan.spark.session import prepare
+from lochan.spark.session import HeldSettings
 from lochan.spark.storage import How
 
 if TYPE_CHECKING:
@@ -29,7 +33,12 @@ if TYPE_CHECKING:
 
     from lochan.iceberg import LochanCatalog
     from lochan.spark.audit.block import Audit
+    from lochan.spark.audit.publishing import Mode as Publish
+    from lochan.spark.audit.recording import Progress
+    from lochan.spark.checks import Check
     from lochan.spark.write.assignments import Assignments
+    from lochan.spark.write.bases import OnChange
+    from lochan.spark.write.files import Measures
     from lochan.spark.write.parts import Mode, Steps
     from lochan.spark.write.row_changes import Where
     from lochan.spark.write.writing import Batch, Written
@@ -42,9 +51,10 @@ class Lake:
     which a server is started on loopback and ended by `close`. `warehouse` is a directory or a
     location such as `s3://bucket/lake` for tables that are made; `files` are pyiceberg's FileIO
     properties, such as `s3.endpoint`. An address holds no credentials: the environment does, see
-    `access`.
+    `access`. `author` is who is named in commits, by default the user that runs this.
     """
 
+    @boundary
     def __init__(
         self,
         spark: SparkSession,
@@ -53,6 +63,7 @@ class Lake:
         warehouse: str,
         repository: str = "default",
         files: Mapping[str, str] | None = None,
+        author: str | None = None,
     ) -> None:
         from lochan.iceberg.files import warehouse_location
 
@@ -62,18 +73,23 @@ class Lake:
             raise Invalid("a lake needs a warehouse: a directory, or a location like s3://bucket/x")
         self.warehouse: Final = warehouse_location(warehouse)
         self.files: Final = dict(files or {})
+        self.author: Final = author_of(author)
+        self.application: Final = application_of(spark)
         # Filled by `storage`: who reads and writes the files of a bucket.
         self.reached: Final[dict[str, How]] = {}
         # Filled by `footers`: what a file without field ids holds, by mapping, schema and path.
         self.footers: Final[dict[tuple[str, str], str | None]] = {}
-        prepare(spark)
+        # What reading and writing need on a session, until this is closed.
+        self.settings: Final = HeldSettings()
         self._service: Final[Service] = open_service(address, repository)
         self.uri: Final = self._service.url
         try:
+            self.settings.apply(spark)
             headers = headers_for(self.uri)
             self.client: Final = Client(self.uri, repository, headers=headers)
             self.default_branch: Final = self.client.config().default_branch
         except BaseException:
+            self.settings.release()
             self._service.close()
             raise
 
@@ -88,10 +104,13 @@ class Lake:
             repository=self.repository,
             ref=self.default_branch,
             warehouse=self.warehouse,
+            author=self.author,
+            **self.application,
             **self.files,
             **{f"header.{name}": value for name, value in headers_for(self.uri).items()},
         )
 
+    @boundary
     def read(
         self,
         table: str,
@@ -107,19 +126,57 @@ class Lake:
 
         return read(self, table, ref=self._branch(ref), columns=columns, where=where)
 
+    @boundary
     def write(
         self,
         frame: DataFrame,
         table: str,
         branch: str | None = None,
         mode: Mode = "append",
-        **more: Any,
+        *,
+        job: str | None = None,
+        keys: Sequence[str] = (),
+        message: str | None = None,
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        required: Sequence[str] = (),
+        create: bool = True,
+        on_change: OnChange = "conflict",
+        measures: Measures | None = None,
+        steps: Steps | None = None,
     ) -> Written:
-        """Writes a frame into a table on a branch, as one commit."""
+        """Writes a frame into a table on a branch, as one commit.
+
+        `mode` is `append`, `overwrite`, `overwrite_partitions`, or `merge` by `keys`. Rows that
+        others have changed since the frame read them are not removed, it is a Conflict; unless
+        `on_change` is `replace`. A `job` that has written into the table before does nothing.
+
+        A table that is missing is made, unless `create` is false, with `partition_by` such as
+        `["day(ts)", "bucket(16, id)"]`, with table `properties`, and with columns that may be NULL
+        unless they are `required`. `measures` are columns to be computed meanwhile; `steps` is
+        called after each step.
+        """
         from lochan.spark.write.writing import write
 
-        return write(self, frame, table, branch=self._branch(branch), mode=mode, **more)
+        return write(
+            self,
+            frame,
+            table,
+            branch=self._branch(branch),
+            mode=mode,
+            job=job,
+            keys=keys,
+            message=message,
+            partition_by=partition_by,
+            properties=properties,
+            required=required,
+            create=create,
+            on_change=on_change,
+            measures=measures,
+            steps=steps,
+        )
 
+    @boundary
     def delete(
         self,
         table: str,
@@ -143,6 +200,7 @@ class Lake:
             steps=steps,
         )
 
+    @boundary
     def update(
         self,
         table: str,
@@ -171,6 +229,7 @@ class Lake:
             steps=steps,
         )
 
+    @boundary
     def writing(
         self, branch: str | None = None, job: str | None = None, message: str | None = None
     ) -> Batch:
@@ -179,50 +238,138 @@ class Lake:
 
         return Batch(self, branch=self._branch(branch), job=job, message=message)
 
-    def refs(self, **more: Any) -> DataFrame:
-        """Returns the branches and tags."""
+    @boundary
+    def refs(self, *, prefix: str = "", metadata: bool = False) -> DataFrame:
+        """Returns the branches and tags whose names start with `prefix`.
+
+        `metadata` counts their commits and how far they went apart.
+        """
         from lochan.spark.history import frames
 
-        return frames.refs(self, **more)
+        return frames.refs(self, prefix=prefix, metadata=metadata)
 
-    def log(self, ref: str | None = None, **more: Any) -> DataFrame:
-        """Returns the commits of a reference, newest first."""
-        from lochan.spark.history import frames
-
-        return frames.log(self, self._branch(ref), **more)
-
-    def entries(self, ref: str | None = None, **more: Any) -> DataFrame:
-        """Returns what a reference holds."""
-        from lochan.spark.history import frames
-
-        return frames.entries(self, self._branch(ref), **more)
-
-    def diff(self, before: str, after: str, **more: Any) -> DataFrame:
-        """Returns the keys that differ between two references."""
-        from lochan.spark.history import frames
-
-        return frames.diff(self, before, after, **more)
-
-    def changes(
-        self, ref: str | None = None, *, since: str | None = None, **more: Any
+    @boundary
+    def log(
+        self,
+        ref: str | None = None,
+        *,
+        since: str | None = None,
+        commits_per_partition: int | None = None,
     ) -> DataFrame:
-        """Returns what the commits of a reference changed, after `since` if that is given."""
+        """Returns the commits of a reference, those after `since` if that is given."""
         from lochan.spark.history import frames
 
-        return frames.changes(self, self._branch(ref), since=since, **more)
+        return frames.log(
+            self, self._branch(ref), since=since, commits_per_partition=commits_per_partition
+        )
 
-    def audited(self, target: str | None = None, checks: Any = (), **more: Any) -> Audit:
-        """Opens a block whose writes are published on the target only if every check passes."""
+    @boundary
+    def entries(
+        self,
+        ref: str | None = None,
+        *,
+        prefix: str = "",
+        content: bool = True,
+        keys_per_partition: int | None = None,
+    ) -> DataFrame:
+        """Returns what a reference holds below the key `prefix`.
+
+        Without `content` only keys, types and ids.
+        """
+        from lochan.spark.history import frames
+
+        return frames.entries(
+            self,
+            self._branch(ref),
+            prefix=prefix,
+            content=content,
+            keys_per_partition=keys_per_partition,
+        )
+
+    @boundary
+    def diff(self, before: str, after: str, *, prefix: str = "") -> DataFrame:
+        """Returns the keys below `prefix` that differ between two references."""
+        from lochan.spark.history import frames
+
+        return frames.diff(self, before, after, prefix=prefix)
+
+    @boundary
+    def changes(
+        self,
+        ref: str | None = None,
+        *,
+        since: str | None = None,
+        commits_per_partition: int | None = None,
+        follow: bool = False,
+        commits_max: int | None = None,
+        on_reassign: Literal["fail", "reset"] = "fail",
+    ) -> DataFrame:
+        """Returns what the commits of a reference changed, after `since` if that is given.
+
+        `follow` returns a stream that goes on with what is committed later, with at most
+        `commits_max` commits a batch; `on_reassign` says what becomes of it when the branch is
+        assigned to another line of commits.
+        """
+        from lochan.spark.history import frames
+
+        return frames.changes(
+            self,
+            self._branch(ref),
+            since=since,
+            commits_per_partition=commits_per_partition,
+            follow=follow,
+            commits_max=commits_max,
+            on_reassign=on_reassign,
+        )
+
+    @boundary
+    def audited(
+        self,
+        target: str | None = None,
+        checks: str | Path | Check | Iterable[Check | str | Path] = (),
+        *,
+        branch: str | None = None,
+        ttl_s: float = AUDIT_TTL_S,
+        publish: Publish = "merge",
+        job: str | None = None,
+        message: str | None = None,
+        report: str | Path | Sequence[str | Path] = (),
+        progress: Progress | None = None,
+    ) -> Audit:
+        """Opens a block whose writes are published on the target only if every check passes.
+
+        `checks` are values of `lochan.spark.checks`, the path of a file of them, or a list of both.
+        The writes go to a branch that ends after `ttl_s` seconds, named `branch` if that is given.
+        `publish` is `merge`, one commit for the whole run, or `fast-forward`, which keeps the
+        commits of the run if each of them passes every check. A `job` that was published does
+        nothing when it is run again. `report` is one path or several, `.html` or `.json`;
+        `progress` is called with each step.
+        """
         from lochan.spark.audit.block import Audit
 
-        return Audit(self, self._branch(target), checks=checks, **more)
+        return Audit(
+            self,
+            self._branch(target),
+            checks=checks,
+            branch=branch,
+            ttl_s=ttl_s,
+            publish=publish,
+            job=job,
+            message=message,
+            report=report,
+            progress=progress,
+        )
 
     def _branch(self, given: str | None) -> str:
         """Returns what is meant; only None is the default branch, an empty text is a mistake."""
         return self.default_branch if given is None else given
 
     def close(self) -> None:
-        """Ends what was started here; the Spark session stays as it is."""
+        """Ends what was started here, and sets the Spark session's settings back.
+
+        Frames that were read are run before: later Spark would look for columns by their names.
+        """
+        self.settings.release()
         self.client.close()
         if "catalog" in self.__dict__:
             self.catalog.close()

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, Final, cast
 
@@ -173,10 +173,11 @@ class _ToSpark(SchemaVisitor[spark.DataType]):
 _Path = tuple[int, ...]
 
 
-def to_iceberg(schema: spark.StructType) -> Schema:
+def to_iceberg(schema: spark.StructType, required: Sequence[str] = ()) -> Schema:
     """Returns the Iceberg schema of a frame, with fresh ids in the order in which Iceberg counts.
 
-    Fields that Spark knows never to be null become required.
+    Everything may be null unless it is named in `required`: `id`, `address.zip`, `tags.element`.
+    What Spark knows never to be null says nothing of the rows that will follow.
     """
     # From the outermost inwards, then built in the opposite order: what is inside is there first.
     found: list[tuple[_Path, str, spark.DataType]] = []
@@ -193,9 +194,21 @@ def to_iceberg(schema: spark.StructType) -> Schema:
     made: dict[_Path, iceberg.IcebergType] = {}
     for path, where, kind in reversed(found):
         inner = [made[*path, number] for number in range(len(_inside(kind)))]
-        made[path] = _iceberg_type(kind, inner, where, numbers)
+        made[path] = _iceberg_type(kind, inner, where, numbers, required)
     whole = cast("iceberg.StructType", made[()])
+    check_required(required, [where for _, where, _ in found if where])
     return assign_fresh_schema_ids(Schema(*whole.fields))
+
+
+def check_required(required: Sequence[str], names: Iterable[str]) -> None:
+    """Refuses names of columns that there are not."""
+    known = set(names)
+    for name in required:
+        if name not in known:
+            raise Invalid(
+                f"required names {name!r}, and there is no such column; fields of structs are "
+                "named with dots, elements of lists as tags.element, values of maps as counts.value"
+            )
 
 
 def _inside(kind: spark.DataType) -> list[tuple[str, spark.DataType]]:
@@ -211,21 +224,28 @@ def _inside(kind: spark.DataType) -> list[tuple[str, spark.DataType]]:
 
 
 def _iceberg_type(
-    kind: spark.DataType, inner: list[iceberg.IcebergType], where: str, numbers: Iterator[int]
+    kind: spark.DataType,
+    inner: list[iceberg.IcebergType],
+    where: str,
+    numbers: Iterator[int],
+    wanted: Sequence[str],
 ) -> iceberg.IcebergType:
     """Returns the type of what has these types inside; ids are only told apart for now."""
+    prefix = f"{where}." if where else ""
     match kind:
         case spark.StructType():
             _check_names(kind, where)
             fields = [
-                iceberg.NestedField(next(numbers), field.name, each, required=not field.nullable)
+                iceberg.NestedField(
+                    next(numbers), field.name, each, required=prefix + field.name in wanted
+                )
                 for field, each in zip(kind.fields, inner, strict=True)
             ]
             return iceberg.StructType(*fields)
         case spark.ArrayType():
-            return iceberg.ListType(next(numbers), inner[0], not kind.containsNull)
+            return iceberg.ListType(next(numbers), inner[0], f"{where}.element" in wanted)
         case spark.MapType():
-            required = not kind.valueContainsNull
+            required = f"{where}.value" in wanted
             return iceberg.MapType(next(numbers), inner[0], next(numbers), inner[1], required)
         case spark.DecimalType():
             return iceberg.DecimalType(kind.precision, kind.scale)

@@ -1,8 +1,9 @@
 """Spark sessions with the settings that versioned tables need.
 
-`session()` makes one; `prepare()` sets on anybody's session only what may be set at run time, and
-of that only what reading and writing by field id depend on. Nothing here asks for a
-`sparkContext`, so that sessions through Connect work too.
+`session()` makes one. On a session of the user's a lake sets only what reading and writing by field
+id depend on (`RUNTIME_SETTINGS`; docs/spark.md lists them), and when the last lake on it is closed
+they are as they were: see `HeldSettings`. Nothing here asks for a `sparkContext`, so that sessions
+through Connect work too.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
+from threading import Lock
 from typing import Final
+from weakref import WeakKeyDictionary, WeakSet
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -38,8 +42,6 @@ RUNTIME_SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     # Who reads finds columns by their ids.
     "spark.sql.parquet.fieldId.write.enabled": "true",
-    # A Python source that takes filters is an error, not only slow, while this is off.
-    "spark.sql.python.filterPushdown.enabled": "true",
 }
 
 # What a session of our own has besides; a session of the user's keeps its own values.
@@ -68,7 +70,7 @@ def session(
 ) -> SparkSession:
     """Returns a session, started if none runs in this process; `settings` win over ours.
 
-    One that runs gets what reading and writing need and `settings`, and else stays as it is.
+    One that runs gets `settings` and else stays as it is: a lake sets what it needs by itself.
     `master` is what Spark takes: `local[*]`, the default, `spark://host:port`, `yarn`…, or
     `sc://host:port` for a server that is reached through Connect. Workers run the
     interpreter that runs here, unless PYSPARK_PYTHON names another.
@@ -76,7 +78,7 @@ def session(
     running = _find_running()
     if running is not None:
         _check_master(running, master)
-        prepare(running, settings or {})
+        _set(running, settings or {})
         return running
     master = master or "local[*]"
     builder = SparkSession.builder.appName(name)
@@ -130,14 +132,63 @@ def _said(error: Exception) -> str:
     return f"{first} Why is on standard error." if exited else first
 
 
-def prepare(spark: SparkSession, settings: Mapping[str, str] | None = None) -> None:
-    """Sets on a session what reading and writing need, and `settings`; nothing else is touched."""
-    _set(spark, {**RUNTIME_SETTINGS, **(settings or {})})
+class _Changed:
+    """What was set on one session, by which lakes, and what it had before."""
+
+    def __init__(self) -> None:
+        self.holders: WeakSet[HeldSettings] = WeakSet()
+        self.before: dict[str, str | None] = {}
 
 
-def prepare_read(spark: SparkSession) -> None:
-    """Sets on a session what reading needs, should it have been changed since."""
-    _set(spark, READ_SETTINGS)
+_changed: Final[WeakKeyDictionary[SparkSession, _Changed]] = WeakKeyDictionary()
+_changing: Final = Lock()
+
+
+class HeldSettings:
+    """The settings that one lake needs on the sessions that it works in, until it is closed.
+
+    A setting goes back to what it was, or is unset if it was not set, when the last lake on a
+    session is closed; one that the user has changed meanwhile stays as the user has it.
+    """
+
+    def __init__(self) -> None:
+        self._sessions: WeakSet[SparkSession] = WeakSet()
+
+    def apply(self, spark: SparkSession, settings: Mapping[str, str] = RUNTIME_SETTINGS) -> None:
+        """Sets on a session what is needed and not set, also what was changed since."""
+        with _changing:
+            changed = _changed.setdefault(spark, _Changed())
+            changed.holders.add(self)
+            self._sessions.add(spark)
+            for key, value in settings.items():
+                present = spark.conf.get(key, None)
+                if present != value:
+                    changed.before[key] = present
+                    _set(spark, {key: value})
+
+    def release(self) -> None:
+        """Sets back what no other lake needs; a session that has been stopped needs nothing."""
+        with _changing:
+            for spark in list(self._sessions):
+                changed = _changed.get(spark)
+                if changed is None:
+                    continue
+                changed.holders.discard(self)
+                if not changed.holders:
+                    del _changed[spark]
+                    with suppress(PySparkException, Py4JError, OSError, AttributeError, ValueError):
+                        _set_back(spark, changed.before)
+            self._sessions.clear()
+
+
+def _set_back(spark: SparkSession, before: Mapping[str, str | None]) -> None:
+    for key, value in before.items():
+        if spark.conf.get(key, None) != RUNTIME_SETTINGS[key]:
+            continue
+        if value is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, value)
 
 
 def _set(spark: SparkSession, settings: Mapping[str, str]) -> None:

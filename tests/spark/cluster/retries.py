@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -132,7 +133,7 @@ def _batch(lake: Lake, branch: str, table: str, frame: DataFrame) -> None:
         batch.write(frame, table)
 
 
-def _audit(lake: Lake, branch: str, table: str, frame: DataFrame, declared: object) -> None:
+def _audit(lake: Lake, branch: str, table: str, frame: DataFrame, declared: Any) -> None:
     with lake.audited(branch, checks=declared) as audit:
         audit.write(frame, table)
 

@@ -18,7 +18,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from lochan.base.errors import AuditFailed, ContentNotFound
+from lochan.base.errors import AuditFailed, Conflict, ContentNotFound
 from lochan.spark import checks
 from lochan.spark.history.catching_up import catch_up
 from lochan.spark.history.functions import register_functions
@@ -90,6 +90,28 @@ def overwriting_replaces_partitions_or_everything(lake: Lake) -> None:
     assert on(lake, branch, table) == rows(expected)
     lake.write(orders(lake, 7, 2), table, branch=branch, mode="overwrite")
     assert ids(on(lake, branch, table)) == [7, 8]
+
+
+def a_write_replaces_only_what_its_frame_has_read(lake: Lake) -> None:
+    branch, table = fresh(lake)
+    lake.write(orders(lake, 0, 6), table, branch=branch, partition_by=["region"])
+    read = lake.read(table, ref=branch)
+    view = f"view_{branch[-10:]}"
+    read.createOrReplaceTempView(view)
+    frames = (
+        orders(lake, 0, 9).join(read.select("id"), "id", "left_anti"),
+        lake.spark.sql(f"SELECT * FROM {view} WHERE id IN (SELECT max(id) FROM {view})"),
+        read.where("id < 3").cache(),
+    )
+    other = lake.write(orders(lake, 6, 3), table, branch=branch)
+    for frame in frames:
+        with pytest.raises(Conflict, match=f"by commit {other.commit}"):
+            lake.write(frame, table, branch=branch, mode="overwrite")
+    frames[-1].unpersist()
+    lake.write(lake.read(table, ref=branch).where("id > 3"), table, branch=branch, mode="overwrite")
+    assert lake.delete(table, "id % 3 = 1", branch=branch).rows == 2
+    assert lake.update(table, {"net": "net + id"}, "id >= 8", branch=branch).rows == 1
+    assert {row["id"]: row["net"] for row in on(lake, branch, table)} == {5: 7.5, 6: 9.0, 8: 20.0}
 
 
 def lists_and_maps_survive(lake: Lake) -> None:
@@ -208,6 +230,7 @@ SUITE: tuple[Promise, ...] = (
     rows_are_written_and_read_by_branch,
     a_merge_replaces_and_adds,
     overwriting_replaces_partitions_or_everything,
+    a_write_replaces_only_what_its_frame_has_read,
     lists_and_maps_survive,
     several_tables_are_one_commit,
     a_job_is_done_once,

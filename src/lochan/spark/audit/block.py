@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
 from pyspark.sql import DataFrame
@@ -43,11 +43,14 @@ from lochan.spark.audit.report import Outcome, Report, check_path
 from lochan.spark.audit.report_files import ReportFiles
 from lochan.spark.audit.row_checks import Seen, check_pattern, watch
 from lochan.spark.audit.verdicts import Ledger, Result, Verdict, build_verdict
+from lochan.spark.boundary import boundary
 from lochan.spark.checks import Check, Matches
 from lochan.spark.write.parts import JOB
 from lochan.spark.write.parts import Mode as WriteMode
 
 if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
+
     from lochan.spark.lake import Lake
     from lochan.spark.write.writing import Written
 
@@ -66,6 +69,7 @@ class Audit:
     `.json`.
     """
 
+    @boundary
     def __init__(
         self,
         lake: Lake,
@@ -89,16 +93,22 @@ class Audit:
         self._writes = Writes(_checked_job(job))
         # One after the other: what a write is called depends on those before it.
         self._writing = Lock()
-        paths = [report] if isinstance(report, (str, Path)) else report
+        paths: Sequence[str | Path] = [report] if isinstance(report, (str, Path)) else report
+        if not isinstance(paths, (list, tuple)):
+            raise Invalid(f"report is one path or a list, not a {type(report).__name__}")
         self._files = ReportFiles([check_path(one) for one in paths], target=target, job=job or "")
         said = message or f"Publish {job or 'an audited run'}"
-        properties = () if job is None else ((JOB, (job,)),)
+        properties = {**lake.application, **({} if job is None else {JOB: job})}
         self._place = Place(
             branch=branch or _branch_name(job),
             target=target,
             mode=publish,
             expires_us=time.time_ns() // 1_000 + int(ttl_s * 1e6),
-            said=CommitMeta(message=said, properties=properties),
+            said=CommitMeta(
+                message=said,
+                authors=(lake.author,) if lake.author else (),
+                properties=tuple((name, (value,)) for name, value in sorted(properties.items())),
+            ),
         )
         self._recording = Recording(self._place, self._declared, job or "", progress)
         self._is_begun = False
@@ -124,6 +134,7 @@ class Audit:
         """What is known so far, and after the block everything."""
         return self._recording.report()
 
+    @boundary
     def __enter__(self) -> Self:
         if self._is_begun:
             raise AuditFailed("an audit is used once; open another one")
@@ -146,6 +157,7 @@ class Audit:
         self._entered = _Entered(ledger, Publisher(self._lake.client, ledger, self._place))
         return self
 
+    @boundary
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -166,16 +178,35 @@ class Audit:
             entered.ledger.close()
             self._store_report(error)
 
-    def read(self, table: str, **more: Any) -> DataFrame:
+    @boundary
+    def read(
+        self,
+        table: str,
+        columns: Sequence[str] | None = None,
+        where: str | BooleanExpression | None = None,
+    ) -> DataFrame:
         """Returns a table as it stands on the audit's branch."""
-        return self._lake.read(table, ref=self._inside().ledger.head, **more)
+        ref = self._inside().ledger.head
+        return self._lake.read(table, ref=ref, columns=columns, where=where)
 
+    @boundary
     def write(
-        self, frame: DataFrame, table: str, mode: WriteMode = "append", **more: Any
+        self,
+        frame: DataFrame,
+        table: str,
+        mode: WriteMode = "append",
+        *,
+        keys: Sequence[str] = (),
+        message: str | None = None,
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        required: Sequence[str] = (),
+        create: bool = True,
     ) -> Written:
-        """Writes a frame on the audit's branch, as `lake.write` does, and watches its rows."""
-        if {"branch", "job", "measures"} & more.keys():
-            raise Invalid("an audit has its own branch, its own job and its own measures")
+        """Writes a frame on the audit's branch, as `lake.write` does, and watches its rows.
+
+        The branch and the name of the job are the audit's own.
+        """
         ledger, writes = self._inside().ledger, self._writes
         with self._writing:
             ledger.check_table(table)
@@ -188,7 +219,12 @@ class Audit:
                     mode=mode,
                     job=job,
                     measures=partial(watch, self._declared.of_rows(table)),
-                    **more,
+                    keys=keys,
+                    message=message,
+                    partition_by=partition_by,
+                    properties=properties,
+                    required=required,
+                    create=create,
                 )
             before = writes.doubt(table)
             self._follow(written.commit, job)
@@ -198,6 +234,7 @@ class Audit:
             self._recording.wrote(written_table(written, mode))
         return written
 
+    @boundary
     def adopt(self) -> str:
         """Takes what the block has put on the branch by other means as the audit's own.
 
@@ -212,6 +249,7 @@ class Audit:
                 ledger.adopted(head)
         return head
 
+    @boundary
     def check(self) -> Verdict:
         """Runs every check on what stands on the branch now; AuditFailed unless all passed.
 

@@ -31,6 +31,8 @@ _MISSING: Final = re.compile(r"Object missing required field `(.*)`")
 
 def load_checks(given: str | Path | Check | Iterable[Check | str | Path]) -> Declared:
     """Returns declared checks, from a file, from values, or from both."""
+    if not isinstance(given, (str, Path, Check, Iterable)):
+        raise Invalid(f"checks are a list of checks or of files, not a {type(given).__name__}")
     parts = [given] if isinstance(given, (str, Path, Check)) else list(given)
     found: list[Check] = []
     for part in parts:

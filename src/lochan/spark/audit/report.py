@@ -134,6 +134,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_path(path: str | Path) -> Path:
     """Returns where a report goes; Invalid unless the name ends with a kind of report."""
+    if not isinstance(path, (str, Path)):
+        raise Invalid(f"a report has the path of a file, not a {type(path).__name__}")
     place = Path(path)
     if place.suffix not in {".html", ".json"}:
         raise Invalid(f"a report is .html or .json; {place.name!r} is neither")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from lochan.base.errors import Invalid
+from lochan.spark.boundary import boundary
 from lochan.spark.history import walks
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
 
 
+@boundary
 def catch_up(lake: Lake, ref: str, writer: DataStreamWriter) -> None:
     """Runs a query until it has read every commit that a branch has when this is called.
 
@@ -36,14 +39,29 @@ def catch_up(lake: Lake, ref: str, writer: DataStreamWriter) -> None:
             return
 
 
+def end_offsets(progress: Any) -> list[dict[str, Any]]:
+    """Returns where the last batch of a query ended in each of its sources, as far as told."""
+    return [end for _, end in _all_offsets(progress)]
+
+
+def _all_offsets(progress: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
+    for source in json.loads(progress.json)["sources"] if progress is not None else ():
+        start, end = _offset(source["startOffset"]), _offset(source["endOffset"])
+        if isinstance(end, dict):
+            yield start, end
+
+
+def _offset(told: Any) -> Any:
+    """Returns an offset; through Connect it is text inside the text, and others may be any text."""
+    try:
+        return json.loads(told) if isinstance(told, str) else told
+    except json.JSONDecodeError:
+        return told
+
+
 def _offsets(progress: Any, ref: str) -> tuple[Any, Any]:
     """Returns where the last batch of a query began and ended on a branch."""
-    for source in json.loads(progress.json)["sources"] if progress is not None else ():
-        # Through Connect an offset is text inside the text.
-        start, end = (
-            json.loads(each) if isinstance(each, str) else each
-            for each in (source["startOffset"], source["endOffset"])
-        )
-        if isinstance(end, dict) and end.get("ref") == ref:
+    for start, end in _all_offsets(progress):
+        if end.get("ref") == ref:
             return start, end
     raise Invalid(f"the query does not follow {ref!r}, or it ended before its first batch")

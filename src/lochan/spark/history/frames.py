@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import Invalid
 from lochan.spark.history import walks
-from lochan.spark.history.options import EARLIEST, LATEST
+from lochan.spark.history.options import EARLIEST, LATEST, read_options
 from lochan.spark.history.source import LochanSource
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
 
 _known: Final[WeakSet[SparkSession]] = WeakSet()
+
+FOLLOWS: Final = "lochan.follows"
+"""The name in the metadata of a column under which the mark of its stream is found."""
 
 
 def refs(lake: Lake, *, prefix: str = "", metadata: bool = False) -> DataFrame:
@@ -66,7 +70,16 @@ def changes(
         onReassign=on_reassign,
         commitsPerPartition=commits_per_partition,
     )
-    return lake.spark.readStream.format(LochanSource.name()).options(**given).load()
+    read_options(given, follow=True)
+    stream = lake.spark.readStream.format(LochanSource.name()).options(**given).load()
+    # A mark that stays on columns however they are chosen and named, for sinks to see.
+    mark = {FOLLOWS: source_mark(lake, ref)}
+    return stream.select(*(F.col(name).alias(name, metadata=mark) for name in stream.columns))
+
+
+def source_mark(lake: Lake, ref: str) -> str:
+    """Returns what the columns of a stream that follows a branch are marked with."""
+    return f"{lake.uri} {lake.repository} {ref}"
 
 
 def entries(
@@ -120,6 +133,8 @@ def _commits(
 def _frame(lake: Lake, kind: str, **more: str | float | None) -> DataFrame:
     _ensure_known(lake.spark)
     given = _options(lake, kind, **more)
+    # Here already: in the processes where Spark reads options an error becomes a long trace.
+    read_options(given, follow=False)
     return lake.spark.read.format(LochanSource.name()).options(**given).load()
 
 

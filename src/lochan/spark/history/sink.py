@@ -15,16 +15,20 @@ before must at least have as many rows as it had then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from lochan.base.errors import Conflict, Invalid
+from lochan.base.errors import Conflict, Invalid, NotFound
+from lochan.spark.boundary import boundary
+from lochan.spark.history.catching_up import end_offsets
+from lochan.spark.history.frames import FOLLOWS, source_mark
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
+    from lochan.spark.write.parts import Mode
 
 # Under this name Spark tells tasks which query they work for.
 _QUERY: Final = "sql.streaming.queryId"
@@ -33,20 +37,41 @@ _QUERY: Final = "sql.streaming.queryId"
 _UNTOLD: Final = "-"
 
 
+@boundary
 def append_to(
-    lake: Lake, table: str, branch: str | None = None, *, query: str, **more: Any
+    lake: Lake,
+    table: str,
+    branch: str | None = None,
+    *,
+    query: str,
+    mode: Mode = "append",
+    keys: Sequence[str] = (),
+    message: str | None = None,
+    partition_by: Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+    required: Sequence[str] = (),
+    create: bool = True,
 ) -> BatchWriter:
     """Returns what `foreachBatch` takes to write a stream into a table.
 
     `query` names the stream and its checkpoint for ever. The same name with another checkpoint is
     a Conflict and nothing is written: go on with the old checkpoint, or choose another name for
     what is another stream. Through Connect, where several queries run in one session, Spark must
-    know the query by that name too: `.queryName(query)`. `more` goes to `lake.write`, for example
-    `mode="merge", keys=["id"]`.
+    know the query by that name too: `.queryName(query)`. The other options are those of
+    `lake.write`, for example `mode="merge", keys=["id"]`.
     """
     if not query or "/" in query:
         raise Invalid(f"a stream has a name without slashes, not {query!r}")
     branch = lake.default_branch if branch is None else branch
+    more = {
+        "mode": mode,
+        "keys": keys,
+        "message": message,
+        "partition_by": partition_by,
+        "properties": properties,
+        "required": required,
+        "create": create,
+    }
     return BatchWriter(lake, table, branch, query, more)
 
 
@@ -66,6 +91,7 @@ class BatchWriter:
             "warehouse": lake.warehouse,
             "repository": lake.repository,
             "files": lake.files,
+            "author": lake.author or None,
         }
         self._table = table
         self._branch = branch
@@ -87,10 +113,38 @@ class BatchWriter:
 
     def _write(self, lake: Lake, frame: DataFrame, batch: int) -> None:
         checkpoint = _checkpoint_of(frame, self._query)
+        self._check_other_branch(lake, frame, checkpoint)
         ours = f"{self._query}/{checkpoint}/"
         self._check_alone(lake, ours)
         job = f"{ours}{batch}"
         lake.write(frame, self._table, branch=self._branch, job=job, **self._more)
+
+    def _check_other_branch(self, lake: Lake, frame: DataFrame, checkpoint: str) -> None:
+        """Refuses to write to the branch that the stream follows: each batch would bring the next.
+
+        The columns of `lake.changes` say what they are of, from the first batch on. Of a stream
+        that was made otherwise, or of columns that are all computed, Spark tells it in the progress
+        of the batch before, so there the second batch is refused.
+        """
+        mine = source_mark(lake, self._branch)
+        marked = any(field.metadata.get(FOLLOWS) == mine for field in frame.schema.fields)
+        if marked or self._is_followed_by(lake, checkpoint):
+            raise Invalid(
+                f"the stream {self._query!r} follows {self._branch!r} and would write to it, so "
+                "each batch would bring the next one, without end; nothing is written: follow or "
+                "write another branch"
+            )
+
+    def _is_followed_by(self, lake: Lake, checkpoint: str) -> bool:
+        """Tells whether the progress of the query with this id says that it follows the branch."""
+        for query in lake.spark.streams.active:
+            if str(query.id) != checkpoint:
+                continue
+            for end in end_offsets(query.lastProgress):
+                commit = end.get("commit")
+                if end.get("ref") == self._branch and isinstance(commit, str):
+                    return _is_known(lake, commit)
+        return False
 
     def _check_alone(self, lake: Lake, ours: str) -> None:
         """Refuses to write beside batches of another checkpoint."""
@@ -121,6 +175,14 @@ class BatchWriter:
             "Go on with that checkpoint, or, if this is another stream, give append_to "
             "another name as query; a new checkpoint reads again from its beginning"
         )
+
+
+def _is_known(lake: Lake, commit: str) -> bool:
+    """Tells whether a commit is of this repository: others have branches of the same name."""
+    try:
+        return bool(lake.client.history.log(commit, 1).items)
+    except NotFound:
+        return False
 
 
 def _checkpoint_of(frame: DataFrame, name: str) -> str:

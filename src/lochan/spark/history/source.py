@@ -27,6 +27,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from lochan.base.errors import Invalid
 from lochan.base.limits import PAGE_ENTRIES_MAX
 from lochan.client import Client
 from lochan.model.commits import ContentKey
@@ -131,6 +132,10 @@ def register(spark: SparkSession, *, ship: bool = False) -> None:
     is not, as on a server that is reached through Connect, `ship` sends our modules there, for
     batches and functions; streams need the package.
     """
+    if not isinstance(spark, SparkSession):
+        raise Invalid(f"spark is a session of Spark, not a {type(spark).__name__}")
+    if not isinstance(ship, bool):
+        raise Invalid(f"ship is True or False, not a {type(ship).__name__}")
     from lochan.spark import shipping
     from lochan.spark.history.functions import register_functions
 

@@ -37,7 +37,8 @@ class Shown(msgspec.Struct, frozen=True):
 
 def text_of(column: Column) -> Shown | None:
     """Returns a column as a text, None if it cannot be told."""
-    tree = getattr(column, "_expr", None)
+    # Not by its name: every other name of a column is that of a field in it.
+    tree = vars(column).get("_expr")
     if tree is not None:
         return Shown(_written(tree, 0), True)
     if not _is_known_form():

@@ -113,6 +113,8 @@ class Leaf(msgspec.Struct, frozen=True):
     """Whether NULL is among the values of `in`."""
     is_loose: bool = False
     """Whether it can be FALSE for rows that have the value; so Spark compares some texts."""
+    is_any_for_null: bool = False
+    """Whether it can be TRUE or FALSE for NULL; so Spark compares with what no number can be."""
 
 
 Node = Unread | Constant | Negation | Junction | Leaf
@@ -162,6 +164,7 @@ def _leaf(leaf: Leaf, domain: Domain) -> int:
     result = 0
     if domain.may_be_null:
         result |= FALSE if leaf.operator == "<=>" else NULL
+        result |= ANYTHING if leaf.is_any_for_null else 0
     if domain.may_be_nan:
         # Compared with a number: it is larger, and another.
         result |= TRUE if leaf.operator in (">", ">=") else FALSE

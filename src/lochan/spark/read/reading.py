@@ -56,7 +56,7 @@ from lochan.spark.read.predicates import (
 )
 from lochan.spark.read.sql_text import Columns, mentioned, read_condition, whole_fields
 from lochan.spark.schemas import find_defaults, nullable, to_spark
-from lochan.spark.session import prepare_read
+from lochan.spark.session import READ_SETTINGS
 from lochan.spark.storage import how
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def plan_table(
 
 def frame_of(lake: Lake, plan: Plan) -> DataFrame:
     """Returns the rows of a plan."""
-    prepare_read(lake.spark)
+    lake.settings.apply(lake.spark, READ_SETTINGS)
     frames = _frames(lake, plan)
     if frames:
         frame = reduce(DataFrame.unionAll, [each.frame for each in frames])

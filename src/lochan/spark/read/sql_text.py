@@ -48,14 +48,16 @@ _UNEQUAL: Final = ("!=", "<>")
 _TYPED: Final = {"DATE": "date", "TIMESTAMP": "timestamp", "TIMESTAMP_NTZ": "local"}
 _TEMPORAL: Final = (iceberg.DateType, iceberg.TimestampType, iceberg.TimestamptzType)
 _CONSTANTS: Final = ("TRUE", "FALSE", "NULL")
+_BEYOND_INT: Final = 1 << 31
+_BEYOND_LONG: Final = 1 << 63
 _SHOWN_MOMENT: Final = re.compile(
     r"(\d{4}) - (\d{2}) - (\d{2})(?: (\d{2}) : (\d{2}) : (\d{2}\.\d{1,6}))?"
 )
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Words that a column must not be called where its name is shown without quotes.
 _RESERVED: Final = {
-    *_CONSTANTS, *_TYPED, "AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN", "CASE", "END", "NAN",
-    "INFINITY", "X", "R",
+    *_CONSTANTS, "AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN", "CASE", "END", "NAN",
+    "INFINITY",
 }  # fmt: skip
 
 
@@ -291,7 +293,7 @@ class _Reading:
         found = alternatives(field.field_type, literal, self._columns.zone)
         if found is None or (len(found) > 1 and operator == "<=>"):
             return Unread()
-        return Leaf(field.field_id, operator, found)
+        return Leaf(field.field_id, operator, found, is_any_for_null=_is_beyond(field, literals))
 
     def _in(self, field: iceberg.NestedField | None, values: Sequence[Sequence[Token]]) -> Node:
         if field is None or not values:
@@ -311,7 +313,7 @@ class _Reading:
             return Unread()
         # Without ANSI, days and times are compared as texts here.
         is_loose = isinstance(field.field_type, _TEMPORAL) and literals[0].kind == "text"
-        return Leaf(field.field_id, "in", found, has_null, is_loose)
+        return Leaf(field.field_id, "in", found, has_null, is_loose, _is_beyond(field, literals))
 
     def _like(self, field: iceberg.NestedField, tokens: Sequence[Token]) -> Node:
         is_text = isinstance(field.field_type, iceberg.StringType)
@@ -363,6 +365,19 @@ class _Reading:
         if self._is_shown:
             return Literal("number", digits)
         return Literal("decimal", Decimal(digits))
+
+
+def _is_beyond(field: iceberg.NestedField, literals: Sequence[Literal]) -> bool:
+    """Returns whether whole numbers are compared with what none of them can be.
+
+    Spark answers such a comparison for all rows alike, those with NULL too.
+    """
+    is_whole = isinstance(field.field_type, iceberg.IntegerType | iceberg.LongType)
+    return is_whole and any(
+        each.kind in ("integer", "decimal", "number") and abs(Decimal(each.value)) >= _BEYOND_INT
+        for each in literals
+        if each.kind != "integer" or abs(each.value) >= _BEYOND_LONG
+    )
 
 
 def prefix_of(text: str) -> Comparand:

@@ -85,7 +85,7 @@ def explained(table: str, frame: DataFrame, columns: list[Column]) -> spark.Stru
 def not_understood(table: str, error: PySparkException) -> Invalid:
     """Returns what Spark says of an expression, in one line."""
     said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    return Invalid(f"Spark does not understand what is asked of {table}: {said}")
+    return Invalid(f"Spark cannot do what is asked of {table}: {said}")
 
 
 def _column(table: str, name: str, value: Any) -> Column:

@@ -69,25 +69,26 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
 
     def check_all(self, now: Table, commit: str) -> None:
         """Raises Conflict if any file of the table is not as in the base."""
-        if self._is_moved(now) and self._paths() != _paths(all_files(now)):
+        if self._is_moved(now) and self._paths(now, commit) != _paths(all_files(now)):
             raise self.conflict(commit)
 
     def check_partitions(self, now: Table, added: list[DataFile], commit: str) -> None:
         """Raises Conflict if a partition that gets new files is not as in the base."""
         if not self._is_moved(now):
             return
-        mine = _paths(files_of_partitions(self.table, added)) if self.table is not None else set()
-        if mine != _paths(files_of_partitions(now, added)) or self._deletes() != _deletes(now):
+        then = self._then(now, commit)
+        mine = set() if then is None else _paths(files_of_partitions(then, added))
+        if mine != _paths(files_of_partitions(now, added)) or _deletes(then) != _deletes(now):
             raise self.conflict(commit)
 
     def check_merge(self, now: Table, removed: Iterable[DataFile], commit: str) -> None:
         """Raises Conflict if rows that the frame may have read are not as in the base."""
         if not self._is_moved(now):
             return
-        mine = self._paths()
+        mine = self._paths(now, commit)
         if not mine <= _paths(all_files(now)) or not _paths(removed) <= mine:
             raise self.conflict(commit)
-        if self._deletes() != _deletes(now):
+        if _deletes(self._then(now, commit)) != _deletes(now):
             raise self.conflict(commit)
 
     def check_there(self, commit: str) -> None:
@@ -101,23 +102,33 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
         return _conflict(self.lake, self.branch, self.name, commit, since)
 
     def _is_moved(self, now: Table) -> bool:
-        before = self.table
-        if before is None or before.metadata.table_uuid != now.metadata.table_uuid:
+        if self.table is None or _uuid(self.table) != _uuid(now):
             return True
-        return before.metadata.current_snapshot_id != now.metadata.current_snapshot_id
+        return self.snapshot_id != now.metadata.current_snapshot_id
 
-    def _paths(self) -> set[str]:
-        return set() if self.table is None else _paths(all_files(self.table))
+    def _then(self, now: Table, commit: str) -> Table | None:
+        """Returns the table at the base, by what is known of it now; None if there was no file.
 
-    def _deletes(self) -> set[str]:
-        return set() if self.table is None else _deletes(self.table)
+        Raises Conflict if that is not known: the snapshot has expired, or the table is another one.
+        """
+        snapshot_id = self.snapshot_id
+        if snapshot_id is None:
+            return None
+        is_same = self.table is not None and _uuid(self.table) == _uuid(now)
+        if not is_same or now.snapshot_by_id(snapshot_id) is None:
+            raise self.conflict(commit)
+        return at_snapshot(now, snapshot_id)
+
+    def _paths(self, now: Table, commit: str) -> set[str]:
+        then = self._then(now, commit)
+        return set() if then is None else _paths(all_files(then))
 
 
 def find_base(lake: Lake, branch: str, name: str, table: Table | None, frame: DataFrame) -> Base:
     """Returns the base of a write of a frame to a table that was just loaded from the branch."""
     at_call = Base(lake=lake, branch=branch, name=name, table=table, was_read=False)
     place = place_of(lake, name)
-    table_uuid = None if table is None else str(table.metadata.table_uuid)
+    table_uuid = None if table is None else _uuid(table)
     readings = [each for each in find_readings(frame) if each.is_of(place, table_uuid)]
     if not readings:
         return at_call
@@ -126,7 +137,7 @@ def find_base(lake: Lake, branch: str, name: str, table: Table | None, frame: Da
             raise _conflict(lake, branch, name, _head(lake, branch), "after the frame read it")
         return at_call
     reading = _oldest(readings, branch, table.metadata)
-    if str(table.metadata.table_uuid) == reading.table_uuid:
+    if _uuid(table) == reading.table_uuid:
         if reading.snapshot_id is None or table.snapshot_by_id(reading.snapshot_id) is not None:
             then = at_snapshot(table, reading.snapshot_id)
             return Base(lake=lake, branch=branch, name=name, table=then, was_read=True)
@@ -198,8 +209,13 @@ def _paths(files: Iterable[DataFile]) -> set[str]:
     return {file.file_path for file in files}
 
 
-def _deletes(table: Table) -> set[str]:
-    return {each.file_path for each in all_files(table) if each.content != DataFileContent.DATA}
+def _deletes(table: Table | None) -> set[str]:
+    files = () if table is None else all_files(table)
+    return {each.file_path for each in files if each.content != DataFileContent.DATA}
+
+
+def _uuid(table: Table) -> str:
+    return str(table.metadata.table_uuid)
 
 
 def _head(lake: Lake, branch: str) -> str:

@@ -37,8 +37,7 @@ from pyspark.sql import DataFrame
 from lochan.base.checks import check
 from lochan.base.errors import AlreadyExists, Bug, ContentNotFound, Invalid
 from lochan.spark.provenance import find_readings, place_of
-from lochan.spark.schemas import to_iceberg
-from lochan.spark.session import prepare
+from lochan.spark.schemas import check_required, to_iceberg
 from lochan.spark.write.arrow_files import find_unwritable
 from lochan.spark.write.bases import Base, OnChange, find_base
 from lochan.spark.write.columns import ColumnFacts, column_facts
@@ -108,6 +107,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
     properties: Mapping[str, str] = {}
+    required: tuple[str, ...] = ()
     create: bool = True
     measures: Measures | None = None
     on_change: OnChange = "conflict"
@@ -224,7 +224,7 @@ class Part:
         """Writes the files that a commit needs and that no earlier attempt has left."""
         # Each time: what the caller sets on a session in between would change the files.
         for session in (self._lake.spark, self._wish.frame.sparkSession):
-            prepare(session)
+            self._lake.settings.apply(session)
         table, is_new = self._open(catalog)
         if self._files is None or not self._is_same_shape(table, is_new=is_new):
             self._files, self._merge = self._write(table, is_new=is_new), None
@@ -342,13 +342,14 @@ class Part:
             )
         if found is not None:
             _check_properties(found, wish.properties)
+            _check_required(found, wish.required)
             if wish.partition_by:
                 _check_spec(found, wish.partition_by)
         return table, found is None
 
     def _design(self, catalog: LochanCatalog) -> Table:
         wish = self._wish
-        schema = to_iceberg(wish.frame.schema)
+        schema = to_iceberg(wish.frame.schema, wish.required)
         with _names(wish.table):
             made = catalog.create_table_transaction(
                 wish.table,
@@ -459,6 +460,17 @@ def _check_properties(table: Table, wanted: Mapping[str, str]) -> None:
             raise Invalid(
                 f"{'.'.join(table.name())} has not the property {name} that is asked for; "
                 "properties are for new tables: leave it out, or set it first"
+            )
+
+
+def _check_required(table: Table, wanted: tuple[str, ...]) -> None:
+    schema = table.schema()
+    check_required(wanted, schema.column_names)
+    for name in wanted:
+        if not schema.find_field(name).required:
+            raise Invalid(
+                f"{'.'.join(table.name())} allows NULL in {name}; required is for new tables: "
+                "leave it out, or change the table first"
             )
 
 

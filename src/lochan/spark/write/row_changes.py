@@ -13,7 +13,8 @@ to other rows than those of the snapshot before it, and none is lost.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -28,7 +29,6 @@ from lochan.base.errors import Bug, Invalid
 from lochan.spark.read.conditions import to_column
 from lochan.spark.read.failures import bracketed
 from lochan.spark.read.reading import Plan, frame_of, plan_table
-from lochan.spark.session import prepare
 from lochan.spark.write.assignments import (
     DOES_NOT_FIT,
     Assignments,
@@ -52,6 +52,8 @@ Where = str | BooleanExpression | Column
 
 _NOT_DETERMINISTIC: Final = "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
 _RAISED: Final = "USER_RAISED_EXCEPTION"
+# How the states of SQL begin that stand for a value: a cast, an overflow, a division by zero.
+_DATA_EXCEPTION: Final = "22"
 
 
 class _Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,15 +115,16 @@ class RowChange(Part):
 
     def prepare(self, catalog: LochanCatalog) -> None:
         """Finds the rows in the table as it is now, and writes what takes their files' place."""
-        prepare(self._lake.spark)
+        self._lake.settings.apply(self._lake.spark)
         table, _ = self._open(catalog)
         plan, condition = self._plan(table)
         # Before any row is read, and whether or not one matches.
         self._changed(plan, condition, ())
         found = self._find(plan, condition) if plan.tasks else []
         self._steps("matched")
-        whole = [each for each in found if each.is_whole and self._values is None]
-        torn = [each for each in found if each not in whole]
+        is_delete = self._values is None
+        whole = [each for each in found if is_delete and each.is_whole]
+        torn = [each for each in found if not (is_delete and each.is_whole)]
         kept = self._rewrite(plan, condition, [each.task for each in torn]) if torn else []
         self._prepared = _Prepared(
             table=table,
@@ -204,7 +207,9 @@ class RowChange(Part):
     def _find(self, plan: Plan, condition: Column) -> list[_Matching]:
         rows, path = rows_by_file(self._lake, plan)
         number = free_name("lochan_rows", rows.columns)
-        counts = rows.where(condition).groupBy(path).agg(F.count(F.lit(1)).alias(number)).collect()
+        matching = rows.where(condition).groupBy(path).agg(F.count(F.lit(1)).alias(number))
+        with self._in_our_words():
+            counts = matching.collect()
         tasks = tasks_at(plan.tasks, [row[0] for row in counts])
         return [_Matching(task, row[1]) for task, row in zip(tasks, counts, strict=True)]
 
@@ -226,10 +231,17 @@ class RowChange(Part):
         self, plan: Plan, condition: Column, tasks: Sequence[FileScanTask]
     ) -> list[FileFacts]:
         rows, layout = self._changed(plan, condition, tasks), self._layout(plan.table)
-        try:
+        with self._in_our_words():
             return write_files(self._lake, rows, layout, self.table).facts
+
+    @contextmanager
+    def _in_our_words(self) -> Iterator[None]:
+        """Raises Invalid for values that a condition or an expression cannot be computed of."""
+        try:
+            yield
         except PySparkException as error:
-            if error.getCondition() == _RAISED and DOES_NOT_FIT in str(error):
+            is_ours = error.getCondition() == _RAISED and DOES_NOT_FIT in str(error)
+            if is_ours or (error.getSqlState() or "").startswith(_DATA_EXCEPTION):
                 raise not_understood(self.table, error) from error
             raise
 

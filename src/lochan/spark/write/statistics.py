@@ -39,6 +39,7 @@ from pyiceberg.types import (
 )
 from pyiceberg.utils.properties import property_as_int
 
+from lochan.base.errors import Invalid
 from lochan.spark.write.bounds import read_figures
 from lochan.spark.write.transforms import (
     decode_values,
@@ -172,7 +173,10 @@ def with_partition(layout: Layout, facts: FileFacts, found: list[list[Any]]) -> 
             shown = ", ".join(repr(value) for value in values[:_NAMED_MAX])
             problem = f"{facts.path} has rows of several partitions: {field.name} is {shown}…"
             return msgspec.structs.replace(facts, problem=problem)
-    values = encode_values(layout.schema, layout.spec, [each[0] for each in found])
+    try:
+        values = encode_values(layout.schema, layout.spec, [each[0] for each in found])
+    except Invalid as error:
+        return msgspec.structs.replace(facts, refused=error.message)
     return msgspec.structs.replace(facts, partition=values)
 
 

@@ -214,9 +214,8 @@ def _truncate(column: Column, source: IcebergType, transform: TruncateTransform[
     if isinstance(source, StringType | BinaryType):
         return F.substring(column, 1, transform.width)
     if isinstance(source, DecimalType):
-        return _by_pyiceberg(
-            column, transform, source, f"decimal({source.precision},{source.scale})"
-        )
+        # As a text, because the smallest get a digit more than their type has; see `encode_values`.
+        return _by_pyiceberg(column, transform, source, "string")
     whole = column.cast("bigint")
     # At the edge of the range this is NULL where Iceberg goes round; the file's check would tell.
     return F.try_subtract(whole, F.pmod(whole, F.lit(transform.width).cast("bigint")))
@@ -231,7 +230,8 @@ def _by_pyiceberg(
     def transformed(values: pa.Array) -> pa.Array:
         from lochan.spark.write.transforms import transform_array
 
-        return transform_array(*words, values)
+        changed = transform_array(*words, values)
+        return changed.cast(pa.string()) if result == "string" else changed
 
     # The kind of function is taken from its types; to name it, too, would be a warning.
     made: Column = arrow_udf(transformed, result)(column)  # type: ignore[call-overload]
@@ -300,12 +300,16 @@ def values_of(
 
 
 def encode_values(schema: Schema, spec: PartitionSpec, values: Sequence[Any]) -> list[bytes | None]:
-    """Returns partition values as bytes, to be sent by executors."""
-    types = _result_types(schema, spec)
-    return [
-        None if value is None else to_bytes(kind, value)
-        for kind, value in zip(types, values, strict=True)
-    ]
+    """Returns partition values as bytes, to be sent by executors; Invalid if one has none."""
+    found: list[bytes | None] = []
+    for field, kind, value in zip(spec.fields, _result_types(schema, spec), values, strict=True):
+        try:
+            found.append(None if value is None else to_bytes(kind, value))
+        except ValueError:
+            raise Invalid(
+                f"the partition {field.name} would be {value}, which {kind} cannot hold"
+            ) from None
+    return found
 
 
 def decode_values(schema: Schema, spec: PartitionSpec, raw: Sequence[bytes | None]) -> list[Any]:

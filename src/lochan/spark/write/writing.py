@@ -41,6 +41,7 @@ from lochan.base.pipeline_limits import (
     SPARK_JOB_CHARACTERS_MAX,
     SPARK_REWRITE_ATTEMPTS_MAX,
 )
+from lochan.spark.boundary import boundary, writing_to
 from lochan.spark.write.assignments import Assignments
 from lochan.spark.write.bases import ON_CHANGES, OnChange
 from lochan.spark.write.files import Measures
@@ -68,6 +69,7 @@ def write(
     message: str | None = None,
     partition_by: Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
+    required: Sequence[str] = (),
     create: bool = True,
     on_change: OnChange = "conflict",
     measures: Measures | None = None,
@@ -78,10 +80,11 @@ def write(
     `mode` is `append`, `overwrite` (all rows), `overwrite_partitions` (the partitions that the
     frame has rows of) or `merge` (rows with the same `keys` are replaced, others added). A table
     that is missing is made in the same commit, with `partition_by`, such as
-    `("day(ts)", "bucket(16, id)", "region")`, and with table `properties`; unless `create` is
-    false. For one that is there, both must be as it has them. Rows are removed only if they are as
-    the frame has read them from the table, or, where it does not read the table, as they were at
-    the call; else it is a Conflict, unless `on_change` is `replace`; see `bases`.
+    `("day(ts)", "bucket(16, id)", "region")`, with table `properties`, and with columns that may be
+    NULL unless they are `required`; unless `create` is false. For one that is there, all of that
+    must be as it has it. Rows are removed only if they are as the frame has read them from the
+    table, or, where it does not read the table, as they were at the call; else it is a Conflict,
+    unless `on_change` is `replace`; see `bases`.
 
     A `job` that has written into the table before does nothing, unless that was rolled back; in
     another mode, with other columns or another number of rows it is a Conflict; see `jobs`.
@@ -94,6 +97,7 @@ def write(
             keys=keys,
             partition_by=partition_by,
             properties=properties,
+            required=required,
             create=create,
             on_change=on_change,
             measures=measures,
@@ -147,6 +151,7 @@ class Batch:
     branch as it was.
     """
 
+    @boundary
     def __init__(
         self,
         lake: Lake,
@@ -166,6 +171,7 @@ class Batch:
         self._is_unknown = False
         self._catalog: LochanCatalog | None = None
 
+    @boundary
     def __enter__(self) -> Self:
         reference = self._lake.client.references.get(self.branch)
         if reference.kind != _BRANCH:
@@ -173,6 +179,7 @@ class Batch:
         self._catalog = self._lake.catalog.at(self.branch)
         return self
 
+    @boundary
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -183,6 +190,7 @@ class Batch:
         if kind is None and catalog is not None and self._parts:
             self._commit(catalog)
 
+    @boundary
     def write(
         self,
         frame: DataFrame,
@@ -192,6 +200,7 @@ class Batch:
         keys: Sequence[str] = (),
         partition_by: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
+        required: Sequence[str] = (),
         create: bool = True,
         on_change: OnChange = "conflict",
         measures: Measures | None = None,
@@ -211,17 +220,20 @@ class Batch:
             keys=_listed("keys", keys),
             partition_by=_listed("partition_by", partition_by),
             properties=dict(properties or {}),
+            required=_listed("required", required),
             create=create,
             measures=measures,
             on_change=on_change,
         )
         self._take(Part(self._lake, self.job, wish, self._steps))
 
+    @boundary
     def delete(self, table: str, where: Where) -> None:
         """Finds the rows at once and writes those again that stay; see `delete`."""
         self._check_free(table)
         self._take(RowChange(self._lake, self.job, table, where, None, self._steps))
 
+    @boundary
     def update(self, table: str, set: Assignments, where: Where) -> None:  # noqa: A002
         """Finds the rows at once and writes their files with the new values; see `update`."""
         self._check_free(table)
@@ -241,7 +253,8 @@ class Batch:
             part.begin(catalog)
         self._steps("looked")
         if part.done is None:
-            part.prepare(catalog)
+            with writing_to(self._lake.warehouse):
+                part.prepare(catalog)
         self._parts.append(part)
 
     def _inside(self) -> LochanCatalog:
@@ -296,7 +309,8 @@ class Batch:
                 return failure or Conflict("the table was changed in shape again and again")
             rewrites += 1
             for part in stale:
-                part.prepare(catalog)
+                with writing_to(self._lake.warehouse):
+                    part.prepare(catalog)
         return failure
 
     def _attempt(self, catalog: LochanCatalog) -> list[Part]:
