@@ -74,11 +74,15 @@ def test_directories_may_have_names_that_mean_something_to_spark(spark, server, 
         lake.write(people(lake, (2, "B", "z", None)), "odd name.t-1", mode="merge", keys=["id"])
         wanted = people(lake, (1, "a", "x/y", None), (2, "B", "z", None))
         assert same_for_all(lake, "odd name.t-1") == by_frame(wanted)
+        lists = wanted.selectExpr("id", "array(id) as numbers", "city")
+        lake.write(lists, "odd name.lists", partition_by=["city"])
+        assert same_for_all(lake, "odd name.lists") == by_frame(lists)
 
 
 def test_a_table_may_have_its_data_elsewhere(lake, tmp_path):
     elsewhere = f"file://{tmp_path}/elsewhere/"
-    lake.write(lake.spark.range(3), "t.n", properties={"write.data.path": elsewhere})
+    rows = lake.spark.range(3).selectExpr("id", "array(id) as numbers")
+    lake.write(rows, "t.n", properties={"write.data.path": elsewhere})
     files = lake.catalog.load_table("t.n").inspect.files().column("file_path").to_pylist()
     assert all(path.startswith(elsewhere) for path in files)
     assert len(same_for_all(lake, "t.n")) == 3

@@ -71,6 +71,19 @@ def files_of_a_failed_attempt_are_not_in_the_snapshot(lake: Lake) -> None:
     assert all(Path(path).read_bytes().endswith(b"PAR1") for path in there)
 
 
+def lists_and_maps_are_whole_though_tasks_fail(lake: Lake) -> None:
+    branch, table = fresh(lake)
+    frame = orders(lake, 0, 60).withColumn("both", F.array("id", F.lit(7)))
+    frame = frame.withColumn("named", F.create_map(F.lit("id"), F.col("id")))
+    lake.write(doomed(frame, attempts=2), table, branch=branch)
+    found = on(lake, branch, table)
+    assert ids(found) == list(range(60))
+    assert all(row["both"] == [row["id"], 7] for row in found)
+    assert all(dict(row["named"]) == {"id": row["id"]} for row in found)
+    there, known = stored(lake, branch, table)
+    assert there == known
+
+
 def merged_rows_are_there_once_though_tasks_fail(lake: Lake) -> None:
     branch, table = fresh(lake)
     lake.write(doomed(orders(lake, 0, 60), attempts=2), table, branch=branch)
@@ -128,6 +141,7 @@ def _audit(lake: Lake, branch: str, table: str, frame: DataFrame, declared: Any)
 RETRIES: tuple[Promise, ...] = (
     tasks_that_fail_once_write_their_rows_once,
     files_of_a_failed_attempt_are_not_in_the_snapshot,
+    lists_and_maps_are_whole_though_tasks_fail,
     merged_rows_are_there_once_though_tasks_fail,
     watched_rows_are_counted_once_though_tasks_fail,
     a_task_that_fails_for_good_leaves_the_branch_as_it_was,
