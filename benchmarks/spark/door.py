@@ -1,7 +1,7 @@
 """`python -m benchmarks spark …`: the data pipeline, each measurement in a process of its own.
 
 `read` compares a read by branch with plain Parquet, `checks` a checked write with an unchecked one,
-`feed` tells how fast a change feed is read.
+`feed` tells how fast a change feed is read, `filter` how long a filter on many files takes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib.util import find_spec
 
 from benchmarks.measure import emit, emit_machine
 
-PARTS = ("read", "checks", "feed")
+PARTS = ("read", "filter", "checks", "feed")
 
 
 def commands(arguments: Sequence[str]) -> list[list[str]]:
