@@ -1,8 +1,8 @@
 """`python -m benchmarks spark …`: the data pipeline, each measurement in a process of its own.
 
 `read` compares a read by branch with plain Parquet and Iceberg's own runtime, `write` does that for
-writes of several shapes, `checks` compares a checked write with an unchecked one, `feed` tells how
-fast a change feed is read.
+writes of several shapes, `filter` tells how long a filter on many files takes, `checks` compares a
+checked write with an unchecked one, `feed` tells how fast a change feed is read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from importlib.util import find_spec
 
 from benchmarks.measure import emit, emit_machine
 
-PARTS = ("read", "write", "checks", "feed")
+PARTS = ("read", "write", "filter", "checks", "feed")
 
 
 def commands(arguments: Sequence[str]) -> list[list[str]]:

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Self
 
 from pyiceberg.avro.decoder import BinaryDecoder
@@ -90,18 +92,34 @@ class _OneNaN(FloatReader):
 _EXCHANGED: Final[dict[type[Reader], Any]] = {DoubleReader: _ExactDouble, FloatReader: _OneNaN}
 
 
+# An entry, its file, the file's partition, and that a value may be NULL.
+_LEVELS: Final = 4
+
+
 def _exact(reader: Reader) -> Reader:
-    """Returns a reader that is exact; there are as many levels as entries of manifests have."""
+    """Returns a reader of entries that is exact."""
+    change: Callable[[Reader], Reader] = _exact_value
+    for _ in range(_LEVELS):
+        change = partial(_with_exact, change)
+    return change(reader)
+
+
+def _exact_value(reader: Reader) -> Reader:
     exchanged = _EXCHANGED.get(type(reader))
-    if exchanged is not None:
-        made: Reader = exchanged()
-        return made
+    if exchanged is None:
+        return reader
+    made: Reader = exchanged()
+    return made
+
+
+def _with_exact(change: Callable[[Reader], Reader], reader: Reader) -> Reader:
+    """Returns a reader with what is in it changed."""
     if isinstance(reader, OptionReader):
-        inside = _exact(reader.option)
+        inside = change(reader.option)
         return reader if inside is reader.option else OptionReader(inside)
     if isinstance(reader, StructReader):
-        fields = tuple((at, _exact(each)) for at, each in reader.field_readers)
+        fields = tuple((at, change(each)) for at, each in reader.field_readers)
         if all(new is old for (_, new), (_, old) in zip(fields, reader.field_readers, strict=True)):
             return reader
         return StructReader(fields, reader.create_struct, reader.struct)
-    return reader
+    return _exact_value(reader)

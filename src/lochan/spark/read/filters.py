@@ -12,10 +12,12 @@ negative zero is zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 import msgspec
+
+Value = TypeVar("Value")
 
 TRUE: Final = 1
 FALSE: Final = 2
@@ -129,21 +131,49 @@ def can_match(node: Node, domains: Domains) -> bool:
 
 
 def mask_of(node: Node, domains: Domains) -> int:
-    """Returns what a condition can be; conditions are as deep as the parser lets them be."""
+    """Returns what a condition can be."""
+    return fold(node, lambda each: _single(each, domains), _combined)
+
+
+def fold(
+    node: Node,
+    single: Callable[[Unread | Constant | Leaf], Value],
+    combine: Callable[[Negation | Junction, list[Value]], Value],
+) -> Value:
+    """Returns what a condition becomes if its parts become something first."""
+    done: list[Value] = []
+    waiting: list[tuple[Node, bool]] = [(node, False)]
+    while waiting:
+        each, is_opened = waiting.pop()
+        if not isinstance(each, Negation | Junction):
+            done.append(single(each))
+            continue
+        inside = each.items if isinstance(each, Junction) else (each.item,)
+        if not is_opened:
+            waiting.append((each, True))
+            waiting.extend((part, False) for part in reversed(inside))
+            continue
+        first = len(done) - len(inside)
+        done[first:] = [combine(each, done[first:])]
+    return done[0]
+
+
+def _single(node: Unread | Constant | Leaf, domains: Domains) -> int:
     match node:
-        case Leaf():
-            return _leaf(node, domains(node.field_id))
-        case Junction(items, is_and):
-            masks = [mask_of(each, domains) for each in items]
-            if is_and:
-                return _NEGATED[_any_of([_NEGATED[each] for each in masks])]
-            return _any_of(masks)
-        case Negation(item):
-            return _NEGATED[mask_of(item, domains)]
+        case Leaf(field_id):
+            return _leaf(node, domains(field_id))
         case Constant(mask):
             return mask
         case _:
             return ANYTHING
+
+
+def _combined(node: Negation | Junction, masks: list[int]) -> int:
+    if isinstance(node, Negation):
+        return _NEGATED[masks[0]]
+    if node.is_and:
+        return _NEGATED[_any_of([_NEGATED[each] for each in masks])]
+    return _any_of(masks)
 
 
 def _any_of(masks: list[int]) -> int:
@@ -231,18 +261,3 @@ def _meets(low: Any, high: Any, least: Any, most: Any) -> bool:
 
 def _mask(is_true: bool, is_false: bool) -> int:
     return (TRUE if is_true else 0) | (FALSE if is_false else 0)
-
-
-def fields_of(node: Node) -> Iterator[int]:
-    """Yields the fields that a condition looks at."""
-    waiting = [node]
-    while waiting:
-        match waiting.pop():
-            case Leaf(field_id):
-                yield field_id
-            case Junction(items):
-                waiting.extend(items)
-            case Negation(item):
-                waiting.append(item)
-            case _:
-                pass

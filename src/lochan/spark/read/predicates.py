@@ -70,6 +70,7 @@ from lochan.spark.read.filters import (
     Negation,
     Node,
     Unread,
+    fold,
 )
 from lochan.spark.read.sql_text import prefix_of
 
@@ -215,26 +216,32 @@ def asked_of(node: Node, schema: Schema) -> BooleanExpression:
     Rows that pass are asked by Spark with all of it. Only comparisons are taken that mean the same
     for every reader: of whole numbers, texts and days with a value of that kind.
     """
-    match node:
-        case Junction(items, is_and):
-            several = [asked_of(each, schema) for each in items]
-            return And(*several) if is_and else Or(*several)
-        case Leaf(field_id, operator, comparands, False, False):
-            name = schema.find_column_name(field_id)
-            field = schema.find_field(field_id)
-            values = [each.exact for each in comparands if each.exact is not None]
-            is_taken = isinstance(field.field_type, _ASKED) and len(values) == len(comparands)
-            kind = _BY_OPERATOR.get(operator)
-            if not is_taken or name is None or name != field.name or kind is None:
-                return AlwaysTrue()
-            if isinstance(field.field_type, iceberg.IntegerType):
-                values = [each for each in values if abs(each) < 1 << _INT_BITS]
-            if len(values) < len(comparands):
-                return AlwaysTrue()
-            made: BooleanExpression = kind(Reference(name), values if kind is In else values[0])
-            return made
-        case _:
-            return AlwaysTrue()
+    return fold(node, lambda each: _asked(each, schema), _asked_together)
+
+
+def _asked_together(
+    node: Negation | Junction, several: list[BooleanExpression]
+) -> BooleanExpression:
+    if isinstance(node, Negation):
+        return AlwaysTrue()
+    return And(*several) if node.is_and else Or(*several)
+
+
+def _asked(node: Unread | Constant | Leaf, schema: Schema) -> BooleanExpression:
+    if not isinstance(node, Leaf) or node.has_null or node.is_loose or node.is_any_for_null:
+        return AlwaysTrue()
+    field = schema.find_field(node.field_id)
+    values = [each.exact for each in node.comparands if each.exact is not None]
+    if isinstance(field.field_type, iceberg.IntegerType):
+        values = [each for each in values if abs(each) < 1 << _INT_BITS]
+    kind = _BY_OPERATOR.get(node.operator)
+    is_top = schema.find_column_name(node.field_id) == field.name
+    if not is_top or kind is None or len(values) < len(node.comparands):
+        return AlwaysTrue()
+    if not isinstance(field.field_type, _ASKED):
+        return AlwaysTrue()
+    made: BooleanExpression = kind(Reference(field.name), values if kind is In else values[0])
+    return made
 
 
 def weaken(expression: BooleanExpression, is_asked: Callable[[Any], bool]) -> BooleanExpression:

@@ -164,9 +164,10 @@ class _Reading:
         return _joined([self._opposite(each, depth + 1) for each in parts], is_and=True)
 
     def _opposite(self, tokens: Sequence[Token], depth: int) -> Node:
-        is_not = False
-        while tokens and (tokens[0].is_word("NOT") or tokens[0].is_sign("!")):
-            tokens, is_not = tokens[1:], not is_not
+        first = 0
+        while first < len(tokens) and (tokens[first].is_word("NOT") or tokens[first].is_sign("!")):
+            first += 1
+        tokens, is_not = tokens[first:], first % 2 == 1
         inside = inside_of(tokens)
         node = self._simple(tokens, depth) if inside is None else self.any_of(inside, depth + 1)
         return Negation(node) if is_not else node

@@ -203,7 +203,12 @@ def files_of_partitions(table: Table, added: Sequence[DataFile]) -> list[DataFil
 
     def place(file: DataFile) -> tuple[bytes | None, ...]:
         record = file.partition
-        return tuple(encode_values(schema, spec, [record[at] for at in range(len(record))]))
+        # Others tell negative zero from zero, which are the same for whoever asks for one.
+        values = [
+            0.0 if isinstance(value, float) and value == 0 else value
+            for value in (record[at] for at in range(len(record)))
+        ]
+        return tuple(encode_values(schema, spec, values))
 
     wanted = {place(file) for file in added}
     found: list[DataFile] = []
