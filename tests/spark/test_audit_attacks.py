@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan import Client
@@ -54,6 +55,16 @@ class Cuts(httpx.BaseTransport):
         self._through.close()
 
 
+class Version(DataFrame):
+    """What is a frame for an audit, and a number for its lake."""
+
+    def __new__(cls, number: int) -> Version:
+        return object.__new__(cls)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
 class Attacker:
     """One repository with a target of its own, and everything that may be tried on it."""
 
@@ -89,12 +100,14 @@ class Attacker:
 
     # What the lake of this audit does.
 
-    def write(self, frame: int, name: str, branch: str, mode: str, job: str, **_: Any) -> Written:
+    def write(
+        self, frame: Version, name: str, branch: str, mode: str, job: str, **_: Any
+    ) -> Written:
         for entry in self.client.history.iterate(branch):
             if (JOB, (job,)) in entry.meta.properties:
                 done = entry.meta.hash or ""
                 return Written(name, done, 1, 1, 1, 1, was_done_before=True)
-        return Written(name, self.put(branch, frame, job=job), 1, 1, 1, 1)
+        return Written(name, self.put(branch, frame.number, job=job), 1, 1, 1, 1)
 
     def version_at(self, commit: str) -> int | None:
         found, _ = self.client.contents.get_many(commit, [ORDERS])
@@ -131,11 +144,11 @@ class Attacker:
         self.put(self.target, self.good(), ("customers",))
 
     def write_good(self) -> None:
-        self.audit.write(self.good(), "orders")  # type: ignore[arg-type]
+        self.audit.write(Version(self.good()), "orders")
 
     def write_bad_and_repair(self) -> None:
-        self.audit.write(self.bad(), "orders")  # type: ignore[arg-type]
-        self.audit.write(self.good(), "orders")  # type: ignore[arg-type]
+        self.audit.write(Version(self.bad()), "orders")
+        self.audit.write(Version(self.good()), "orders")
 
     def slip_in(self) -> None:
         branch = self.chance.choice(
