@@ -12,7 +12,6 @@ from itertools import count
 from random import Random
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -56,9 +55,14 @@ class Cuts(httpx.BaseTransport):
         self._through.close()
 
 
-def frame_of(version: int) -> Any:
-    """Returns what passes for a frame, and stands for a version of the table."""
-    return Mock(spec=DataFrame, version=version)
+class Version(DataFrame):
+    """What is a frame for an audit, and a number for its lake."""
+
+    def __new__(cls, number: int) -> Version:
+        return object.__new__(cls)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
 
 
 class Attacker:
@@ -96,12 +100,14 @@ class Attacker:
 
     # What the lake of this audit does.
 
-    def write(self, frame: Any, name: str, branch: str, mode: str, job: str, **_: Any) -> Written:
+    def write(
+        self, frame: Version, name: str, branch: str, mode: str, job: str, **_: Any
+    ) -> Written:
         for entry in self.client.history.iterate(branch):
             if (JOB, (job,)) in entry.meta.properties:
                 done = entry.meta.hash or ""
                 return Written(name, done, 1, 1, 1, 1, was_done_before=True)
-        return Written(name, self.put(branch, frame.version, job=job), 1, 1, 1, 1)
+        return Written(name, self.put(branch, frame.number, job=job), 1, 1, 1, 1)
 
     def version_at(self, commit: str) -> int | None:
         found, _ = self.client.contents.get_many(commit, [ORDERS])
@@ -138,11 +144,11 @@ class Attacker:
         self.put(self.target, self.good(), ("customers",))
 
     def write_good(self) -> None:
-        self.audit.write(frame_of(self.good()), "orders")
+        self.audit.write(Version(self.good()), "orders")
 
     def write_bad_and_repair(self) -> None:
-        self.audit.write(frame_of(self.bad()), "orders")
-        self.audit.write(frame_of(self.good()), "orders")
+        self.audit.write(Version(self.bad()), "orders")
+        self.audit.write(Version(self.good()), "orders")
 
     def slip_in(self) -> None:
         branch = self.chance.choice(

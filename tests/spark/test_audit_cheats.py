@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from lochan.base.errors import AuditFailed
+from lochan.base.errors import AuditFailed, Invalid
 from lochan.spark.audit import judging
 from lochan.spark.audit.block import Audit
 from lochan.spark.audit.publishing import MODES
@@ -80,7 +80,9 @@ def test_a_check_on_a_table_or_a_column_that_is_not_there(spark, lake, audited):
 def test_a_check_that_cannot_be_watched_because_its_column_is_missing(spark, lake, audited):
     before = head(lake)
     block = audited(NotNull(ORDERS, ("gone",)))
-    with pytest.raises(Exception, match="gone"):
+    with pytest.raises(
+        Invalid, match=r"lacks what its checks look at \(not_null shop\.orders.*gone"
+    ):
         run(block, lambda audit: audit.write(orders(spark), ORDERS))
     assert block.report.outcome == "failed"
     untouched(lake, before)

@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F  # noqa: N812
 
-from lochan.base.errors import Invalid, LochanError, NotFound, Unavailable
+from lochan.base.errors import Invalid, LochanError, NotFound, StoreClosed, Unavailable
 from lochan.spark import Lake, append_to, catch_up, register, session
 from lochan.spark import boundary as where_calls_come_in
 from lochan.spark.audit.block import Audit
@@ -220,6 +220,24 @@ def test_a_warehouse_that_cannot_be_written_is_an_error_in_words(spark, server, 
         with pytest.raises(Unavailable, match="not a directory"), lake.writing() as batch:
             batch.write(spark.range(3), "shop.orders")
         assert list(lake.client.contents.iterate("main")) == []
+
+
+def test_a_lake_that_is_closed_says_so(spark, server, tmp_path):
+    with Lake(spark, server, warehouse=str(tmp_path)) as lake:
+        pass
+    lake.close()
+    for act in (
+        lambda: lake.read("shop.orders"),
+        lambda: lake.write(spark.range(1), "shop.orders"),
+        lambda: lake.log("main"),
+        lake.refs,
+        lambda: lake.diff("main", "main"),
+        lambda: lake.catalog.load_table("shop.orders"),
+        lambda: inside(lake.audited("main")),
+        lambda: inside(lake.writing()),
+    ):
+        with pytest.raises(StoreClosed, match="this lake is closed; open another one"):
+            act()
 
 
 def test_errors_of_the_users_own_frame_stay_those_of_spark(spark, lake):

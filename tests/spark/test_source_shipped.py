@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from lochan.base.errors import Unavailable
 from lochan.client import Client
 from lochan.spark.java import use_java
+from tests.spark.child import run
 from tests.spark.histories import make_commits
 
 
@@ -39,3 +41,22 @@ def test_our_modules_are_shipped_to_workers_that_lack_them(server, tmp_path):
         "changes": 4,
         "lochan_log": 4,
     }
+
+
+TWICE = """
+import json
+import os
+from lochan.spark import register, session
+spark = session("ships", "local[1]")
+counts = []
+for _ in range(2):
+    register(spark, ship=True)
+    counts.append(spark.range(3).where("id > 0").count())
+spark.stop()
+print(json.dumps(counts))
+"""
+
+
+@pytest.mark.slow
+def test_a_session_that_was_shipped_our_modules_twice_still_runs_jobs(spark):
+    assert run(TWICE, dict(os.environ)) == [2, 2]

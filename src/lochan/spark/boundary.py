@@ -35,6 +35,7 @@ from lochan.base.errors import (
     Invalid,
     LochanError,
     NamespaceNotFound,
+    StoreClosed,
     Unavailable,
     Unknown,
 )
@@ -50,6 +51,9 @@ _PYICEBERG: Final = tuple(
     for _, one in inspect.getmembers(iceberg, inspect.isclass)
     if issubclass(one, Exception) and one.__module__ == iceberg.__name__
 )
+
+# What a client of httpx says that was closed.
+_CLOSED: Final = "client has been closed"
 
 _REACTIONS: Final[Mapping[type[Exception], type[LochanError]]] = {
     iceberg.CommitFailedException: Conflict,
@@ -105,9 +109,15 @@ def plain_errors() -> Iterator[None]:
             f"files cannot be read or written: {_told(error)}; see that the warehouse is there, "
             "and that this process and the executors may write to it"
         ) from error
+    except NotImplementedError as error:
+        raise Invalid(_told(error)) from error
     except (ValidationError, PydanticSerializationError, msgspec.MsgspecError) as error:
         raise Invalid(f"what was given cannot be understood: {_told(error)}") from error
-    except (ValueError, ArithmeticError, NotImplementedError) as error:
+    except RuntimeError as error:
+        if _CLOSED not in str(error):
+            raise
+        raise StoreClosed("this lake is closed; open another one") from error
+    except (ValueError, ArithmeticError) as error:
         raise Invalid(_told(error)) from error
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lochan.base.errors import Invalid
+from lochan.base.errors import Invalid, StoreClosed
 from lochan.base.pipeline_limits import AUDIT_TTL_S
 from lochan.client import Client
 from lochan.spark.access import headers_for
@@ -67,6 +67,7 @@ class Lake:
     ) -> None:
         from lochan.iceberg.files import warehouse_location
 
+        self._is_closed = False
         self.spark: Final = spark
         self.repository: Final = repository
         if not warehouse:
@@ -98,6 +99,7 @@ class Lake:
         """The pyiceberg catalog of the repository, on its default branch."""
         from lochan.iceberg import LochanCatalog
 
+        self._check_open()
         return LochanCatalog(
             "lake",
             uri=self.uri,
@@ -246,6 +248,7 @@ class Lake:
         """
         from lochan.spark.history import frames
 
+        self._check_open()
         return frames.refs(self, prefix=prefix, metadata=metadata)
 
     @boundary
@@ -291,6 +294,7 @@ class Lake:
         """Returns the keys below `prefix` that differ between two references."""
         from lochan.spark.history import frames
 
+        self._check_open()
         return frames.diff(self, before, after, prefix=prefix)
 
     @boundary
@@ -362,13 +366,19 @@ class Lake:
 
     def _branch(self, given: str | None) -> str:
         """Returns what is meant; only None is the default branch, an empty text is a mistake."""
+        self._check_open()
         return self.default_branch if given is None else given
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise StoreClosed("this lake is closed; open another one")
 
     def close(self) -> None:
         """Ends what was started here, and sets the Spark session's settings back.
 
         Frames that were read are run before: later Spark would look for columns by their names.
         """
+        self._is_closed = True
         self.settings.release()
         self.client.close()
         if "catalog" in self.__dict__:

@@ -7,8 +7,10 @@ the package where the workers run is the better way; this one is for trying thin
 
 from __future__ import annotations
 
+import os
 import tempfile
 import zipfile
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -21,11 +23,23 @@ from lochan.base.errors import Invalid
 # Archives are equal when their contents are, so that Spark knows one that it has already.
 _MOMENT: Final = (1980, 1, 1, 0, 0, 0)
 
+# Directories are removed with what is here, at the end of the process.
+_folders: Final[list[tempfile.TemporaryDirectory[str]]] = []
+
 
 def ship(spark: SparkSession) -> None:
     """Hands our modules to the workers of a session; again and again does no harm."""
-    with tempfile.TemporaryDirectory(prefix="lochan-ship-") as folder:
-        spark.addArtifacts(str(_pack(Path(folder))), pyfile=True)
+    spark.addArtifacts(str(_archive(os.getpid())), pyfile=True)
+
+
+@lru_cache(maxsize=1)
+def _archive(_process: int) -> Path:
+    """Returns the archive, which stays as long as this process: workers that begin later read it.
+
+    Through Connect it is sent to the server at once; else workers get it from where it lies.
+    """
+    _folders.append(tempfile.TemporaryDirectory(prefix="lochan-ship-"))
+    return _pack(Path(_folders[-1].name))
 
 
 def _pack(folder: Path) -> Path:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark user knows
 from pyspark.sql.types import (
@@ -78,7 +78,16 @@ def watch(checks: Sequence[Check], frame: DataFrame) -> list[Column]:
     counted = {
         number: check for number, check in enumerate(checks) if not is_told_by_files(check, schema)
     }
-    return measures(counted, frame)
+    try:
+        found = measures(counted, frame)
+        # Spark is asked for the type of the figures, so that it looks at all columns now.
+        _ = frame.agg(F.count(F.lit(1)), *found).schema
+    except AnalysisException as error:
+        named = ", ".join(check.label() for check in counted.values())
+        raise Invalid(
+            f"the frame lacks what its checks look at ({named}): {str(error).splitlines()[0]}"
+        ) from error
+    return found
 
 
 def measures(checks: Mapping[int, Check], frame: DataFrame) -> list[Column]:
