@@ -12,9 +12,11 @@ from itertools import count
 from random import Random
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import httpx
 import pytest
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan import Client
@@ -54,6 +56,11 @@ class Cuts(httpx.BaseTransport):
         self._through.close()
 
 
+def frame_of(version: int) -> Any:
+    """Returns what passes for a frame, and stands for a version of the table."""
+    return Mock(spec=DataFrame, version=version)
+
+
 class Attacker:
     """One repository with a target of its own, and everything that may be tried on it."""
 
@@ -89,12 +96,12 @@ class Attacker:
 
     # What the lake of this audit does.
 
-    def write(self, frame: int, name: str, branch: str, mode: str, job: str, **_: Any) -> Written:
+    def write(self, frame: Any, name: str, branch: str, mode: str, job: str, **_: Any) -> Written:
         for entry in self.client.history.iterate(branch):
             if (JOB, (job,)) in entry.meta.properties:
                 done = entry.meta.hash or ""
                 return Written(name, done, 1, 1, 1, 1, was_done_before=True)
-        return Written(name, self.put(branch, frame, job=job), 1, 1, 1, 1)
+        return Written(name, self.put(branch, frame.version, job=job), 1, 1, 1, 1)
 
     def version_at(self, commit: str) -> int | None:
         found, _ = self.client.contents.get_many(commit, [ORDERS])
@@ -131,11 +138,11 @@ class Attacker:
         self.put(self.target, self.good(), ("customers",))
 
     def write_good(self) -> None:
-        self.audit.write(self.good(), "orders")  # type: ignore[arg-type]
+        self.audit.write(frame_of(self.good()), "orders")
 
     def write_bad_and_repair(self) -> None:
-        self.audit.write(self.bad(), "orders")  # type: ignore[arg-type]
-        self.audit.write(self.good(), "orders")  # type: ignore[arg-type]
+        self.audit.write(frame_of(self.bad()), "orders")
+        self.audit.write(frame_of(self.good()), "orders")
 
     def slip_in(self) -> None:
         branch = self.chance.choice(

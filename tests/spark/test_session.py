@@ -188,6 +188,7 @@ from pyspark.sql import SparkSession
 from lochan.spark import Lake
 from lochan.spark.session import RUNTIME_SETTINGS
 from tests.spark.deleting import delete_by_vector, delete_positions, paths_of
+from tests.spark.filtering import filter_frames
 
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 schema = Schema(NestedField(1, "n", LongType(), required=False))
@@ -209,6 +210,7 @@ with Lake(spark, "memory:", warehouse=WAREHOUSE, author="ada") as lake:
         "some": sorted(row["m"] for row in lake.read("t.n", where="m >= 18 and m < 22").collect()),
         "kind": type(spark).__module__,
         "within": within == RUNTIME_SETTINGS,
+        "filters": filter_frames(lake),
     }
     lake.write(lake.read("t.n"), "t.m")
     (told,) = lake.client.history.log("main", 1).items
@@ -228,5 +230,6 @@ def test_a_session_through_connect_reads_natively_by_deletes_and_by_pyiceberg(sp
     assert (found["within"], found["back"]) == (True, True)
     assert found["authors"] == ["ada", "app-id", "application-type", "lochan.job"]
     assert found["all"] == 27
+    assert found["filters"] == []
     # Of the files the newest is planned first: 20 was deleted from it by position.
     assert found["some"] == [18, 19, 21]

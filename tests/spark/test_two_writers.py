@@ -288,16 +288,16 @@ class Walk:
         assert stored(self.drivers[0].lake, self.branch) == self.rows, act
 
     def check_seen(self, act: Act, read: Rows) -> None:
-        """Looks that what an act has replaced is what it had read."""
-        if act.kind == "overwrite_read":
-            assert read == self.rows, act
-        if act.kind in ("overwrite_partitions_read", "merge_read"):
-            mine = [row for row in read if row[1] == act.half]
-            keys = {row[0] for row in mine}
-            if act.kind == "merge_read":
-                assert mine == [row for row in self.rows if row[0] in keys], act
-            elif mine:
+        """Looks that what an act has replaced is what it had read, or what its call has met."""
+        mine = [row for row in read if row[1] == act.half]
+        match act.kind.removesuffix("_read"):
+            case "overwrite":
+                assert read == self.rows, act
+            case "overwrite_partitions" if mine or not act.is_reading:
                 assert mine == [row for row in self.rows if row[1] == act.half], act
+            case "merge" if act.is_reading:
+                keys = {row[0] for row in mine}
+                assert mine == [row for row in self.rows if row[0] in keys], act
 
     def apply(self, which: int, act: Act) -> None:
         self.drivers[which].do(act, self.branch)
@@ -308,9 +308,14 @@ class Walk:
         self.rows = rows
 
 
-@pytest.mark.parametrize("seed", range(counted(1, 5)))
+# Some with many conflicts.
+SEEDS = (9, 5, 14, 18, 35)
+
+
+@pytest.mark.parametrize("seed", SEEDS[: counted(1, 5)])
 def test_two_drivers_at_random_agree_with_the_model(drivers, seed):
     walk = Walk(drivers, seed)
     for _ in range(counted(10, 40)):
         walk.step()
-    assert walk.moves > counted(3, 15)
+    assert walk.conflicts
+    assert walk.moves > walk.conflicts

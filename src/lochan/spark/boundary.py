@@ -26,7 +26,7 @@ from pydantic_core import PydanticSerializationError
 from pyiceberg import exceptions as iceberg
 from pyiceberg.expressions import BooleanExpression
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from lochan.base.errors import (
     AlreadyExists,
@@ -39,6 +39,7 @@ from lochan.base.errors import (
     Unknown,
 )
 from lochan.spark.audit.hiding import without_secrets
+from lochan.spark.session import is_session
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -208,5 +209,5 @@ _CHECKS: Final[Mapping[str, _Check]] = {
         lambda value: callable(getattr(value, "start", None)),
     ),
     "Progress | None": ("a function", _or_none(callable)),
-    "SparkSession": ("a session of Spark", lambda value: isinstance(value, SparkSession)),
+    "SparkSession": ("a session of Spark", is_session),
 }

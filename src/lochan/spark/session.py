@@ -100,6 +100,13 @@ def session(
         raise Unavailable(f"no Spark session on {master}: {_said(error)}") from error
 
 
+def is_session(value: object) -> bool:
+    """Tells whether something is a session; those through Connect are of a class of their own."""
+    return not isinstance(value, type) and all(
+        hasattr(value, name) for name in ("conf", "sql", "createDataFrame")
+    )
+
+
 def _find_running() -> SparkSession | None:
     """Returns the session of this thread, or else the process's; None if there is none that runs.
 

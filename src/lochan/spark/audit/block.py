@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
 
     from lochan.spark.lake import Lake
+    from lochan.spark.write.bases import OnChange
     from lochan.spark.write.writing import Written
 
 _ODD: Final = re.compile(r"[^A-Za-z0-9_-]+")
@@ -202,6 +203,7 @@ class Audit:
         properties: Mapping[str, str] | None = None,
         required: Sequence[str] = (),
         create: bool = True,
+        on_change: OnChange = "conflict",
     ) -> Written:
         """Writes a frame on the audit's branch, as `lake.write` does, and watches its rows.
 
@@ -225,6 +227,7 @@ class Audit:
                     properties=properties,
                     required=required,
                     create=create,
+                    on_change=on_change,
                 )
             before = writes.doubt(table)
             self._follow(written.commit, job)

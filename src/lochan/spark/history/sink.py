@@ -28,6 +28,7 @@ from lochan.spark.history.frames import FOLLOWS, source_mark
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
+    from lochan.spark.write.bases import OnChange
     from lochan.spark.write.parts import Mode
 
 # Under this name Spark tells tasks which query they work for.
@@ -51,6 +52,7 @@ def append_to(
     properties: Mapping[str, str] | None = None,
     required: Sequence[str] = (),
     create: bool = True,
+    on_change: OnChange = "conflict",
 ) -> BatchWriter:
     """Returns what `foreachBatch` takes to write a stream into a table.
 
@@ -71,6 +73,7 @@ def append_to(
         "properties": properties,
         "required": required,
         "create": create,
+        "on_change": on_change,
     }
     return BatchWriter(lake, table, branch, query, more)
 

@@ -34,6 +34,7 @@ from lochan.model.commits import ContentKey
 from lochan.spark.history import kinds, walks
 from lochan.spark.history.options import EARLIEST, LATEST, Options, read_options
 from lochan.spark.history.walks import Pin, Slice
+from lochan.spark.session import is_session
 
 
 class Keys(msgspec.Struct, frozen=True):
@@ -132,7 +133,7 @@ def register(spark: SparkSession, *, ship: bool = False) -> None:
     is not, as on a server that is reached through Connect, `ship` sends our modules there, for
     batches and functions; streams need the package.
     """
-    if not isinstance(spark, SparkSession):
+    if not is_session(spark):
         raise Invalid(f"spark is a session of Spark, not a {type(spark).__name__}")
     if not isinstance(ship, bool):
         raise Invalid(f"ship is True or False, not a {type(ship).__name__}")

@@ -180,6 +180,8 @@ def _where(frame: DataFrame, text: str) -> DataFrame:
         # Through Connect Spark looks at it only when it has to say something of the frame.
         chosen.columns  # noqa: B018
     except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            raise
         raise Invalid(f"the filter {text!r} cannot be used: {explained(error, text)}") from None
     return chosen
 
