@@ -100,7 +100,7 @@ bench-peers: setup ## Measure side by side with the real Nessie, about 15 minute
 	$(BIN)/python -m benchmarks peers --store $(STORE)
 
 # ARGS="read --rows 1000000" is a look at one of them.
-bench-spark: setup ## Measure the pipeline on Spark: reads, checks, change feed
+bench-spark: setup ## Measure the pipeline on Spark: reads, writes, checks, change feed
 	$(BIN)/python -m benchmarks spark $(ARGS)
 
 openapi: setup ## Write openapi.yaml from wire/
