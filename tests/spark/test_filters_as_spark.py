@@ -70,7 +70,9 @@ class Files:
         self.kind = kind
         self.name = ".".join(table.name())
         self.manifests: list[tuple[ManifestFile, list[tuple[DataFile, set[int]]]]] = []
-        for manifest in table.current_snapshot().manifests(table.io):
+        snapshot = table.current_snapshot()
+        assert snapshot is not None
+        for manifest in snapshot.manifests(table.io):
             files = [entry.data_file for entry in entries_of(manifest, table.io)]
             self.manifests.append((manifest, [(each, ids_of(each)) for each in files]))
 
