@@ -297,6 +297,11 @@ def test_views_of_queries_are_gone_afterwards(tables):
     assert [name for name in left if name.startswith("lochan_audit_")] == []
 
 
+def test_a_query_that_passes_writes_nothing_to_standard_error(tables, capfd):
+    judged(tables, Query("SELECT * FROM {shop.orders} WHERE id < 0", name="no rows"))
+    assert "lochan_audit" not in capfd.readouterr().err
+
+
 def test_a_table_that_the_target_has_not_is_compared_with_no_rows(spark, tables):
     lake, commit, _ = tables
     checks = (

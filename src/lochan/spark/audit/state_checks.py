@@ -6,6 +6,7 @@ what is seen here cannot change before it is published.
 
 from __future__ import annotations
 
+import logging
 import operator
 import sys
 import time
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from pyspark.errors import AnalysisException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark user knows
 from pyspark.sql.types import DataType, DateType, TimestampNTZType, TimestampType
@@ -40,6 +42,12 @@ if TYPE_CHECKING:
     from lochan.spark.lake import Lake
 
 _DAY_S: Final = 86_400
+
+# Names of views that there never are begin so.
+_ABSENT: Final = "lochan_audit_absent_"
+
+# Under this name Spark logs errors of SQL.
+_LOGGER: Final = "SQLQueryContextLogger"
 
 _ALIASES: Final = {
     "long": "bigint",
@@ -215,15 +223,23 @@ def _view_name() -> str:
     return f"lochan_audit_{token_hex(8)}"
 
 
+def _is_unwanted(record: logging.LogRecord) -> bool:
+    """Tells whether an error is one that nobody has asked for: not about a view that is absent."""
+    return _ABSENT not in record.getMessage()
+
+
 def _check_read(check: Query, spark: SparkSession, views: Mapping[tuple[bool, str], str]) -> None:
     """Refuses a query that names a table and does not read it: as an alias, say, or of a WITH.
 
     Spark itself is asked: without the view of that table it cannot understand the query.
     """
+    # Spark writes errors of queries to standard error, and these are wanted.
+    PySparkLogger.getLogger(_LOGGER).addFilter(_is_unwanted)
     for place in views:
+        absent = f"{_ABSENT}{token_hex(8)}"
         try:
             # The columns are asked for, because through Connect nothing else is looked at yet.
-            _ = spark.sql(check.filled({**views, place: _view_name()})).schema
+            _ = spark.sql(check.filled({**views, place: absent})).schema
         except AnalysisException:
             continue
         raise Invalid(f"the query names {place[1]} and does not read it")
