@@ -33,7 +33,8 @@ def test_the_page_is_what_the_report_makes_of_the_measured_lines():
 
 
 def test_every_part_was_measured():
-    assert {line["benchmark"] for line in LINES} == {"spark_read", "spark_checks", "spark_feed"}
+    parts = {"spark_read", "spark_write", "spark_checks", "spark_feed"}
+    assert {line["benchmark"] for line in LINES} == parts
 
 
 def test_bars_that_are_missed_are_called_missed():
