@@ -107,10 +107,22 @@ def calls(lake, tmp_path) -> dict[str, tuple[Any, dict[str, Any]]]:
         "ref": "main",
         "branch": "main",
         "ttl_s": 60.0,
+        "where": "id < 0",
+        "set": {"id": "id + 1"},
     }
     found = {
         name: (getattr(lake, name), getattr(Lake, name))
-        for name in ("read", "write", "refs", "log", "entries", "diff", "changes")
+        for name in (
+            "read",
+            "write",
+            "delete",
+            "update",
+            "refs",
+            "log",
+            "entries",
+            "diff",
+            "changes",
+        )
     } | {
         "audited": (lambda **more: inside(lake.audited(**more)), Lake.audited),
         "writing": (lambda **more: inside(lake.writing(**more)), Lake.writing),
@@ -127,6 +139,8 @@ def calls(lake, tmp_path) -> dict[str, tuple[Any, dict[str, Any]]]:
             Audit.read,
         ),
         "Batch.write": (lambda **more: inside(lake.writing(), "write", **more), Batch.write),
+        "Batch.delete": (lambda **more: inside(lake.writing(), "delete", **more), Batch.delete),
+        "Batch.update": (lambda **more: inside(lake.writing(), "update", **more), Batch.update),
     }
     given = {}
     for name, (call, function) in found.items():
@@ -169,7 +183,8 @@ def test_no_error_of_a_library_comes_out_of_any_public_function(spark, lake, tmp
 
 
 def test_every_public_method_is_tried_and_checks_what_it_is_given():
-    tried = {"read", "write", "refs", "log", "entries", "diff", "changes", "audited", "writing"}
+    tried = {"read", "write", "delete", "update", "writing", "audited"}
+    tried |= {"refs", "log", "entries", "diff", "changes"}
     public = {
         name
         for name, one in inspect.getmembers(Lake, inspect.isfunction)
@@ -179,7 +194,7 @@ def test_every_public_method_is_tried_and_checks_what_it_is_given():
     for owner, names in (
         (Lake, tried | {"__init__"}),
         (Audit, {"__init__", "__enter__", "__exit__", "read", "write", "adopt", "check"}),
-        (Batch, {"__init__", "__enter__", "__exit__", "write"}),
+        (Batch, {"__init__", "__enter__", "__exit__", "write", "delete", "update"}),
     ):
         for name in names:
             assert hasattr(getattr(owner, name), "__wrapped__"), f"{owner.__name__}.{name}"
