@@ -62,7 +62,7 @@ def agree(lake: Lake, table: Table, *filters: str) -> None:
     assert rows(lake.read(name)) == oracle
     plan = plan_read(lake, name, ref="main")
     by_arrow = arrow_frame(
-        lake, plan.table, plan.schema, plan.expression, plan.tasks, case_sensitive=False
+        lake, plan.table, plan.schema, plan.asked, plan.tasks, case_sensitive=False
     )
     assert rows(by_arrow) == oracle
     assert lake.read(name).schema.names == by_arrow.schema.names

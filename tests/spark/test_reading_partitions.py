@@ -81,7 +81,7 @@ def test_files_are_chosen_by_the_partition_and_read_with_it(lake, source, transf
     assert rows(lake.read("t.events", where=where)) == oracle
     whole = plan_read(lake, "t.events", ref="main")
     by_arrow = arrow_frame(
-        lake, whole.table, whole.schema, whole.expression, whole.tasks, case_sensitive=False
+        lake, whole.table, whole.schema, whole.asked, whole.tasks, case_sensitive=False
     )
     assert rows(by_arrow) == rows(table.scan())
 

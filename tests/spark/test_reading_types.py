@@ -69,7 +69,7 @@ def test_a_value_of_every_type_is_read_and_found(lake, name):
     assert rows(lake.read("t.values")) == oracle
     plan = plan_read(lake, "t.values", ref="main")
     by_arrow = arrow_frame(
-        lake, plan.table, plan.schema, plan.expression, plan.tasks, case_sensitive=False
+        lake, plan.table, plan.schema, plan.asked, plan.tasks, case_sensitive=False
     )
     assert rows(by_arrow) == oracle
     # The oracle cannot compare uuids, not even with nothing.

@@ -27,7 +27,7 @@ from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import NestedField
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import ContentNotFound, Invalid
@@ -70,9 +70,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[FileScanTask, ...]
     schema: Schema
     """The columns that are asked for, and those that the filter looks at."""
-    expression: BooleanExpression
-    bound: BooleanExpression
-    """What PyIceberg's reader may leave out rows by; all of the filter, if that is no text."""
+    asked: BooleanExpression
+    asked_bound: BooleanExpression
+    """What PyIceberg's reader may leave out rows by. It is never the condition on rows: of a text
+    it is only a part. See `condition_of`."""
     text: str | None = None
     """The condition on rows, if it was given as a text."""
     columns: tuple[tuple[str, ...], ...]
@@ -138,8 +139,8 @@ def plan_table(
         table=table,
         tasks=plan_files(table, condition if files is None else files),
         schema=Schema(*[field for field in whole.fields if field.name in needed]),
-        expression=expression,
-        bound=bound,
+        asked=expression,
+        asked_bound=bound,
         text=text,
         columns=chosen,
         case_sensitive=case_sensitive,
@@ -156,8 +157,8 @@ def frame_of(lake: Lake, plan: Plan) -> DataFrame:
         frame = lake.spark.createDataFrame([], nullable(to_spark(plan.schema, ids=False)))
     if plan.text is not None:
         frame = _where(frame, plan.text)
-    elif not isinstance(plan.bound, AlwaysTrue):
-        frame = frame.where(to_column(plan.bound, plan.schema))
+    elif (condition := condition_of(plan)) is not None:
+        frame = frame.where(condition)
     if [(name,) for name in frame.columns] != list(plan.columns):
         frame = frame.select(*[column_at(path).alias(path[-1]) for path in plan.columns])
     if len(frames) == 1 and frames[0].is_scan:
@@ -171,6 +172,15 @@ def _shown_fields(plan: Plan) -> dict[str, NestedField]:
     return {
         path[-1]: plan.schema.find_field(by_path[path]) for path in plan.columns if path in by_path
     }
+
+
+def condition_of(plan: Plan) -> Column | None:
+    """Returns the condition on rows, None if there is none; whether a text is one, Spark says."""
+    if plan.text is not None:
+        return F.expr(bracketed(plan.text))
+    if isinstance(plan.asked_bound, AlwaysTrue):
+        return None
+    return to_column(plan.asked_bound, plan.schema)
 
 
 def _where(frame: DataFrame, text: str) -> DataFrame:
@@ -226,7 +236,7 @@ def _frames(lake: Lake, plan: Plan) -> list[_Group]:
             lake,
             plan.table,
             plan.schema,
-            plan.expression,
+            plan.asked,
             by_arrow,
             case_sensitive=plan.case_sensitive,
         )
