@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Final
 
 import pyspark
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from benchmarks.measure import emit
@@ -32,7 +31,9 @@ def session_with_runtime(cores: int) -> SparkSession:
 
 
 def use_catalog(lake: Lake, warehouse: Path) -> bool:
-    """Gives a session the catalog and a namespace; tells whether it has the runtime."""
+    """Gives a session that has the runtime the catalog and a namespace; tells whether it has."""
+    if lake.spark.conf.get("spark.jars.packages", "") != RUNTIME:
+        return False
     prefix = f"spark.sql.catalog.{CATALOG}"
     settings = {
         prefix: "org.apache.iceberg.spark.SparkCatalog",
@@ -44,10 +45,5 @@ def use_catalog(lake: Lake, warehouse: Path) -> bool:
     }
     for name, value in settings.items():
         lake.spark.conf.set(name, value)
-    try:
-        lake.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.bench")
-    except PySparkException as error:
-        if error.getCondition() != "CATALOG_PLUGIN_CLASS_NOT_FOUND":
-            raise
-        return False
+    lake.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.bench")
     return True
