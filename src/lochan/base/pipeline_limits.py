@@ -148,3 +148,6 @@ SPARK_BATCH_ROWS_MAX: Final = 10_000
 
 # Text of history in one Arrow batch: far below the 2 GiB of a column, and little for a worker.
 SPARK_BATCH_CHARACTERS_MAX: Final = 16 * 1_024 * 1_024
+
+# The driver looks up 5,000 files of a directory in about a second; more are worth a job.
+SPARK_LOOKUPS_MAX: Final = 5_000

@@ -29,6 +29,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark
 
+from lochan.spark.lookups import looking_up
 from lochan.spark.read.conditions import quoted
 from lochan.spark.schemas import FIELD_ID, nullable, shown, spark_type
 from lochan.spark.storage import native_options, native_path, shown_path
@@ -288,7 +289,8 @@ def _parquet(
     options: Mapping[str, str] = OPTIONS,
 ) -> DataFrame:
     reader = lake.spark.read.schema(schema).options(**options, **native_options(lake, paths[0]))
-    return reader.parquet(*[native_path(path) for path in paths])
+    with looking_up(lake.spark, paths):
+        return reader.parquet(*[native_path(path) for path in paths])
 
 
 def _without_deleted(lake: Lake, frame: DataFrame, tasks: Sequence[FileScanTask]) -> DataFrame:

@@ -26,9 +26,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import Bug, Invalid
-from lochan.spark.read.conditions import to_column
 from lochan.spark.read.failures import bracketed
-from lochan.spark.read.reading import Plan, frame_of, plan_table
+from lochan.spark.read.reading import Plan, condition_of, frame_of, plan_table
 from lochan.spark.write.assignments import (
     DOES_NOT_FIT,
     Assignments,
@@ -180,7 +179,8 @@ class RowChange(Part):
         where = self._where
         plan = plan_table(self._lake, table, where=None if isinstance(where, Column) else where)
         if isinstance(where, BooleanExpression):
-            return plan, to_column(plan.bound, plan.schema)
+            chosen = condition_of(plan)
+            return plan, F.lit(True) if chosen is None else chosen
         try:
             condition = F.expr(bracketed(where)) if isinstance(where, str) else where
             empty = frame_of(self._lake, _every_row(plan, ()))
@@ -258,7 +258,7 @@ class RowChange(Part):
 def _every_row(plan: Plan, tasks: Sequence[FileScanTask]) -> Plan:
     """Returns a plan for all rows of some files."""
     return msgspec.structs.replace(
-        plan, tasks=tuple(tasks), expression=AlwaysTrue(), bound=AlwaysTrue(), text=None
+        plan, tasks=tuple(tasks), asked=AlwaysTrue(), asked_bound=AlwaysTrue(), text=None
     )
 
 
