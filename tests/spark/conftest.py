@@ -114,6 +114,10 @@ def server(new_repository):
 def lake(spark, server, tmp_path):
     """A lake of its own: an empty repository and an empty warehouse."""
     from lochan.spark.lake import Lake
+    from lochan.spark.session import RUNTIME_SETTINGS
 
     with Lake(spark, server, warehouse=str(tmp_path / "warehouse")) as made:
         yield made
+    # A lake sets back what a test has changed; the next test has the session as we make them.
+    for key, value in RUNTIME_SETTINGS.items():
+        spark.conf.set(key, value)
