@@ -31,7 +31,7 @@ def table(head: str) -> dict[str, list[str]]:
 
 def test_every_example_runs_one_after_the_other(spark, server, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert len(EXAMPLES) == 11
+    assert len(EXAMPLES) == 10
     shared: dict[str, Any] = {}
     for example in EXAMPLES:
         text = example.replace("http://127.0.0.1:19120", server)
