@@ -41,6 +41,7 @@ def test_the_door_starts_each_part_with_what_it_takes():
     assert [one[2:] for one in found] == [
         ["benchmarks.spark.read", "--rows", "7", "--repeats", "1"],
         ["benchmarks.spark.write", "--rows", "7", "--repeats", "1"],
+        ["benchmarks.spark.filter", "--rows", "7", "--repeats", "1"],
         ["benchmarks.spark.checks", "--rows", "7", "--repeats", "1"],
         ["benchmarks.spark.feed", "--commits", "8", "--repeats", "1"],
     ]
