@@ -11,7 +11,7 @@ WORKERS ?= 2
 PARALLEL := -n $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help openapi setup demo serve test unit test-deep lint types contracts house docs test-compat test-cluster test-fuzz test-spark-matrix bench bench-http bench-peers bench-spark wheel format lock clean
+.PHONY: help openapi setup demo serve test unit test-deep lint types contracts architecture docs test-compat test-cluster test-fuzz test-spark-matrix bench bench-http bench-peers bench-spark wheel format lock clean
 
 help: ## List the doors
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -65,8 +65,8 @@ types: setup ## Check types (mypy, strict on src)
 contracts: setup ## Check that every room imports downward only (import-linter)
 	$(BIN)/lint-imports
 
-house: setup ## Run only the tests that look at the source itself
-	$(BIN)/python -m pytest tests/house tests/docs -m "not slow"
+architecture: setup ## Run only the tests that read the source and the docs
+	$(BIN)/python -m pytest tests/architecture tests/docs -m "not slow"
 
 docs: setup ## Check that every test, ADR and link named in the docs exists
 	$(BIN)/python -m pytest tests/docs

@@ -16,11 +16,11 @@ from lochan.assembly import open_store
 from lochan.base.errors import Bug
 from lochan.base.ids import ObjId
 from lochan.base.names import RefName, ref_name
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import ancestor_at, is_ancestor, merge_base
-from lochan.kernel.merge import Choices, MergeMember
-from lochan.kernel.parts import Parts
+from lochan.kernel.merge import Choices, MergeProposal
 from lochan.kernel.publish import Published, Publisher
-from lochan.kernel.references import Names, NewReference
+from lochan.kernel.references import NewReference, ReferenceIndex
 from lochan.kernel.repository import create_repository, open_repository
 from lochan.kernel.views import CommitView
 
@@ -31,8 +31,8 @@ def run(commits: int, effort: Effort) -> None:
     """Measures a history of so many commits over 5,000 tables."""
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(f"rocksdb:{folder}/db")
-        parts = create_repository(store, PORTS, "default")
-        _deciles(parts, commits)
+        context = create_repository(store, PORTS, "default")
+        _deciles(context, commits)
         cold = open_repository(store, PORTS, "default")
         _ancestors(cold, commits)
         store.close()
@@ -42,10 +42,10 @@ def run(commits: int, effort: Effort) -> None:
         store.close()
 
 
-def _deciles(parts: Parts, commits: int) -> None:
+def _deciles(context: RepositoryContext, commits: int) -> None:
     tables, pick = Tables(1), Random(1)
     keys = tables.sorted_keys(5_000)
-    publisher = Publisher(parts, MAIN)
+    publisher = Publisher(context, MAIN)
     for start in range(0, len(keys), 500):
         publisher.publish([Puts(keys[start : start + 500], pick)])
     deciles = []
@@ -53,9 +53,9 @@ def _deciles(parts: Parts, commits: int) -> None:
     for _ in range(10):
         spent_ns = 0
         for _ in range(commits // 10):
-            member = Puts([pick.choice(keys)], pick)
+            proposal = Puts([pick.choice(keys)], pick)
             begin = time.thread_time_ns()
-            publisher.publish([member])
+            publisher.publish([proposal])
             spent_ns += time.thread_time_ns() - begin
         deciles.append(round(spent_ns / (commits // 10) / 1e3, 1))
     emit(
@@ -67,17 +67,17 @@ def _deciles(parts: Parts, commits: int) -> None:
     )
 
 
-def _ancestors(parts: Parts, commits: int) -> None:
-    head = _head(parts, MAIN)
-    parts.views.reads = 0
-    first = ancestor_at(parts.views, head, head.sequence - commits)
-    emit("ancestor", distance=commits, reads=parts.views.reads)
-    if not is_ancestor(parts.views, parts.views.load(first), head):
+def _ancestors(context: RepositoryContext, commits: int) -> None:
+    head = _head(context, MAIN)
+    context.views.reads = 0
+    first = ancestor_at(context.views, head, head.sequence - commits)
+    emit("ancestor", distance=commits, reads=context.views.reads)
+    if not is_ancestor(context.views, context.views.load(first), head):
         raise Bug("an ancestor is one")
-    Names(parts).create_many([NewReference(SIDE, "BRANCH", first)], "")
+    ReferenceIndex(context).create_many([NewReference(SIDE, "BRANCH", first)], "")
     tables, pick = Tables(2), Random(2)
-    Publisher(parts, SIDE).publish([Puts([tables.key()], pick)])
-    cold = open_repository(parts.store, PORTS, "default")
+    Publisher(context, SIDE).publish([Puts([tables.key()], pick)])
+    cold = open_repository(context.store, PORTS, "default")
     left, right = _head(cold, MAIN), _head(cold, SIDE)
     cold.views.reads = 0
     begin = time.thread_time()
@@ -88,29 +88,31 @@ def _ancestors(parts: Parts, commits: int) -> None:
     emit("merge_base_straight", distance=commits, reads=cold.views.reads, ms=spent * 1e3)
 
 
-def _merges(parts: Parts, count: int) -> None:
+def _merges(context: RepositoryContext, count: int) -> None:
     tables, pick = Tables(3), Random(3)
-    main, side = Publisher(parts, MAIN), Publisher(parts, SIDE)
+    main, side = Publisher(context, MAIN), Publisher(context, SIDE)
     main.publish([Puts([tables.key()], pick)])
-    Names(parts).create_many([NewReference(SIDE, "BRANCH", _head(parts, MAIN).obj_id)], "")
-    parted = _head(parts, SIDE)
+    ReferenceIndex(context).create_many(
+        [NewReference(SIDE, "BRANCH", _head(context, MAIN).obj_id)], ""
+    )
+    parted = _head(context, SIDE)
     begin = time.perf_counter()
     for _ in range(count):
         side.publish([Puts([tables.key()], pick)])
-        (merged,) = main.publish([MergeMember(parts, _head(parts, SIDE), "merge", Choices())])
+        (merged,) = main.publish([MergeProposal(context, _head(context, SIDE), "merge", Choices())])
         if not isinstance(merged, Published) or not merged.commits:
             raise Bug(f"a merge of the benchmark did nothing: {merged}")
     merges_s = time.perf_counter() - begin
     side.publish([Puts([tables.key()], pick)])
-    left, right = _head(parts, MAIN), _head(parts, SIDE)
-    latest_us = per_call_us(lambda: merge_base(parts.views, left, right), 20)
-    worst_us = per_call_us(lambda: merge_base(parts.views, left, parted), 3)
-    cold = open_repository(parts.store, PORTS, "default")
+    left, right = _head(context, MAIN), _head(context, SIDE)
+    latest_us = per_call_us(lambda: merge_base(context.views, left, right), 20)
+    worst_us = per_call_us(lambda: merge_base(context.views, left, parted), 3)
+    cold = open_repository(context.store, PORTS, "default")
     source = _head(cold, SIDE)
     publisher = Publisher(cold, MAIN)
-    publisher.publish([MergeMember(cold, source, "merge", Choices())])
+    publisher.publish([MergeProposal(cold, source, "merge", Choices())])
     cold.views.reads = 0
-    publisher.publish([MergeMember(cold, source, "again", Choices())])
+    publisher.publish([MergeProposal(cold, source, "again", Choices())])
     emit(
         "merge_base_merges",
         merges=count,
@@ -121,8 +123,8 @@ def _merges(parts: Parts, count: int) -> None:
     )
 
 
-def _head(parts: Parts, name: RefName) -> CommitView:
-    found = parts.references.fetch(name)
+def _head(context: RepositoryContext, name: RefName) -> CommitView:
+    found = context.references.fetch(name)
     if found is None:
         raise Bug(f"there is no branch {name}")
-    return parts.views.load(ObjId(found.row.pointer))
+    return context.views.load(ObjId(found.row.pointer))

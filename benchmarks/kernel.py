@@ -22,17 +22,17 @@ from lochan.base.names import RefName, ref_name
 from lochan.codec.elements import pack_table
 from lochan.codec.objects import build_value, encode_object, object_id
 from lochan.kernel.build import Head
-from lochan.kernel.parts import Parts
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.plan import CommitPlan, Operation
 from lochan.kernel.publish import Published, Publisher
-from lochan.kernel.references import Names, NewReference
+from lochan.kernel.references import NewReference, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository
 from lochan.kv.observe import CallCounts, ObservedStore
 from lochan.kv.store import Store
-from lochan.system import SystemChance, SystemClock, ThreadLane, ThreadWaiting
+from lochan.system import SystemClock, SystemRandom, ThreadLane, ThreadWaiting
 from lochan.testing.postgres import shared_server
 
-PORTS = Ports(SystemClock(), SystemChance(), ThreadWaiting())
+PORTS = Ports(SystemClock(), SystemRandom(), ThreadWaiting())
 MAIN = ref_name("main")
 
 
@@ -71,17 +71,19 @@ def _one_thread(keys: int, effort: Effort) -> None:
     with tempfile.TemporaryDirectory() as folder:
         counts = CallCounts()
         store = open_store(f"rocksdb:{folder}/db")
-        parts = create_repository(store, PORTS, "default")
-        publisher = Publisher(parts, MAIN)
+        context = create_repository(store, PORTS, "default")
+        publisher = Publisher(context, MAIN)
         for start in range(0, keys, 1_000):
             chosen = tables.sorted_keys(min(1_000, keys - start))
             _published(publisher.publish([Puts(chosen, pick)]))
-        calls = _calls(ObservedStore(store, counts, SystemClock()), counts, parts, tables, pick)
-        parts.store = store
+        calls = _calls(ObservedStore(store, counts, SystemClock()), counts, context, tables, pick)
+        context.store = store
         others = [ref_name(f"b{number}") for number in range(63)]
-        head = ObjId(_row(parts, MAIN))
-        Names(parts).create_many([NewReference(name, "BRANCH", head) for name in others], "")
-        publishers = [Publisher(parts, name) for name in (MAIN, *others)]
+        head = ObjId(_row(context, MAIN))
+        ReferenceIndex(context).create_many(
+            [NewReference(name, "BRANCH", head) for name in others], ""
+        )
+        publishers = [Publisher(context, name) for name in (MAIN, *others)]
         commits = 3_000 if effort.repeats > 1 else 200
         for puts, branches, chain in ((1, 1, 1), (1, 1, 64), (1, 64, 1), (10, 1, 1), (100, 1, 1)):
             best = min(
@@ -112,7 +114,7 @@ def _round(
     chain: int,
     commits: int,
 ) -> dict[str, float]:
-    """Publishes commits, so many members together; figures are for one commit."""
+    """Publishes commits, so many proposals together; figures are for one commit."""
     chains = [
         [Puts([tables.key() for _ in range(puts)], pick) for _ in range(chain)]
         for _ in range(commits // chain)
@@ -120,10 +122,10 @@ def _round(
     times = []
     settle_heap()
     others = OtherCores()
-    for number, members in enumerate(chains):
+    for number, proposals in enumerate(chains):
         publisher = publishers[number % len(publishers)]
         begin = time.thread_time_ns()
-        settled = publisher.publish(members)
+        settled = publisher.publish(proposals)
         times.append((time.thread_time_ns() - begin) / chain)
         _published(settled)
     used = others.used()
@@ -138,10 +140,12 @@ def _round(
     }
 
 
-def _calls(store: Store, counts: CallCounts, parts: Parts, tables: Tables, pick: Random) -> float:
+def _calls(
+    store: Store, counts: CallCounts, context: RepositoryContext, tables: Tables, pick: Random
+) -> float:
     """Store calls of one commit with a warm cache, on average over a hundred."""
-    parts.store = store
-    publisher = Publisher(parts, MAIN)
+    context.store = store
+    publisher = Publisher(context, MAIN)
     _published(publisher.publish([Puts([tables.key()], pick)]))
     counts.reset()
     for _ in range(100):
@@ -153,7 +157,7 @@ def _references(effort: Effort) -> None:
     bulk, single = (10_000, 500) if effort.repeats > 1 else (500, 20)
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(f"rocksdb:{folder}/db")
-        names = Names(create_repository(store, PORTS, "default"))
+        names = ReferenceIndex(create_repository(store, PORTS, "default"))
         wanted = [NewReference(ref_name(f"b{n:06}"), "BRANCH", EMPTY_ID) for n in range(bulk)]
         begin = time.perf_counter()
         names.create_many(wanted, "benchmark")
@@ -191,13 +195,15 @@ def _threads(url: str, threads: int, branches: int, effort: Effort) -> None:
     seconds = 2.0 if effort.repeats > 1 else 0.3
     store = open_store(url)
     counts = CallCounts()
-    parts = create_repository(
+    context = create_repository(
         ObservedStore(store, counts, SystemClock()), PORTS, f"r{threads}b{branches}"
     )
     names = [MAIN, *(ref_name(f"b{n}") for n in range(1, branches))]
     if branches > 1:
-        Names(parts).create_many([NewReference(n, "BRANCH", EMPTY_ID) for n in names[1:]], "")
-    lanes = [ThreadLane(Publisher(parts, name)) for name in names]
+        ReferenceIndex(context).create_many(
+            [NewReference(n, "BRANCH", EMPTY_ID) for n in names[1:]], ""
+        )
+    lanes = [ThreadLane(Publisher(context, name)) for name in names]
     done: Counter[int] = Counter()
     times: list[float] = []
     start = Barrier(threads + 1)
@@ -249,8 +255,8 @@ def _published(settled: Sequence[object]) -> None:
             raise Bug(f"a commit of the benchmark was refused: {one}")
 
 
-def _row(parts: Parts, name: RefName) -> bytes:
-    found = parts.references.fetch(name)
+def _row(context: RepositoryContext, name: RefName) -> bytes:
+    found = context.references.fetch(name)
     if found is None:
         raise Bug("the branch is gone")
     return found.row.pointer

@@ -23,7 +23,7 @@ from benchmarks.data import Tables
 from benchmarks.kernel import MAIN, PORTS, Puts
 from benchmarks.measure import Effort, emit
 from lochan.assembly import open_store
-from lochan.kernel.publish import Join, Member, Publisher, Settled
+from lochan.kernel.publish import Join, Proposal, Publisher, Settled
 from lochan.kernel.repository import create_repository, open_repository
 from lochan.kv.observe import CallCounts, ObservedStore
 from lochan.system import SystemClock, ThreadLane
@@ -132,9 +132,9 @@ class _Rounds:
         self._counts = counts
         self.most = 0
 
-    def publish(self, members: Sequence[Member], join: Join) -> list[Settled]:
+    def publish(self, proposals: Sequence[Proposal], join: Join) -> list[Settled]:
         before = self._counts.outcomes["apply", "lost"]
-        settled = self._publisher.publish(members, join)
+        settled = self._publisher.publish(proposals, join)
         self.most = max(self.most, self._counts.outcomes["apply", "lost"] - before + 1)
         return settled
 

@@ -11,16 +11,16 @@ from typing import Any
 # Folders whose tests need a JVM or a database, start and kill processes, or try things by the
 # thousand.
 SLOW_FOLDERS = (
-    "check",
     "compat",
     "crash",
     "fuzz",
     "iceberg",
-    "postgres",
+    "kernel/check",
     "property",
     "sim",
     "spark",
     "stateful",
+    "stores/postgres",
 )
 
 _HERE = Path(__file__).parent
@@ -42,7 +42,8 @@ def is_slow_folder(path: Path) -> bool:
     """Tells whether a path is in a folder whose tests are all slow."""
     if not path.is_relative_to(_HERE):
         return False
-    return path.relative_to(_HERE).parts[:1] in {(folder,) for folder in SLOW_FOLDERS}
+    below = path.relative_to(_HERE)
+    return any(below.is_relative_to(folder) for folder in SLOW_FOLDERS)
 
 
 @contextmanager

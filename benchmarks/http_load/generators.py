@@ -34,10 +34,10 @@ def plain_keys(number: int) -> list[Elements]:
 
 def long_keys(number: int, seed: int = 1) -> list[Elements]:
     """Returns the keys of the pattern, the same for the same seed."""
-    chance = Random(seed)
+    random = Random(seed)
 
     def uuid() -> UUID:
-        return UUID(int=chance.getrandbits(128), version=4)
+        return UUID(int=random.getrandbits(128), version=4)
 
     keys: list[Elements] = []
     folder = key = uuid()
@@ -143,7 +143,7 @@ class Changer(Client):
         self._keys = keys
         self._puts = min(puts, len(keys))
         self._progress = progress
-        self._chance = Random(seed)
+        self._random = Random(seed)
         self._ids: dict[Elements, str] = {}
         self._number = 0
         self._new = False
@@ -154,7 +154,7 @@ class Changer(Client):
         self._number += 1
         puts = []
         self._new = False
-        for key in self._chance.sample(self._keys, self._puts):
+        for key in self._random.sample(self._keys, self._puts):
             content_id = self._ids.get(key)
             self._new = self._new or content_id is None
             puts.append(put(key, self._number, content_id))

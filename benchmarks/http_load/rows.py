@@ -19,7 +19,7 @@ MERGED_KEYS = 10
 
 
 class Asker(Client):
-    """Asks one of several things, by chance."""
+    """Asks one of several things, by random."""
 
     def __init__(self, requests: Sequence[bytes], seed: int = 0) -> None:
         self._requests = requests

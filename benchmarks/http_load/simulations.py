@@ -68,7 +68,7 @@ class ReadAndCommit(Client):
         self._requests = requests
         self._name, self._at = branch
         self._tables = tables
-        self._chance = Random(seed)
+        self._random = Random(seed)
         self._left = COMMITS
         self._table = ""
         self._id: str | None = None
@@ -80,7 +80,7 @@ class ReadAndCommit(Client):
                 return None
             self._left -= 1
             self.kind = "read"
-            self._table = self._chance.choice(self._tables)
+            self._table = self._random.choice(self._tables)
             body = json.dumps({"requestedKeys": [{"elements": ["ns", self._table]}]}).encode()
             return self._requests.post(f"/trees/{self._name}/contents", body)
         self.kind = "commit"

@@ -1,4 +1,4 @@
-"""The real world behind the ports of `base/ports.py`: clock, chance, locks and waiting.
+"""The real world behind the ports of `base/ports.py`: clock, randomness, locks and waiting.
 
 Here too is the driver that lets threads wait for a branch's lane.
 """
@@ -6,16 +6,16 @@ Here too is the driver that lets threads wait for a branch's lane.
 from __future__ import annotations
 
 import os
+import random
 import threading
 import time
 from collections.abc import Sequence
-from random import SystemRandom
 from typing import Final
 
 from lochan.base.errors import LochanError, Unknown
 from lochan.base.ports import Lock
 from lochan.kernel.lane import Lane
-from lochan.kernel.publish import Member, Published, Publisher, Settled
+from lochan.kernel.publish import Proposal, Published, Publisher, Settled
 from lochan.process import after_fork
 
 # Enough for some hundred ids; asked for by one system call.
@@ -34,14 +34,14 @@ class SystemClock:
         return time.monotonic_ns()
 
 
-class SystemChance:
+class SystemRandom:
     """The operating system's randomness; fetched ahead, as asking costs more than what is got."""
 
     def __init__(self) -> None:
-        self._random = SystemRandom()
+        self._random = random.SystemRandom()
         self._forget()
         # Two processes must never hand out the same bytes.
-        after_fork(self, SystemChance._forget)
+        after_fork(self, SystemRandom._forget)
 
     def _forget(self) -> None:
         self._lock = threading.Lock()
@@ -85,10 +85,10 @@ class ThreadWaiting:
 class _Waiter:
     """One who waits, and where its answer is put."""
 
-    __slots__ = ("answer", "done", "member")
+    __slots__ = ("answer", "done", "proposal")
 
-    def __init__(self, member: Member) -> None:
-        self.member = member
+    def __init__(self, proposal: Proposal) -> None:
+        self.proposal = proposal
         self.done = threading.Event()
         self.answer: Settled | None = None
 
@@ -111,9 +111,9 @@ class ThreadLane:
         self._heir: _Waiter | None = None
         self._lock = threading.Lock()
 
-    def commit(self, member: Member) -> Published:
-        """Returns when the member is published; raises what it was refused for."""
-        waiter = _Waiter(member)
+    def commit(self, proposal: Proposal) -> Published:
+        """Returns when the proposal is published; raises what it was refused for."""
+        waiter = _Waiter(proposal)
         with self._lock:
             self._lane.offer(waiter)
             batch = self._lane.take() if self._heir is None else ()
@@ -150,8 +150,8 @@ class ThreadLane:
             "publishing ended without an answer; read the branch before trying again"
         )
         try:
-            members = [waiter.member for waiter in batch]
-            answers = self._publisher.publish(members, self._join)
+            proposals = [waiter.proposal for waiter in batch]
+            answers = self._publisher.publish(proposals, self._join)
         except LochanError as error:
             answers = error
         finally:
@@ -169,7 +169,7 @@ class ThreadLane:
                 if self._heir is not None:
                     self._heir.done.set()
 
-    def _join(self) -> Sequence[Member]:
+    def _join(self) -> Sequence[Proposal]:
         """Lets those who came meanwhile into the batch that is under way."""
         with self._lock:
-            return [waiter.member for waiter in self._lane.take_more()]
+            return [waiter.proposal for waiter in self._lane.take_more()]

@@ -13,8 +13,8 @@ from lochan.client import Client
 from lochan.embedded import open_repository
 from lochan.model.commits import CommitMeta, Put
 from lochan.model.contents import Namespace
-from tests.check.newer import make_reference_newer
 from tests.cli.running import Shell
+from tests.kernel.check.newer import make_reference_newer
 
 
 def test_the_version_is_told():
@@ -307,7 +307,7 @@ def test_a_branch_of_a_newer_format_is_listed_and_has_an_exit_code_of_its_own(lo
     local.put("orders", "s3://1")
     local.run("branch", "create", "newer")
     with open_repository(f"rocksdb:{place / '.lochan/store'}") as repository:
-        make_reference_newer(repository._repository.parts, "newer")
+        make_reference_newer(repository._repository.context, "newer")
         repository._store.flush(repository._store.epoch())
     shown = local.out("branch")
     assert "main" in shown
@@ -327,7 +327,7 @@ def _damage(store: Path) -> None:
 
     with open_repository(f"rocksdb:{store}") as repository:
         head = obj_id_from_hex(repository.references.get().hash)
-        instance = repository._repository.parts.instance
+        instance = repository._repository.context.instance
     opened = open_store(f"rocksdb:{store}")
     try:
         opened.delete(partition(instance, Kind.OBJECTS, head[:2]), head)

@@ -24,7 +24,7 @@ from lochan.base.errors import (
 from lochan.cli import exits
 from lochan.cli.exits import exit_code, hint
 from lochan.cli.groups import Failed
-from tests.house.tree import ROOT
+from tests.architecture.tree import ROOT
 
 
 def all_errors() -> list[type[LochanError]]:

@@ -11,7 +11,7 @@ import pytest
 from lochan.cli.generate import patterns
 from lochan.cli.main import ROOMS, commands
 from lochan.settings import SETTING_NAMES
-from tests.house.tree import ROOT
+from tests.architecture.tree import ROOT
 
 PAGE = (ROOT / "docs/cli.md").read_text("utf-8")
 

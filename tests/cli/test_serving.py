@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.architecture.tree import ROOT
 from tests.cli.running import Shell
-from tests.house.tree import ROOT
 
 # They start processes.
 pytestmark = pytest.mark.slow

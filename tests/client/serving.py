@@ -11,11 +11,11 @@ from typing import Any
 
 from lochan.assembly import open_store
 from lochan.client import AsyncClient
-from lochan.http.nessie.faces import nessie_faces
+from lochan.http.nessie.face import nessie_faces
 from lochan.http.server import Options, Server
 from lochan.kernel.repository import Ports
 from lochan.service.repositories import Repositories
-from lochan.system import SystemChance, SystemClock, ThreadWaiting
+from lochan.system import SystemClock, SystemRandom, ThreadWaiting
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def serving(store_url: str = "memory:", *repositories: str) -> Iterator[str]:
     async def run() -> None:
         store = open_store(store_url)
         try:
-            ports = Ports(SystemClock(), SystemChance(), ThreadWaiting())
+            ports = Ports(SystemClock(), SystemRandom(), ThreadWaiting())
             opened = Repositories(store, ports)
             for name in ("default", *repositories):
                 opened.open_or_create(name)

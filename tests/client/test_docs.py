@@ -12,7 +12,7 @@ import lochan
 from lochan.base import limits
 from lochan.base.errors import LochanError
 from lochan.client import blocking_groups
-from tests.house.tree import ROOT
+from tests.architecture.tree import ROOT
 
 PAGE = (ROOT / "docs/client.md").read_text("utf-8")
 PLACE = "http://127.0.0.1:19120"

@@ -14,13 +14,13 @@ import pytest
 from lochan import open_repository
 from lochan.base.errors import InvalidUrl, KeysConflict, StoreClosed, StoreLocked
 from lochan.embedded import Embedded
-from lochan.embedded.doing import Doing
+from lochan.embedded.lane_runner import LaneRunner
 from lochan.kernel.repository import Ports
 from lochan.kv.observe import ObservedCall, ObservedStore
 from lochan.model.commits import Put
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
-from lochan.system import SystemChance, SystemClock, ThreadWaiting
+from lochan.system import SystemClock, SystemRandom, ThreadWaiting
 from tests.client.test_contract import ORDERS, messages, put, table
 from tests.client.test_lost_replies import WRITES
 
@@ -106,7 +106,7 @@ def watched() -> tuple[Any, Calls]:
     calls = Calls()
     clock = SystemClock()
     store = ObservedStore(MemoryStore(), calls, clock)
-    opened = Repositories(store, Ports(clock, SystemChance(), ThreadWaiting()))
+    opened = Repositories(store, Ports(clock, SystemRandom(), ThreadWaiting()))
     repository = Embedded(store, opened.open_or_create("default"))
     put(repository, "main", ORDERS, 1)
     repository.references.create("old")
@@ -163,7 +163,7 @@ def test_an_address_that_nobody_serves_is_refused():
 
 
 def test_more_branches_than_lanes_are_kept_all_work(monkeypatch):
-    monkeypatch.setattr("lochan.embedded.doing.LANES_MAX", 3)
+    monkeypatch.setattr("lochan.embedded.lane_runner.LANES_MAX", 3)
     with open_repository("memory:") as repository:
         names = [f"b{number}" for number in range(8)]
         for name in names:
@@ -172,5 +172,5 @@ def test_more_branches_than_lanes_are_kept_all_work(monkeypatch):
             put(repository, name, ORDERS, len(messages(repository, name)) + 1)
         assert [len(messages(repository, name)) for name in names] == [2] * 8
         doing = repository.commits._doing
-        assert isinstance(doing, Doing)
+        assert isinstance(doing, LaneRunner)
         assert len(doing._lanes) == 3

@@ -11,8 +11,8 @@ from lochan.client import asynchronous_groups, blocking_groups
 from lochan.client.asynchronous import AsyncClient
 from lochan.client.blocking import Client
 from lochan.embedded import repository as embedded
-from tests.house.rules import imported_names
-from tests.house.tree import sources
+from tests.architecture.rules import imported_names
+from tests.architecture.tree import sources
 
 GROUPS = [
     "References",
@@ -27,9 +27,9 @@ GROUPS = [
 
 def methods(group: Any) -> dict[str, Any]:
     return {
-        name: member
-        for name, member in vars(group).items()
-        if inspect.isfunction(member) and not name.startswith("_")
+        name: proposal
+        for name, proposal in vars(group).items()
+        if inspect.isfunction(proposal) and not name.startswith("_")
     }
 
 

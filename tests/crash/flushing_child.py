@@ -10,7 +10,7 @@ import sys
 
 from lochan.assembly import open_store
 from lochan.kv.store import ABSENT, Adds, Partition, SetIf
-from lochan.stores.rocksdb.flushing import GroupFlush
+from lochan.stores.rocksdb.group_flush import GroupFlush
 from lochan.stores.rocksdb.store import RocksStore
 
 MARKER = b"value-that-must-reach-the-disk"

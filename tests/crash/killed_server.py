@@ -20,8 +20,8 @@ from benchmarks.http_load.world import (
     put,
     put_namespace,
 )
-from tests.witness.chain import Attempt, Fate, Link
-from tests.witness.journal import Journal
+from tests.linearity.chain import Attempt, Fate, Link
+from tests.linearity.journal import Journal
 
 BRANCH = "main"
 SHARED = ("ns", "shared")
@@ -50,13 +50,13 @@ class Committer:
     """One client: commits and reads until the connection breaks."""
 
     def __init__(
-        self, load: Load, requests: Requests, start: str, shared_id: str, chance: Random, who: int
+        self, load: Load, requests: Requests, start: str, shared_id: str, random: Random, who: int
     ) -> None:
         self._load = load
         self._requests = requests
         self._at = start
         self._shared_id = shared_id
-        self._chance = chance
+        self._random = random
         self._who = who
         self._number = 0
         self._attempt: Attempt | None = None
@@ -67,7 +67,7 @@ class Committer:
         """Sends one more request, written down first."""
         if self.connection is None:
             return
-        turn = self._chance.random()
+        turn = self._random.random()
         if turn < 0.1:
             self._attempt = self._load.journal.begin("")
             self.connection.send(self._requests.get(f"/trees/{BRANCH}"))
@@ -80,7 +80,7 @@ class Committer:
             key, known = ("ns", name.replace(" ", "-")), ""
         self._attempt = self._load.journal.begin(name, self._at, (".".join(key),))
         # Who writes what is there already overwrites nothing, so no two write the same.
-        body = _commit(name, [put(key, self._chance.getrandbits(31), known)])
+        body = _commit(name, [put(key, self._random.getrandbits(31), known)])
         path = f"/trees/{BRANCH}@{self._at}/history/commit"
         self.connection.send(self._requests.post(path, body))
 
@@ -145,11 +145,11 @@ async def walk(requests: Requests, until: str = "") -> list[Link]:
 
 
 async def load_until_killed(
-    requests: Requests, load: Load, clients: int, start: str, shared_id: str, chance: Random
+    requests: Requests, load: Load, clients: int, start: str, shared_id: str, random: Random
 ) -> None:
     """Returns when every client has lost its connection."""
     committers = [
-        Committer(load, requests, start, shared_id, chance, who) for who in range(clients)
+        Committer(load, requests, start, shared_id, random, who) for who in range(clients)
     ]
     for one in committers:
         one.connection = await requests.connect(one.replied, one.lost)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from lochan import open_repository
+from tests.architecture.tree import ROOT
 from tests.crash.preforking import ENDINGS
-from tests.house.tree import ROOT
 
 # Warnings are errors, but for the one of Python 3.12 and later that a process with threads forks.
 WARNINGS = ("-W", "error", "-W", "ignore::DeprecationWarning")

@@ -16,9 +16,9 @@ from benchmarks.http_load.connection import Requests
 from benchmarks.http_load.drive import run
 from benchmarks.http_load.processes import Served, start_lochan
 from tests.crash.killed_server import Load, count_fates, load_until_killed, prepare, walk
+from tests.linearity.chain import Fate, Link, find_violations
+from tests.linearity.journal import Journal, read_names
 from tests.profile import counted
-from tests.witness.chain import Fate, Link, find_violations
-from tests.witness.journal import Journal, read_names
 
 KILLS = counted(8, 50)
 CLIENTS = (4, 8, 16)
@@ -33,7 +33,7 @@ class Story:
     def __init__(self, start: Callable[[], Served], folder: Path, seed: int) -> None:
         self._start = start
         self._path = folder / "journal"
-        self._chance = Random(seed)
+        self._random = Random(seed)
         self.journal = Journal(self._path)
         self.chain: list[Link] = []
         self._shared_id = ""
@@ -61,10 +61,10 @@ class Story:
             _, self._shared_id = await prepare(requests, self.journal)
             self.chain = await walk(requests)
         head = self.chain[-1].commit
-        enough, clients = self._chance.choice(PATIENCE), self._chance.choice(CLIENTS)
+        enough, clients = self._random.choice(PATIENCE), self._random.choice(CLIENTS)
         if enough:
             load = Load(self.journal, life, enough, served.kill)
-            await load_until_killed(requests, load, clients, head, self._shared_id, self._chance)
+            await load_until_killed(requests, load, clients, head, self._shared_id, self._random)
         served.kill()
 
     async def _check(self, requests: Requests) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tests.house.tree import ROOT
+from tests.architecture.tree import ROOT
 
 TEST_NAME = re.compile(r"`((?:tests|src/lochan/testing)/[\w/.-]+\.py)::([\w:]+)`")
 ADR_NAME = re.compile(r"\bADR-(\d{4})\b")
@@ -62,7 +62,7 @@ def missing_adrs(text: str) -> list[str]:
     return [
         f"no ADR-{number}"
         for number in ADR_NAME.findall(text)
-        if not list((ROOT / "docs/adr").glob(f"{number}-*.md"))
+        if not list((ROOT / "docs/internals/adr").glob(f"{number}-*.md"))
     ]
 
 

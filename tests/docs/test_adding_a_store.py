@@ -10,7 +10,7 @@ import pytest
 
 from lochan.assembly import open_store, store_schemes
 from lochan.stores.memory.store import MemoryStore
-from tests.house.tree import ROOT
+from tests.architecture.tree import ROOT
 
 MODULE = """
 from lochan.stores.memory.store import MemoryStore

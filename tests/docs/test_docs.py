@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.architecture.tree import ROOT
 from tests.docs.references import (
     answer_problems,
     broken_links,
@@ -13,7 +14,6 @@ from tests.docs.references import (
     missing_tests,
     trace_rows,
 )
-from tests.house.tree import ROOT
 from tests.sim.catalog_scenarios import SCENARIOS as CATALOG
 from tests.sim.kernel_scenarios import SCENARIOS
 from tests.sim.mixed_scenarios import OF_CATALOG, OF_KERNEL
@@ -34,13 +34,13 @@ def test_every_named_test_decision_and_link_exists(page):
 
 
 def test_every_row_of_the_trace_has_a_known_answer():
-    rows = trace_rows((ROOT / "docs/seeds.md").read_text("utf-8"))
+    rows = trace_rows((ROOT / "docs/internals/seeds.md").read_text("utf-8"))
     wrong = {row.id: problems for row in rows if (problems := answer_problems(row.answer))}
     assert wrong == {}
 
 
 def test_rows_of_the_trace_are_unique_and_unbroken():
-    rows = trace_rows((ROOT / "docs/seeds.md").read_text("utf-8"))
+    rows = trace_rows((ROOT / "docs/internals/seeds.md").read_text("utf-8"))
     ids = [row.id for row in rows]
     for seed in ("000", "001", "002", "003", "004"):
         numbers = [int(name[4:]) for name in ids if name.startswith(seed)]
@@ -50,7 +50,7 @@ def test_rows_of_the_trace_are_unique_and_unbroken():
 
 
 def test_no_row_of_the_trace_is_overlooked():
-    text = (ROOT / "docs/seeds.md").read_text("utf-8")
+    text = (ROOT / "docs/internals/seeds.md").read_text("utf-8")
     assert len(trace_rows(text)) == len(re.findall(r"^\| \d", text, re.MULTILINE))
 
 
@@ -80,7 +80,7 @@ def test_the_guarantees_name_every_scenario_and_no_other(section, scenarios):
 
 
 def test_every_bug_of_the_track_record_names_its_regression_test_and_its_fix():
-    lines = (ROOT / "docs/track-record.md").read_text("utf-8").splitlines()
+    lines = (ROOT / "docs/internals/track-record.md").read_text("utf-8").splitlines()
     rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")][1:]
     assert len(rows) >= 10
     for row in rows:
@@ -94,8 +94,8 @@ def test_every_bug_of_the_track_record_names_its_regression_test_and_its_fix():
 
 
 def test_every_decision_is_listed_and_has_its_four_parts():
-    listed = (ROOT / "docs/adr/README.md").read_text("utf-8")
-    for page in sorted((ROOT / "docs/adr").glob("[0-9]*.md")):
+    listed = (ROOT / "docs/internals/adr/README.md").read_text("utf-8")
+    for page in sorted((ROOT / "docs/internals/adr").glob("[0-9]*.md")):
         text = page.read_text("utf-8")
         assert f"({page.name})" in listed
         assert text.startswith(f"# ADR-{page.name[:4]} ")

@@ -8,7 +8,7 @@ import pytest
 
 from lochan.base import limits
 from lochan.stores.rocksdb.options import CACHE_MB_DEFAULT
-from tests.house.tree import ROOT, rooms_from
+from tests.architecture.tree import ROOT, rooms_from
 from tests.sim.test_kernel_mutants import SCHEDULES_MAX
 
 NODE_MIN, NODE_MAX = limits.NODE_ELEMENTS_MIN, limits.NODE_ELEMENTS_MAX
@@ -17,75 +17,75 @@ NODE_KB = limits.NODE_RAW_BYTES_CAP // 1_024
 
 CLAIMS = [
     (
-        "docs/architecture.md",
+        "docs/internals/architecture.md",
         f"between {NODE_MIN} and {NODE_MAX} elements, or earlier at {NODE_KB} KB",
     ),
     (
-        "docs/adr/0003-content-defined-tree.md",
+        "docs/internals/adr/0003-content-defined-tree.md",
         f"about {limits.NODE_ELEMENTS_TARGET} elements ({NODE_MIN} to {NODE_MAX}), and ends early",
     ),
     (
-        "docs/adr/0003-content-defined-tree.md",
+        "docs/internals/adr/0003-content-defined-tree.md",
         f"when its raw bytes reach {NODE_KB} KB",
     ),
     (
-        "docs/adr/0003-content-defined-tree.md",
+        "docs/internals/adr/0003-content-defined-tree.md",
         f"past {limits.NODE_ELEMENTS_EAGER / limits.NODE_ELEMENTS_TARGET:g} times the target",
     ),
     (
-        "docs/adr/0003-content-defined-tree.md",
+        "docs/internals/adr/0003-content-defined-tree.md",
         f"One key in {limits.HARD_BREAK_ONE_IN:,} is a hard break",
     ),
     (
-        "docs/adr/0005-no-middle-level.md",
+        "docs/internals/adr/0005-no-middle-level.md",
         f"embedded in a commit ({limits.EMBEDDED_BYTES_MAX // 1_024} KB)",
     ),
     (
-        "docs/architecture.md",
+        "docs/internals/architecture.md",
         f"One cache of {limits.NODE_CACHE_BYTES_MAX >> 20} MB stands between",
     ),
     (
-        "docs/architecture.md",
+        "docs/internals/architecture.md",
         f"the block cache of {CACHE_MB_DEFAULT} MB holds keys",
     ),
     (
-        "docs/adr/0006-durable-mark.md",
+        "docs/internals/adr/0006-durable-mark.md",
         f"The block cache is {CACHE_MB_DEFAULT} MB,",
     ),
     (
-        "docs/architecture.md",
+        "docs/internals/architecture.md",
         f"decoding {limits.NODE_ELEMENTS_TARGET} elements is cheaper",
     ),
     (
-        "docs/architecture.md",
+        "docs/internals/architecture.md",
         f"its last {limits.COMMIT_TAIL_MAX} ancestors",
     ),
     (
-        "docs/architecture.md",
+        "docs/internals/architecture.md",
         f"logs read {limits.COMMIT_TAIL_MAX} commits at a time",
     ),
     (
-        "docs/adr/0009-lanes-and-chains.md",
+        "docs/internals/adr/0009-lanes-and-chains.md",
         f"with room for {limits.LANE_QUEUE_MAX:,}.",
     ),
     (
-        "docs/adr/0009-lanes-and-chains.md",
-        f"up to {limits.CHAIN_MEMBERS_MAX} members,",
+        "docs/internals/adr/0009-lanes-and-chains.md",
+        f"up to {limits.CHAIN_PROPOSALS_MAX} proposals,",
     ),
     (
-        "docs/adr/0009-lanes-and-chains.md",
+        "docs/internals/adr/0009-lanes-and-chains.md",
         f"tried for {limits.COMMIT_TIMEOUT_MS // 1_000} s.",
     ),
     (
-        "docs/adr/0009-lanes-and-chains.md",
+        "docs/internals/adr/0009-lanes-and-chains.md",
         f"sleeps of {RETRY_LOW} to {RETRY_HIGH} ms double up to {limits.RETRY_SLEEP_MAX_MS} ms",
     ),
     (
-        "docs/adr/0010-references.md",
+        "docs/internals/adr/0010-references.md",
         f"has room for {limits.MOVES_MAX};",
     ),
     (
-        "docs/adr/0011-explorer.md",
+        "docs/internals/adr/0011-explorer.md",
         f"found within {SCHEDULES_MAX:,} schedules",
     ),
 ]
@@ -99,13 +99,13 @@ def test_the_prose_says_the_numbers_of_the_code(page, claim):
 
 
 def test_the_architecture_names_every_room():
-    text = (ROOT / "docs/architecture.md").read_text("utf-8")
+    text = (ROOT / "docs/internals/architecture.md").read_text("utf-8")
     named = set(re.findall(r"`(\w+)`", text))
     assert [room for room in rooms_from("cli") if room not in named] == []
 
 
 def test_the_architecture_marks_only_missing_rooms_as_planned():
-    text = (ROOT / "docs/architecture.md").read_text("utf-8")
+    text = (ROOT / "docs/internals/architecture.md").read_text("utf-8")
     table = "\n".join(line for line in text.splitlines() if line.startswith("|"))
     planned = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"\*([^*]+)\*", table))))
     home = ROOT / "src/lochan"

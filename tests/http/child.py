@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from lochan.http.running import run_until_stopped
+from lochan.http.serve import run_until_stopped
 from lochan.http.server import Options, Server
 from lochan.stores.memory.store import MemoryStore
 from tests.http.world import KernelRepositories, SmallFace

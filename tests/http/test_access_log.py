@@ -8,7 +8,7 @@ import re
 import pytest
 
 from lochan.http.access_log import AccessLog
-from lochan.http.watching import Watch
+from lochan.http.observers import RequestObservers
 from tests.http.world import Client, running
 
 
@@ -18,7 +18,7 @@ def lines():
 
 
 def test_a_line_of_json_tells_everything_that_was_asked(lines):
-    watch = Watch([AccessLog("json", lines.append)])
+    watch = RequestObservers([AccessLog("json", lines.append)])
     with running(watch=watch) as server, Client(server) as client:
         answer = client.ask("POST", "/t/commit/main?secret=1", b"[1]", "X-Request-Id: mine")
         client.ask("GET", "/nothing")
@@ -39,7 +39,7 @@ def test_a_line_of_json_tells_everything_that_was_asked(lines):
 
 
 def test_a_line_of_text_is_one_line(lines):
-    watch = Watch([AccessLog("text", lines.append)])
+    watch = RequestObservers([AccessLog("text", lines.append)])
     with running(watch=watch) as server, Client(server) as client:
         client.ask("GET", "/t/echo/a%0Ab")
     (line,) = lines

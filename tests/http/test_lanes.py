@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from lochan.base.errors import Unavailable
-from lochan.base.limits import BRIEF_OPERATIONS_MAX, CHAIN_MEMBERS_MAX
+from lochan.base.limits import BRIEF_OPERATIONS_MAX, CHAIN_PROPOSALS_MAX
 from lochan.base.names import RefName
 from lochan.http.exchange import Exchange, Response
 from lochan.http.lanes import Lanes, Waiter
 from lochan.http.pool import Pool
-from lochan.service.lanes import OnLane
+from lochan.service.pending_writes import PendingWrite
 from lochan.stores.memory.store import MemoryStore
 from tests.http.world import Client, Running, SmallFace, commit, running
-from tests.unit.kernel.workbench import MAIN, Bench, LockingStore, OnCalls, Reacts, plan, put, wants
-from tests.unit.kernel.workbench import element as element_of
-from tests.unit.kernel.workbench import table as table_of
+from tests.kernel.workbench import MAIN, Bench, LockingStore, OnCalls, Reacts, plan, put, wants
+from tests.kernel.workbench import element as element_of
+from tests.kernel.workbench import table as table_of
 
 
 class Gate:
@@ -37,16 +37,16 @@ class Gate:
 
 
 def gated(gate: Gate, operations: int) -> Any:
-    """A handler whose member waits at the gate while it is being planned."""
+    """A handler whose proposal waits at the gate while it is being planned."""
 
-    def handle(exchange: Exchange) -> OnLane[Response]:
+    def handle(exchange: Exchange) -> PendingWrite[Response]:
         asked = commit(exchange)
 
         def react(head: Any) -> Any:
             gate.pass_through()
-            return asked.member.plan(head)
+            return asked.proposal.plan(head)
 
-        return OnLane(asked.branch, Reacts(react), asked.finish, operations=operations)
+        return PendingWrite(asked.branch, Reacts(react), asked.finish, operations=operations)
 
     return handle
 
@@ -73,7 +73,7 @@ def test_commits_that_arrive_together_are_published_together(face):
 
     face.add("GET", b"stand", stand)
     with running(faces=[face]) as server:
-        first, *others = clients_of(server, 1 + CHAIN_MEMBERS_MAX + 6)
+        first, *others = clients_of(server, 1 + CHAIN_PROPOSALS_MAX + 6)
         first.send(first.request("GET", "/t/stand"))
         assert gate.reached.wait(20)
         for number, client in enumerate(others):
@@ -81,7 +81,7 @@ def test_commits_that_arrive_together_are_published_together(face):
             client.send(client.request("POST", "/t/commit/main", b"[%d]" % number, line))
         gate.open.set()
         assert [client.read().status for client in others] == [200] * len(others)
-        assert server.server.chains == {CHAIN_MEMBERS_MAX: 1, 6: 1}
+        assert server.server.chains == {CHAIN_PROPOSALS_MAX: 1, 6: 1}
         log = server.repositories.opened["default"].log()
         assert sorted(log) == sorted(f"commit-{n}" for n in range(len(others)))
 
@@ -93,10 +93,10 @@ def test_one_who_is_refused_does_not_hurt_those_beside_it(face):
         gate.pass_through()
         return Response(200)
 
-    def clash(exchange: Exchange) -> OnLane[Response]:
+    def clash(exchange: Exchange) -> PendingWrite[Response]:
         asked = commit(exchange)
         wanted = plan([put(table_of(1), element_of(1), element_of(99))], "clash")
-        return OnLane(asked.branch, Reacts(lambda _: [wanted]), asked.finish)
+        return PendingWrite(asked.branch, Reacts(lambda _: [wanted]), asked.finish)
 
     face.add("GET", b"stand", stand)
     face.add("POST", b"clash", clash)
@@ -187,12 +187,12 @@ def test_a_dry_run_answers_as_the_commit_would_and_writes_nothing(face):
 
 
 def test_trouble_of_a_whole_chain_is_told_to_all_and_the_lane_goes_on(face, caplog):
-    def broken(exchange: Exchange) -> OnLane[Response]:
+    def broken(exchange: Exchange) -> PendingWrite[Response]:
         def react(head: Any) -> Any:
             raise ValueError("a planner is broken")
 
         asked = commit(exchange)
-        return OnLane(asked.branch, Reacts(react), asked.finish)
+        return PendingWrite(asked.branch, Reacts(react), asked.finish)
 
     face.add("POST", b"broken", broken)
     with running(faces=[face]) as server, Client(server) as client:
@@ -271,7 +271,7 @@ def test_a_full_lane_tells_newcomers_to_come_back(face, monkeypatch):
 
 
 def test_a_handler_may_refuse_in_the_answer_itself(face):
-    def sour(exchange: Exchange) -> OnLane[Response]:
+    def sour(exchange: Exchange) -> PendingWrite[Response]:
         def turn(response: Response) -> Response:
             raise Unavailable("not today")
 

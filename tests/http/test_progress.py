@@ -10,7 +10,7 @@ from lochan.base.limits import HTTP_BODY_TIMEOUT_S, HTTP_TRAILER_BYTES_MAX
 from lochan.http.connection import Connection
 from lochan.http.exchange import Response
 from lochan.http.hygiene import LOOPBACK_NAMES, Hosts
-from lochan.http.listening import Listening, Timeouts
+from lochan.http.listener import Listener, Timeouts
 
 HEAD = b"POST /x HTTP/1.1\r\nHost: localhost\r\n"
 LONG = HEAD + b"Content-Length: 100000\r\n\r\n"
@@ -76,7 +76,7 @@ class World:
 
     def __init__(self) -> None:
         self.loop, self.driver, self.transport = Loop(), Bodies(), Transport()
-        self.listening = Listening(
+        self.listening = Listener(
             self.loop,  # type: ignore[arg-type]
             self.driver,
             Hosts(LOOPBACK_NAMES),

@@ -16,9 +16,9 @@ import pytest
 
 from lochan.base.errors import Invalid
 from lochan.base.limits import FRONT_STARTS_MAX
-from lochan.http.presence import Presence, announce, find_presence, server_file, withdraw
+from lochan.http.server_file import ServerFile, announce, find_presence, server_file, withdraw
 from lochan.settings import Settings
-from tests.house.tree import ROOT
+from tests.architecture.tree import ROOT
 from tests.http.world import Client, Place
 
 # They start processes.
@@ -89,7 +89,7 @@ def test_it_leaves_a_note_while_it_runs_and_takes_it_away(tmp_path):
     with serving(tmp_path) as child:
         said = json.loads((tmp_path / NOTE).read_text())
         assert said == {"url": child.url, "pid": child.process.pid}
-        assert find_presence(tmp_path / NOTE) == Presence(child.url, child.process.pid)
+        assert find_presence(tmp_path / NOTE) == ServerFile(child.url, child.process.pid)
         assert ended(child) == 0
     assert not (tmp_path / NOTE).exists()
 
@@ -100,7 +100,7 @@ def test_what_a_killed_server_left_is_not_believed_and_replaced(tmp_path):
     assert (tmp_path / NOTE).exists()
     assert find_presence(tmp_path / NOTE) is None
     with serving(tmp_path) as child:
-        assert find_presence(tmp_path / NOTE) == Presence(child.url, child.process.pid)
+        assert find_presence(tmp_path / NOTE) == ServerFile(child.url, child.process.pid)
         assert ended(child) == 0
 
 
@@ -110,7 +110,7 @@ def test_a_second_server_is_told_where_the_first_one_is(tmp_path):
         with pytest.raises(AssertionError, match=said), serving(tmp_path):
             pass
         # The first one's note is still there.
-        assert find_presence(tmp_path / NOTE) == Presence(child.url, child.process.pid)
+        assert find_presence(tmp_path / NOTE) == ServerFile(child.url, child.process.pid)
         assert ended(child) == 0
 
 
@@ -160,7 +160,7 @@ def test_a_note_of_somebody_else_is_not_taken_away(tmp_path):
     file = tmp_path / "server.json"
     mine = announce(file, "http://127.0.0.1:1")
     assert find_presence(file) == mine
-    other = Presence("http://127.0.0.1:2", os.getppid())
+    other = ServerFile("http://127.0.0.1:2", os.getppid())
     file.write_text(json.dumps({"url": other.url, "pid": other.pid}))
     withdraw(file, mine)
     assert find_presence(file) == other

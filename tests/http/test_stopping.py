@@ -13,10 +13,10 @@ import pytest
 
 from lochan.base.errors import Invalid, Unavailable
 from lochan.http.exchange import Exchange, Response
-from lochan.http.flushing import EXIT_FLUSH_FAILED
+from lochan.http.group_flush import EXIT_FLUSH_FAILED
 from lochan.http.server import Options, Server
 from lochan.stores.memory.store import MemoryStore
-from tests.house.tree import ROOT
+from tests.architecture.tree import ROOT
 from tests.http.world import (
     ALONE_OR_NOT,
     Client,

@@ -33,7 +33,7 @@ class World:
             expires_us = self.clock.now_us() + after_s * 1_000_000
             new = NewReference(kind="BRANCH", name=branch, source="main", expires_us=expires_us)
             asked = repository.references.create(ANYONE, new)
-            (settled,) = repository.publisher(asked.branch).publish([asked.member])
+            (settled,) = repository.publisher(asked.branch).publish([asked.proposal])
             asked.finish(settled)
 
     def do_chores(self) -> None:
@@ -64,7 +64,7 @@ def test_branches_and_claims_are_swept_at_their_own_pace():
 
 def test_what_cannot_be_swept_is_logged_as_an_event_with_fields(caplog):
     world = World()
-    instance = world.repositories.open("one").parts.instance
+    instance = world.repositories.open("one").context.instance
     place = partition(instance, Kind.REFERENCES)
     world.store.put_many([(place, b"bad\nrow", b"nothing")])
     world.clock.advance_us(80_000_000)

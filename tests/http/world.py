@@ -20,20 +20,20 @@ from lochan.base.errors import LochanError, NotFound
 from lochan.base.ids import ObjId
 from lochan.base.names import RefName
 from lochan.http.exchange import Exchange, Request, Response, decode_percent
+from lochan.http.observers import RequestObservers
 from lochan.http.problems import plain_problem
 from lochan.http.routes import Match, MethodNotAllowed, Route
 from lochan.http.server import Options, Server
-from lochan.http.watching import Watch
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import iterate_log
-from lochan.kernel.parts import Parts
 from lochan.kernel.publish import Published, Publisher, Settled
-from lochan.kernel.references import Names, NewReference
+from lochan.kernel.references import NewReference, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository
 from lochan.kv.store import Store
-from lochan.service.lanes import OnLane
+from lochan.service.pending_writes import PendingWrite
 from lochan.stores.memory.store import MemoryStore
-from lochan.system import SystemChance, SystemClock, ThreadWaiting
-from tests.unit.kernel.workbench import EMPTY_ID, Wants, element, operations, plan, put, table
+from lochan.system import SystemClock, SystemRandom, ThreadWaiting
+from tests.kernel.workbench import EMPTY_ID, Wants, element, operations, plan, put, table
 
 # For fixtures and tests of servers: one in this process, and one with a process before it.
 ALONE_OR_NOT = [
@@ -41,25 +41,25 @@ ALONE_OR_NOT = [
     pytest.param(True, id="behind a front", marks=pytest.mark.slow),
 ]
 
-PORTS = Ports(SystemClock(), SystemChance(), ThreadWaiting())
+PORTS = Ports(SystemClock(), SystemRandom(), ThreadWaiting())
 
 
 class KernelRepository:
     """As much of a repository as the driver asks for."""
 
-    def __init__(self, parts: Parts) -> None:
-        self.name = parts.description.name
-        self.parts = parts
-        self.names = Names(parts)
+    def __init__(self, context: RepositoryContext) -> None:
+        self.name = context.description.name
+        self.context = context
+        self.names = ReferenceIndex(context)
 
     def publisher(self, branch: RefName) -> Publisher:
-        return Publisher(self.parts, branch)
+        return Publisher(self.context, branch)
 
     def log(self, branch: str = "main") -> list[str]:
         """The operation ids on a branch, oldest first."""
-        found = self.parts.references.fetch(RefName(branch))
+        found = self.context.references.fetch(RefName(branch))
         assert found is not None
-        return operations(iterate_log(self.parts.views, ObjId(found.row.pointer)))[::-1]
+        return operations(iterate_log(self.context.views, ObjId(found.row.pointer)))[::-1]
 
 
 class KernelRepositories:
@@ -101,7 +101,7 @@ class SmallFace:
         self,
         method: str,
         word: bytes,
-        handler: Callable[[Exchange], Response | OnLane[Response]],
+        handler: Callable[[Exchange], Response | PendingWrite[Response]],
         brief: bool | Callable[[Exchange], bool] = True,
     ) -> None:
         self.routes[method, word] = Route(word.decode(), handler, brief)
@@ -118,14 +118,16 @@ class SmallFace:
         return plain_problem(error)
 
 
-def commit(exchange: Exchange) -> OnLane[Response]:
+def commit(exchange: Exchange) -> PendingWrite[Response]:
     """The body is a JSON array of numbers of tables, or empty; the message is the request's id."""
     numbers = msgspec.json.decode(exchange.request.body or b"[1]", type=list[int])
     wanted = plan([put(table(n), element(n)) for n in numbers], exchange.request.id)
-    return OnLane(RefName(exchange.params["0"]), Wants(wanted), _told, operations=len(numbers))
+    return PendingWrite(
+        RefName(exchange.params["0"]), Wants(wanted), _told, operations=len(numbers)
+    )
 
 
-def dry_commit(exchange: Exchange) -> OnLane[Response]:
+def dry_commit(exchange: Exchange) -> PendingWrite[Response]:
     return msgspec.structs.replace(commit(exchange), dry_run=True)
 
 
@@ -201,7 +203,7 @@ def running(
     faces: Sequence[Any] | None = None,
     options: Options | None = None,
     *,
-    watch: Watch | None = None,
+    watch: RequestObservers | None = None,
     names: Sequence[str] = (),
     own: Any = None,
     chores: Sequence[Any] = (),

@@ -8,7 +8,7 @@ from typing import Any
 from pyiceberg.catalog import load_catalog
 
 from lochan.iceberg import LochanCatalog, open_catalog
-from tests.house.tree import ROOT
+from tests.architecture.tree import ROOT
 from tests.iceberg.rows import SCHEMA
 
 PAGE = (ROOT / "docs/iceberg.md").read_text("utf-8")

@@ -13,8 +13,8 @@ from lochan.codec.elements import pack_table
 from lochan.index.layers import read_page
 from lochan.kernel.build import Head
 from lochan.kernel.plan import CommitPlan, Operation
-from lochan.kernel.publish import Member, Published, Publisher
-from lochan.kernel.references import Names, NewReference
+from lochan.kernel.publish import Proposal, Published, Publisher
+from lochan.kernel.references import NewReference, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository
 from lochan.kernel.views import CommitView
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
@@ -23,7 +23,7 @@ Content = dict[bytes, bytes]
 
 
 class Given:
-    """A member that plans the same operations on every head."""
+    """A proposal that plans the same operations on every head."""
 
     incarnation = None
 
@@ -41,10 +41,10 @@ class MergeWorld:
         self.pick = Random(seed)
         clock = ManualClock()
         ports = Ports(clock, SeededChance(seed), RecordedWaiting(clock))
-        self.parts = create_repository(open_store("memory:"), ports, "default")
-        self.names = Names(self.parts)
+        self.context = create_repository(open_store("memory:"), ports, "default")
+        self.names = ReferenceIndex(self.context)
         self.content: dict[str, Content] = {"main": {}}
-        self.publishers = {"main": Publisher(self.parts, ref_name("main"))}
+        self.publishers = {"main": Publisher(self.context, ref_name("main"))}
         self._values = 0
 
     def branch(self, name: str, source: str) -> None:
@@ -52,11 +52,11 @@ class MergeWorld:
             [NewReference(ref_name(name), "BRANCH", self.head(source).obj_id)], ""
         )
         self.content[name] = dict(self.content[source])
-        self.publishers[name] = Publisher(self.parts, ref_name(name))
+        self.publishers[name] = Publisher(self.context, ref_name(name))
 
     def head(self, name: str) -> CommitView:
         row = self.names.get(RefName(name)).row
-        return self.parts.views.load(ObjId(row.pointer))
+        return self.context.views.load(ObjId(row.pointer))
 
     def edit(self, name: str, keys: Sequence[bytes]) -> Published:
         """Puts or removes keys in one commit."""
@@ -87,8 +87,8 @@ class MergeWorld:
             return pack_table(1, ObjId(number.to_bytes(32, "big")), bytes(16))
         return b"\0" + number.to_bytes(8, "big")
 
-    def publish(self, name: str, member: Member) -> Published:
-        (settled,) = self.publishers[name].publish([member])
+    def publish(self, name: str, proposal: Proposal) -> Published:
+        (settled,) = self.publishers[name].publish([proposal])
         if not isinstance(settled, Published):
             raise settled
         return settled
@@ -98,7 +98,7 @@ class MergeWorld:
         head = self.head(name)
         found: Content = {}
         for universe in Universe:
-            found |= dict(read_page(self.parts.nodes, head.index(universe), b"", None, 10_000))
+            found |= dict(read_page(self.context.nodes, head.index(universe), b"", None, 10_000))
         assert found == self.content[name]
 
     def keys(self, count: int, space: int) -> list[bytes]:

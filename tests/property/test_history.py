@@ -22,7 +22,7 @@ from lochan.persist.objects import Objects
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock
 from tests import profile
-from tests.unit.kernel.workbench import Bench, Wants, counted, plan, wants
+from tests.kernel.workbench import Bench, Wants, counted, plan, wants
 
 GRAPHS = profile.counted(1_000, 8_000)
 
@@ -135,11 +135,11 @@ def test_every_ancestor_is_found_and_no_other_is_proved():
             start = graph.views[line[high]]
             for low in range(high + 1):
                 assert ancestor_at(graph.fresh(), start, low) == line[low], (high, low)
-    members = {one: graph.line(one) for one in graph.views}
+    proposals = {one: graph.line(one) for one in graph.views}
     views = graph.fresh()
     for one in graph.views.values():
         for other in graph.views.values():
-            expected = one.obj_id in members[other.obj_id] or one.obj_id == EMPTY_ID
+            expected = one.obj_id in proposals[other.obj_id] or one.obj_id == EMPTY_ID
             assert is_ancestor(views, one, other) == expected
 
 
@@ -383,7 +383,7 @@ def test_commits_beyond_the_memory_are_read_again_and_agree():
     bench = Bench()
     for number in range(60):
         bench.commit(wants(number))
-    small = Views(bench.parts.objects, cache_bytes=8_000)
+    small = Views(bench.context.objects, cache_bytes=8_000)
     head = bench.head()
     ids = [view.obj_id for view in bench.log()]
     for at, expected in enumerate(ids, 1):

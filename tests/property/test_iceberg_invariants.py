@@ -24,8 +24,8 @@ from lochan.catalog.iceberg import (
 from lochan.catalog.iceberg.requirements import REQUIREMENTS
 from lochan.catalog.iceberg.tables import UPDATES
 from lochan.catalog.iceberg.views import VIEW_UPDATES
-from tests.unit.catalog_iceberg import drawing
-from tests.unit.catalog_iceberg.making import NOW, SCHEMA, UUID, Json, table
+from tests.catalog.iceberg import drawing
+from tests.catalog.iceberg.making import NOW, SCHEMA, UUID, Json, table
 
 ALL_MOVES = [*drawing.MOVES, drawing.move_encrypt]
 ELEMENTS = {

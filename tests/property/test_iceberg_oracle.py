@@ -23,8 +23,8 @@ from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_m
 
 from lochan.base.errors import Conflict, Invalid, RequirementFailed
 from lochan.catalog.iceberg import apply_updates, check_requirements
-from tests.unit.catalog_iceberg import drawing, making
-from tests.unit.catalog_iceberg.making import Json, adding, grown, pointing, table
+from tests.catalog.iceberg import drawing, making
+from tests.catalog.iceberg.making import Json, adding, grown, pointing, table
 
 UPDATE: TypeAdapter[Any] = TypeAdapter(TableUpdate)
 REQUIREMENT: TypeAdapter[Any] = TypeAdapter(TableRequirement)

@@ -10,11 +10,11 @@ from lochan.kernel.changes import line_between
 from lochan.kernel.history import merge_base
 from lochan.kernel.merge import (
     Behaviour,
-    CarryMember,
+    CarryProposal,
     Choices,
     KeyChoice,
     MergeConflict,
-    MergeMember,
+    MergeProposal,
     replayed,
     reverted,
     squashed,
@@ -60,31 +60,31 @@ def test_a_squashing_merge_brings_what_the_source_changed_or_tells_every_conflic
     world, shared = parted(seed)
     source, before = world.head("side"), world.head("main")
     wanted, conflicts = merged_by_hand(shared, world.content["side"], world.content["main"])
-    member = MergeMember(world.parts, source, "merge", Choices())
+    proposal = MergeProposal(world.context, source, "merge", Choices())
     if conflicts:
         with pytest.raises(KeysConflict) as caught:
-            world.publish("main", member)
+            world.publish("main", proposal)
         told = {detail.key for detail in caught.value.details if isinstance(detail, MergeConflict)}
         assert told == conflicts
         assert world.head("main").obj_id == before.obj_id
         choices = Choices(default=Behaviour.FORCE)
-        member = MergeMember(world.parts, source, "merge", choices)
+        proposal = MergeProposal(world.context, source, "merge", choices)
         for key in conflicts:
             after = world.content["side"].get(key)
             if after is None:
                 wanted.pop(key, None)
             else:
                 wanted[key] = after
-    published = world.publish("main", member)
+    published = world.publish("main", proposal)
     world.content["main"] = wanted
     world.check("main")
     if published.commits:
         body = published.head.body
         assert body is not None
         assert body.parents == (before.obj_id, source.obj_id)
-        again = world.publish("main", MergeMember(world.parts, source, "again", Choices()))
+        again = world.publish("main", MergeProposal(world.context, source, "again", Choices()))
         assert again.commits == ()
-        base = merge_base(world.parts.views, world.head("main"), source)
+        base = merge_base(world.context.views, world.head("main"), source)
         assert base is not None
         assert base.obj_id == source.obj_id
 
@@ -94,7 +94,7 @@ def test_keys_dropped_or_left_to_the_target_stay_as_they_are(seed):
     world, shared = parted(seed)
     wanted, conflicts = merged_by_hand(shared, world.content["side"], world.content["main"])
     choices = Choices(default=Behaviour.TAKE_TARGET_ON_CONFLICT)
-    world.publish("main", MergeMember(world.parts, world.head("side"), "merge", choices))
+    world.publish("main", MergeProposal(world.context, world.head("side"), "merge", choices))
     world.content["main"] = wanted
     world.check("main")
     assert conflicts.isdisjoint(
@@ -106,18 +106,18 @@ def test_keys_dropped_or_left_to_the_target_stay_as_they_are(seed):
 def test_a_replaying_merge_ends_where_a_squashing_one_does(seed):
     world, shared = parted(seed)
     source = world.head("side")
-    base = merge_base(world.parts.views, world.head("main"), source)
-    line = line_between(world.parts.views, EMPTY if base is None else base.obj_id, source)
+    base = merge_base(world.context.views, world.head("main"), source)
+    line = line_between(world.context.views, EMPTY if base is None else base.obj_id, source)
     wanted, conflicts = merged_by_hand(shared, world.content["side"], world.content["main"])
-    member = MergeMember(world.parts, source, "merge", Choices(), replay=True)
+    proposal = MergeProposal(world.context, source, "merge", Choices(), replay=True)
     if _met_on_the_way(world, line):
         before = world.head("main").obj_id
         with pytest.raises(KeysConflict):
-            world.publish("main", member)
+            world.publish("main", proposal)
         assert world.head("main").obj_id == before
         return
     assert not conflicts
-    published = world.publish("main", member)
+    published = world.publish("main", proposal)
     world.content["main"] = wanted
     world.check("main")
     assert len(published.commits) <= max(1, len(line))
@@ -127,7 +127,7 @@ def _met_on_the_way(world: MergeWorld, line: list) -> bool:
     """Whether a single commit of the line, if not their sum, meets a change of the target."""
     target = world.content["main"]
     current = dict(target)
-    for one in replayed(world.parts, line):
+    for one in replayed(world.context, line):
         for change in one.changes:
             now = current.get(change.key)
             if now not in (change.left, change.right):
@@ -145,7 +145,9 @@ def test_a_revert_undoes_a_commit_and_only_that(seed):
     world.edit("main", world.keys(20, SPACE))
     before = dict(world.content["main"])
     done = world.edit("main", world.keys(5, SPACE))
-    world.publish("main", CarryMember([reverted(world.parts, done.head, "undo")], Choices(), None))
+    world.publish(
+        "main", CarryProposal([reverted(world.context, done.head, "undo")], Choices(), None)
+    )
     world.content["main"] = before
     world.check("main")
 
@@ -159,12 +161,12 @@ def test_commits_are_transplanted_one_by_one_or_as_one_that_lists_them(seed, squ
     start = world.head("side").obj_id
     for _ in range(3):
         world.edit("side", world.keys(4, SPACE))
-    line = line_between(world.parts.views, start, world.head("side"))
+    line = line_between(world.context.views, start, world.head("side"))
     if squash:
-        carried = [squashed(world.parts, line, "all of it", (), ())]
+        carried = [squashed(world.context, line, "all of it", (), ())]
     else:
-        carried = replayed(world.parts, line)
-    published = world.publish("main", CarryMember(carried, Choices(), None))
+        carried = replayed(world.context, line)
+    published = world.publish("main", CarryProposal(carried, Choices(), None))
     world.content["main"] = dict(world.content["side"])
     world.check("main")
     body = published.head.body
@@ -185,7 +187,7 @@ def test_resolved_content_replaces_what_both_sides_did():
     world.put("side", key, 3)
     source = world.head("side")
     with pytest.raises(KeysConflict):
-        world.publish("main", MergeMember(world.parts, source, "m", Choices()))
+        world.publish("main", MergeProposal(world.context, source, "m", Choices()))
     resolved = world.element(key, 999)
     seen = KeyChoice(
         expected_target=world.content["main"][key],
@@ -193,7 +195,7 @@ def test_resolved_content_replaces_what_both_sides_did():
         resolved=resolved,
         has_resolved=True,
     )
-    world.publish("main", MergeMember(world.parts, source, "m", Choices(keys={key: seen})))
+    world.publish("main", MergeProposal(world.context, source, "m", Choices(keys={key: seen})))
     world.content["main"][key] = resolved
     world.check("main")
 
@@ -202,21 +204,21 @@ def test_a_choice_for_a_key_that_the_source_did_not_touch_is_refused():
     world, _ = parted(3)
     choices = Choices(keys={b"tnobody": KeyChoice(Behaviour.DROP)})
     with pytest.raises(Invalid):
-        world.publish("main", MergeMember(world.parts, world.head("side"), "m", choices))
+        world.publish("main", MergeProposal(world.context, world.head("side"), "m", choices))
 
 
 def test_resolving_without_having_seen_the_target_is_refused():
     world, _ = parted(3)
     blind = KeyChoice(resolved=b"\0x", has_resolved=True)
     with pytest.raises(Invalid):
-        MergeMember(world.parts, world.head("side"), "m", Choices(keys={b"tx": blind}))
+        MergeProposal(world.context, world.head("side"), "m", Choices(keys={b"tx": blind}))
 
 
 def test_a_dry_run_answers_and_writes_nothing():
     world, _ = parted(5)
     before = world.head("main").obj_id
-    member = MergeMember(world.parts, world.head("side"), "m", Choices(Behaviour.FORCE))
-    (answer,) = world.publishers["main"].preview([member])
+    proposal = MergeProposal(world.context, world.head("side"), "m", Choices(Behaviour.FORCE))
+    (answer,) = world.publishers["main"].preview([proposal])
     assert world.head("main").obj_id == before
-    (done,) = world.publishers["main"].publish([member])
+    (done,) = world.publishers["main"].publish([proposal])
     assert type(answer) is type(done)

@@ -92,10 +92,10 @@ def varied_values(random: Random) -> ValueMaker:
 
 def huge_values(random: Random) -> ValueMaker:
     def make() -> bytes:
-        chance = random.random()
-        if chance < 0.75:
+        drawn = random.random()
+        if drawn < 0.75:
             return random.randbytes(random.randrange(1, 200))
-        if chance < 0.95:
+        if drawn < 0.95:
             return random.randbytes(random.randrange(500, 6_000))
         return random.randbytes(random.choice([20_000, 60_000, 65_534, 65_535]))
 

@@ -18,9 +18,9 @@ import pytest
 import lochan
 from lochan.base import errors
 from lochan.base.errors import LochanError
-from lochan.http.guarding import attempt, log_failure
+from lochan.http.error_boundary import attempt, log_failure
 from lochan.http.nessie.documents import document_handlers
-from lochan.http.nessie.faces import nessie_faces
+from lochan.http.nessie.face import nessie_faces
 from lochan.kernel.repository import Ports
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
@@ -29,7 +29,7 @@ from lochan.stores.rocksdb.failures import lost_rows, opening_failure, reading_f
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
 from tests.http.world import Answer, Client, running
 from tests.profile import counted
-from tests.wire.story import Story, tell_v1, tell_v2
+from tests.wire.recording import Story, tell_v1, tell_v2
 
 INSIDE = "db.inside.example port 5432 user alice /var/lib/inside/000012.log"
 SECRETS = (b"inside", b"5432", b"alice", b"/var/lib", b"Traceback", b".py")

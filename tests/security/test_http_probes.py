@@ -297,7 +297,7 @@ def test_a_gzip_bomb_is_refused_before_it_is_unpacked(client, repeats):
         zlib.compress(b"hello"),
         b"\x1f\x8b",
     ],
-    ids=["text", "cut", "garbage after", "two members", "wrong checksum", "zlib", "only a sign"],
+    ids=["text", "cut", "garbage after", "two proposals", "wrong checksum", "zlib", "only a sign"],
 )
 def test_damaged_gzip_is_refused(client, packed):
     answer = client.ask("POST", "/t/echo/x", packed, "Content-Encoding: gzip")

@@ -9,7 +9,7 @@ from threading import Event
 import pytest
 
 from lochan.http.exchange import Exchange, Response
-from lochan.http.listening import Timeouts
+from lochan.http.listener import Timeouts
 from lochan.http.server import Options
 from tests.http.world import Client, SmallFace, running
 

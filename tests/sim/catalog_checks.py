@@ -8,8 +8,8 @@ from typing import Any
 from lochan.base.ids import ObjId
 from lochan.base.names import RefName
 from lochan.codec.rows import Move
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import iterate_log
-from lochan.kernel.parts import Parts
 from lochan.model.commits import ContentKey, LogEntry, Put
 from lochan.model.contents import Content, IcebergTable, Namespace
 from lochan.service.repository import Repository
@@ -55,7 +55,7 @@ def relied_on(entry: LogEntry) -> list[tuple[ContentKey, str]]:
 def commits_stand_on_what_they_saw(world: World, history: History) -> None:
     """No lost update: what a writer had read is what its commit found, in every commit of main."""
     repository = fresh(world)
-    check_chain(repository.parts, ObjId(all_rows(repository.parts)["main"].pointer))
+    check_chain(repository.context, ObjId(all_rows(repository.context)["main"].pointer))
     state: State = {}
     for entry in log_of(repository):
         for key, seen in relied_on(entry):
@@ -85,20 +85,20 @@ def ids_are_unique(state: State, entry: LogEntry) -> None:
     assert len(set(ids)) == len(ids), f"after {entry.meta.message} one content has two keys"
 
 
-def heads_of(parts: Parts, name: str) -> list[ObjId]:
+def heads_of(context: RepositoryContext, name: str) -> list[ObjId]:
     """Where a reference points and has pointed, in all of its lives."""
-    row = all_rows(parts).get(name)
+    row = all_rows(context).get(name)
     heads = [] if row is None else [ObjId(row.pointer)]
     heads += [ObjId(move.old) for move in (row.moves if row else ()) if move.old]
-    log = parts.moves.fetch_before(name, _LATER, _LATER, 1_000)
+    log = context.moves.fetch_before(name, _LATER, _LATER, 1_000)
     return heads + [ObjId(move.old) for _, move in log if isinstance(move, Move) and move.old]
 
 
-def messages_of(parts: Parts, name: str) -> list[str]:
+def messages_of(context: RepositoryContext, name: str) -> list[str]:
     """The messages of all commits that a branch has or had, one for each commit."""
     seen: dict[ObjId, str] = {}
-    for head in heads_of(parts, name):
-        for view in iterate_log(parts.views, head):
+    for head in heads_of(context, name):
+        for view in iterate_log(context.views, head):
             if view.body is not None:
                 seen[view.obj_id] = view.body.message
     return list(seen.values())
@@ -116,7 +116,7 @@ def wanted(history: History) -> list[Event]:
 def commits_are_done_once(world: World, history: History) -> None:
     """K2 to K5 for commits on main: nothing lost, nothing twice, nothing refused, in order."""
     repository = fresh(world)
-    check_messages(repository.parts, "main", wanted(history))
+    check_messages(repository.context, "main", wanted(history))
     order = {entry.meta.message: at for at, entry in enumerate(log_of(repository))}
     done = [event for event in wanted(history) if event.acknowledged]
     for one in done:
@@ -125,8 +125,8 @@ def commits_are_done_once(world: World, history: History) -> None:
                 assert order[named(one)] < order[named(other)], "K4: real time is kept"
 
 
-def check_messages(parts: Parts, name: str, events: Iterable[Event]) -> None:
-    found = messages_of(parts, name)
+def check_messages(context: RepositoryContext, name: str, events: Iterable[Event]) -> None:
+    found = messages_of(context, name)
     for event in events:
         count = found.count(named(event))
         assert count <= 1, f"K3: {named(event)} was applied twice"
@@ -159,15 +159,15 @@ MISHAPS = ("unknown", "unavailable", "exhausted", "crashed", "open")
 
 def answers_agree(world: World, history: History) -> None:
     """K3 for clients: wherever and however often it was sent, one effect and one answer."""
-    parts = fresh(world).parts
-    found = messages_of(parts, "main")
+    context = fresh(world).context
+    found = messages_of(context, "main")
     for name in {named(event) for event in history.of("sent")}:
         answers = [event.result for event in history.acknowledged("sent") if named(event) == name]
         assert all(answer == answers[0] for answer in answers), f"{name}: {answers}"
         assert found.count(name) <= 1, f"K3: {name} took effect twice"
         assert found.count(name) == 1 or not answers, f"K2: {name} was acknowledged and is lost"
         for answer in answers:
-            view = parts.views.load(ObjId(bytes.fromhex(answer.hash)))
+            view = context.views.load(ObjId(bytes.fromhex(answer.hash)))
             assert view.body is not None
             assert view.body.message == name, "the answer names another commit"
     for event in history.of("sent"):
@@ -206,8 +206,8 @@ def references_are_right(world: World, history: History) -> None:
     """R1 to R4 and the ref-log: acknowledged moves are told once, refused ones never."""
     repository = fresh(world)
     repository.references.list()
-    check_references(repository.parts)
-    check_messages(repository.parts, "one", history.of("commit"))
+    check_references(repository.context)
+    check_messages(repository.context, "one", history.of("commit"))
     moves = [move for move in moves_of(repository, "one") if move.kind != "commit"]
     told = [move.who for move in moves]
     for event in history.of("make", "assign", "delete"):
@@ -225,7 +225,7 @@ def references_are_right(world: World, history: History) -> None:
 
 def moves_of(repository: Repository, name: str) -> list[Any]:
     """The whole ref-log of a name that may never have been."""
-    if not heads_of(repository.parts, RefName(name)) and name not in all_rows(repository.parts):
+    if not heads_of(repository.context, RefName(name)) and name not in all_rows(repository.context):
         return []
     return list(repository.references.log(name, 1_000).items)
 

@@ -16,7 +16,7 @@ from lochan.base.ids import InstanceId
 from lochan.base.names import RefName
 from lochan.codec.rows import Description
 from lochan.kernel.lane import Lane
-from lochan.kernel.publish import Member, Publisher, Settled
+from lochan.kernel.publish import Proposal, Publisher, Settled
 from lochan.kernel.repository import Ports, create_repository
 from lochan.model.commits import (
     CommitMeta,
@@ -31,8 +31,8 @@ from lochan.model.contents import Content, IcebergTable, Namespace
 from lochan.model.references import Reference
 from lochan.model.results import Merged
 from lochan.service.calls import Call
-from lochan.service.lanes import OnLane
 from lochan.service.merges import MergeAsk
+from lochan.service.pending_writes import PendingWrite
 from lochan.service.references import NewReference
 from lochan.service.repository import Repository
 from lochan.testing.sim import Faults, Scenario, Server
@@ -84,9 +84,9 @@ def table(name: str, content_id: str | None = None) -> IcebergTable:
 
 def set_up(server: Server) -> tuple[InstanceId, Description]:
     """Namespaces, some tables on main, and a branch that has changed some of them."""
-    ports = Ports(server.clock, server.chance, server.waiting)
-    parts = create_repository(server.store, ports, "default")
-    repository = Repository(parts)
+    ports = Ports(server.clock, server.random, server.waiting)
+    context = create_repository(server.store, ports, "default")
+    repository = Repository(context)
     names = [("ns", name) for name in ("t", "x", "y", "s", "o", "p")]
     spaces = [Namespace(elements=("ns",)), Namespace(elements=("free",))]
     first: list[Operation] = [Put(key=one.elements, content=one) for one in spaces]
@@ -96,7 +96,7 @@ def set_up(server: Server) -> tuple[InstanceId, Description]:
     _at_once(repository, "main", "second", [_moved(("ns", "y"), y)])
     side = NewReference(kind="BRANCH", name="side", source="main")
     made = repository.references.create(Call(), side)
-    (settled,) = repository.publisher(made.branch).publish([made.member])
+    (settled,) = repository.publisher(made.branch).publish([made.proposal])
     made.finish(settled)
     moved = {name: repository.contents.get("side", ("ns", name))[0] for name in ("x", "s")}
     sn = Namespace(elements=("sn",))
@@ -105,7 +105,7 @@ def set_up(server: Server) -> tuple[InstanceId, Description]:
     )
     new = Put(key=("sn", "t"), content=table("sn.t"))
     _at_once(repository, "side", "side1", [_moved(("ns", "s"), moved["s"]), new])
-    return parts.instance, parts.description
+    return context.instance, context.description
 
 
 def _moved(key: ContentKey, content: Content) -> Put:
@@ -117,21 +117,21 @@ def _at_once(repository: Repository, branch: str, message: str, does: list[Opera
     head = repository.references.get(branch).hash
     meta = CommitMeta(message=message)
     asked = repository.commits.commit(Call(), branch, head, meta, does)
-    (settled,) = repository.publisher(asked.branch).publish([asked.member])
+    (settled,) = repository.publisher(asked.branch).publish([asked.proposal])
     asked.finish(settled)
 
 
-def drive(server: Server, ask: Callable[[Repository], OnLane[_Answer]]) -> _Answer:
+def drive(server: Server, ask: Callable[[Repository], PendingWrite[_Answer]]) -> _Answer:
     """Prepares a write and waits in the lane of its branch."""
     # Another actor may publish for this one; so it begins here, before it can.
     server.pause("offer")
     asked = ask(server.app.repository)
-    return asked.finish(_wait_in_lane(server, asked.branch, asked.member))
+    return asked.finish(_wait_in_lane(server, asked.branch, asked.proposal))
 
 
-def _wait_in_lane(server: Server, branch: RefName, member: Member) -> Settled:
+def _wait_in_lane(server: Server, branch: RefName, proposal: Proposal) -> Settled:
     lane, publisher = server.app.lane(branch)
-    waiter: list[Any] = [member, None]
+    waiter: list[Any] = [proposal, None]
     lane.offer(waiter)
     while waiter[1] is None:
         batch = lane.take()

@@ -12,13 +12,13 @@ from lochan.base.names import RefName, ref_name
 from lochan.codec.elements import pack_table
 from lochan.codec.rows import Description
 from lochan.kernel.build import Head
-from lochan.kernel.claims import ClaimedMember, claim
+from lochan.kernel.claims import ClaimedProposal, claim
+from lochan.kernel.context import RepositoryContext, Tuning
 from lochan.kernel.lane import Lane
-from lochan.kernel.merge import Behaviour, Choices, MergeMember
-from lochan.kernel.parts import Parts, Tuning
+from lochan.kernel.merge import Behaviour, Choices, MergeProposal
 from lochan.kernel.plan import ANY, Anything, CommitPlan, Operation
-from lochan.kernel.publish import Member, Published, Publisher
-from lochan.kernel.references import Names, NewReference
+from lochan.kernel.publish import Proposal, Published, Publisher
+from lochan.kernel.references import NewReference, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository
 from lochan.kernel.views import CommitView
 from lochan.testing.invariants import (
@@ -77,20 +77,20 @@ class App:
     """What one server has in memory."""
 
     def __init__(self, server: Server) -> None:
-        self.parts = parts_of(server, server.world.prepared)
-        self.names = Names(self.parts)
+        self.context = parts_of(server, server.world.prepared)
+        self.names = ReferenceIndex(self.context)
         self.lane: Lane[list[Any]] = Lane()
-        self.publisher = Publisher(self.parts, MAIN)
+        self.publisher = Publisher(self.context, MAIN)
 
 
-def parts_of(server: Server, prepared: tuple[InstanceId, Description]) -> Parts:
+def parts_of(server: Server, prepared: tuple[InstanceId, Description]) -> RepositoryContext:
     instance, description = prepared
-    return Parts(
+    return RepositoryContext(
         server.store,
         instance,
         description,
         server.clock,
-        server.chance,
+        server.random,
         server.waiting,
         tuning=Tuning(200_000, 200_000),
     )
@@ -98,18 +98,18 @@ def parts_of(server: Server, prepared: tuple[InstanceId, Description]) -> Parts:
 
 def set_up(server: Server) -> tuple[InstanceId, Description]:
     """A repository with two branches and a commit or two on each."""
-    ports = Ports(server.clock, server.chance, server.waiting)
-    parts = create_repository(server.store, ports, "default")
-    Publisher(parts, MAIN).publish([Write("first", ["a", "b"])])
-    head = Names(parts).get(MAIN).row.pointer
-    Names(parts).create_many([NewReference(SIDE, "BRANCH", ObjId(head))], "setup")
-    Publisher(parts, SIDE).publish([Write("aside", ["s"])])
-    return parts.instance, parts.description
+    ports = Ports(server.clock, server.random, server.waiting)
+    context = create_repository(server.store, ports, "default")
+    Publisher(context, MAIN).publish([Write("first", ["a", "b"])])
+    head = ReferenceIndex(context).get(MAIN).row.pointer
+    ReferenceIndex(context).create_many([NewReference(SIDE, "BRANCH", ObjId(head))], "setup")
+    Publisher(context, SIDE).publish([Write("aside", ["s"])])
+    return context.instance, context.description
 
 
-def publish(publisher: Publisher, members: Sequence[Member]) -> list[object]:
-    """Publishes and raises the refusal of a single member, as a caller would see it."""
-    settled = publisher.publish(members)
+def publish(publisher: Publisher, proposals: Sequence[Proposal]) -> list[object]:
+    """Publishes and raises the refusal of a single proposal, as a caller would see it."""
+    settled = publisher.publish(proposals)
     if len(settled) == 1 and isinstance(settled[0], LochanError):
         raise settled[0]
     return list(settled)
@@ -119,7 +119,7 @@ def commits(name: str, count: int, *, same_key: bool = False) -> Callable[[Serve
     """An actor that commits to main, one commit after the other, as a server of its own would."""
 
     def act(server: Server) -> None:
-        publisher = Publisher(server.app.parts, MAIN)
+        publisher = Publisher(server.app.context, MAIN)
         for number in range(count):
             operation = f"{name}{number}"
             keys = ["shared" if same_key else operation]
@@ -132,12 +132,12 @@ def insists(name: str) -> Callable[[Server], None]:
     """Puts a key, and later puts it again believing that somebody has removed it."""
 
     def act(server: Server) -> None:
-        publisher = Publisher(server.app.parts, MAIN)
+        publisher = Publisher(server.app.context, MAIN)
 
-        def begin(_: Publisher, members: Sequence[Member]) -> list[object]:
+        def begin(_: Publisher, proposals: Sequence[Proposal]) -> list[object]:
             # A refusal may need no store call at all; so the operation begins here.
             server.pause("begin")
-            return publish(publisher, members)
+            return publish(publisher, proposals)
 
         server.attempt("commit", begin, publisher, [Write(f"{name}0", ["k"])])
         server.attempt("commit", begin, publisher, [Write(f"{name}1", ["k"], None)])
@@ -148,15 +148,15 @@ def insists(name: str) -> Callable[[Server], None]:
 
 def removes(name: str) -> Callable[[Server], None]:
     def act(server: Server) -> None:
-        publisher = Publisher(server.app.parts, MAIN)
+        publisher = Publisher(server.app.context, MAIN)
         server.attempt("commit", publish, publisher, [Write(f"rm{name}", ["k"])])
 
     return act
 
 
 def both_at_once(server: Server) -> None:
-    """Two members in one chain, the first of which may be refused after it was half planned."""
-    publisher = Publisher(server.app.parts, MAIN)
+    """Two proposals in one chain, the first of which may be refused after it was half planned."""
+    publisher = Publisher(server.app.context, MAIN)
     for number in range(2):
         pair = [Twice(f"p{number}", "k"), Write(f"q{number}", [f"q{number}"])]
         server.attempt("pair", publish, publisher, pair)
@@ -186,10 +186,10 @@ def commits_by_lane(name: str, count: int) -> Callable[[Server], None]:
     return act
 
 
-def wait_in_lane(server: Server, member: Member) -> object:
+def wait_in_lane(server: Server, proposal: Proposal) -> object:
     # Another actor may publish for this one; so it begins here, before it can.
     server.pause("offer")
-    lane, waiter = server.app.lane, [member, None]
+    lane, waiter = server.app.lane, [proposal, None]
     lane.offer(waiter)
     while waiter[1] is None:
         batch = lane.take()
@@ -213,11 +213,11 @@ def merges(server: Server) -> None:
 
     def merge() -> object:
         app = server.app
-        source = app.parts.views.load(ObjId(app.names.get(SIDE).row.pointer))
+        source = app.context.views.load(ObjId(app.names.get(SIDE).row.pointer))
         hidden = (("operation", ("merge",)),)
         choices = Choices(Behaviour.FORCE)
-        member = MergeMember(app.parts, source, "aside", choices, hidden=hidden)
-        return publish(Publisher(app.parts, MAIN), [member])
+        proposal = MergeProposal(app.context, source, "aside", choices, hidden=hidden)
+        return publish(Publisher(app.context, MAIN), [proposal])
 
     server.attempt("merge", merge)
 
@@ -280,11 +280,11 @@ def claims(key: str, times: int) -> Callable[[Server], None]:
     """A client that sends one request with an idempotency key again and again."""
 
     def send(server: Server) -> object:
-        parts = server.app.parts
-        claimed = claim(parts, "somebody", key, key.encode(), MAIN)
-        member = ClaimedMember(parts, Write(claimed.operation.hex(), ["claimed"]), claimed)
-        answers = publish(Publisher(parts, MAIN), [member])
-        assert member.done is not None or isinstance(answers[0], Published)
+        context = server.app.context
+        claimed = claim(context, "somebody", key, key.encode(), MAIN)
+        proposal = ClaimedProposal(context, Write(claimed.operation.hex(), ["claimed"]), claimed)
+        answers = publish(Publisher(context, MAIN), [proposal])
+        assert proposal.done is not None or isinstance(answers[0], Published)
         return claimed.operation.hex()
 
     def act(server: Server) -> None:
@@ -294,18 +294,18 @@ def claims(key: str, times: int) -> Callable[[Server], None]:
     return act
 
 
-def fresh(world: World) -> Parts:
+def fresh(world: World) -> RepositoryContext:
     """The repository as somebody sees it who comes afterwards."""
     return parts_of(world.new_server("checker"), world.prepared)
 
 
-def recovered(world: World) -> Parts:
+def recovered(world: World) -> RepositoryContext:
     """The same after that somebody has looked at every name."""
-    parts = fresh(world)
-    names = Names(parts)
+    context = fresh(world)
+    names = ReferenceIndex(context)
     for name in NAMES:
         names.find(name)
-    return parts
+    return context
 
 
 def operation_of(event: Any) -> str:
@@ -318,15 +318,15 @@ def operation_of(event: Any) -> str:
 
 def history_is_right(world: World, history: History) -> None:
     """K1 to K5 and K7 on main and side."""
-    parts = fresh(world)
-    rows = all_rows(parts)
+    context = fresh(world)
+    rows = all_rows(context)
     events = history.of("commit")
     acknowledged = [operation_of(event) for event in events if event.acknowledged]
     refused = [
         operation_of(event) for event in events if not event.acknowledged and not event.uncertain
     ]
     if MAIN in rows:
-        check_operations(parts, rows[MAIN], acknowledged, refused)
+        check_operations(context, rows[MAIN], acknowledged, refused)
         done = [event for event in events if event.acknowledged]
         pairs = [
             (operation_of(one), operation_of(other))
@@ -334,17 +334,17 @@ def history_is_right(world: World, history: History) -> None:
             for other in done
             if one.before(other)
         ]
-        check_order(parts, rows[MAIN], pairs)
+        check_order(context, rows[MAIN], pairs)
     for row in rows.values():
-        check_chain(parts, ObjId(row.pointer))
+        check_chain(context, ObjId(row.pointer))
         if row.kind == "BRANCH":
-            check_content(parts, ObjId(row.pointer), apply_commit)
+            check_content(context, ObjId(row.pointer), apply_commit)
 
 
 def refusals_are_true(world: World, history: History) -> None:
     """K6: who was refused because a key exists met a moment at which it did."""
-    parts = fresh(world)
-    line = line_of(parts, ObjId(all_rows(parts)[MAIN].pointer))
+    context = fresh(world)
+    line = line_of(context, ObjId(all_rows(context)[MAIN].pointer))
     order = [view.body.message for view in line if view.body is not None]
     present = [False]
     for view in line:
@@ -373,38 +373,40 @@ def _began(events: dict[str, Any], operation: str, than: Any) -> bool:
 
 
 def pairs_are_whole(world: World, history: History) -> None:
-    """A member of two commits is in history with both or with none."""
-    parts = fresh(world)
-    line = line_of(parts, ObjId(all_rows(parts)[MAIN].pointer))
+    """A proposal of two commits is in history with both or with none."""
+    context = fresh(world)
+    line = line_of(context, ObjId(all_rows(context)[MAIN].pointer))
     messages = {view.body.message for view in line if view.body is not None}
     for number in range(2):
-        assert (f"p{number}a" in messages) == (f"p{number}b" in messages), "half a member is there"
+        assert (f"p{number}a" in messages) == (f"p{number}b" in messages), (
+            "half a proposal is there"
+        )
 
 
 def claims_are_done_once(world: World, history: History) -> None:
     """K3 for clients: however often and wherever sent, there is one commit."""
-    parts = fresh(world)
+    context = fresh(world)
     told = [event.result for event in history.acknowledged("claimed")]
-    check_operations(parts, all_rows(parts)[MAIN], [str(one) for one in told], [])
+    check_operations(context, all_rows(context)[MAIN], [str(one) for one in told], [])
 
 
 def references_are_right(world: World, history: History) -> None:
     """R1 to R4: what is listed is live, after whoever looks has finished what was half done."""
-    parts = recovered(world)
-    check_references(parts)
-    rows = all_rows(parts)
+    context = recovered(world)
+    check_references(context)
+    rows = all_rows(context)
     for event in history.acknowledged("create"):
         wanted: Any = event.arguments[0]
         for new in wanted:
             assert new.name in rows, "R4: a created reference has a row for ever"
     for event in history.of("assign"):
         if not event.acknowledged and not event.uncertain:
-            done = [move for move in all_moves(parts, rows[MAIN]) if move.who == event.server]
+            done = [move for move in all_moves(context, rows[MAIN]) if move.who == event.server]
             assert not done, "K5: a refused move took effect"
     for event in history.acknowledged("create", "delete", "assign"):
         results = event.result if isinstance(event.result, list) else [event.result]
         for row in results:
-            check_moves(parts, ref_name(row.name), [row.operation])
+            check_moves(context, ref_name(row.name), [row.operation])
 
 
 CHECKS = {"history": history_is_right, "references": references_are_right}
@@ -434,7 +436,7 @@ SCENARIOS = [
         faults=Faults(lost_reply=0.08, late=0.05, not_applied=0.05, most=2),
     ),
     scenario(
-        "members of several commits",
+        "proposals of several commits",
         {"s1": [both_at_once], "s2": [in_turn(removes("b"), removes("c"))], "s3": [insists("a")]},
         checks={**CHECKS, "pairs": pairs_are_whole},
     ),

@@ -24,8 +24,8 @@ from lochan.kernel.repository import Ports, create_repository
 from lochan.model.commits import CommitMeta, ContentKey, Delete, Operation, Put
 from lochan.model.contents import Content, IcebergTable, Namespace
 from lochan.service.calls import Call
-from lochan.service.lanes import OnLane
 from lochan.service.merges import MergeAsk, MoveAsk, RebaseAsk, RevertAsk, TransplantAsk
+from lochan.service.pending_writes import PendingWrite
 from lochan.service.references import NewReference
 from lochan.service.repository import Repository
 from lochan.testing.models import catalog as catalog_model
@@ -59,8 +59,8 @@ class App:
     """What one server has in memory."""
 
     def __init__(self, server: Server) -> None:
-        self.parts = parts_of(server, server.world.prepared[:2])
-        self.repository = Repository(self.parts)
+        self.context = parts_of(server, server.world.prepared[:2])
+        self.repository = Repository(self.context)
         self.lanes = Lanes(self.repository.publisher)
 
     @staticmethod
@@ -93,12 +93,12 @@ def table(value: str, content_id: str | None = None) -> IcebergTable:
 
 def set_up(server: Server) -> tuple[InstanceId, Description]:
     """Three branches: one has renamed a table, two have made the same namespace."""
-    ports = Ports(server.clock, server.chance, server.waiting)
-    parts = create_repository(server.store, ports, "default")
-    repository = Repository(parts)
+    ports = Ports(server.clock, server.random, server.waiting)
+    context = create_repository(server.store, ports, "default")
+    repository = Repository(context)
 
-    def publish(asked: OnLane[Any]) -> Any:
-        (settled,) = repository.publisher(asked.branch).publish([asked.member])
+    def publish(asked: PendingWrite[Any]) -> Any:
+        (settled,) = repository.publisher(asked.branch).publish([asked.proposal])
         return asked.finish(settled)
 
     def commit(branch: str, *operations: Operation) -> None:
@@ -115,7 +115,7 @@ def set_up(server: Server) -> tuple[InstanceId, Description]:
     for name in (SIDE, THIRD):
         commit(name, Put(key=("n",), content=Namespace(elements=("n",))))
     commit("side", Put(key=("n", "x"), content=table("A")))
-    return parts.instance, parts.description
+    return context.instance, context.description
 
 
 def model_choices(choices: Choices) -> model.Choices:
@@ -167,10 +167,10 @@ class CatalogDraws(Draws):
         self,
         name: str,
         kind: str,
-        asked: OnLane[Any],
+        asked: PendingWrite[Any],
         outcomes: Callable[[Plain, str], list[Outcome]],
     ) -> Request:
-        request = Request(name, kind, asked.branch, asked.member, outcomes)
+        request = Request(name, kind, asked.branch, asked.proposal, outcomes)
         request.finish = asked.finish
         return request
 
@@ -209,7 +209,7 @@ class CatalogDraws(Draws):
             keys=keys,
             squash=squash,
         )
-        wanted = model_choices(read_wishes(self.server.app.parts, TYPES, default, keys).choices)
+        wanted = model_choices(read_wishes(self.server.app.context, TYPES, default, keys).choices)
 
         def outcomes(plain: Plain, head: str) -> list[Outcome]:
             if expected is not None and not plain.is_on_line(head, expected):

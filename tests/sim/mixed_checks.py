@@ -61,7 +61,7 @@ class Seen:
 
     def __init__(self, world: World) -> None:
         self._app = world.new_server("checker").app
-        self.parts = self._app.parts
+        self.context = self._app.context
         self.plain = Plain(EMPTY_ID.hex())
         self.operations: dict[str, str] = {}
         self.states: dict[RefName, list[tuple[int, ReferenceRow]]] = {name: [] for name in BRANCHES}
@@ -110,7 +110,7 @@ class Seen:
             if obj_id.hex() in self.plain:
                 waiting.pop()
                 continue
-            view = self.parts.views.load(obj_id)
+            view = self.context.views.load(obj_id)
             assert view.body is not None
             assert view.body.own is not None
             missing = [ObjId(raw) for raw in view.body.parents if raw.hex() not in self.plain]
@@ -118,7 +118,7 @@ class Seen:
                 waiting += missing
                 continue
             read_key, read_value = self._app.read_key, self._app.read_value
-            found = content_of(self.parts, view)
+            found = content_of(self.context, view)
             content = {read_key(key): read_value(value) for key, value in found.items()}
             operations = {read_key(key): content.get(read_key(key)) for key in view.body.own}
             parents = [raw.hex() for raw in view.body.parents]
@@ -149,7 +149,7 @@ def _check_chains(seen: Seen, history: History) -> None:
                 published[operation] = (name, commits)
                 assert operation in requests, f"nobody asked for {operation}"
                 _check_commits(seen, requests[operation], name, commits)
-        check_chain(seen.parts, ObjId(seen.states[name][-1][1].pointer))
+        check_chain(seen.context, ObjId(seen.states[name][-1][1].pointer))
     for event in history.of("chain"):
         for request, answer in _answers(event):
             _check_answer(seen, event, request, answer, published)
@@ -277,7 +277,7 @@ def _check_base(seen: Seen, request: Request, head: str) -> None:
     """The merge base that was reported is a best common ancestor."""
     if request.kind in ("merge", "replay"):
         best = seen.plain.best_common_ancestors(head, request.source)
-        told = request.member.base
+        told = request.proposal.base
         assert told is not None
         assert told.obj_id.hex() in best, f"{request} reports a base that is not a best one"
 

@@ -1,4 +1,4 @@
-"""Random requests on the kernel's own members: commits, merges, picks, reverts, claims, moves.
+"""Random requests on the kernel's own proposals: commits, merges, picks, reverts, claims, moves.
 
 Keys and values are few, so that changes meet each other and values come back (A to B, then B to A).
 """
@@ -20,19 +20,19 @@ from lochan.codec.rows import Description
 from lochan.index.layers import find_many
 from lochan.kernel import merge as merging
 from lochan.kernel.build import Head
-from lochan.kernel.claims import ClaimedMember, claim
+from lochan.kernel.claims import ClaimedProposal, claim
 from lochan.kernel.head_moves import HeadMoves, Source
 from lochan.kernel.history import iterate_log
 from lochan.kernel.merge import (
     Behaviour,
-    CarryMember,
+    CarryProposal,
     Choices,
     KeyChoice,
-    MergeMember,
+    MergeProposal,
 )
 from lochan.kernel.plan import ANY, Anything, CommitPlan, Operation
 from lochan.kernel.publish import Publisher
-from lochan.kernel.references import Names, NewReference
+from lochan.kernel.references import NewReference, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository
 from lochan.kernel.views import CommitView
 from lochan.testing.models import merging as model
@@ -65,10 +65,10 @@ class App:
     """What one server has in memory."""
 
     def __init__(self, server: Server) -> None:
-        self.parts = parts_of(server, server.world.prepared[:2])
-        self.names = Names(self.parts)
-        self.heads = HeadMoves(self.parts, self.names)
-        self.lanes = Lanes(lambda name: Publisher(self.parts, name, self.names.find))
+        self.context = parts_of(server, server.world.prepared[:2])
+        self.names = ReferenceIndex(self.context)
+        self.heads = HeadMoves(self.context, self.names)
+        self.lanes = Lanes(lambda name: Publisher(self.context, name, self.names.find))
 
     @staticmethod
     def read_key(raw: bytes) -> bytes:
@@ -87,7 +87,7 @@ class App:
 
 
 class Commit:
-    """The member of a plain commit; `expected` says for some keys what must be there."""
+    """The proposal of a plain commit; `expected` says for some keys what must be there."""
 
     incarnation = None
 
@@ -113,10 +113,10 @@ def hidden_of(name: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 def set_up(server: Server) -> tuple[InstanceId, Description]:
     """Three branches that have parted; one has merged another, which has changed that key again."""
-    ports = Ports(server.clock, server.chance, server.waiting)
-    parts = create_repository(server.store, ports, "default")
-    names = Names(parts)
-    publishers = {name: Publisher(parts, name) for name in BRANCHES}
+    ports = Ports(server.clock, server.random, server.waiting)
+    context = create_repository(server.store, ports, "default")
+    names = ReferenceIndex(context)
+    publishers = {name: Publisher(context, name) for name in BRANCHES}
 
     def put(branch: RefName, name: str, **values: str) -> None:
         keys = {bytes(table_key([key])): value for key, value in values.items()}
@@ -128,11 +128,11 @@ def set_up(server: Server) -> tuple[InstanceId, Description]:
     names.create_many([NewReference(name, "BRANCH", head) for name in (SIDE, THIRD)], "setup")
     put(SIDE, "setup2", a="B")
     put(THIRD, "setup3", c="A")
-    source = parts.views.load(ObjId(names.get(SIDE).row.pointer))
-    merge = MergeMember(parts, source, "setup4", Choices(), hidden=hidden_of("setup4"))
+    source = context.views.load(ObjId(names.get(SIDE).row.pointer))
+    merge = MergeProposal(context, source, "setup4", Choices(), hidden=hidden_of("setup4"))
     publishers[THIRD].publish([merge])
     put(SIDE, "setup5", a="C", b="B")
-    return parts.instance, parts.description
+    return context.instance, context.description
 
 
 def model_choices(choices: Choices) -> model.Choices:
@@ -192,7 +192,7 @@ def draw_choice(random: Random, key: bytes, target: bytes | None) -> KeyChoice:
 
 
 class KernelDraws(Draws):
-    """Draws requests and prepares their members, as a service would outside of the lane."""
+    """Draws requests and prepares their proposals, as a service would outside of the lane."""
 
     @property
     def _app(self) -> App:
@@ -201,12 +201,12 @@ class KernelDraws(Draws):
 
     def view(self, branch: RefName) -> CommitView:
         """Reads where a branch is, as whoever resolves a name does."""
-        return self._app.parts.views.load(ObjId(self._app.names.get(branch).row.pointer))
+        return self._app.context.views.load(ObjId(self._app.names.get(branch).row.pointer))
 
     def line(self, branch: RefName) -> list[CommitView]:
         """Returns the last few commits of a branch, oldest first."""
         head = self.view(branch)
-        return list(islice(iterate_log(self._app.parts.views, head.obj_id), 4))[::-1]
+        return list(islice(iterate_log(self._app.context.views, head.obj_id), 4))[::-1]
 
     def choices(self, branch: RefName) -> Choices:
         """Mostly plain; now and then a behaviour for all keys, or a choice for one."""
@@ -215,7 +215,7 @@ class KernelDraws(Draws):
             return choices
         key = self.random.choice(KEYS)
         index = self.view(branch).tables
-        (target,) = find_many(self._app.parts.nodes, index, [key])
+        (target,) = find_many(self._app.context.nodes, index, [key])
         one = draw_choice(self.random, key, target)
         return msgspec.structs.replace(choices, keys={key: one})
 
@@ -242,22 +242,22 @@ class KernelDraws(Draws):
         view = self.view(source or self.other(branch))
         if random.random() < 0.1 and view.sequence > 1:
             # A commit that was the head of the branch before.
-            view = self._app.parts.views.load(view.parent)
+            view = self._app.context.views.load(view.parent)
 
         def outcomes(plain: Plain, head: str) -> list[Outcome]:
             wanted = model_choices(choices)
             found = model.merge(plain, head, view.obj_id.hex(), wanted, replay=replay)
             return list(found.values())
 
-        parts, hidden = self._app.parts, hidden_of(name)
-        member = MergeMember(parts, view, name, choices, replay=replay, hidden=hidden)
-        request = Request(name, "replay" if replay else "merge", branch, member, outcomes)
+        context, hidden = self._app.context, hidden_of(name)
+        proposal = MergeProposal(context, view, name, choices, replay=replay, hidden=hidden)
+        request = Request(name, "replay" if replay else "merge", branch, proposal, outcomes)
         request.source = view.obj_id.hex()
         return request
 
     def pick(self, branch: RefName, *, transplant: bool) -> Request:
         """A transplant of commits that follow each other, or a pick of any, in any order."""
-        random, parts, name = self.random, self._app.parts, self.name()
+        random, context, name = self.random, self._app.context, self.name()
         squash = random.random() < 0.5
         choices = draw_default(random)
         if transplant:
@@ -275,15 +275,15 @@ class KernelDraws(Draws):
             return [model.pick(plain, head, ids, model_choices(choices), squash=squash)]
 
         hidden = hidden_of(name)
-        carried = merging.replayed(parts, line, hidden=lambda _: hidden)
+        carried = merging.replayed(context, line, hidden=lambda _: hidden)
         if squash:
-            carried = [merging.squashed(parts, line, name, (), hidden)]
+            carried = [merging.squashed(context, line, name, (), hidden)]
         kind = f"{'transplant' if transplant else 'pick'}{' squashed' if squash else ''}"
-        return Request(name, kind, branch, CarryMember(carried, choices, None), outcomes)
+        return Request(name, kind, branch, CarryProposal(carried, choices, None), outcomes)
 
     def revert(self, branch: RefName) -> Request:
         """Undoes one of the last commits of the branch."""
-        parts, name = self._app.parts, self.name()
+        context, name = self._app.context, self.name()
         view = self.random.choice(self.line(branch))
         choices = draw_default(self.random)
 
@@ -293,18 +293,18 @@ class KernelDraws(Draws):
             carried = [model.reverted(plain, plain.commits[view.obj_id.hex()])]
             return [model.carry(plain.content(head), carried, model_choices(choices))]
 
-        carried = [merging.reverted(parts, view, name, hidden_of(name))]
-        member = CarryMember(carried, choices, None, [view])
-        return Request(name, "revert", branch, member, outcomes)
+        carried = [merging.reverted(context, view, name, hidden_of(name))]
+        proposal = CarryProposal(carried, choices, None, [view])
+        return Request(name, "revert", branch, proposal, outcomes)
 
     def claimed(self, branch: RefName) -> Request:
         """A request with an idempotency key, which others send too."""
         request = self.merge(branch) if self.random.random() < 0.5 else self.commit(branch)
-        parts = self._app.parts
-        made: Any = claim(parts, "client", branch, b"same", branch, self._app.names.find)
+        context = self._app.context
+        made: Any = claim(context, "client", branch, b"same", branch, self._app.names.find)
         operation = made.operation
         request.operation = operation if isinstance(operation, str) else operation.hex()
-        request.claimed = ClaimedMember(parts, request.member, made)
+        request.claimed = ClaimedProposal(context, request.proposal, made)
         return request
 
     def any(self, branch: RefName) -> Request:

@@ -15,8 +15,8 @@ import msgspec
 from lochan.base.errors import LochanError
 from lochan.base.names import RefName, ref_name
 from lochan.kernel.lane import Lane
-from lochan.kernel.publish import Member, Publisher, Settled
-from lochan.kernel.together import Job, publish_together
+from lochan.kernel.publish import Proposal, Publisher, Settled
+from lochan.kernel.publish_many import Job, publish_many
 from lochan.testing.models.history import History as Plain
 from lochan.testing.models.merging import Outcome
 from lochan.testing.sim import Server
@@ -30,17 +30,17 @@ Model = Callable[[Plain, str], list[Outcome]]
 
 
 class Request:
-    """A request as it was made: a member for the lane, and what the model says of it.
+    """A request as it was made: a proposal for the lane, and what the model says of it.
 
     `source` is the commit that a merge merges, in hex. Commits say by which `operation` they were
     made. A request with an idempotency key shares its operation with others.
     """
 
-    def __init__(self, name: str, kind: str, branch: RefName, member: Any, model: Model) -> None:
+    def __init__(self, name: str, kind: str, branch: RefName, proposal: Any, model: Model) -> None:
         self.name = name
         self.kind = kind
         self.branch = branch
-        self.member = member
+        self.proposal = proposal
         self.model = model
         self.source = ""
         self.operation = name
@@ -89,7 +89,7 @@ class Lanes:
         answers: list[Any] = [None] * len(taken)
         if len(taken) > 1:
             answers = list(
-                publish_together(
+                publish_many(
                     [Job(self.publishers[name], [one[0] for one in batch]) for name, batch in taken]
                 )
             )
@@ -98,7 +98,7 @@ class Lanes:
         return bool(taken)
 
     def _alone(self, name: RefName, batch: Sequence[list[Any]]) -> list[Settled] | LochanError:
-        def join() -> list[Member]:
+        def join() -> list[Proposal]:
             return [waiter[0] for waiter in self.lanes[name].take_more()]
 
         try:
@@ -120,7 +120,7 @@ def offer(server: Server, requests: Sequence[Request]) -> list[Settled]:
     lanes: Lanes = server.app.lanes
     waiters: list[list[Any]] = []
     for request in requests:
-        waiters.append([request.claimed or request.member, None])
+        waiters.append([request.claimed or request.proposal, None])
         lanes.lanes[request.branch].offer(waiters[-1])
 
     def is_answered() -> bool:
@@ -144,11 +144,11 @@ def preview(server: Server, requests: Sequence[Request]) -> list[Settled]:
     server.pause("preview")
     (request,) = requests
     lanes: Lanes = server.app.lanes
-    return lanes.publishers[request.branch].preview([request.claimed or request.member])
+    return lanes.publishers[request.branch].preview([request.claimed or request.proposal])
 
 
 class Draws:
-    """Chance of one actor, decided by the seed of the run, and names for what it asks for."""
+    """Random of one actor, decided by the seed of the run, and names for what it asks for."""
 
     def __init__(self, server: Server, label: str) -> None:
         self.server = server
@@ -196,7 +196,7 @@ def acts(open_draws: Open, label: str, rounds: int, once: Callable[[Draws], obje
 
 
 def mixed(draws: Draws) -> None:
-    """A chain of one to four members of any kind; now and then a dry run before."""
+    """A chain of one to four proposals of any kind; now and then a dry run before."""
     branch = draws.branch()
     if draws.random.random() < 0.1:
         draws.server.attempt("preview", preview, draws.server, [draws.any(branch)])

@@ -1,4 +1,4 @@
-"""Chains of mixed members on one and on two servers, in random mixes."""
+"""Chains of mixed proposals on one and on two servers, in random mixes."""
 
 from __future__ import annotations
 

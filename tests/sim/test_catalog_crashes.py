@@ -80,14 +80,14 @@ def test_a_crash_in_a_use_case_on_contents_leaves_all_of_it_or_nothing(record_pr
 
 
 def publishers_do_not_finish_branches(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Repository, "publisher", lambda self, branch: Publisher(self.parts, branch))
+    patch.setattr(Repository, "publisher", lambda self, branch: Publisher(self.context, branch))
 
 
 def claims_do_not_finish_branches(patch: pytest.MonkeyPatch) -> None:
     right = claims_room.claim_on_branch
 
-    def claim(parts, request, find=None):
-        return right(parts, request)
+    def claim(context, request, find=None):
+        return right(context, request)
 
     patch.setattr(service_claims, "claim_on_branch", claim)
 

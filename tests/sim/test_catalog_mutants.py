@@ -59,12 +59,12 @@ def recent_takes_any_commit(patch: pytest.MonkeyPatch) -> None:
 def recent_is_used_though_the_head_moved(patch: pytest.MonkeyPatch) -> None:
     right = Publisher._plan
 
-    def plan(self, row, members, recent):
+    def plan(self, row, proposals, recent):
         if recent is None:
-            return right(self, row, members, recent)
+            return right(self, row, proposals, recent)
         head, recent.head = recent.head, ObjId(row.row.pointer)
         try:
-            return right(self, row, members, recent)
+            return right(self, row, proposals, recent)
         finally:
             recent.head = head
 

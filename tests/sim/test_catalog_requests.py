@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from lochan.kernel.references import Names
+from lochan.kernel.references import ReferenceIndex
 from lochan.model.references import Reference
 from lochan.service.calls import Call
 from lochan.service.merges import MoveAsk
@@ -121,13 +121,13 @@ def test_a_request_on_references_is_done_once_under_every_schedule(scenario, rec
 
 
 def earlier_tries_are_not_looked_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Names, "find_done", lambda *_: None)
-    patch.setattr(Names, "_move_of", lambda *_: None)
+    patch.setattr(ReferenceIndex, "find_done", lambda *_: None)
+    patch.setattr(ReferenceIndex, "_move_of", lambda *_: None)
 
 
 def any_life_is_meant(patch: pytest.MonkeyPatch) -> None:
     """As it was: a first try that was overtaken took the branch that was made since."""
-    right = Names.move
+    right = ReferenceIndex.move
 
     def move(self, name, decide, who, *, dry_run=False, once=None):
         found = self.find(name)
@@ -135,19 +135,19 @@ def any_life_is_meant(patch: pytest.MonkeyPatch) -> None:
             once = msgspec.structs.replace(once, incarnation=found.row.incarnation)
         return right(self, name, decide, who, dry_run=dry_run, once=once)
 
-    patch.setattr(Names, "move", move)
+    patch.setattr(ReferenceIndex, "move", move)
 
 
 def only_the_present_life_is_looked_at(patch: pytest.MonkeyPatch) -> None:
 
     def find_done(self, name, operation):
-        found = self._parts.references.fetch(name)
+        found = self._context.references.fetch(name)
         if found is None or not found.row.deleted or found.row.operation != operation:
             return None
         return right(self, name, operation)
 
-    right = Names.find_done
-    patch.setattr(Names, "find_done", find_done)
+    right = ReferenceIndex.find_done
+    patch.setattr(ReferenceIndex, "find_done", find_done)
 
 
 MUTANTS = {

@@ -18,7 +18,7 @@ from lochan.base.errors import ReferenceNotFound
 from lochan.base.ids import InstanceId
 from lochan.codec.rows import Description
 from lochan.kernel import claims as claims_of_keys
-from lochan.kernel.references import Names
+from lochan.kernel.references import ReferenceIndex
 from lochan.model.commits import CommitMeta, Put
 from lochan.model.results import Merged
 from lochan.service import claims as service_claims
@@ -49,11 +49,11 @@ def with_a_target(server: Server) -> tuple[InstanceId, Description]:
     repository = Repository(parts_of(server, prepared))
     new = NewReference(kind="BRANCH", name="target", source="main")
     made = repository.references.create(Call(), new)
-    (settled,) = repository.publisher(made.branch).publish([made.member])
+    (settled,) = repository.publisher(made.branch).publish([made.proposal])
     made.finish(settled)
     does = [Put(key=("ns", "own"), content=table("own"))]
     asked = repository.commits.commit(Call(), "target", None, CommitMeta(message="own"), does)
-    (settled,) = repository.publisher(asked.branch).publish([asked.member])
+    (settled,) = repository.publisher(asked.branch).publish([asked.proposal])
     FIXED["own"] = asked.finish(settled).hash
     FIXED["main"] = repository.references.get("main").hash
     FIXED["side"] = repository.references.get("side").hash
@@ -145,7 +145,7 @@ def answers_are_equal(world: World, history: History) -> None:
 def effects_are_single(world: World, history: History) -> None:
     """A request has made one commit or one move, in all lives of its target, or none."""
     repository = fresh(world)
-    messages = messages_of(repository.parts, "target")
+    messages = messages_of(repository.context, "target")
     moves = [move for move in moves_of(repository, "target") if move.kind in ("assign", "force")]
     for name in {named(event) for event in history.of("sent again")}:
         count = messages.count(name) + sum(move.who == name for move in moves)
@@ -267,10 +267,10 @@ def commits_are_answered_with_the_present_head(patch: pytest.MonkeyPatch) -> Non
 def deleted_targets_are_not_searched(patch: pytest.MonkeyPatch) -> None:
     right = claims_of_keys.moves_since
 
-    def moves_since(parts, claimed, row):
+    def moves_since(context, claimed, row):
         if row is None or row.incarnation != claimed.incarnation:
             return []
-        return right(parts, claimed, row)
+        return right(context, claimed, row)
 
     patch.setattr(claims_of_keys, "moves_since", moves_since)
 
@@ -281,7 +281,7 @@ def that_nothing_was_to_do_is_not_noted(patch: pytest.MonkeyPatch) -> None:
 
 def any_incarnation_is_meant(patch: pytest.MonkeyPatch) -> None:
     """A request that claimed a branch is done on the one that was made again since."""
-    right = Names.move
+    right = ReferenceIndex.move
 
     def move(self, name, decide, who, *, dry_run=False, once=None):
         found = self.find(name)
@@ -289,7 +289,7 @@ def any_incarnation_is_meant(patch: pytest.MonkeyPatch) -> None:
             once = msgspec.structs.replace(once, incarnation=found.row.incarnation)
         return right(self, name, decide, who, dry_run=dry_run, once=once)
 
-    patch.setattr(Names, "move", move)
+    patch.setattr(ReferenceIndex, "move", move)
 
 
 SOURCE, MOVED, AGAIN, NOTHING = SCENARIOS

@@ -11,7 +11,7 @@ from lochan.base.errors import Conflict, ReferenceNotFound
 from lochan.base.ids import InstanceId, ObjId
 from lochan.base.names import RefName
 from lochan.codec.rows import Description
-from lochan.kernel.references import Names
+from lochan.kernel.references import ReferenceIndex
 from lochan.service.calls import Call
 from lochan.service.references import NewReference
 from lochan.service.repository import Repository
@@ -35,7 +35,7 @@ def with_an_expired_branch(server: Server) -> tuple[InstanceId, Description]:
     soon = server.clock.now_us() + MINUTES_US
     new = NewReference(kind="BRANCH", name="one", source="main", expires_us=soon)
     made = repository.references.create(Call(), new)
-    (settled,) = repository.publisher(made.branch).publish([made.member])
+    (settled,) = repository.publisher(made.branch).publish([made.proposal])
     made.finish(settled)
     server.clock.jump_us(10 * MINUTES_US)
     return prepared
@@ -66,7 +66,7 @@ def only_the_expired_incarnation_is_swept(world: World, history: History) -> Non
     """A branch that was made again is there, unless somebody who may has deleted it."""
     repository = fresh(world)
     repository.references.list()
-    check_references(repository.parts)
+    check_references(repository.context)
     moves = moves_of(repository, "one")
     expired = min(move.incarnation for move in moves)
     for move in moves:
@@ -110,7 +110,7 @@ def sweeps_by_name_and_hash(patch: pytest.MonkeyPatch) -> None:
             return False
         return True
 
-    patch.setattr(Names, "delete_expired", delete_expired)
+    patch.setattr(ReferenceIndex, "delete_expired", delete_expired)
 
 
 def test_the_explorer_finds_a_sweep_by_name_and_hash(monkeypatch, record_property):

@@ -11,7 +11,7 @@ from lochan.model.commits import CommitMeta, ContentKey, Delete, Operation, Put,
 from lochan.model.contents import Content, Namespace
 from lochan.service.merges import MergeAsk, MoveAsk, RebaseAsk, RevertAsk, TransplantAsk
 from tests.profile import counted
-from tests.unit.service.desk import ME, Desk, moved, table
+from tests.service.bench import ME, Bench, moved, table
 
 WALKS = counted(4, 40)
 STEPS = 120
@@ -36,7 +36,7 @@ class Walk:
 
     def __init__(self, seed: int) -> None:
         self.pick = Random(seed)
-        first = Desk(seed=seed)
+        first = Bench(seed=seed)
         self.desks = [first, first.again(seed=seed + 1_000)]
         self.known: dict[str, State] = {}
         self.count = 0
@@ -48,7 +48,7 @@ class Walk:
         self.branches = ("main", "one", "two")
 
     @property
-    def desk(self) -> Desk:
+    def desk(self) -> Bench:
         return self.pick.choice(self.desks)
 
     def new(self, key: ContentKey) -> Put:

@@ -13,7 +13,7 @@ SCHEDULES = counted(250, 2_500)
 # Interleavings that differ in the order of conflicting calls; together at least 20,000 in `deep`.
 DISTINCT_MIN = {
     "expectations on one key": counted(75, 300),
-    "members of several commits": counted(200, 1_500),
+    "proposals of several commits": counted(200, 1_500),
 }
 DISTINCT_MIN_ELSE = counted(220, 2_050)
 DISTINCT_MIN_TOGETHER = counted(2_000, 20_000)

@@ -45,7 +45,7 @@ ONE_IN = counted(9, 1)
 def commits_many(server: Server) -> None:
     """Enough in one commit to spill the embedded index."""
     keys = [f"key{number:03}" for number in range(60)]
-    publisher = Publisher(server.app.parts, MAIN)
+    publisher = Publisher(server.app.context, MAIN)
     server.attempt("commit", publish, publisher, [Write("many", keys)])
     server.attempt("commit", publish, publisher, [Write("more", ["one more"])])
 

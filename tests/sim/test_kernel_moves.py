@@ -15,7 +15,7 @@ from lochan.kernel import head_moves
 from lochan.kernel.head_moves import HeadMoves, Source
 from lochan.kernel.merge import Behaviour, Choices
 from lochan.kernel.publish import Publisher
-from lochan.kernel.references import Names
+from lochan.kernel.references import ReferenceIndex
 from lochan.kernel.reflog import RefLog
 from lochan.kernel.views import EMPTY_VIEW
 from lochan.testing.invariants import all_rows, check_operations, content_of
@@ -56,10 +56,10 @@ def moves(how: str, name: RefName, source: RefName) -> Callable[[Server], None]:
     """Moves a branch to where another one is, or onto it."""
 
     def move(server: Server) -> Any:
-        parts, names = server.app.parts, server.app.names
-        view = parts.views.load(ObjId(names.get(source).row.pointer))
+        context, names = server.app.context, server.app.names
+        view = context.views.load(ObjId(names.get(source).row.pointer))
         more = {"choices": Choices(Behaviour.FORCE)} if how == "rebase" else {}
-        act = getattr(HeadMoves(parts, names), how)
+        act = getattr(HeadMoves(context, names), how)
         return act(name, Source(view, source), f"{server.name} {how}", **more)
 
     def act(server: Server) -> None:
@@ -72,7 +72,7 @@ def commits_aside(name: str, count: int) -> Callable[[Server], None]:
     """Commits to side, one after the other."""
 
     def act(server: Server) -> None:
-        publisher = Publisher(server.app.parts, SIDE)
+        publisher = Publisher(server.app.context, SIDE)
         for number in range(count):
             operation = f"{name}{number}"
             server.attempt("aside", publish, publisher, [Write(operation, [operation])])
@@ -84,7 +84,7 @@ def forces_back(server: Server) -> None:
     """Sets main back to where it began, behind every claim."""
 
     def act() -> Any:
-        heads = HeadMoves(server.app.parts, server.app.names)
+        heads = HeadMoves(server.app.context, server.app.names)
         return heads.force(MAIN, Source(EMPTY_VIEW), f"{server.name} force")
 
     server.attempt("force", act)
@@ -100,13 +100,13 @@ def log_of(world: World, name: RefName) -> list[Any]:
 
 def side_is_right(world: World, history: History) -> None:
     """K2, K3 and K5 on side, as the house's own checks say them of main."""
-    parts = fresh(world)
+    context = fresh(world)
     refused = [
         operation_of(event)
         for event in history.of("aside")
         if not event.acknowledged and not event.uncertain
     ]
-    check_operations(parts, all_rows(parts)[SIDE], told(history, "aside"), refused)
+    check_operations(context, all_rows(context)[SIDE], told(history, "aside"), refused)
 
 
 def moves_are_in_the_log(world: World, history: History) -> None:
@@ -125,10 +125,10 @@ def moves_are_in_the_log(world: World, history: History) -> None:
 
 def nothing_is_lost(world: World, history: History) -> None:
     """Where nobody forces, a branch holds what was committed to it, rebased or not."""
-    parts = fresh(world)
-    rows = all_rows(parts)
+    context = fresh(world)
+    rows = all_rows(context)
     for name, kind in ((MAIN, "commit"), (SIDE, "aside")):
-        content = content_of(parts, parts.views.load(ObjId(rows[name].pointer)))
+        content = content_of(context, context.views.load(ObjId(rows[name].pointer)))
         for operation in told(history, kind):
             found = content.get(bytes(table_key([operation])))
             assert found == element_of(operation), f"{operation} was lost by a move"
@@ -237,7 +237,7 @@ def test_a_crash_at_any_call_of_a_rebase_leaves_a_branch_that_anyone_can_go_on_w
 
 def decided_once(patch: pytest.MonkeyPatch) -> None:
     """After a lost swap the same head is set, whatever came between."""
-    right = Names.move
+    right = ReferenceIndex.move
 
     def move(self, name, decide, who, **more):
         memory = []
@@ -249,7 +249,7 @@ def decided_once(patch: pytest.MonkeyPatch) -> None:
 
         return right(self, name, once, who, **more)
 
-    patch.setattr(Names, "move", move)
+    patch.setattr(ReferenceIndex, "move", move)
 
 
 def copies_keep_their_operation(patch: pytest.MonkeyPatch) -> None:

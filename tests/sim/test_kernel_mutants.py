@@ -15,13 +15,13 @@ from lochan.base.errors import Unavailable, Unknown
 from lochan.base.ids import ObjId
 from lochan.base.keys import file_key
 from lochan.base.names import REFS_NAME
-from lochan.kernel import moves, publish, reference_index, references
+from lochan.kernel import moves, name_index, publish, references
 from lochan.kernel.build import Builder, Head
-from lochan.kernel.claims import ClaimedMember
+from lochan.kernel.claims import ClaimedProposal
 from lochan.kernel.history import contains
 from lochan.kernel.plan import CommitPlan, Operation
 from lochan.kernel.publish import Published, Publisher
-from lochan.kernel.references import Names
+from lochan.kernel.references import ReferenceIndex
 from lochan.kv.store import PRESENT, Lost, Stamp, Won
 from lochan.persist.references import References
 from lochan.testing.sim import Violation, explore
@@ -43,7 +43,7 @@ def unknown_counts_as_won(patch: pytest.MonkeyPatch) -> None:
 
 def head_only_after_unknown(patch: pytest.MonkeyPatch) -> None:
     def look(self, chain):
-        found = self._parts.references.fetch(self._name)
+        found = self._context.references.fetch(self._name)
         return found is not None and found.row.pointer == chain.built[-1].view.obj_id
 
     patch.setattr(Publisher, "_was_published", look)
@@ -58,12 +58,12 @@ def walk_without_resend(patch: pytest.MonkeyPatch) -> None:
 
 def walk_that_ignores_moves(patch: pytest.MonkeyPatch) -> None:
     def walk(self, chain):
-        parts, wanted = self._parts, chain.built[-1].view
-        found = parts.references.fetch(self._name)
+        context, wanted = self._context, chain.built[-1].view
+        found = context.references.fetch(self._name)
         if found is None:
             return False
-        head = parts.views.load(ObjId(found.row.pointer))
-        return contains(parts.views, head, wanted.obj_id, wanted.generation)
+        head = context.views.load(ObjId(found.row.pointer))
+        return contains(context.views, head, wanted.obj_id, wanted.generation)
 
     patch.setattr(Publisher, "_was_published", walk)
 
@@ -73,15 +73,15 @@ def refusal_on_a_remembered_head(patch: pytest.MonkeyPatch) -> None:
 
 
 def chain_goes_on_from_a_refused_member(patch: pytest.MonkeyPatch) -> None:
-    def plan(self, row, members):
-        parts = self._parts
-        head = parts.views.load(ObjId(row.row.pointer))
-        builder = Builder(parts.views, parts.nodes, parts.rule, parts.clock, head)
+    def plan(self, row, proposals):
+        context = self._context
+        head = context.views.load(ObjId(row.row.pointer))
+        builder = Builder(context.views, context.nodes, context.rule, context.clock, head)
         chain = publish._Chain(row, [], [])
-        for member in members:
+        for proposal in proposals:
             made = []
             try:
-                for one in member.plan(Head(head, builder, row.row)):
+                for one in proposal.plan(Head(head, builder, row.row)):
                     made.append(builder.build(head, one))
                     chain.built.append(made[-1])
                     head = made[-1].view
@@ -119,7 +119,7 @@ def blind_set_of_the_index(patch: pytest.MonkeyPatch) -> None:
 
 
 def claim_is_checked_once(patch: pytest.MonkeyPatch) -> None:
-    right = ClaimedMember._find
+    right = ClaimedProposal._find
 
     def once(self, head):
         if getattr(self, "looked", False):
@@ -127,11 +127,11 @@ def claim_is_checked_once(patch: pytest.MonkeyPatch) -> None:
         self.looked = True
         return right(self, head)
 
-    patch.setattr(ClaimedMember, "_find", once)
+    patch.setattr(ClaimedProposal, "_find", once)
 
 
 def claim_is_never_checked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ClaimedMember, "_find", lambda *_: None)
+    patch.setattr(ClaimedProposal, "_find", lambda *_: None)
 
 
 def moves_are_logged_after_the_swap_only(patch: pytest.MonkeyPatch) -> None:
@@ -148,10 +148,10 @@ def moves_are_logged_after_the_swap_only(patch: pytest.MonkeyPatch) -> None:
 
 
 def recovery_without_incarnation(patch: pytest.MonkeyPatch) -> None:
-    right = Names._finish_create
+    right = ReferenceIndex._finish_create
 
     def add_again(self, name, element):
-        found = self._parts.references.fetch(name)
+        found = self._context.references.fetch(name)
         if found is not None and found.row.deleted:
             row = msgspec.structs.replace(
                 found.row, deleted=False, incarnation=element.incarnation, pointer=element.pointer
@@ -161,17 +161,17 @@ def recovery_without_incarnation(patch: pytest.MonkeyPatch) -> None:
         return right(self, name, element)
 
     def find(self, name):
-        found = self._parts.references.fetch(name)
+        found = self._context.references.fetch(name)
         if found is not None and not found.row.deleted:
             return found
         element = self._element(name)
         if element is None:
             return None
         self._finish_create(name, element)
-        return self._parts.references.fetch(name)
+        return self._context.references.fetch(name)
 
-    patch.setattr(Names, "_finish_create", add_again)
-    patch.setattr(Names, "find", find)
+    patch.setattr(ReferenceIndex, "_finish_create", add_again)
+    patch.setattr(ReferenceIndex, "find", find)
 
 
 def removal_without_incarnation(patch: pytest.MonkeyPatch) -> None:
@@ -182,34 +182,34 @@ def removal_without_incarnation(patch: pytest.MonkeyPatch) -> None:
             return []
         return [CommitPlan([Operation(key, None)], "delete reference")]
 
-    patch.setattr(reference_index.RemoveName, "plan", plan)
+    patch.setattr(name_index.RemoveName, "plan", plan)
 
 
 def tombstone_is_purged_at_once(patch: pytest.MonkeyPatch) -> None:
-    right = Names.delete
+    right = ReferenceIndex.delete
 
     def purge(self, name, expected, who):
         row = right(self, name, expected, who)
-        found = self._parts.references.fetch(name)
+        found = self._context.references.fetch(name)
         if found is not None and found.row.deleted:
-            self._parts.references.purge(found)
+            self._context.references.purge(found)
         return row
 
-    patch.setattr(Names, "delete", purge)
+    patch.setattr(ReferenceIndex, "delete", purge)
 
 
 def delete_leaves_the_index(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Names, "_finish_delete", lambda *_: None)
+    patch.setattr(ReferenceIndex, "_finish_delete", lambda *_: None)
 
 
 def row_swap_unknown_counts_as_lost(patch: pytest.MonkeyPatch) -> None:
     def write(self, row, expected):
         try:
-            return isinstance(self._parts.references.update(row, expected), Won)
+            return isinstance(self._context.references.update(row, expected), Won)
         except Unknown:
             return False
 
-    patch.setattr(Names, "_write", write)
+    patch.setattr(ReferenceIndex, "_write", write)
 
 
 def unavailable_counts_as_won(patch: pytest.MonkeyPatch) -> None:
@@ -231,7 +231,7 @@ MUTANTS: dict[Patch, list[str]] = {
     walk_without_resend: ["single commits on three servers"],
     walk_that_ignores_moves: ["assign during unknown"],
     refusal_on_a_remembered_head: ["expectations on one key"],
-    chain_goes_on_from_a_refused_member: ["members of several commits"],
+    chain_goes_on_from_a_refused_member: ["proposals of several commits"],
     blind_set_of_the_head: ["single commits on three servers"],
     blind_set_of_the_index: ["bulk create"],
     claim_is_checked_once: ["idempotent retries on two servers"],

@@ -13,7 +13,7 @@ from lochan.base.limits import GRACE_S
 from lochan.kernel import purge
 from lochan.kernel.check import check_repository
 from lochan.kernel.purge import sweep_references
-from lochan.kernel.references import Names, NewReference
+from lochan.kernel.references import NewReference, ReferenceIndex
 from lochan.kernel.reflog import RefLog
 from lochan.kv.store import Kind, Won, partition
 from lochan.persist.references import References
@@ -50,7 +50,7 @@ HOURS_US = 3_600 * 1_000_000
 def with_an_old_tombstone(server: Server) -> Any:
     """The usual repository, and a name that was deleted more than a day ago."""
     prepared = set_up(server)
-    names = Names(parts_of(server, prepared))
+    names = ReferenceIndex(parts_of(server, prepared))
     server.clock.jump_us(-30 * HOURS_US)
     names.create_many([NewReference(NAME, "BRANCH", EMPTY_ID)], "old")
     names.delete(NAME, EMPTY_ID, "old")
@@ -63,13 +63,13 @@ def with_an_old_tombstone(server: Server) -> Any:
 
 
 def purges(server: Server) -> None:
-    server.attempt("purge", sweep_references, server.app.parts, server.app.names)
+    server.attempt("purge", sweep_references, server.app.context, server.app.names)
 
 
 def the_log_is_whole(world: World, history: History) -> None:
     """All lives are in the ref-log, whether their row is there or not."""
-    parts = recovered(world)
-    entries = RefLog(parts).page(NAME, 1_000).entries
+    context = recovered(world)
+    entries = RefLog(context).page(NAME, 1_000).entries
     assert [one.kind for one in entries if one.who == "old"] == ["delete", "create"]
     known = {one.operation for one in entries}
     for event in history.acknowledged("create", "delete"):
@@ -144,8 +144,8 @@ def heeds_no_grace(patch: pytest.MonkeyPatch) -> None:
 def copies_nothing(patch: pytest.MonkeyPatch) -> None:
     right = purge._purge
 
-    def careless(parts, names, found, listed):
-        return right(parts, names, replace_row(found), listed)
+    def careless(context, names, found, listed):
+        return right(context, names, replace_row(found), listed)
 
     patch.setattr(purge, "_purge", careless)
 

@@ -1,4 +1,4 @@
-"""Planted faults in what members of a chain read, merge and answer; the explorer must find each.
+"""Planted faults in what proposals of a chain read, merge and answer; the explorer must find each.
 
 A mutant is patched into the real code; the scenarios named beside it must notice it within 500
 schedules. What nobody notices would prove nothing when it is absent.
@@ -18,11 +18,11 @@ from lochan.catalog import merge as catalog_merge
 from lochan.catalog.commit import CatalogCommit
 from lochan.catalog.identities import find_shared
 from lochan.catalog.merge import CatalogMerge
-from lochan.kernel import head_moves, merge, together
+from lochan.kernel import head_moves, merge, publish_many
 from lochan.kernel.build import Builder, Head
 from lochan.kernel.changes import diff_commits
 from lochan.kernel.history import iterate_log, meeting, merge_base, shared_sequence
-from lochan.kernel.merge import Carried, Choices, MergeMember
+from lochan.kernel.merge import Carried, Choices, MergeProposal
 from lochan.kernel.plan import ANY
 from lochan.kernel.views import CommitOverlay
 from lochan.kv.store import Lost
@@ -54,7 +54,7 @@ def below(head: Head) -> Head:
 
 def base_is_that_of_the_published_head(patch: pytest.MonkeyPatch) -> None:
     """As it was: the second merge of a chain does not know of the first."""
-    plan = MergeMember.plan
+    plan = MergeProposal.plan
     planned: list[Head] = []
 
     def note(self, head):
@@ -66,13 +66,13 @@ def base_is_that_of_the_published_head(patch: pytest.MonkeyPatch) -> None:
         is_target = bool(planned) and left is planned[0].view
         return merge_base(commits, planned[0].builder.base if is_target else left, other)
 
-    patch.setattr(MergeMember, "plan", note)
+    patch.setattr(MergeProposal, "plan", note)
     patch.setattr(merge, "merge_base", base)
 
 
 def base_is_where_the_lines_meet(patch: pytest.MonkeyPatch) -> None:
     """Merges in between do not count."""
-    plan = MergeMember.plan
+    plan = MergeProposal.plan
     replays: list[bool] = []
 
     def note(self, head):
@@ -82,19 +82,19 @@ def base_is_where_the_lines_meet(patch: pytest.MonkeyPatch) -> None:
     def base(*more):
         return merge_base(*more) if replays[0] else meeting(*more)
 
-    patch.setattr(MergeMember, "plan", note)
+    patch.setattr(MergeProposal, "plan", note)
     patch.setattr(merge, "merge_base", base)
 
 
 def replays_what_the_published_head_lacks(patch: pytest.MonkeyPatch) -> None:
-    plan = MergeMember._replayed
+    plan = MergeProposal._replayed
     planned: list[Head] = []
 
     def note(self, head):
         planned[:] = [head]
         return plan(self, head)
 
-    patch.setattr(MergeMember, "_replayed", note)
+    patch.setattr(MergeProposal, "_replayed", note)
     patch.setattr(
         merge,
         "shared_sequence",
@@ -106,19 +106,19 @@ def replays_carry_back_what_the_chain_has(patch: pytest.MonkeyPatch) -> None:
     """What a merge took from the target is looked for below the chain."""
     right = merge.replayed
 
-    def replayed(parts, line, target=None, **more):
-        return right(parts, line, None if target is None else below(target), **more)
+    def replayed(context, line, target=None, **more):
+        return right(context, line, None if target is None else below(target), **more)
 
     patch.setattr(merge, "replayed", replayed)
 
 
 def replays_do_not_record_their_source(patch: pytest.MonkeyPatch) -> None:
-    right = MergeMember._replayed
+    right = MergeProposal._replayed
 
     def replayed(self, head):
         return [msgspec.structs.replace(one, merged=()) for one in right(self, head)]
 
-    patch.setattr(MergeMember, "_replayed", replayed)
+    patch.setattr(MergeProposal, "_replayed", replayed)
 
 
 def changes_are_carried_onto_the_published_head(patch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ def undone_commits_may_be_of_any_branch(patch: pytest.MonkeyPatch) -> None:
 
 def merges_are_planned_once(patch: pytest.MonkeyPatch) -> None:
     """After a lost swap the same operations are tried again, whatever is there by then."""
-    right = MergeMember.plan
+    right = MergeProposal.plan
 
     def plan(self, head):
         if not hasattr(self, "planned"):
@@ -156,14 +156,14 @@ def merges_are_planned_once(patch: pytest.MonkeyPatch) -> None:
             ]
         return self.planned
 
-    patch.setattr(MergeMember, "plan", plan)
+    patch.setattr(MergeProposal, "plan", plan)
 
 
 def rebases_carry_back_what_they_merged(patch: pytest.MonkeyPatch) -> None:
     right = merge.replayed
 
-    def replayed(parts, line, _, **more):
-        return right(parts, line, None, **more)
+    def replayed(context, line, _, **more):
+        return right(context, line, None, **more)
 
     patch.setattr(head_moves, "replayed", replayed)
 
@@ -192,9 +192,9 @@ def commits_look_at_the_published_head(patch: pytest.MonkeyPatch) -> None:
 def squash_is_the_difference_of_the_ends(patch: pytest.MonkeyPatch) -> None:
     """As it was: from the first commit's parent to the last commit, whatever lies between."""
 
-    def squashed(parts, line, message, headers, hidden):
-        first = parts.views.load(line[0].parent)
-        changes = list(diff_commits(parts.nodes, first, line[-1]))
+    def squashed(context, line, message, headers, hidden):
+        first = context.views.load(line[0].parent)
+        changes = list(diff_commits(context.nodes, first, line[-1]))
         return Carried(
             changes=changes,
             message=message,
@@ -252,8 +252,8 @@ def renames_of_both_sides_stay(patch: pytest.MonkeyPatch) -> None:
 
 
 def shared_contents_are_looked_for_below_the_chain(patch: pytest.MonkeyPatch) -> None:
-    def look(parts, types, head, *more):
-        return find_shared(parts, types, below(head), *more)
+    def look(context, types, head, *more):
+        return find_shared(context, types, below(head), *more)
 
     patch.setattr(catalog_merge, "find_shared", look)
 
@@ -279,23 +279,23 @@ def merges_report_the_published_head(patch: pytest.MonkeyPatch) -> None:
 
 
 def statements_of_unknown_outcome_count_as_lost(patch: pytest.MonkeyPatch) -> None:
-    right = together._written
+    right = publish_many._written
 
     def written(jobs, batch):
         return [one or Lost(None) for one in right(jobs, batch)]
 
-    patch.setattr(together, "_written", written)
+    patch.setattr(publish_many, "_written", written)
 
 
 def statements_have_one_outcome(patch: pytest.MonkeyPatch) -> None:
     """One branch is won, so all are."""
-    right = together._written
+    right = publish_many._written
 
     def written(jobs, batch):
         outcomes = right(jobs, batch)
         return [outcomes[0]] * len(outcomes)
 
-    patch.setattr(together, "_written", written)
+    patch.setattr(publish_many, "_written", written)
 
 
 MUTANTS: dict[Patch, str] = {

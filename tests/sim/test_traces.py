@@ -31,7 +31,7 @@ FAULTS = Faults(lost_reply=0.1, late=0.1, not_applied=0.1, crash_after=0.03, clo
 
 def act(server: Server) -> None:
     store = server.store
-    random = server.chance.random_bytes(32)
+    random = server.random.random_bytes(32)
     store.get(REFERENCES, b"main")
     store.put_many([(OBJECTS, random, b"x"), (OBJECTS, b"\xff" * 32, b"y")])
     store.get(OBJECTS, random)

@@ -1,4 +1,4 @@
-"""Servers die as a whole, locks block and are found out, time is virtual, chance is decided."""
+"""Servers die as a whole, locks block and are found out, time is virtual, random is decided."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ def naming(random_bytes) -> Scenario:
 
 
 def test_chance_of_the_servers_is_decided_by_the_seed():
-    report = explore(naming(lambda server: server.chance.random_bytes), 100, recheck_every=1)
+    report = explore(naming(lambda server: server.random.random_bytes), 100, recheck_every=1)
     assert report.rechecked == 100
     assert report.distinct == 1, "random names are normalised"
 
@@ -368,7 +368,7 @@ def test_set_up_runs_once_and_every_run_begins_there():
         assert server.world.prepared == 42
         assert server.store.get(PLACE, b"prepared") is not None
         server.store.delete(PLACE, b"prepared")
-        put(server, b"k" + server.chance.random_bytes(4).hex().encode())
+        put(server, b"k" + server.random.random_bytes(4).hex().encode())
 
     def check(world, history) -> None:
         assert len(keys(world)) == 1

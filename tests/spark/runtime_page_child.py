@@ -16,7 +16,7 @@ from typing import Any
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
-from tests.house.tree import ROOT
+from tests.architecture.tree import ROOT
 
 PAGE = (ROOT / "docs/spark-iceberg-runtime.md").read_text("utf-8")
 BLOCKS = re.findall(r"```(python|sql)\n(.*?)```", PAGE, re.DOTALL)

@@ -23,7 +23,7 @@ from lochan.spark import checks
 from lochan.spark.audit.check_files import load_checks, parse_checks, read_checks
 from lochan.spark.audit.verdicts import Ledger, Result, Status, build_verdict, complaints
 from lochan.spark.checks import FROM_FILES, Custom, NotNull, Query, RowCount, Unchecked, declare
-from tests.house.tree import ROOT
+from tests.architecture.tree import ROOT
 
 EVERY_KIND = """
 [[check]]

@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from lochan.base.errors import AuditFailed
-from tests.house.tree import ROOT
+from tests.architecture.tree import ROOT
 from tests.profile import in_deep_only
 
 EXAMPLES = ROOT / "examples"

@@ -22,7 +22,7 @@ from lochan.spark.audit.recording import Recording
 from lochan.spark.audit.report import MEANINGS, Change, Commits, Report, Step, Waiver, WrittenTable
 from lochan.spark.audit.verdicts import Result
 from lochan.spark.checks import NotNull, Unchecked, declare
-from tests.house.tree import ROOT
+from tests.architecture.tree import ROOT
 
 HOSTILE = "</title></style><script>alert(1)</script>\"' onload=x <img src=x>\x1b[31m\x00&amp;"
 

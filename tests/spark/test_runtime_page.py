@@ -10,7 +10,7 @@ import sys
 import pyspark
 import pytest
 
-from tests.house.tree import ROOT
+from tests.architecture.tree import ROOT
 from tests.spark.runtime_page_child import BLOCKS, PAGE, REFUSED, statements
 from tests.spark.test_write_runtime import CHILD_S, RUNTIME, UNRESOLVED
 

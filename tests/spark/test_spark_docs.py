@@ -16,7 +16,7 @@ from lochan.spark.history.kinds import COLUMNS
 from lochan.spark.history.options import KIND_OPTIONS
 from lochan.spark.session import RUNTIME_SETTINGS
 from lochan.spark.write.parts import MODES
-from tests.house.tree import ROOT
+from tests.architecture.tree import ROOT
 
 PAGE = (ROOT / "docs/spark.md").read_text("utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -79,7 +79,7 @@ class Shared:
             self.commits += made
 
 
-class Member:
+class Proposal:
     """One client and its generator of requests."""
 
     def __init__(self, system: Any, shared: Shared, seed: int) -> None:
@@ -388,7 +388,7 @@ WEIGHTS = {
 
 def prepare(system: Any) -> None:
     """Makes the first commit and the branches."""
-    first = Member(system, Shared(), 0)
+    first = Proposal(system, Shared(), 0)
     seen = first.head("main")
     assert seen is not None
     operations = [to_system(one) for one in first.operations({})]
@@ -400,9 +400,9 @@ def prepare(system: Any) -> None:
 def run_crowd(systems: Sequence[Any], seed: int, count: int) -> Shared:
     """Runs one client in each of as many threads until so many requests were sent in all."""
     shared = Shared()
-    members = [Member(one, shared, seed * 1_000 + at) for at, one in enumerate(systems)]
-    each = -(-count // len(members))
-    threads = [Thread(target=member.run, args=(each,)) for member in members]
+    proposals = [Proposal(one, shared, seed * 1_000 + at) for at, one in enumerate(systems)]
+    each = -(-count // len(proposals))
+    threads = [Thread(target=proposal.run, args=(each,)) for proposal in proposals]
     for thread in threads:
         thread.start()
     for thread in threads:

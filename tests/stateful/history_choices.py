@@ -77,19 +77,19 @@ class Chooser:
         self.history = model.history
         self.pick = pick
 
-    def chance(self, likelihood: float) -> bool:
+    def likely(self, likelihood: float) -> bool:
         return self.pick.random() < likelihood
 
     def behaviour(self) -> str:
         return self.pick.choice(BEHAVIOURS)
 
     def message(self, may_be_empty: bool) -> str:
-        if may_be_empty and self.chance(0.5):
+        if may_be_empty and self.likely(0.5):
             return ""
         return f"m{self.pick.randrange(1000)}"
 
     def name(self, kind: str) -> str:
-        if self.chance(0.01):
+        if self.likely(0.01):
             return "absent"
         return self.pick.choice(self.model.names(kind) or self.model.names("BRANCH"))
 
@@ -98,12 +98,12 @@ class Chooser:
         known = list(self.history.commits)[1:]
         if not known:
             return None
-        return self.pick.choice(known[-12:] if self.chance(0.7) else known)
+        return self.pick.choice(known[-12:] if self.likely(0.7) else known)
 
     def target(self, *, strict: bool = False, tags: float = 0.01) -> Target:
-        name = self.name("TAG" if self.chance(tags) else "BRANCH")
+        name = self.name("TAG" if self.likely(tags) else "BRANCH")
         found = self.model.references.get(name)
-        if found is None or self.chance(0.55):
+        if found is None or self.likely(0.55):
             return Target(name)
         line = [commit.id for commit in self.history.line(found.head)][:8]
         roll = self.pick.random()
@@ -118,7 +118,7 @@ class Chooser:
 
         `own_hash`: a hash that is named with a reference must be one of its own.
         """
-        name = self.name("TAG" if self.chance(0.1) else "BRANCH")
+        name = self.name("TAG" if self.likely(0.1) else "BRANCH")
         found = self.model.references.get(name)
         if found is None:
             return Source(name, "", frozenset({"NOT_FOUND"}))
@@ -148,7 +148,7 @@ class Chooser:
         """Chooses commits to be made again elsewhere."""
         name = self.pick.choice(self.model.names("BRANCH"))
         line = [commit.id for commit in self.history.line(self.model.head(name))][:10][::-1]
-        if contiguous or self.chance(0.3):
+        if contiguous or self.likely(0.3):
             return self._slice(name, line, contiguous=contiguous)
         count = self.pick.choice([1, 2, 2, 3, 4])
         chosen = [one for one in (self.some_commit() for _ in range(count)) if one is not None]
@@ -164,9 +164,9 @@ class Chooser:
             after = self.history.commits[chosen[0]].parents[0]
             if after != self.history.empty:
                 return Picked(tuple(chosen), (f"{after}..{chosen[-1]}",), name)
-        if contiguous and self.chance(0.1):
+        if contiguous and self.likely(0.1):
             chosen = chosen[::-1]
-        if contiguous and self.chance(0.05):
+        if contiguous and self.likely(0.05):
             name = self.pick.choice(self.model.names("BRANCH"))
         reasons = set()
         for earlier, later in pairwise(chosen):
@@ -181,7 +181,7 @@ class Chooser:
         found = self.model.references.get(target.name)
         line = [] if found is None else [one.id for one in self.history.line(found.head)][:8]
         other = self.some_commit()
-        if not line or (self.chance(0.05) and other is not None):
+        if not line or (self.likely(0.05) and other is not None):
             chosen: tuple[str, ...] = () if other is None else (other,)
         else:
             chosen = tuple(self.pick.sample(line, min(len(line), self.pick.choice([1, 1, 1, 2]))))
@@ -194,7 +194,7 @@ class Chooser:
     def choices(self, target: Target, source: Source) -> Choices:
         """Chooses behaviours for a merge, with keys that the source has changed, mostly."""
         default = self.behaviour()
-        if not source.commit or target.name not in self.model.references or self.chance(0.6):
+        if not source.commit or target.name not in self.model.references or self.likely(0.6):
             return Choices(default)
         head = self.model.head(target.name)
         base = self.history.best_common_ancestors(head, source.commit)[0]
@@ -203,7 +203,7 @@ class Chooser:
 
     def choices_of_commits(self, target: Target, commits: Sequence[str]) -> Choices:
         default = self.behaviour()
-        if not commits or target.name not in self.model.references or self.chance(0.75):
+        if not commits or target.name not in self.model.references or self.likely(0.75):
             return Choices(default)
         changed = {key: None for one in commits for key in self.history.commits[one].operations}
         return Choices(default, self._keys(self.model.head(target.name), commits[-1], [*changed]))
@@ -216,21 +216,21 @@ class Chooser:
 
     def _choice(self, head: str, source: str, key: Key) -> Choice:
         target = self.history.content(head).get(key)
-        if self.chance(0.4):
+        if self.likely(0.4):
             return Choice(self.behaviour())
         expected = target
-        if self.chance(0.15):
+        if self.likely(0.15):
             expected = self.history.content(source).get(key)
-        if self.chance(0.3):
+        if self.likely(0.3):
             return Choice("NORMAL", expected)
-        if self.chance(0.2):
+        if self.likely(0.2):
             return Choice("NORMAL", expected, None)
         content = new_content(self.pick, key)
         old = expected if isinstance(expected, Held) else None
         if old is not None and is_space(old) != isinstance(content, Namespace):
             return Choice("NORMAL", expected)
         theirs = self.history.content(source).get(key)
-        if old is None and isinstance(theirs, Held) and self.chance(0.8):
+        if old is None and isinstance(theirs, Held) and self.likely(0.8):
             old = theirs
         content_id = old.content_id if old else str(UUID(int=self.pick.getrandbits(128)))
         made = held(content)
@@ -243,10 +243,10 @@ class Chooser:
         before = self.history.content(at)
         done: dict[Name, list[Operation]] = {}
         missing = [key for key in SPACES if key not in before]
-        if missing and self.chance(0.7):
+        if missing and self.likely(0.7):
             done[missing[0]] = self._put(before, missing[0])
         for _ in range(self.pick.choice([1, 1, 2, 3])):
-            key = self.pick.choice(SPACES if self.chance(0.1) else TABLES)
+            key = self.pick.choice(SPACES if self.likely(0.1) else TABLES)
             if key not in done:
                 self._add(before, key, done)
         return [one for some in done.values() for one in some]
@@ -269,7 +269,7 @@ class Chooser:
             if other in done or other in before or other == key or not isinstance(there, Held):
                 done[key] = [Delete(key)]
                 return
-            content = new_content(self.pick, other) if self.chance(0.3) else None
+            content = new_content(self.pick, other) if self.likely(0.3) else None
             made = there if content is None else held(content)
             moved = Held(there.content_id, made.type, made.value)
             done[key] = [Delete(key)]
@@ -279,16 +279,16 @@ class Chooser:
         there = before.get(key)
         content = new_content(self.pick, key)
         if not isinstance(there, Held):
-            if self.chance(0.01):
+            if self.likely(0.01):
                 return [put_of(content, key, str(UUID(int=1)), None)]
             return [put_of(content, key, None, None)]
-        if self.chance(0.02):
+        if self.likely(0.02):
             return [put_of(content, key, None, None)]
         expected = None
-        if self.chance(0.2):
+        if self.likely(0.2):
             made = held(new_content(self.pick, key))
             wrong = Held(there.content_id, made.type, made.value)
-            expected = there if self.chance(0.7) else wrong
+            expected = there if self.likely(0.7) else wrong
         return [put_of(content, key, there.content_id, expected)]
 
 

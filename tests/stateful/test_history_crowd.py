@@ -16,7 +16,7 @@ from lochan.embedded import open_repository
 from lochan.kernel import merge as kernel_merge
 from lochan.kernel.build import Head
 from lochan.kernel.history import has_merged, merge_base, shared_sequence
-from lochan.kernel.merge import MergeMember
+from lochan.kernel.merge import MergeProposal
 from lochan.testing.postgres import MISSING, find_binaries, shared_server
 from tests.client.serving import serving
 from tests.profile import counted
@@ -93,25 +93,25 @@ def test_twelve_clients_of_two_servers_on_one_database_agree_with_the_model(seed
 def test_a_merge_base_from_the_published_head_is_found(monkeypatch: pytest.MonkeyPatch):
     """The bug that this check is for: a merge behind another one in a chain."""
     planning = local()
-    real_plan = MergeMember.plan
+    real_plan = MergeProposal.plan
 
     def below(head: Any) -> Any:
         """Returns the published head for the one of the chain."""
         now = getattr(planning, "head", None)
         return now.builder.base if now is not None and head is now.view else head
 
-    def plan(member: MergeMember, head: Head) -> Any:
-        if was_just_merged(member, head):
-            member.base = merge_base(head.commits, head.builder.base, member._source)
-            member.base = member.base or head.commits.load(EMPTY_ID)
+    def plan(proposal: MergeProposal, head: Head) -> Any:
+        if was_just_merged(proposal, head):
+            proposal.base = merge_base(head.commits, head.builder.base, proposal._source)
+            proposal.base = proposal.base or head.commits.load(EMPTY_ID)
             return []
         planning.head = head
         try:
-            return real_plan(member, head)
+            return real_plan(proposal, head)
         finally:
             planning.head = None
 
-    monkeypatch.setattr(MergeMember, "plan", plan)
+    monkeypatch.setattr(MergeProposal, "plan", plan)
     monkeypatch.setattr(
         kernel_merge,
         "merge_base",
@@ -129,13 +129,13 @@ def test_a_merge_base_from_the_published_head_is_found(monkeypatch: pytest.Monke
     pytest.fail("a wrong merge base was not found in 10,000 requests")
 
 
-def was_just_merged(member: MergeMember, head: Head) -> bool:
+def was_just_merged(proposal: MergeProposal, head: Head) -> bool:
     """Tells whether a commit of the chain, not published yet, has brought the source."""
     for view in head.line():
         if view.body is None or view.sequence <= head.builder.base.sequence:
             return False
         for merged in view.body.parents[1:]:
             brought = head.commits.load(ObjId(merged))
-            if has_merged(head.commits, brought, member._source):
+            if has_merged(head.commits, brought, proposal._source):
                 return True
     return False

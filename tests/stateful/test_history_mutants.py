@@ -26,10 +26,10 @@ def from_first_to_last(patch: pytest.MonkeyPatch) -> None:
     """A squashed pick carries the difference from the first commit's parent to the last one."""
     real = kernel_merge.squashed
 
-    def squashed(parts: Any, line: Any, *more: Any) -> Any:
-        first = parts.views.load(line[0].parent)
-        changes = list(diff_commits(parts.nodes, first, line[-1]))
-        return msgspec.structs.replace(real(parts, line, *more), changes=changes)
+    def squashed(context: Any, line: Any, *more: Any) -> Any:
+        first = context.views.load(line[0].parent)
+        changes = list(diff_commits(context.nodes, first, line[-1]))
+        return msgspec.structs.replace(real(context, line, *more), changes=changes)
 
     patch.setattr("lochan.service.merges.squashed", squashed)
 
@@ -71,7 +71,7 @@ def namespaces_are_not_checked(patch: pytest.MonkeyPatch) -> None:
 
 def merges_bring_back_what_they_took(patch: pytest.MonkeyPatch) -> None:
     """A replay carries what a merge commit took from the target."""
-    patch.setattr(kernel_merge, "_not_taken_from", lambda _parts, _merged, changes: changes)
+    patch.setattr(kernel_merge, "_not_taken_from", lambda _context, _merged, changes: changes)
 
 
 def reverts_forget_removals(patch: pytest.MonkeyPatch) -> None:

@@ -16,13 +16,13 @@ from lochan.base.errors import Conflict, Corrupt, LochanError
 from lochan.base.keys import is_record
 from lochan.client.values import KeyWish
 from lochan.embedded import Embedded, open_repository
+from lochan.kernel.job_records import RecordsOnHead
 from lochan.kernel.plan import Operation
-from lochan.kernel.records import RecordsOnHead
 from lochan.model.commits import ContentKey, Delete, LogEntry, Put, RecordJob
 from lochan.model.commits import Operation as Wish
 from lochan.model.contents import IcebergTable
 from tests.profile import counted
-from tests.unit.service.desk import Desk
+from tests.service.bench import Bench
 
 BRANCHES = ("main", "etl", "other")
 TABLES = tuple((f"t{number}",) for number in range(4))
@@ -192,7 +192,7 @@ def test_records_that_do_not_follow_their_content_are_found(mutant, monkeypatch)
 def test_a_job_is_found_in_bounded_reads_however_long_history_is(commits, tmp_path):
     """Half of the jobs were written on a branch and came by merges, behind second parents."""
     store = open_store(f"rocksdb:{tmp_path / 'store'}")
-    desk = Desk(store)
+    desk = Bench(store)
     desk.fill("a", "b")
     desk.branch("etl")
     for number in range(commits // 2):

@@ -17,9 +17,8 @@ from lochan.base.names import RefName
 from lochan.kernel.history import ancestor_at, is_ancestor, iterate_log, merge_base
 from lochan.kernel.plan import ANY, Operation
 from lochan.kernel.publish import Published, Publisher
-from lochan.kv.faults import Fault, FaultKind, FaultyStore, PlannedCall
-from tests.profile import counted
-from tests.unit.kernel.workbench import (
+from lochan.testing.faults import Fault, FaultKind, FaultyStore, PlannedCall
+from tests.kernel.workbench import (
     Bench,
     OnCalls,
     Wants,
@@ -32,6 +31,7 @@ from tests.unit.kernel.workbench import (
     put,
     table,
 )
+from tests.profile import counted
 
 WORLDS = counted(2, 8)
 STEPS = counted(900, 1_800)
@@ -101,25 +101,25 @@ class World:
         return number, self.servers[number]
 
     def commit(self) -> str:
-        """A chain of members on one branch, each of which may expect the wrong thing."""
+        """A chain of proposals on one branch, each of which may expect the wrong thing."""
         number, bench = self.server()
         name = self.random.choice(NAMES)
-        publisher = self.publishers.setdefault((number, name), Publisher(bench.parts, name))
+        publisher = self.publishers.setdefault((number, name), Publisher(bench.context, name))
         model = self.branches.get(name)
-        members, expected = [], []
+        proposals, expected = [], []
         head = EMPTY_ID if model is None else model.head
         content = dict(self.content[head])
         for _ in range(self.random.choice([1, 1, 1, 2, 6])):
             wish, after = self.some_operations(content)
             self.made += 1
-            members.append(Wants(plan(wish, f"{self.made}")))
+            proposals.append(Wants(plan(wish, f"{self.made}")))
             expected.append((f"{self.made}", after))
             content = content if after is None else after
         if model is None:
             with pytest.raises(NotFound):
-                publisher.publish(members)
+                publisher.publish(proposals)
             return "no branch"
-        for (operation, after), settled in zip(expected, publisher.publish(members), strict=True):
+        for (operation, after), settled in zip(expected, publisher.publish(proposals), strict=True):
             if after is None:
                 assert isinstance(settled, KeysConflict)
                 continue
@@ -239,7 +239,7 @@ class World:
     def log(self) -> str:
         _, bench = self.server()
         for model in self.branches.values():
-            views = list(iterate_log(bench.parts.views, model.head))
+            views = list(iterate_log(bench.context.views, model.head))
             past = self.past(model.head)
             assert [view.obj_id for view in views] == [obj_id for obj_id, _ in past]
             assert operations(views) == [operation for _, operation in past]
@@ -249,7 +249,7 @@ class World:
         """All content of a commit of the past, and some keys of a head."""
         _, bench = self.server()
         chosen = self.random.choice([*self.content, *(one.head for one in self.branches.values())])
-        view = bench.parts.views.get_named(chosen)
+        view = bench.context.views.get_named(chosen)
         found = {**bench.content(view, Universe.TABLES), **bench.content(view, Universe.FILES)}
         assert found == self.content[chosen]
         return "done"
@@ -257,7 +257,7 @@ class World:
     def bases(self) -> str:
         """Ancestors and merge bases; histories here have no merges."""
         _, bench = self.server()
-        views = bench.parts.views
+        views = bench.context.views
         one, other = (views.load(self.random.choice(list(self.content))) for _ in range(2))
         mine = [obj_id for obj_id, _ in self.past(one.obj_id)]
         theirs = {obj_id for obj_id, _ in self.past(other.obj_id)}

@@ -19,10 +19,10 @@ from lochan.base.ids import EMPTY_ID
 from lochan.http.app import App, Found
 from lochan.http.exchange import Exchange, Request, Response
 from lochan.http.nessie.documents import document_handlers
-from lochan.http.nessie.faces import nessie_faces
+from lochan.http.nessie.face import nessie_faces
 from lochan.kernel.publish import Settled
 from lochan.kernel.repository import Ports
-from lochan.service.lanes import OnLane
+from lochan.service.pending_writes import PendingWrite
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
@@ -151,17 +151,17 @@ class Wire:
         brief = found.match.route.brief
         assert isinstance(brief if isinstance(brief, bool) else brief(exchange), bool)
         outcome = found.match.route.handler(exchange)
-        if not isinstance(outcome, OnLane):
+        if not isinstance(outcome, PendingWrite):
             return outcome
         publisher = repository.publisher(outcome.branch)
         settled: Settled
         try:
             if outcome.dry_run:
-                settled = publisher.preview([outcome.member])[0]
+                settled = publisher.preview([outcome.proposal])[0]
             else:
-                settled = publisher.publish([outcome.member], lambda: ())[0]
+                settled = publisher.publish([outcome.proposal], lambda: ())[0]
         except LochanError as error:
-            # What stops the whole chain is told to each member of it.
+            # What stops the whole chain is told to each proposal of it.
             settled = error
         return outcome.finish(settled)
 

@@ -328,7 +328,7 @@ def test_a_reference_that_cannot_be_made_is_refused_with_the_reason(wire, target
 
 def test_objects_come_back_as_they_were_stored(wire):
     wire.commit("main", *(put(f"t{number}") for number in range(300)))
-    view = wire.repository.parts.views.load(bytes.fromhex(wire.head()))
+    view = wire.repository.context.views.load(bytes.fromhex(wire.head()))
     root = view.tables.root
     assert root is not None
     asked = {"ids": [root.hex(), "ab" * 32]}

@@ -1,4 +1,4 @@
-"""Joins the parts: from an address to a store that is open and of a format we know."""
+"""Joins the context: from an address to a store that is open and of a format we know."""
 
 from __future__ import annotations
 

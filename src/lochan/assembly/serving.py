@@ -16,14 +16,14 @@ from lochan.http.access_log import AccessLog
 from lochan.http.app import OwnHandler
 from lochan.http.exchange import Request, Response
 from lochan.http.nessie.documents import document_handlers
-from lochan.http.nessie.faces import nessie_faces
-from lochan.http.presence import Presence, announce, find_presence, server_file, withdraw
-from lochan.http.running import run_until_stopped
+from lochan.http.nessie.face import nessie_faces
+from lochan.http.observers import RequestObserver, RequestObservers
+from lochan.http.serve import run_until_stopped
 from lochan.http.server import Chore, Options, Server, check_loopback
-from lochan.http.watching import Watch, Watcher
-from lochan.kernel.parts import Tuning
+from lochan.http.server_file import ServerFile, announce, find_presence, server_file, withdraw
+from lochan.kernel.context import Tuning
 from lochan.kernel.repository import Ports
-from lochan.kernel.retry import Patience
+from lochan.kernel.retry import RetryPolicy
 from lochan.kv.observe import ObservedStore, Observer
 from lochan.kv.store import Store
 from lochan.kv.url import parse_store_url
@@ -32,7 +32,7 @@ from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.service.sweeps import SweepFailure, sweep_of_claims, sweep_of_references
 from lochan.settings import Settings
-from lochan.system import SystemChance, SystemClock, ThreadWaiting
+from lochan.system import SystemClock, SystemRandom, ThreadWaiting
 from lochan.telemetry.metrics import Exposition, Metrics
 from lochan.telemetry.observers import ObservedWaiting, Observers, SleepObserver
 from lochan.telemetry.traces import Traces
@@ -47,7 +47,9 @@ def tuning_of(settings: Settings) -> Tuning:
     return Tuning(
         settings.commit_cache_mb * _MEGABYTE,
         settings.node_cache_mb * _MEGABYTE,
-        patience=Patience(settings.commit_timeout_ms, sleep_first_ms, settings.retry_sleep_max_ms),
+        retry_policy=RetryPolicy(
+            settings.commit_timeout_ms, sleep_first_ms, settings.retry_sleep_max_ms
+        ),
     )
 
 
@@ -72,10 +74,12 @@ class Watching:
         if self._metrics is not None:
             self._exposition = Exposition(self._metrics, self._readings, self._chains)
 
-    def watch(self) -> Watch:
+    def watch(self) -> RequestObservers:
         """Returns what the driver of requests tells."""
-        watchers: list[Watcher] = [each for each in (self._log, self._metrics) if each is not None]
-        return Watch(watchers, self._traces)
+        watchers: list[RequestObserver] = [
+            each for each in (self._log, self._metrics) if each is not None
+        ]
+        return RequestObservers(watchers, self._traces)
 
     def store(self, store: Store) -> Store:
         """Returns the store, watched if anybody wants to know of its calls."""
@@ -87,7 +91,7 @@ class Watching:
         observers: list[SleepObserver] = [each for each in (self._metrics, self._traces) if each]
         waiting = ThreadWaiting()
         watched = ObservedWaiting(waiting, observers) if observers else waiting
-        return Ports(SystemClock(), SystemChance(), watched)
+        return Ports(SystemClock(), SystemRandom(), watched)
 
     def own_routes(self) -> Mapping[bytes, OwnHandler]:
         """Returns what is served beside the faces."""
@@ -116,7 +120,7 @@ class Watching:
         server, repository = self._server, self._repository
         if server is None or repository is None:
             return {}
-        nodes, views = repository.parts.nodes, repository.parts.views
+        nodes, views = repository.context.nodes, repository.context.views
         return {
             "connections": server.connections(),
             "requests_under_way": server.driver.under_way,
@@ -166,7 +170,7 @@ def _serve(
     repository = _open_or_create(repositories, settings)
     store.flush(store.epoch())
 
-    written: list[Presence] = []
+    written: list[ServerFile] = []
 
     def make() -> Server:
         server = Server(

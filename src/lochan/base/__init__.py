@@ -1,4 +1,5 @@
 """The ground floor: errors, typed ids, keys, limits, checks and the doors to the outside world.
 
-Promises: no IO, no clock, no chance. Everything above may import it; it imports nothing of ours.
+Promises: no IO, no clock, no randomness. Everything above may import it; it imports nothing else
+of ours.
 """

@@ -143,7 +143,7 @@ PREVIOUS_POINTERS_MAX: Final = 20
 MOVES_MAX: Final = 16
 
 # Members of one chain: what waits is published together, but a lost CAS costs all of them again.
-CHAIN_MEMBERS_MAX: Final = 64
+CHAIN_PROPOSALS_MAX: Final = 64
 
 # The same in bytes: one statement of a database, and what a lost CAS throws away.
 CHAIN_BYTES_MAX: Final = 1_048_576
@@ -211,7 +211,7 @@ CLIENT_PAUSE_FIRST_MS: Final = 100
 # Pauses of the client double up to here, so that a server that is back is found soon.
 CLIENT_PAUSE_MAX_MS: Final = 1_000
 
-# A server may ask for more patience than that, but a caller should hear of it rather than hang.
+# A server may ask for more retry_policy than that, but a caller should hear of it rather than hang.
 CLIENT_RETRY_AFTER_MAX_S: Final = 30
 
 # Longer than the server's own bound on a commit, so that its answer is heard; merges of 100,000
@@ -272,7 +272,7 @@ FILES_MAX: Final = 65_536
 # JSON packs at most some tens to one; a thousand to one is a bomb.
 GZIP_RATIO_MAX: Final = 200
 
-# Small bodies may pack well by chance: up to here no ratio is looked at.
+# Small bodies may pack well by random: up to here no ratio is looked at.
 GZIP_FREE_BYTES: Final = 65_536
 
 # Unpacking more than this much packed data would hold up the event loop for milliseconds.
@@ -287,7 +287,7 @@ GZIP_ANSWER_INLINE_BYTES_MAX: Final = 131_072
 # Reading a larger body holds up the event loop for a millisecond and more: never on the loop.
 BRIEF_BODY_BYTES_MAX: Final = 131_072
 
-# A member with more operations is planned and built in a thread, not on the event loop.
+# A proposal with more operations is planned and built in a thread, not on the event loop.
 BRIEF_OPERATIONS_MAX: Final = 100
 
 # Calls that wait for a thread; beyond, callers are told to come back.

@@ -1,4 +1,4 @@
-"""The named doors through which time, chance, waiting and locks enter.
+"""The named ports through which time, randomness, waiting and locks enter.
 
 Nothing in `service/` and below imports a clock or a random source: it is handed one of these. The
 real ones live in `system.py`, deterministic ones in `lochan.testing`.
@@ -22,7 +22,7 @@ class Clock(Protocol):
         ...
 
 
-class Chance(Protocol):
+class Random(Protocol):
     """Gives unpredictable values."""
 
     def random_bytes(self, count: int) -> bytes:

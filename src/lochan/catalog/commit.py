@@ -40,7 +40,7 @@ from lochan.catalog.types import NAMESPACE_PAYLOAD, OTHER_PAYLOAD, ContentTypes
 from lochan.codec.commits import Headers
 from lochan.codec.elements import pack_table
 from lochan.kernel.build import Head
-from lochan.kernel.parts import Parts
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.plan import (
     CommitPlan,
     ConflictKind,
@@ -74,17 +74,17 @@ class CommitText(msgspec.Struct, frozen=True):
 
 
 class CatalogCommit:
-    """A member that commits operations on keys and contents."""
+    """A proposal that commits operations on keys and contents."""
 
     def __init__(
         self,
-        parts: Parts,
+        context: RepositoryContext,
         types: ContentTypes,
         expected: ObjId | None,
         operations: Sequence[Wish],
         text: CommitText,
     ) -> None:
-        self._parts = parts
+        self._context = context
         self._types = types
         self._expected = expected
         self._text = text
@@ -190,7 +190,7 @@ class CatalogCommit:
         content_id = wish.content.id
         raw_id = None if content_id is None else find_uuid_bytes(ContentId(content_id))
         if content_id is None:
-            raw_id = uuid_of(self._parts.chance.random_bytes(16))
+            raw_id = uuid_of(self._context.random.random_bytes(16))
             content_id = content_id_from_uuid_bytes(raw_id)
         value = self._types.encode(wish.content, content_id)
         payload = self._types.payload_of(wish.content)
@@ -277,7 +277,7 @@ class CatalogCommit:
         raise Invalid(f"New value for key '{name}' must not have a content ID: '{given}'")
 
     def _id_of(self, element: bytes) -> str:
-        found = load_content_ids(self._parts, self._types, [element], self._unpublished)
+        found = load_content_ids(self._context, self._types, [element], self._unpublished)
         return found[element]
 
     def _type_changes(self, element: bytes, content: Content) -> bool:
@@ -286,7 +286,7 @@ class CatalogCommit:
             return True
         if payload != OTHER_PAYLOAD:
             return False
-        stored = load_contents(self._parts, self._types, [element], self._unpublished)[element]
+        stored = load_contents(self._context, self._types, [element], self._unpublished)[element]
         return type_of(stored) != type_of(content)
 
     def _check(
@@ -319,7 +319,7 @@ class CatalogCommit:
                 if put.expected is not None and put.wish.expected is not None:
                     made[put.expected] = put.wish.expected
             sides = [*conflicts, *sides_of(seen, dict(staged))]
-            words = in_words(self._parts, self._types, sides, made, self._unpublished)
+            words = in_words(self._context, self._types, sides, made, self._unpublished)
             raise refuse([*words, *missing, *full])
 
 

@@ -10,8 +10,8 @@ from lochan.base.ids import ObjId
 from lochan.base.keys import Key, Universe, table_elements
 from lochan.catalog.contents import NOTHING_UNPUBLISHED, load_contents
 from lochan.catalog.types import ContentTypes
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.merge import MergeConflict
-from lochan.kernel.parts import Parts
 from lochan.kernel.plan import ConflictKind, KeyConflict, compare_elements
 from lochan.model.commits import ContentKey
 from lochan.model.contents import Content
@@ -77,7 +77,7 @@ def sides_of(conflicts: Iterable[KeyConflict], sources: dict[bytes, bytes | None
 
 
 def in_words(
-    parts: Parts,
+    context: RepositoryContext,
     types: ContentTypes,
     conflicts: Sequence[Sides],
     made: dict[bytes, Content],
@@ -90,7 +90,7 @@ def in_words(
         for element in (one.base, one.source, one.target)
         if element is not None and element not in made and one.key[0] == Universe.TABLES
     }
-    loaded = {**load_contents(parts, types, sorted(elements), unpublished), **made}
+    loaded = {**load_contents(context, types, sorted(elements), unpublished), **made}
     told = []
     for one in conflicts:
         key = key_of(one.key)
@@ -119,7 +119,7 @@ def refuse(conflicts: Sequence[ContentConflict]) -> KeysConflict:
 
 
 def merge_conflict(
-    parts: Parts,
+    context: RepositoryContext,
     types: ContentTypes,
     conflicts: Sequence[MergeConflict],
     made: Mapping[bytes, Content],
@@ -136,4 +136,4 @@ def merge_conflict(
         )
         for one in conflicts
     ]
-    return refuse(in_words(parts, types, sides, dict(made), unpublished))
+    return refuse(in_words(context, types, sides, dict(made), unpublished))

@@ -8,7 +8,7 @@ from typing import Final
 from lochan.base.ids import ID_BYTES, ContentId, ObjId, content_id_from_uuid_bytes
 from lochan.catalog.types import ContentTypes
 from lochan.codec.elements import FLAG_CONTENT_ID_IN_VALUE, check_flags
-from lochan.kernel.parts import Parts
+from lochan.kernel.context import RepositoryContext
 from lochan.model.contents import Content
 
 _VALUE_END: Final = 2 + ID_BYTES
@@ -52,7 +52,7 @@ def content_id_at(element: bytes) -> ContentId | None:
 
 
 def load_contents(
-    parts: Parts,
+    context: RepositoryContext,
     types: ContentTypes,
     elements: Sequence[bytes],
     unpublished: Mapping[ObjId, bytes] = NOTHING_UNPUBLISHED,
@@ -61,12 +61,12 @@ def load_contents(
 
     Who plans on a chain may meet elements whose values are not stored yet; it hands them over.
     """
-    raws = load_values(parts, elements, unpublished)
+    raws = load_values(context, elements, unpublished)
     return {element: types.decode(raws[element]) for element in elements}
 
 
 def load_values(
-    parts: Parts,
+    context: RepositoryContext,
     elements: Sequence[bytes],
     unpublished: Mapping[ObjId, bytes] = NOTHING_UNPUBLISHED,
 ) -> dict[bytes, bytes]:
@@ -74,7 +74,7 @@ def load_values(
     # Kept as bytes: a content may hold maps, which whoever got it before could have changed.
     raws: dict[bytes, bytes] = {}
     missing: list[bytes] = []
-    cache = parts.values
+    cache = context.values
     for element in elements:
         value = value_at(element)
         raw = cache.find(value) or unpublished.get(value)
@@ -84,14 +84,14 @@ def load_values(
             raws[element] = raw
     if missing:
         ids = [value_at(element) for element in missing]
-        for element, obj_id, raw in zip(missing, ids, parts.objects.fetch_many(ids), strict=True):
+        for element, obj_id, raw in zip(missing, ids, context.objects.fetch_many(ids), strict=True):
             raws[element] = raw
             cache.keep(obj_id, raw, len(raw) + _ENTRY_BYTES)
     return raws
 
 
 def load_content_ids(
-    parts: Parts,
+    context: RepositoryContext,
     types: ContentTypes,
     elements: Iterable[bytes],
     unpublished: Mapping[ObjId, bytes] = NOTHING_UNPUBLISHED,
@@ -105,6 +105,6 @@ def load_content_ids(
             unknown.append(element)
         else:
             found[element] = content_id
-    for element, content in load_contents(parts, types, unknown, unpublished).items():
+    for element, content in load_contents(context, types, unknown, unpublished).items():
         found[element] = content.id or ""
     return found

@@ -31,8 +31,8 @@ from lochan.catalog.contents import (
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.build import Head
 from lochan.kernel.changes import diff_commits
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.merge import Carried
-from lochan.kernel.parts import Parts
 from lochan.kernel.plan import CommitPlan, Operation
 from lochan.kernel.views import CommitView
 from lochan.model.results import ContentConflict
@@ -59,7 +59,7 @@ class SharedContent(msgspec.Struct, frozen=True):
 
 
 def find_shared(
-    parts: Parts,
+    context: RepositoryContext,
     types: ContentTypes,
     head: Head,
     carried: Sequence[Carried],
@@ -68,7 +68,7 @@ def find_shared(
     """Returns the contents that would be under two keys after any of the planned commits."""
     lines = [[op for op in plan.operations if op.key[0] == Universe.TABLES] for plan in plans]
     keys = {op.key for line in lines for op in line}
-    ids = _Ids(parts, types, head)
+    ids = _Ids(context, types, head)
     current = {key: ids.of(element) for key, element in head.find(ordered(keys)).items()}
     arriving = _arriving(ids, lines, current)
     if not arriving:
@@ -89,8 +89,8 @@ def find_shared(
 class _Ids:
     """Content ids of elements; those that only the stored value knows are loaded."""
 
-    def __init__(self, parts: Parts, types: ContentTypes, head: Head) -> None:
-        self._parts = parts
+    def __init__(self, context: RepositoryContext, types: ContentTypes, head: Head) -> None:
+        self._context = context
         self._types = types
         self._unpublished = head.unpublished
 
@@ -101,7 +101,7 @@ class _Ids:
         known = content_id_at(element)
         if known is not None:
             return known
-        return load_content_ids(self._parts, self._types, [element], self._unpublished)[element]
+        return load_content_ids(self._context, self._types, [element], self._unpublished)[element]
 
 
 def _arriving(

@@ -24,8 +24,8 @@ from lochan.catalog.types import NAMESPACE_PAYLOAD, ContentTypes
 from lochan.codec.elements import pack_table
 from lochan.index.difference import Difference
 from lochan.kernel.build import Head
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.merge import Behaviour, Carried, Choices, KeyChoice, MergeConflict, carry
-from lochan.kernel.parts import Parts
 from lochan.kernel.plan import CommitPlan
 from lochan.kernel.provenance import Provenance
 from lochan.kernel.views import CommitView
@@ -55,7 +55,7 @@ class Wishes(msgspec.Struct, frozen=True):
 
 
 class Carrier(Protocol):
-    """What the kernel's members of the merge family have in common."""
+    """What the kernel's proposals of the merge family have in common."""
 
     @property
     def base(self) -> CommitView | None:
@@ -85,7 +85,10 @@ def behaviour_of(text: str) -> Behaviour:
 
 
 def read_wishes(
-    parts: Parts, types: ContentTypes, default: str, keys: Mapping[ContentKey, KeyWish]
+    context: RepositoryContext,
+    types: ContentTypes,
+    default: str,
+    keys: Mapping[ContentKey, KeyWish],
 ) -> Wishes:
     """Turns contents that the caller names into elements."""
     choices: dict[bytes, KeyChoice] = {}
@@ -98,11 +101,11 @@ def read_wishes(
         has_expected = wish.expected_target is not msgspec.UNSET
         has_resolved = wish.resolved is not msgspec.UNSET
         if not isinstance(wish.expected_target, msgspec.UnsetType | None):
-            expected, _ = _element(parts, types, key, wish.expected_target, None)
+            expected, _ = _element(context, types, key, wish.expected_target, None)
         if not isinstance(wish.resolved, msgspec.UnsetType | None):
             target = wish.expected_target
             known = None if isinstance(target, msgspec.UnsetType) or target is None else target.id
-            resolved, values[raw] = _element(parts, types, key, wish.resolved, known or "")
+            resolved, values[raw] = _element(context, types, key, wish.resolved, known or "")
             contents[resolved] = by_key[raw] = wish.resolved
         choices[raw] = KeyChoice(
             behaviour_of(wish.behaviour), expected, has_expected, resolved, has_resolved
@@ -118,32 +121,36 @@ def both_made_namespace(change: Difference, target: bytes | None) -> bool:
 
 
 def _element(
-    parts: Parts, types: ContentTypes, key: ContentKey, content: Content, instead: str | None
+    context: RepositoryContext,
+    types: ContentTypes,
+    key: ContentKey,
+    content: Content,
+    instead: str | None,
 ) -> tuple[bytes, tuple[ObjId, bytes]]:
     """Returns a content as element and value; without an id it gets `instead`, "" for a new one."""
     content_id = content.id
     if content_id is None:
         if instead is None:
             raise Invalid(f"the expected target content of '{text_of(key)}' needs its content ID")
-        content_id = instead or content_id_from_uuid_bytes(uuid_of(parts.chance.random_bytes(16)))
+        content_id = instead or content_id_from_uuid_bytes(uuid_of(context.random.random_bytes(16)))
     value = types.encode(with_id(content, content_id), content_id)
     raw_id = find_uuid_bytes(ContentId(content_id))
     return pack_table(types.payload_of(content), value[0], raw_id), value
 
 
 class CatalogMerge:
-    """A member of the merge family, under the rules of the catalog."""
+    """A proposal of the merge family, under the rules of the catalog."""
 
     def __init__(
         self,
-        parts: Parts,
+        context: RepositoryContext,
         types: ContentTypes,
         expected: CommitView | None,
         make: MakeCarrier,
         wishes: Wishes,
         said: Provenance,
     ) -> None:
-        self._parts = parts
+        self._context = context
         self._types = types
         self._expected = expected
         self._make = make
@@ -184,7 +191,7 @@ class CatalogMerge:
         try:
             plans = self._carry(carrier, head)
             self._check_resolved(head, carrier.carried)
-            rules = _Rules(self._parts, self._types, head, carrier.carried)
+            rules = _Rules(self._context, self._types, head, carrier.carried)
             return rules.check(
                 plans, self._wishes.choices, lambda choices: self._make(choices).plan(head)
             )
@@ -200,7 +207,7 @@ class CatalogMerge:
             conflicts = [one for one in refusal.details if isinstance(one, MergeConflict)]
             made = self._wishes.contents
             raise merge_conflict(
-                self._parts, self._types, conflicts, made, head.unpublished
+                self._context, self._types, conflicts, made, head.unpublished
             ) from None
 
     def _check_resolved(self, head: Head, carried: Sequence[Carried]) -> None:
@@ -215,7 +222,7 @@ class CatalogMerge:
         current = head.find(ordered(key for key, _ in given))
         for key, content in given:
             elements = [one for one in {*sides[key], current[key]} if one is not None]
-            ids = load_content_ids(self._parts, self._types, elements, head.unpublished)
+            ids = load_content_ids(self._context, self._types, elements, head.unpublished)
             if content.id not in ids.values():
                 raise Invalid(
                     f"The resolved content of '{text_of(key_of(key))}' has the content ID "
@@ -235,8 +242,8 @@ class CarryContents:
     What both sides changed is reported as the kernel reports it, without contents.
     """
 
-    def __init__(self, parts: Parts, types: ContentTypes) -> None:
-        self._parts = parts
+    def __init__(self, context: RepositoryContext, types: ContentTypes) -> None:
+        self._context = context
         self._types = types
 
     def __call__(
@@ -244,7 +251,7 @@ class CarryContents:
     ) -> Sequence[CommitPlan]:
         """Plans the commits that carry changes onto a head, one after the other."""
         plans = carry(head, carried, choices)
-        rules = _Rules(self._parts, self._types, head, carried)
+        rules = _Rules(self._context, self._types, head, carried)
         return rules.check(plans, choices, lambda others: carry(head, carried, others))
 
 
@@ -252,9 +259,13 @@ class _Rules:
     """What the catalog demands of the commits that carry changes onto a head."""
 
     def __init__(
-        self, parts: Parts, types: ContentTypes, head: Head, carried: Sequence[Carried]
+        self,
+        context: RepositoryContext,
+        types: ContentTypes,
+        head: Head,
+        carried: Sequence[Carried],
     ) -> None:
-        self._parts = parts
+        self._context = context
         self._types = types
         self._head = head
         self._carried = carried
@@ -288,7 +299,7 @@ class _Rules:
         return plans
 
     def _find_shared(self, plans: Sequence[CommitPlan]) -> list[SharedContent]:
-        return find_shared(self._parts, self._types, self._head, self._carried, plans)
+        return find_shared(self._context, self._types, self._head, self._carried, plans)
 
 
 def _check_namespaces(head: Head, plans: Sequence[CommitPlan]) -> None:

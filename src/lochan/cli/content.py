@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from lochan.base.errors import ContentNotFound, Invalid
-from lochan.cli.errand import Errand, errand
+from lochan.cli.command_context import CommandContext, errand
 from lochan.cli.groups import ListsByDefault
 from lochan.cli.history import summary
 from lochan.cli.keys import KEY, key_text
@@ -54,7 +54,7 @@ def content() -> None:
 @click.option("-l", "--long", is_flag=True, help="Also the contents.")
 @errand
 def list_content(
-    job: Errand, spec: str, prefix: ContentKey | None, wanted: str, long: bool
+    job: CommandContext, spec: str, prefix: ContentKey | None, wanted: str, long: bool
 ) -> None:
     """List the keys."""
     from lochan.wire.listings import entry_v2
@@ -73,7 +73,7 @@ def list_content(
 @click.argument("key", type=KEY)
 @_on
 @errand
-def get_content(job: Errand, key: ContentKey, spec: str) -> None:
+def get_content(job: CommandContext, key: ContentKey, spec: str) -> None:
     """Show what KEY holds."""
     found, _ = job.catalog.contents.get(spec, key)
     raw = msgspec.json.encode(content_out(found))
@@ -97,7 +97,7 @@ def get_content(job: Errand, key: ContentKey, spec: str) -> None:
 @_expected
 @errand
 def put_content(
-    job: Errand,
+    job: CommandContext,
     key: ContentKey,
     kind: str,
     location: str | None,
@@ -135,7 +135,7 @@ def put_content(
 @_expected
 @errand
 def delete_content(
-    job: Errand,
+    job: CommandContext,
     keys: tuple[ContentKey, ...],
     branch: str,
     message: str | None,
@@ -154,7 +154,7 @@ def delete_content(
 
 
 def _commit(
-    job: Errand,
+    job: CommandContext,
     branch: str,
     message: str,
     author: str | None,

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import click
 from rich.text import Text
 
-from lochan.cli.errand import Errand, errand
+from lochan.cli.command_context import CommandContext, errand
 from lochan.cli.keys import KEY, key_text
 from lochan.cli.printing import Cell, first_line, moment, plain, short
 from lochan.cli.specs import REFERENCE, SPEC
@@ -40,7 +40,12 @@ _filter = click.option("--filter", "wanted", default="", metavar="CEL", help="On
 @click.option("-o", "--operations", is_flag=True, help="Also what each commit changed.")
 @errand
 def log(
-    job: Errand, spec: str, limit: int | None, wanted: str, until: str | None, operations: bool
+    job: CommandContext,
+    spec: str,
+    limit: int | None,
+    wanted: str,
+    until: str | None,
+    operations: bool,
 ) -> None:
     """Show the commits of SPEC, the latest first."""
     from lochan.wire.commits import log_entry_v2
@@ -61,7 +66,7 @@ def log(
 @click.option("--exit-code", "tell", is_flag=True, help="Leave with 1 if there are differences.")
 @errand
 def diff(
-    job: Errand,
+    job: CommandContext,
     left: str,
     right: str,
     limit: int | None,
@@ -85,7 +90,7 @@ def diff(
 @click.argument("name", type=REFERENCE, default="-")
 @_limit
 @errand
-def reflog(job: Errand, name: str, limit: int | None) -> None:
+def reflog(job: CommandContext, name: str, limit: int | None) -> None:
     """Show everywhere the branch or tag NAME has been, the latest first."""
     from lochan.wire.references import move_out
 
@@ -98,7 +103,7 @@ def reflog(job: Errand, name: str, limit: int | None) -> None:
 class _Some:
     """The first of many, for a table; programs get all unless they set a limit."""
 
-    def __init__(self, items: Iterable[_Item], limit: int | None, job: Errand) -> None:
+    def __init__(self, items: Iterable[_Item], limit: int | None, job: CommandContext) -> None:
         self._items: Iterator[Any] = iter(items)
         self._limit = limit or (None if job.printer.as_json else _SHOWN)
         self._cut = limit is None and not job.printer.as_json

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from lochan.base.errors import ContentNotFound, Invalid
 from lochan.cli import exits
+from lochan.cli.command_context import CommandContext, errand
 from lochan.cli.content import read_content
-from lochan.cli.errand import Errand, errand
 from lochan.cli.keys import key_text, parse_key
 from lochan.cli.printing import plain, short
 from lochan.cli.specs import BRANCH, SPEC
@@ -71,7 +71,7 @@ def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--overwrite", is_flag=True, help="Make the target what the source is.")
 @errand
 def merge(
-    job: Errand,
+    job: CommandContext,
     source: str,
     branch: str,
     no_squash: bool,
@@ -108,7 +108,7 @@ def merge(
 @click.option("--squash", is_flag=True, help="Make one commit of them.")
 @errand
 def transplant(
-    job: Errand, source: str, hashes: tuple[str, ...], branch: str, squash: bool, **how: Any
+    job: CommandContext, source: str, hashes: tuple[str, ...], branch: str, squash: bool, **how: Any
 ) -> None:
     """Make HASHES, commits of SOURCE that follow each other, again on a branch; oldest first."""
     done = job.catalog.merges.transplant(
@@ -132,7 +132,7 @@ def transplant(
 @click.option("--squash", is_flag=True, help="Make one commit of them.")
 @errand
 def cherry_pick(
-    job: Errand, hashes: tuple[str, ...], branch: str, squash: bool, **how: Any
+    job: CommandContext, hashes: tuple[str, ...], branch: str, squash: bool, **how: Any
 ) -> None:
     """Make any commits again on a branch; A..B is a range, after A and up to B."""
     done = job.catalog.merges.cherry_pick(
@@ -153,7 +153,7 @@ def cherry_pick(
 @click.argument("hashes", nargs=-1, required=True)
 @_options(_into, _message, _author, _expected, _dry_run)
 @errand
-def revert(job: Errand, hashes: tuple[str, ...], branch: str, **how: Any) -> None:
+def revert(job: CommandContext, hashes: tuple[str, ...], branch: str, **how: Any) -> None:
     """Undo commits of a branch by new ones, in the order given."""
     done = job.catalog.merges.revert(
         branch,
@@ -170,7 +170,7 @@ def revert(job: Errand, hashes: tuple[str, ...], branch: str, **how: Any) -> Non
 @click.argument("onto", type=SPEC)
 @_options(_into, _expected, _default, _key, _dry_run)
 @errand
-def rebase(job: Errand, onto: str, branch: str, **how: Any) -> None:
+def rebase(job: CommandContext, onto: str, branch: str, **how: Any) -> None:
     """Make a branch's own commits again on top of ONTO."""
     done = job.catalog.merges.rebase(
         branch,
@@ -190,7 +190,7 @@ def _said(how: dict[str, Any]) -> str | CommitMeta | None:
     return CommitMeta(message=how["message"] or "", authors=(how["author"],))
 
 
-def _wishes(job: Errand, branch: str, how: dict[str, Any]) -> dict[ContentKey, KeyWish]:
+def _wishes(job: CommandContext, branch: str, how: dict[str, Any]) -> dict[ContentKey, KeyWish]:
     wishes: dict[ContentKey, KeyWish] = {}
     for choice in how["choices"]:
         text, _, behaviour = choice.rpartition("=")
@@ -207,7 +207,7 @@ def _wishes(job: Errand, branch: str, how: dict[str, Any]) -> dict[ContentKey, K
     return wishes
 
 
-def _target(job: Errand, branch: str, key: ContentKey) -> Any:
+def _target(job: CommandContext, branch: str, key: ContentKey) -> Any:
     try:
         return job.catalog.contents.get(branch, key)[0]
     except ContentNotFound:
@@ -218,7 +218,7 @@ def _commits(count: int) -> str:
     return "1 commit" if count == 1 else f"{count} commits"
 
 
-def _tell(job: Errand, done: Merged, sentence: str, dry_run: bool) -> None:
+def _tell(job: CommandContext, done: Merged, sentence: str, dry_run: bool) -> None:
     from lochan.wire.merges import merge_v2
 
     conflicts = [one for one in done.keys if one.conflict is not None]

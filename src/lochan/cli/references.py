@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from lochan.base.errors import Invalid, ReferenceNotFound
-from lochan.cli.errand import Errand, errand
+from lochan.cli.command_context import CommandContext, errand
 from lochan.cli.groups import ListsByDefault
 from lochan.cli.printing import Cell, first_line, moment, short
 from lochan.cli.specs import BRANCH, REFERENCE, SPEC
@@ -38,7 +38,7 @@ def tag() -> None:
 @_prefix
 @_long
 @errand
-def list_branches(job: Errand, **given: Any) -> None:
+def list_branches(job: CommandContext, **given: Any) -> None:
     """List the branches."""
     _list(job, "BRANCH", **given)
 
@@ -48,7 +48,7 @@ def list_branches(job: Errand, **given: Any) -> None:
 @_prefix
 @_long
 @errand
-def list_tags(job: Errand, **given: Any) -> None:
+def list_tags(job: CommandContext, **given: Any) -> None:
     """List the tags."""
     _list(job, "TAG", **given)
 
@@ -56,7 +56,7 @@ def list_tags(job: Errand, **given: Any) -> None:
 @branch.command("show")
 @click.argument("name", type=BRANCH, default="-")
 @errand
-def show_branch(job: Errand, name: str) -> None:
+def show_branch(job: CommandContext, name: str) -> None:
     """Show one branch."""
     _show(job, "BRANCH", name)
 
@@ -64,7 +64,7 @@ def show_branch(job: Errand, name: str) -> None:
 @tag.command("show")
 @click.argument("name", type=REFERENCE)
 @errand
-def show_tag(job: Errand, name: str) -> None:
+def show_tag(job: CommandContext, name: str) -> None:
     """Show one tag."""
     _show(job, "TAG", name)
 
@@ -75,7 +75,9 @@ def show_tag(job: Errand, name: str) -> None:
 @click.option("--bare", is_flag=True, help="Start without any commit.")
 @click.option("--expires-in", metavar="SPAN", help="Delete it after e.g. 90m, 12h, 7d, 2w.")
 @errand
-def create_branch(job: Errand, name: str, source: str, bare: bool, expires_in: str | None) -> None:
+def create_branch(
+    job: CommandContext, name: str, source: str, bare: bool, expires_in: str | None
+) -> None:
     """Create a branch where SOURCE is (the default branch, if it is not given)."""
     expires_us = None if expires_in is None else time.time_ns() // 1_000 + _span_us(expires_in)
     made = job.catalog.references.create(name, None if bare else source, expires_us=expires_us)
@@ -87,7 +89,7 @@ def create_branch(job: Errand, name: str, source: str, bare: bool, expires_in: s
 @click.argument("source", type=SPEC, default="-")
 @click.option("-m", "--message", help="Write an annotation on it.")
 @errand
-def create_tag(job: Errand, name: str, source: str, message: str | None) -> None:
+def create_tag(job: CommandContext, name: str, source: str, message: str | None) -> None:
     """Create a tag where SOURCE is (the default branch, if it is not given)."""
     annotation = None if message is None else Annotation(message=message)
     made = job.catalog.references.create(name, source, kind="TAG", annotation=annotation)
@@ -99,7 +101,7 @@ def create_tag(job: Errand, name: str, source: str, message: str | None) -> None
 @click.argument("target", type=SPEC)
 @_expected
 @errand
-def assign_branch(job: Errand, name: str, target: str, expected: str | None) -> None:
+def assign_branch(job: CommandContext, name: str, target: str, expected: str | None) -> None:
     """Make a branch point to TARGET; its ref-log keeps where it was."""
     _assign(job, "BRANCH", name, target, expected)
 
@@ -109,7 +111,7 @@ def assign_branch(job: Errand, name: str, target: str, expected: str | None) -> 
 @click.argument("target", type=SPEC)
 @_expected
 @errand
-def assign_tag(job: Errand, name: str, target: str, expected: str | None) -> None:
+def assign_tag(job: CommandContext, name: str, target: str, expected: str | None) -> None:
     """Make a tag point to TARGET."""
     _assign(job, "TAG", name, target, expected)
 
@@ -118,7 +120,7 @@ def assign_tag(job: Errand, name: str, target: str, expected: str | None) -> Non
 @click.argument("names", type=BRANCH, nargs=-1, required=True)
 @_expected
 @errand
-def delete_branch(job: Errand, names: tuple[str, ...], expected: str | None) -> None:
+def delete_branch(job: CommandContext, names: tuple[str, ...], expected: str | None) -> None:
     """Delete branches, merged or not."""
     _delete(job, "BRANCH", names, expected)
 
@@ -127,12 +129,12 @@ def delete_branch(job: Errand, names: tuple[str, ...], expected: str | None) -> 
 @click.argument("names", type=REFERENCE, nargs=-1, required=True)
 @_expected
 @errand
-def delete_tag(job: Errand, names: tuple[str, ...], expected: str | None) -> None:
+def delete_tag(job: CommandContext, names: tuple[str, ...], expected: str | None) -> None:
     """Delete tags."""
     _delete(job, "TAG", names, expected)
 
 
-def _list(job: Errand, kind: str, wanted: str, prefix: str, long: bool) -> None:
+def _list(job: CommandContext, kind: str, wanted: str, prefix: str, long: bool) -> None:
     found = (
         one
         for one in job.catalog.references.iterate(filter=wanted, prefix=prefix, fetch_all=long)
@@ -158,7 +160,7 @@ def _row(one: Reference, *, long: bool) -> list[Cell]:
     return cells
 
 
-def _show(job: Errand, kind: str, name: str) -> None:
+def _show(job: CommandContext, kind: str, name: str) -> None:
     one = job.catalog.references.get(name, fetch_all=True)
     if one.kind != kind:
         raise ReferenceNotFound(f"{one.name!r} is a {one.kind.lower()}, not a {kind.lower()}")
@@ -181,12 +183,12 @@ def _show(job: Errand, kind: str, name: str) -> None:
     job.printer.table(shown, ("", ""), lambda fact: fact, lambda fact: fact, "")
 
 
-def _assign(job: Errand, kind: str, name: str, target: str, expected: str | None) -> None:
+def _assign(job: CommandContext, kind: str, name: str, target: str, expected: str | None) -> None:
     moved = job.catalog.references.assign(name, target, expected=expected, kind=kind)
     job.printer.document(_document(moved), f"{moved.name} is at {short(moved.hash)} now")
 
 
-def _delete(job: Errand, kind: str, names: tuple[str, ...], expected: str | None) -> None:
+def _delete(job: CommandContext, kind: str, names: tuple[str, ...], expected: str | None) -> None:
     if expected is not None and len(names) > 1:
         raise click.UsageError("--expected is for one name at a time")
     for name in names:

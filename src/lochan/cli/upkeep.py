@@ -10,7 +10,7 @@ import msgspec
 
 from lochan.base.errors import Invalid, StoreLocked
 from lochan.cli import exits
-from lochan.cli.errand import Errand, errand
+from lochan.cli.command_context import CommandContext, errand
 from lochan.cli.groups import ListsByDefault
 from lochan.cli.printing import make_console, moment
 from lochan.kernel.check import Progress as CheckProgress
@@ -26,7 +26,7 @@ from lochan.kernel.check import Report
     "objects that nothing refers to.",
 )
 @errand
-def check(job: Errand, everything: bool, history: bool) -> None:
+def check(job: CommandContext, everything: bool, history: bool) -> None:
     """Read what is stored and report what is damaged; changes nothing.
 
     Needs the store itself. A RocksDB store that a server has open cannot be read: stop the server
@@ -72,7 +72,7 @@ def _counted(progress: CheckProgress) -> str:
     return ", ".join(read) or "nothing"
 
 
-def _print_report(job: Errand, report: Report) -> None:
+def _print_report(job: CommandContext, report: Report) -> None:
     if report.findings:
         job.printer.table(
             report.findings,
@@ -95,7 +95,7 @@ def config() -> None:
 
 @config.command("list")
 @errand
-def show_config(job: Errand) -> None:
+def show_config(job: CommandContext) -> None:
     """Show what the repository is, and the settings that it keeps."""
     known = job.catalog.config()
     kept = job.catalog.settings.get()
@@ -119,7 +119,7 @@ def show_config(job: Errand) -> None:
 @config.command("get")
 @click.argument("kind", metavar="TYPE")
 @errand
-def get_config(job: Errand, kind: str) -> None:
+def get_config(job: CommandContext, kind: str) -> None:
     """Show one kept setting, such as GARBAGE_COLLECTOR, as JSON."""
     for one in job.catalog.settings.get([kind]):
         click.echo(_json(one))
@@ -128,7 +128,7 @@ def get_config(job: Errand, kind: str) -> None:
 @config.command("set")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @errand
-def set_config(job: Errand, file: Path) -> None:
+def set_config(job: CommandContext, file: Path) -> None:
     """Keep the setting that FILE holds as JSON, with its type; - reads it."""
     with click.open_file(str(file), "rb") as opened:
         raw = opened.read()

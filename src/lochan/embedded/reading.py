@@ -8,7 +8,7 @@ from lochan.base.limits import PAGE_ENTRIES_MAX
 from lochan.client.values import (
     DEFAULT_BRANCH,
 )
-from lochan.embedded.doing import Group, all_of
+from lochan.embedded.lane_runner import Group, all_of
 from lochan.model.commits import ContentKey, JobRecord, LogEntry
 from lochan.model.contents import Content
 from lochan.model.references import Reference

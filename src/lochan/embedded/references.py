@@ -12,7 +12,7 @@ from lochan.client.values import (
     RecentChanges,
     RecentHead,
 )
-from lochan.embedded.doing import Group, all_of
+from lochan.embedded.lane_runner import Group, all_of
 from lochan.model.references import Annotation, Reference, ReferenceMove
 from lochan.model.results import Page
 from lochan.service.references import NewReference as Wanted

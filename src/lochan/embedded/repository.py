@@ -12,7 +12,7 @@ from lochan.catalog.types import ContentTypes
 from lochan.client.values import (
     Config,
 )
-from lochan.embedded.doing import Doing
+from lochan.embedded.lane_runner import LaneRunner
 from lochan.embedded.reading import Contents, History
 from lochan.embedded.references import References
 from lochan.embedded.writing import Commits, Merges, Namespaces, RepositorySettings
@@ -24,7 +24,7 @@ from lochan.kernel.repository import Ports
 from lochan.kv.store import Store
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
-from lochan.system import SystemChance, SystemClock, ThreadWaiting
+from lochan.system import SystemClock, SystemRandom, ThreadWaiting
 
 
 def open_repository(store_url: str, repository: str = "default", *, who: str = "") -> Embedded:
@@ -34,7 +34,7 @@ def open_repository(store_url: str, repository: str = "default", *, who: str = "
     """
     store = open_store(store_url)
     try:
-        ports = Ports(SystemClock(), SystemChance(), ThreadWaiting())
+        ports = Ports(SystemClock(), SystemRandom(), ThreadWaiting())
         opened = Repositories(store, ports).open_or_create(repository)
         store.flush(store.epoch())
         return Embedded(store, opened, who)
@@ -56,7 +56,7 @@ def check_store(
     """
     store = open_store(store_url, any_format=True)
     try:
-        ports = Ports(SystemClock(), SystemChance(), ThreadWaiting())
+        ports = Ports(SystemClock(), SystemRandom(), ThreadWaiting())
         options = CheckOptions(
             names=repositories,
             decode=ContentTypes().decode,
@@ -72,7 +72,7 @@ class Embedded:
     """A repository in this process."""
 
     def __init__(self, store: Store, repository: Repository, who: str = "") -> None:
-        doing = self._doing = Doing(store, repository, who)
+        doing = self._doing = LaneRunner(store, repository, who)
         self._store = store
         self._repository = repository
         self.repository = repository.name
@@ -103,7 +103,7 @@ class Embedded:
         with `unreferenced` then also objects that nothing refers to.
         """
         return check_repository(
-            self._repository.parts,
+            self._repository.context,
             tell,
             decode=self._repository.types.decode,
             history=history,

@@ -11,7 +11,7 @@ from lochan.client.values import (
     DEFAULT_BRANCH,
     KeyWish,
 )
-from lochan.embedded.doing import Group
+from lochan.embedded.lane_runner import Group
 from lochan.model.commits import CommitMeta, Committed, ContentKey, Operation
 from lochan.model.contents import Namespace
 from lochan.model.results import Merged

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from lochan.http.watching import Finished
+from lochan.http.observers import Finished
 
 Write = Callable[[str], object]
 

@@ -35,7 +35,7 @@ from lochan.http.frames import (
 )
 from lochan.http.front import FrontSpec
 from lochan.http.hygiene import Framing
-from lochan.http.listening import Timeouts
+from lochan.http.listener import Timeouts
 from lochan.http.problems import plain_problem
 
 _LOG: Final = logging.getLogger("lochan.http")

@@ -31,8 +31,8 @@ from lochan.base.limits import (
     HTTP_TARGET_BYTES_MAX,
     HTTP_TRAILER_BYTES_MAX,
 )
+from lochan.http.error_boundary import attempt
 from lochan.http.exchange import Request, Response
-from lochan.http.guarding import attempt
 from lochan.http.hygiene import (
     METHODS,
     Framing,
@@ -45,7 +45,7 @@ from lochan.http.problems import build_problem, plain_problem, reason_of
 from lochan.process import Descriptor
 
 if TYPE_CHECKING:
-    from lochan.http.listening import Listening, UnderWay
+    from lochan.http.listener import Listener, UnderWay
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _NO_LINGER: Final = struct.pack("ii", 1, 0)
@@ -67,7 +67,7 @@ class _Asked(msgspec.Struct):
 class Connection(asyncio.Protocol):
     """Speaks HTTP/1.1 with one client."""
 
-    def __init__(self, listening: Listening) -> None:
+    def __init__(self, listening: Listener) -> None:
         self._listening = listening
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self._parser = httptools.HttpRequestParser(self)

@@ -29,26 +29,26 @@ from lochan.base.limits import (
     GZIP_INLINE_BYTES_MAX,
 )
 from lochan.http.app import App
+from lochan.http.error_boundary import attempt, log_failure, trace_of
 from lochan.http.exchange import Exchange, Request, Response
-from lochan.http.flushing import Flushing
-from lochan.http.guarding import attempt, log_failure, trace_of
-from lochan.http.gzipped import accepts_gzip, pack, unpack
+from lochan.http.group_flush import GroupFlush
+from lochan.http.gzip_bodies import accepts_gzip, pack, unpack
 from lochan.http.hygiene import Framing
 from lochan.http.lanes import Lanes, Waiter
+from lochan.http.observers import Finished, RequestObservers
 from lochan.http.pool import Pool
 from lochan.http.problems import plain_problem
-from lochan.http.readings import Reading, Readings
+from lochan.http.read_batches import ReadBatches, Reading
 from lochan.http.routes import Face, Match
-from lochan.http.watching import Finished, Watch
 from lochan.kernel.publish import Settled
-from lochan.service.lanes import OnLane
+from lochan.service.pending_writes import PendingWrite
 
 if TYPE_CHECKING:
     from lochan.service.repository import Repository
 
 Reply = Callable[[Response], None]
 
-Outcome = Response | OnLane[Response] | LochanError
+Outcome = Response | PendingWrite[Response] | LochanError
 """What became of a request, before it is committed and turned into bytes."""
 
 # What a reference is called, in a path; what follows says which of its commits is meant.
@@ -57,7 +57,7 @@ _READS: Final = ("GET", "HEAD")
 _PACKED: Final = ((b"content-encoding", b"gzip"), (b"vary", b"accept-encoding"))
 
 
-class DriverParts(msgspec.Struct, frozen=True):
+class DriverContext(msgspec.Struct, frozen=True):
     """What requests are driven with."""
 
     loop: asyncio.AbstractEventLoop
@@ -66,17 +66,17 @@ class DriverParts(msgspec.Struct, frozen=True):
     brief_pool: Pool
     long_pool: Pool
     lanes: Lanes
-    readings: Readings
-    flushing: Flushing
-    watch: Watch
+    readings: ReadBatches
+    flushing: GroupFlush
+    watch: RequestObservers
     show_traces: bool = False
 
 
 class Driver:
     """Starts requests; knows how many are under way."""
 
-    def __init__(self, parts: DriverParts) -> None:
-        self.parts = parts
+    def __init__(self, context: DriverContext) -> None:
+        self.context = context
         self.under_way = 0
         self._default: Repository | None = None
 
@@ -92,11 +92,11 @@ class Driver:
         default = self._default
         if default is not None and default.name == name:
             return default
-        return self.open(name) if self.parts.inline else None
+        return self.open(name) if self.context.inline else None
 
     def open(self, name: str) -> Repository:
         """Returns a repository, after waiting if the store may block."""
-        app = self.parts.app
+        app = self.context.app
         repository = app.repositories.open(name)
         if name == app.default_repository:
             self._default = repository
@@ -109,6 +109,7 @@ class Running:
     __slots__ = (
         "_began_ns",
         "_brief",
+        "_context",
         "_driver",
         "_exchange",
         "_face",
@@ -116,7 +117,6 @@ class Running:
         "_heavy",
         "_mark",
         "_on_lane",
-        "_parts",
         "_reply",
         "_repository",
         "_request",
@@ -127,7 +127,7 @@ class Running:
 
     def __init__(self, driver: Driver, request: Request, framing: Framing, reply: Reply) -> None:
         self._driver = driver
-        self._parts = driver.parts
+        self._context = driver.context
         self._request = request
         self._framing = framing
         self._reply: Reply | None = reply
@@ -140,7 +140,7 @@ class Running:
 
     def start(self) -> None:
         """Steps 1 and 2; a packed body is unpacked first."""
-        if self._parts.watch.is_on:
+        if self._context.watch.is_on:
             self._began_ns = perf_counter_ns()
         self._go_on(attempt(self._unpack if self._framing.content_encoding else self._find))
 
@@ -151,7 +151,7 @@ class Running:
 
     def give_up(self) -> bool:
         """Takes back what waits in its lane; False if there is nothing that could be taken back."""
-        if self._waiter is None or not self._parts.lanes.cancel(self._waiter):
+        if self._waiter is None or not self._context.lanes.cancel(self._waiter):
             return False
         self._waiter = self._reply = None
         self._driver.under_way -= 1
@@ -163,7 +163,7 @@ class Running:
     def _unpack(self) -> Outcome | None:
         packed = self._request.body
         if len(packed) > GZIP_INLINE_BYTES_MAX:
-            self._parts.long_pool.submit(partial(unpack, packed), self._unpacked)
+            self._context.long_pool.submit(partial(unpack, packed), self._unpacked)
             return None
         self._request.body = unpack(packed)
         return self._find()
@@ -176,8 +176,8 @@ class Running:
         self._go_on(attempt(self._find))
 
     def _find(self) -> Outcome | None:
-        parts = self._parts
-        found = parts.app.find(self._request)
+        context = self._context
+        found = context.app.find(self._request)
         if isinstance(found, Response):
             # What the server says of itself shows nothing that could be lost.
             self._route = "server"
@@ -186,14 +186,14 @@ class Running:
         self._face = found.face
         match = found.match
         self._route = match.route.name
-        if parts.watch.tracer is not None:
+        if context.watch.tracer is not None:
             traceparent = self._framing.traceparent.decode("latin-1") or None
-            self._mark = parts.watch.tracer.begin(self._request.method, self._route, traceparent)
+            self._mark = context.watch.tracer.begin(self._request.method, self._route, traceparent)
         repository = self._driver.find_open(found.repository)
         if repository is not None:
             return self._handle(match, repository)
         opening = partial(self._driver.open, found.repository)
-        parts.brief_pool.submit(opening, partial(self._opened, match))
+        context.brief_pool.submit(opening, partial(self._opened, match))
         return None
 
     def _opened(self, match: Match, repository: Repository | LochanError) -> None:
@@ -203,7 +203,7 @@ class Running:
             self._go_on(attempt(self._handle, match, repository))
 
     def _handle(self, match: Match, repository: Repository) -> Outcome | None:
-        parts = self._parts
+        context = self._context
         self._repository = repository.name
         exchange = self._exchange = Exchange(self._request, repository, match.params)
         route = match.route
@@ -212,21 +212,21 @@ class Running:
             brief = brief(exchange)
         self._brief = brief = brief and len(self._request.body) <= BRIEF_BODY_BYTES_MAX
         on_loop = brief and (
-            parts.inline or (route.prepares is not None and route.prepares(exchange))
+            context.inline or (route.prepares is not None and route.prepares(exchange))
         )
         if self._mark is None and on_loop:
             return route.handler(exchange)
         handle: Callable[[], Outcome] = partial(route.handler, exchange)
-        if self._mark is not None and parts.watch.tracer is not None:
-            handle = partial(parts.watch.tracer.within, self._mark, handle)
+        if self._mark is not None and context.watch.tracer is not None:
+            handle = partial(context.watch.tracer.within, self._mark, handle)
         if on_loop:
             return handle()
         if brief and self._mark is None and self._request.method in _READS:
             reference = _REFERENCE.match(match.params.get("ref", ""))
             if reference is not None:
-                parts.readings.add(Reading(repository, reference[0], handle, self._handled))
+                context.readings.add(Reading(repository, reference[0], handle, self._handled))
                 return None
-        pool = parts.brief_pool if brief else parts.long_pool
+        pool = context.brief_pool if brief else context.long_pool
         pool.submit(handle, self._handled)
         return None
 
@@ -236,7 +236,7 @@ class Running:
 
     def _handled(self, outcome: Outcome) -> None:
         """Step 3."""
-        if not isinstance(outcome, OnLane):
+        if not isinstance(outcome, PendingWrite):
             self._answer(outcome)
             return
         if self._reply is None:
@@ -244,20 +244,20 @@ class Running:
             self._driver.under_way -= 1
             return
         self._on_lane = outcome
-        parts = self._parts
+        context = self._context
         repository = self._exchange.repository
         heavy = self._heavy = not self._brief or outcome.operations > BRIEF_OPERATIONS_MAX
         if outcome.dry_run:
             publisher = repository.publisher(outcome.branch)
-            preview = partial(publisher.preview, [outcome.member])
-            if parts.inline and not heavy:
+            preview = partial(publisher.preview, [outcome.proposal])
+            if context.inline and not heavy:
                 self._previewed(attempt(preview))
                 return
-            refused = attempt(parts.long_pool.submit, preview, self._previewed)
+            refused = attempt(context.long_pool.submit, preview, self._previewed)
         else:
-            waiter = self._waiter = Waiter(outcome.member, heavy, self._settled, self._mark)
+            waiter = self._waiter = Waiter(outcome.proposal, heavy, self._settled, self._mark)
             name = (repository.name, outcome.branch)
-            refused = attempt(parts.lanes.offer, name, repository.publisher, waiter)
+            refused = attempt(context.lanes.offer, name, repository.publisher, waiter)
         if refused is not None:
             self._waiter = None
             self._answer(refused)
@@ -270,11 +270,11 @@ class Running:
         if self._heavy:
             # What tells of a hundred thousand keys takes long to say, too.
             work = partial(self._finish, settled)
-            self._parts.long_pool.submit(work, self._answer, must=True)
-        elif not self._parts.inline and self._on_lane.finish_uses_store(settled):
+            self._context.long_pool.submit(work, self._answer, must=True)
+        elif not self._context.inline and self._on_lane.finish_uses_store(settled):
             # It is published and must be finished, however full the pool is.
             work = partial(self._finish, settled)
-            self._parts.brief_pool.submit(work, self._answer, must=True)
+            self._context.brief_pool.submit(work, self._answer, must=True)
         else:
             self._answer(attempt(self._on_lane.finish, settled))
 
@@ -292,14 +292,14 @@ class Running:
             if accepts_gzip(self._framing.accept_encoding) and _may_pack(outcome):
                 if size > GZIP_ANSWER_INLINE_BYTES_MAX:
                     work = partial(pack, outcome.body)
-                    self._parts.long_pool.submit(work, self._pack_ended, must=True)
+                    self._context.long_pool.submit(work, self._pack_ended, must=True)
                     return
                 self._response = _packed(outcome, pack(outcome.body))
-        self._parts.flushing.after(self._durable)
+        self._context.flushing.after(self._durable)
 
     def _problem(self, error: LochanError) -> Response:
         log_failure(error, self._request.id, self._route)
-        if self._parts.show_traces and "Traceback" not in error.public:
+        if self._context.show_traces and "Traceback" not in error.public:
             error.public = f"{error.message}\n{trace_of(error)}"
         if self._face is None:
             return plain_problem(error, self._request.id)
@@ -309,7 +309,7 @@ class Running:
     def _pack_ended(self, body: bytes | LochanError) -> None:
         if not isinstance(body, LochanError):
             self._response = _packed(self._response, body)
-        self._parts.flushing.after(self._durable)
+        self._context.flushing.after(self._durable)
 
     def _durable(self) -> None:
         """Step 5."""
@@ -317,13 +317,13 @@ class Running:
 
     def _leave(self, response: Response) -> None:
         self._driver.under_way -= 1
-        watch = self._parts.watch
+        watch = self._context.watch
         if watch.is_on:
             self._tell(watch, response)
         if self._reply is not None:
             self._reply(response)
 
-    def _tell(self, watch: Watch, response: Response) -> None:
+    def _tell(self, watch: RequestObservers, response: Response) -> None:
         request = self._request
         done = Finished(
             request.method,

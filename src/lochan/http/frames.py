@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from lochan.http.guarding import attempt
+from lochan.http.error_boundary import attempt
 from lochan.process import Descriptor, after_fork
 
 _LENGTH_BYTES: Final = 4
@@ -143,7 +143,7 @@ class Joint:
         self._received = received
         self._lost = lost
         self._splitter = Splitter()
-        self._parts: list[bytes] = []
+        self._context: list[bytes] = []
         self._unsent: deque[memoryview] = deque()
         self._scheduled = False
         self._closed = False
@@ -158,12 +158,12 @@ class Joint:
     def put(self, message: FromFront | ToFront, body: bytes | None = None) -> None:
         """Sends a message soon, after those before it; and a long body behind it."""
         data = encode(message)
-        self._parts.append(len(data).to_bytes(_LENGTH_BYTES, "big"))
-        self._parts.append(data)
+        self._context.append(len(data).to_bytes(_LENGTH_BYTES, "big"))
+        self._context.append(data)
         if body is not None:
-            self._parts.append(len(body).to_bytes(_LENGTH_BYTES, "big"))
+            self._context.append(len(body).to_bytes(_LENGTH_BYTES, "big"))
             self._send(body)
-        elif len(self._parts) >= _PARTS_MAX:
+        elif len(self._context) >= _PARTS_MAX:
             self._send()
         elif not self._scheduled:
             self._scheduled = True
@@ -171,7 +171,7 @@ class Joint:
 
     def close(self) -> None:
         """Sends what can be sent at once, and closes; nobody is told."""
-        if self._parts:
+        if self._context:
             self._send()
         self._shut()
 
@@ -184,15 +184,15 @@ class Joint:
 
     def _end_turn(self) -> None:
         self._scheduled = False
-        if self._parts:
+        if self._context:
             self._send()
 
     def _send(self, body: bytes | None = None) -> None:
         if self._closed:
             return
         waits = bool(self._unsent)
-        self._unsent.append(memoryview(b"".join(self._parts)))
-        self._parts.clear()
+        self._unsent.append(memoryview(b"".join(self._context)))
+        self._context.clear()
         if body is not None:
             self._unsent.append(memoryview(body))
         if not waits:

@@ -20,11 +20,11 @@ import msgspec
 
 from lochan.base.limits import LISTEN_BACKLOG
 from lochan.http.connection import Connection
+from lochan.http.event_loop import allow_many_connections, new_loop, quieten_collector
 from lochan.http.forwarding import Forwarding
 from lochan.http.frames import Answer, Begin, Count, Joint, decode_to_front
 from lochan.http.hygiene import Hosts
-from lochan.http.listening import Listening, Timeouts
-from lochan.http.loops import allow_many_connections, new_loop, quieten_collector
+from lochan.http.listener import Listener, Timeouts
 
 
 class FrontSpec(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ class Front:
         self._joint = Joint(loop, joined, self._received, self._lost)
         self._forwarding = Forwarding(self._joint)
         hosts = Hosts(frozenset(name.encode() for name in spec.names))
-        self._listening = Listening(loop, self._forwarding, hosts, spec.timeouts)
+        self._listening = Listener(loop, self._forwarding, hosts, spec.timeouts)
         self._count()
 
     def _received(self, frame: memoryview) -> None:

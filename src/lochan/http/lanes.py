@@ -2,7 +2,7 @@
 
 Who is offered to a lane that is free is published on the next turn of the loop, together with all
 who came in the same turn: one chain, one compare-and-swap, one write. On a store that answers at
-once this happens on the loop, unless a member is heavy; else in a thread, one at a time for each
+once this happens on the loop, unless a proposal is heavy; else in a thread, one at a time for each
 branch, while others wait in the lane and are chained next. Branches that are ready at the same time
 are written together.
 """
@@ -19,11 +19,11 @@ from typing import Any
 from lochan.base.errors import LochanError
 from lochan.base.limits import LANES_MAX, WRITES_TOGETHER_MAX
 from lochan.base.names import RefName
-from lochan.http.guarding import attempt
+from lochan.http.error_boundary import attempt
 from lochan.http.pool import Pool
 from lochan.kernel.lane import Lane
-from lochan.kernel.publish import Member, Publisher, Settled
-from lochan.kernel.together import Job, publish_together
+from lochan.kernel.publish import Proposal, Publisher, Settled
+from lochan.kernel.publish_many import Job, publish_many
 
 OpenPublisher = Callable[[RefName], Publisher]
 
@@ -37,12 +37,12 @@ Within = Callable[[Any, Callable[[], Sequence[Settled]]], Sequence[Settled]]
 class Waiter:
     """One who waits in a lane, and whom to tell what became of it."""
 
-    __slots__ = ("done", "driven", "heavy", "mark", "member")
+    __slots__ = ("done", "driven", "heavy", "mark", "proposal")
 
     def __init__(
-        self, member: Member, heavy: bool, done: Callable[[Settled], None], mark: Any
+        self, proposal: Proposal, heavy: bool, done: Callable[[Settled], None], mark: Any
     ) -> None:
-        self.member = member
+        self.proposal = proposal
         self.heavy = heavy
         self.done = done
         self.mark = mark
@@ -50,7 +50,7 @@ class Waiter:
 
 
 class _Driven:
-    """A lane and its publisher; the lock is for members that join from a thread."""
+    """A lane and its publisher; the lock is for proposals that join from a thread."""
 
     __slots__ = ("lane", "lock", "name", "publisher", "scheduled")
 
@@ -65,9 +65,9 @@ class _Driven:
     def is_idle(self) -> bool:
         return not self.scheduled and self.lane.is_idle
 
-    def join(self) -> Sequence[Member]:
+    def join(self) -> Sequence[Proposal]:
         with self.lock:
-            return [waiter.member for waiter in self.lane.take_more()]
+            return [waiter.proposal for waiter in self.lane.take_more()]
 
 
 _Taken = tuple[_Driven, Sequence[Waiter]]
@@ -154,9 +154,10 @@ class Lanes:
 
     def _publish_together(self, together: Sequence[_Taken]) -> None:
         jobs = [
-            Job(driven.publisher, [waiter.member for waiter in batch]) for driven, batch in together
+            Job(driven.publisher, [waiter.proposal for waiter in batch])
+            for driven, batch in together
         ]
-        work = partial(publish_together, jobs)
+        work = partial(publish_many, jobs)
         if self._inline:
             self._written(together, attempt(work))
         else:
@@ -186,8 +187,8 @@ class Lanes:
             self._pool.submit(publish, partial(self._settle, driven), must=True)
 
     def _publish(self, driven: _Driven, batch: Sequence[Waiter]) -> Sequence[Settled]:
-        members = [waiter.member for waiter in batch]
-        publish = partial(driven.publisher.publish, members, driven.join)
+        proposals = [waiter.proposal for waiter in batch]
+        publish = partial(driven.publisher.publish, proposals, driven.join)
         if self._within is not None:
             mark = next((waiter.mark for waiter in batch if waiter.mark is not None), None)
             return self._within(mark, publish)

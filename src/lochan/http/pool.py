@@ -15,7 +15,7 @@ from typing import Any
 
 from lochan.base.errors import Exhausted, LochanError
 from lochan.base.limits import POOL_QUEUE_MAX
-from lochan.http.guarding import attempt
+from lochan.http.error_boundary import attempt
 
 Work = Callable[[], Any]
 Done = Callable[[Any], None]

@@ -13,9 +13,9 @@ import msgspec
 
 from lochan.base.errors import LochanError
 from lochan.http.exchange import Exchange, Request, Response
-from lochan.service.lanes import OnLane
+from lochan.service.pending_writes import PendingWrite
 
-Handler = Callable[[Exchange], Response | OnLane[Response]]
+Handler = Callable[[Exchange], Response | PendingWrite[Response]]
 """Synchronous; raises errors of `base.errors`."""
 
 

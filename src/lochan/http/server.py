@@ -23,16 +23,16 @@ from lochan.base.limits import DRAIN_TIMEOUT_S, LISTEN_BACKLOG, SWITCH_INTERVAL_
 from lochan.http.app import App, OwnHandler, Repositories
 from lochan.http.behind import FrontDoor
 from lochan.http.connection import Connection
-from lochan.http.driver import Driver, DriverParts
-from lochan.http.flushing import Flushing
+from lochan.http.driver import Driver, DriverContext
+from lochan.http.group_flush import GroupFlush
 from lochan.http.health import Health
 from lochan.http.hygiene import LOOPBACK_NAMES, Hosts
 from lochan.http.lanes import Lanes
-from lochan.http.listening import Listening, Timeouts
+from lochan.http.listener import Listener, Timeouts
+from lochan.http.observers import RequestObservers
 from lochan.http.pool import Pool
-from lochan.http.readings import Readings
+from lochan.http.read_batches import ReadBatches
 from lochan.http.routes import Face
-from lochan.http.watching import Watch
 from lochan.kv.store import Store
 from lochan.process import Descriptor, after_fork
 
@@ -75,14 +75,14 @@ class Server:
         faces: Sequence[Face],
         options: Options,
         *,
-        watch: Watch | None = None,
+        watch: RequestObservers | None = None,
         own: Mapping[bytes, OwnHandler] | None = None,
         chores: Sequence[Chore] = (),
     ) -> None:
         check_loopback(options.host)
         loop = self._loop = asyncio.get_running_loop()
         self.options = options
-        watch = watch or Watch()
+        watch = watch or RequestObservers()
         inline = store.capabilities.inline
         # A publish waits for a disk far away, and many may do so at once. Brief requests mostly
         # compute: more threads would only take the interpreter from each other.
@@ -90,7 +90,7 @@ class Server:
         self.publish_pool = Pool(loop, "publish", options.publish_threads)
         self.long_pool = Pool(loop, "long", options.long_threads)
         self._pools = (self.brief_pool, self.publish_pool, self.long_pool)
-        self.flushing = Flushing(loop, store)
+        self.flushing = GroupFlush(loop, store)
         self.chains: dict[int, int] = {}
         self.lanes = Lanes(
             loop,
@@ -103,21 +103,21 @@ class Server:
         served = {**self.health.routes(), **(own or {})}
         app = App(faces, repositories, served, options.default_repository)
         self.driver = Driver(
-            DriverParts(
+            DriverContext(
                 loop=loop,
                 app=app,
                 inline=inline,
                 brief_pool=self.brief_pool,
                 long_pool=self.long_pool,
                 lanes=self.lanes,
-                readings=Readings(loop, self.brief_pool),
+                readings=ReadBatches(loop, self.brief_pool),
                 flushing=self.flushing,
                 watch=watch,
                 show_traces=options.show_traces,
             )
         )
         self._names = _names(options)
-        self.listening = Listening(loop, self.driver, Hosts(self._names), options.timeouts)
+        self.listening = Listener(loop, self.driver, Hosts(self._names), options.timeouts)
         self.front: FrontDoor | None = None
         self.is_stopping = False
         self.failed = asyncio.Event()
@@ -225,8 +225,8 @@ class Server:
             pool.join(self.options.drain_s)
         self.flushing.stop()
 
-    def _published(self, members: int) -> None:
-        self.chains[members] = self.chains.get(members, 0) + 1
+    def _published(self, proposals: int) -> None:
+        self.chains[proposals] = self.chains.get(proposals, 0) + 1
         self.flushing.begin()
 
 

@@ -10,11 +10,11 @@ import msgspec
 from lochan.base.errors import Invalid
 from lochan.client import Client
 from lochan.embedded import open_repository
+from lochan.iceberg.commit_attempt import Collected, Direct, Work
 from lochan.iceberg.files import MetadataFiles, warehouse_location
 from lochan.iceberg.names import key_of
 from lochan.iceberg.namespaces import Namespaces
 from lochan.iceberg.state import Repository
-from lochan.iceberg.swinging import Collected, Direct, Work
 from lochan.iceberg.tables import Tables
 from lochan.iceberg.views import Views
 from lochan.model.commits import CommitMeta, Committed, RecordJob

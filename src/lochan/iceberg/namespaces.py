@@ -17,10 +17,10 @@ from pyiceberg.exceptions import (
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 from pyiceberg.types import transform_dict_value_to_str
 
-from lochan.iceberg.desk import Desk
+from lochan.iceberg.catalog_base import CatalogBase
+from lochan.iceberg.commit_attempt import Change
 from lochan.iceberg.names import key_of, namespace_key, parents_of, text_of
 from lochan.iceberg.state import Staged, State
-from lochan.iceberg.swinging import Change
 from lochan.model.commits import ContentKey
 from lochan.model.contents import Namespace
 
@@ -29,7 +29,7 @@ _VIEW = "ICEBERG_VIEW"
 _NAMESPACE = "NAMESPACE"
 
 
-class Namespaces(Desk):
+class Namespaces(CatalogBase):
     """Namespaces of one reference, and what lies in them."""
 
     def create_namespace(

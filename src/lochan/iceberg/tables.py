@@ -30,7 +30,8 @@ from lochan.catalog.iceberg import (
     check_requirements,
     table_content,
 )
-from lochan.iceberg.desk import Desk, now_ms
+from lochan.iceberg.catalog_base import CatalogBase, now_ms
+from lochan.iceberg.commit_attempt import Change
 from lochan.iceberg.files import Metadata, new_location
 from lochan.iceberg.names import key_of, parents_of, text_of
 from lochan.iceberg.parsing import (
@@ -41,7 +42,6 @@ from lochan.iceberg.parsing import (
     table_metadata,
 )
 from lochan.iceberg.state import Staged, State
-from lochan.iceberg.swinging import Change
 from lochan.model.commits import ContentKey
 from lochan.model.contents import Content, IcebergTable, IcebergView, Namespace, type_of
 
@@ -67,7 +67,7 @@ class _Prepared(StagedTable):
     unseen: Properties = EMPTY_DICT
 
 
-class Tables(Desk):
+class Tables(CatalogBase):
     """Tables of one reference."""
 
     def create_table(

@@ -16,12 +16,12 @@ from pyiceberg.types import transform_dict_value_to_str
 from pyiceberg.view import View
 
 from lochan.catalog.iceberg import build_view, view_content
-from lochan.iceberg.desk import Desk, now_ms
+from lochan.iceberg.catalog_base import CatalogBase, now_ms
+from lochan.iceberg.commit_attempt import Change
 from lochan.iceberg.files import Metadata, new_location
 from lochan.iceberg.names import key_of, parents_of, text_of
 from lochan.iceberg.parsing import json_of, view_metadata
 from lochan.iceberg.state import Staged, State
-from lochan.iceberg.swinging import Change
 from lochan.model.commits import ContentKey
 from lochan.model.contents import IcebergTable, IcebergView
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyiceberg.view.metadata import ViewVersion
 
 
-class Views(Desk):
+class Views(CatalogBase):
     """Views of one reference."""
 
     def create_view(

@@ -11,7 +11,7 @@ from lochan.base.checks import check_stored
 from lochan.base.ids import ObjId
 from lochan.codec.objects import NodeObject, decode_object
 from lochan.index.node import NewNode, Node, check_shape, find_value
-from lochan.persist.cache import Generations
+from lochan.persist.cache import BoundedCache
 
 # A decoded node costs its bytes plus about this much for each of its Python objects, and every
 # entry of the cache about this much for itself.
@@ -88,8 +88,8 @@ class CachedNodes:
 
     def __init__(self, objects: ObjectBytes, bytes_max: int) -> None:
         self._objects = objects
-        self._inner: Generations[Node] = Generations(bytes_max // 4)
-        self._leaves: Generations[bytes] = Generations(bytes_max - bytes_max // 4)
+        self._inner: BoundedCache[Node] = BoundedCache(bytes_max // 4)
+        self._leaves: BoundedCache[bytes] = BoundedCache(bytes_max - bytes_max // 4)
         self.hits = 0
         self.misses = 0
 
@@ -130,7 +130,7 @@ class CachedNodes:
 
     def forget_leaves(self) -> None:
         """Drops all leaves; for measurements with warm inner nodes only."""
-        self._leaves = Generations(self._leaves.bytes_max)
+        self._leaves = BoundedCache(self._leaves.bytes_max)
 
     def _find_leaf(self, obj_id: ObjId) -> Node | None:
         raw = self._leaves.find(obj_id)

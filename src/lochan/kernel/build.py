@@ -67,7 +67,7 @@ class Built(msgspec.Struct, frozen=True, gc=False):
 class Head(msgspec.Struct, frozen=True, gc=False):
     """A commit to plan on, published or not, and how to look up keys and history from it.
 
-    Whatever a member reads about history it reads from here: `view` and the commits before it may
+    Whatever a proposal reads about history it reads from here: `view` and the commits before it may
     be of the chain that is being planned, so the branch's published head is not the truth. `row`
     is the branch's row below the chain.
     """
@@ -85,7 +85,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     ) -> tuple[dict[bytes, bytes | None], dict[bytes, bytes | None]]:
         """Returns the elements of keys in another commit, and in this one, as `find` would.
 
-        For members that were prepared on an older head: what is the same for both is read once.
+        For proposals that were prepared on an older head: what is the same for both is read once.
         """
         return self.builder.find_both(other, self.view, keys)
 

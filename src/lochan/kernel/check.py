@@ -53,9 +53,9 @@ from lochan.kernel.check_rows import (
     entries_of,
 )
 from lochan.kernel.check_trees import Decode, TreeCheck
+from lochan.kernel.context import RepositoryContext, Tuning
 from lochan.kernel.history import is_ancestor, iterate_log
 from lochan.kernel.moves import place_of, read_move
-from lochan.kernel.parts import Parts, Tuning
 from lochan.kernel.verify import malformed, mislisted
 from lochan.kernel.views import CommitView
 from lochan.kv.store import Entry, Kind, partition
@@ -69,7 +69,7 @@ _Got = TypeVar("_Got")
 
 
 def check_repository(
-    parts: Parts,
+    context: RepositoryContext,
     tell: Tell | None = None,
     *,
     decode: Decode | None = None,
@@ -83,21 +83,21 @@ def check_repository(
     """
     findings = Findings(tell)
     unjudged = check_into(
-        findings, parts, decode=decode, history=history, unreferenced=unreferenced
+        findings, context, decode=decode, history=history, unreferenced=unreferenced
     )
     return findings.report(unjudged)
 
 
 def check_into(
     findings: Findings,
-    parts: Parts,
+    context: RepositoryContext,
     *,
     decode: Decode | None,
     history: bool,
     unreferenced: bool,
 ) -> tuple[Unjudged, ...]:
     """Checks one repository among others; returns what could not be judged."""
-    return _Check(findings, parts, decode, history, unreferenced and history).run()
+    return _Check(findings, context, decode, history, unreferenced and history).run()
 
 
 class _Check:
@@ -106,33 +106,33 @@ class _Check:
     def __init__(
         self,
         findings: Findings,
-        parts: Parts,
+        context: RepositoryContext,
         decode: Decode | None,
         history: bool,
         unreferenced: bool,
     ) -> None:
         # Parts of its own, with small caches that hold nothing yet.
-        self._parts = Parts(
-            parts.store,
-            parts.instance,
-            parts.description,
-            parts.clock,
-            parts.chance,
-            parts.waiting,
+        self._context = RepositoryContext(
+            context.store,
+            context.instance,
+            context.description,
+            context.clock,
+            context.random,
+            context.waiting,
             tuning=Tuning(_CACHE_BYTES, _CACHE_BYTES),
         )
         self._findings = findings
         self._unreferenced = unreferenced
         self._tag_ids: set[ObjId] = set()
-        self._trees = TreeCheck(self._parts, findings, decode)
+        self._trees = TreeCheck(self._context, findings, decode)
         self._commits = HistoryCheck(
-            self._parts, findings, self._trees, history=history, remember=unreferenced
+            self._context, findings, self._trees, history=history, remember=unreferenced
         )
         self._index_is_readable = True
 
     def run(self) -> tuple[Unjudged, ...]:
         """Goes through the rows in the order of the head of this module."""
-        findings, parts = self._findings, self._parts
+        findings, context = self._findings, self._context
         head = self._names_head()
         if head is not None and head.body is not None:
             self._commits.names_root = ObjId(head.body.root or head.obj_id)
@@ -147,15 +147,15 @@ class _Check:
         if head is not None and self._index_is_readable:
             self._try(RowKind.NAMES, REFS_NAME, self._check_ended, head)
         self._trees.finish()
-        check_settings(parts, findings)
-        unjudged = [check_claims(parts, findings)]
+        check_settings(context, findings)
+        unjudged = [check_claims(context, findings)]
         if self._unreferenced:
-            unjudged.append(check_objects(parts, findings, self._has_read))
+            unjudged.append(check_objects(context, findings, self._has_read))
         else:
             unjudged.append(
                 Unjudged("unreferenced objects", None, "counted when all history is checked")
             )
-        unjudged += count_others(parts)
+        unjudged += count_others(context)
         findings.report_progress()
         return tuple(unjudged)
 
@@ -199,12 +199,12 @@ class _Check:
             # It left the row, so it was copied before.
             self._check_is_copied(row.name, row.incarnation, first.before, f"reference {where}")
         start = min(known, default=1)
-        for copied in self._parts.moves.fetch_after(row.name, row.incarnation, start - 1):
+        for copied in self._context.moves.fetch_after(row.name, row.incarnation, start - 1):
             if known.get(copied.version, copied) != copied:
                 self._wrong(where, f"its move {copied.version} and the copy of it differ")
 
     def _check_is_copied(self, name: str, incarnation: int, version: int, by: str) -> None:
-        if self._parts.moves.find(name, incarnation, version) is None:
+        if self._context.moves.find(name, incarnation, version) is None:
             self._findings.add(
                 RowKind.MOVE,
                 f"{name!r} incarnation {incarnation} version {version}",
@@ -214,8 +214,8 @@ class _Check:
             )
 
     def _check_stands_on(self, where: str, row: ReferenceRow, head: CommitView) -> None:
-        last = self._parts.views.load(ObjId(row.moves[-1].new))
-        if not is_ancestor(self._parts.views, last, head):
+        last = self._context.views.load(ObjId(row.moves[-1].new))
+        if not is_ancestor(self._context.views, last, head):
             self._wrong(where, "it does not stand on where its last move led")
 
     def _check_pointer(self, where: str, pointer: ObjId) -> CommitView | None:
@@ -224,8 +224,8 @@ class _Check:
             return None
         at, by = pointer, where
         for _ in range(TAG_DEPTH_MAX + 1):
-            known = self._parts.views.find_cached(at)
-            raw = None if known is not None else self._parts.objects.find(at)
+            known = self._context.views.find_cached(at)
+            raw = None if known is not None else self._context.objects.find(at)
             if known is None and raw is None:
                 what = "it is missing: what refers to it leads nowhere"
                 self._findings.add(RowKind.COMMIT, at.hex(), Problem.MISSING, what, by)
@@ -281,24 +281,24 @@ class _Check:
 
     def _check_ended(self, head: CommitView) -> None:
         """Checks that row or log know the deletion of every name that the index lost."""
-        parts = self._parts
-        for view in iterate_log(parts.views, head.obj_id):
-            for change in own_changes(parts.views, parts.nodes, view):
+        context = self._context
+        for view in iterate_log(context.views, head.obj_id):
+            for change in own_changes(context.views, context.nodes, view):
                 if change.left is not None and change.right is None:
                     ended = decode_reference_element(change.left)
                     self._check_deletion(RefName(file_path(Key(change.key))), ended.incarnation)
 
     def _check_deletion(self, name: RefName, incarnation: int) -> None:
         # The row before the log: what leaves the one is in the other by then.
-        entry = self._parts.store.get(
-            partition(self._parts.instance, Kind.REFERENCES), name.encode()
+        entry = self._context.store.get(
+            partition(self._context.instance, Kind.REFERENCES), name.encode()
         )
         where = f"{name!r} incarnation {incarnation}"
         try:
             row = None if entry is None else decode_row(entry.value)
             if row is not None and row.incarnation == incarnation and row.deleted:
                 return
-            moves = self._parts.moves.fetch_after(name, incarnation, 0)
+            moves = self._context.moves.fetch_after(name, incarnation, 0)
         except (Corrupt, NewerFormat):
             # Reported where the row itself is read.
             return
@@ -319,8 +319,8 @@ class _Check:
     def _look_again(self, name: bytes, what: str) -> None:
         """Reports only what stays: somebody may have been at it between the two reads."""
         where = repr(name.decode("utf-8", "replace"))
-        found = self._parts.references.fetch(RefName(name.decode()))
-        (listed,) = find_many(self._parts.nodes, self._index().files, [b"f" + name])
+        found = self._context.references.fetch(RefName(name.decode()))
+        (listed,) = find_many(self._context.nodes, self._index().files, [b"f" + name])
         row = None if found is None else found.row
         element = self._element(where, listed)
         damage, still = mislisted(row, element)
@@ -341,7 +341,7 @@ class _Check:
             self._findings.add(RowKind.REFERENCE, where, problem, what, "index of names")
 
     def _is_old(self, element: ReferenceElement) -> bool:
-        age_us = self._parts.clock.now_us() - element.created_us
+        age_us = self._context.clock.now_us() - element.created_us
         return age_us > CHECK_UNFINISHED_S * 1_000_000
 
     def _element(self, where: str, listed: bytes | None) -> ReferenceElement | None:
@@ -368,7 +368,7 @@ class _Check:
         index = self._names_head()
         while index is not None:
             files, limit = index.files, PAGE_ENTRIES_MAX
-            nodes = self._parts.nodes
+            nodes = self._context.nodes
             page = self._try(RowKind.NAMES, REFS_NAME, read_page, nodes, files, start, b"g", limit)
             if page is None:
                 break
@@ -387,13 +387,13 @@ class _Check:
             return None
 
     def _index(self) -> CommitView:
-        found = self._parts.references.fetch(REFS_NAME)
+        found = self._context.references.fetch(REFS_NAME)
         if found is None:
             raise Corrupt("the index of names has lost its row")
-        return self._parts.views.load(ObjId(found.row.pointer))
+        return self._context.views.load(ObjId(found.row.pointer))
 
     def _entries(self, kind: Kind) -> Iterator[Entry]:
-        return entries_of(self._parts.store, partition(self._parts.instance, kind))
+        return entries_of(self._context.store, partition(self._context.instance, kind))
 
     def _try(
         self,

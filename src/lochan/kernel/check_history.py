@@ -23,7 +23,7 @@ from lochan.index.node import count_of, items_of
 from lochan.kernel.changes import own_changes
 from lochan.kernel.check_findings import Findings, Problem, RowKind
 from lochan.kernel.check_trees import FILES, MARKS, NAMES, TABLES, Layout, TreeCheck, check_embedded
-from lochan.kernel.parts import Parts
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.verify import misindexed, misplaced
 from lochan.kernel.views import CommitView
 
@@ -39,15 +39,15 @@ class HistoryCheck:
 
     def __init__(
         self,
-        parts: Parts,
+        context: RepositoryContext,
         findings: Findings,
         trees: TreeCheck,
         *,
         history: bool,
         remember: bool,
     ) -> None:
-        self._views = parts.views
-        self._nodes = parts.nodes
+        self._views = context.views
+        self._nodes = context.nodes
         self._findings = findings
         self._trees = trees
         self._history = history

@@ -17,7 +17,7 @@ from lochan.codec.commits import decode_commit, is_commit
 from lochan.codec.objects import check_object_id
 from lochan.codec.rows import SettingsRow, decode_any_row
 from lochan.kernel.check_findings import Findings, Problem, RowKind, Unjudged
-from lochan.kernel.parts import Parts
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.repository import DESCRIPTION_KEY, SETTINGS_KEY
 from lochan.kv.store import Entry, Kind, Partition, Store, partition
 from lochan.persist.claims import read_claim
@@ -36,9 +36,9 @@ def entries_of(store: Store, place: Partition, limit: int = PAGE_ENTRIES_MAX) ->
         start = page.next_start
 
 
-def check_settings(parts: Parts, findings: Findings) -> None:
+def check_settings(context: RepositoryContext, findings: Findings) -> None:
     """Checks the row of settings, which is there from the beginning."""
-    entry = parts.store.get(partition(parts.instance, Kind.META), SETTINGS_KEY)
+    entry = context.store.get(partition(context.instance, Kind.META), SETTINGS_KEY)
     if entry is None:
         what = "the row of settings is missing though every repository has one"
         findings.add(RowKind.SETTINGS, "settings", Problem.MISSING, what, "repository")
@@ -46,16 +46,16 @@ def check_settings(parts: Parts, findings: Findings) -> None:
     findings.count("settings")
     try:
         row = decode_any_row(SettingsRow, entry.value)
-        if row.instance != parts.instance:
+        if row.instance != context.instance:
             raise Corrupt("the row of settings is that of another repository")
     except (Corrupt, NewerFormat) as error:
         findings.add_error(RowKind.SETTINGS, "settings", error)
 
 
-def check_claims(parts: Parts, findings: Findings) -> Unjudged:
+def check_claims(context: RepositoryContext, findings: Findings) -> Unjudged:
     """Checks every claim by itself and counts them."""
     count = 0
-    for entry in entries_of(parts.store, partition(parts.instance, Kind.CLAIMS)):
+    for entry in entries_of(context.store, partition(context.instance, Kind.CLAIMS)):
         count += 1
         try:
             claim = read_claim(entry.value)
@@ -69,12 +69,14 @@ def check_claims(parts: Parts, findings: Findings) -> Unjudged:
     )
 
 
-def check_objects(parts: Parts, findings: Findings, has_read: Callable[[ObjId], bool]) -> Unjudged:
+def check_objects(
+    context: RepositoryContext, findings: Findings, has_read: Callable[[ObjId], bool]
+) -> Unjudged:
     """Goes through all objects; those that nothing refers to are held against their ids."""
     count = 0
     for number in range(_SPREAD):
-        place = partition(parts.instance, Kind.OBJECTS, number.to_bytes(2, "big"))
-        for entry in entries_of(parts.store, place, _OBJECTS_READ):
+        place = partition(context.instance, Kind.OBJECTS, number.to_bytes(2, "big"))
+        for entry in entries_of(context.store, place, _OBJECTS_READ):
             findings.count("objects")
             obj_id = ObjId(entry.key)
             if has_read(obj_id):
@@ -90,12 +92,12 @@ def check_objects(parts: Parts, findings: Findings, has_read: Callable[[ObjId], 
     return Unjudged("unreferenced objects", count, why)
 
 
-def count_others(parts: Parts) -> Iterator[Unjudged]:
+def count_others(context: RepositoryContext) -> Iterator[Unjudged]:
     """Counts rows of kinds that this Lochan never writes."""
     known = (DESCRIPTION_KEY, SETTINGS_KEY)
     for kind in (Kind.META, Kind.STAGING, Kind.ACCESS):
-        place = partition(parts.instance, kind)
-        count = sum(entry.key not in known for entry in entries_of(parts.store, place))
+        place = partition(context.instance, kind)
+        count = sum(entry.key not in known for entry in entries_of(context.store, place))
         if count:
             yield Unjudged(f"unknown {kind.name.lower()} rows", count, "another Lochan wrote them")
 

@@ -18,7 +18,7 @@ from lochan.kernel.check import check_into
 from lochan.kernel.check_findings import Findings, Problem, Report, RowKind, Tell, Unjudged
 from lochan.kernel.check_rows import entries_of
 from lochan.kernel.check_trees import Decode
-from lochan.kernel.parts import Parts
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.repository import (
     DESCRIPTION_KEY,
     INSTANCES_PLACE,
@@ -56,11 +56,11 @@ def check_store(
     for entry in listed:
         name = findings.repository = entry.key.decode("utf-8", "replace")
         findings.count("repositories")
-        parts = _open(store, ports, entry, findings)
-        if parts is not None:
+        context = _open(store, ports, entry, findings)
+        if context is not None:
             found = check_into(
                 findings,
-                parts,
+                context,
                 decode=options.decode,
                 history=options.history,
                 unreferenced=options.unreferenced,
@@ -112,7 +112,9 @@ def _was_made(store: Store, name: str) -> bool:
     return False
 
 
-def _open(store: Store, ports: Ports, listed: Entry, findings: Findings) -> Parts | None:
+def _open(
+    store: Store, ports: Ports, listed: Entry, findings: Findings
+) -> RepositoryContext | None:
     """Opens a repository; what keeps it from being opened is a finding."""
     name = listed.key.decode("utf-8", "replace")
     try:

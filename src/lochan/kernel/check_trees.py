@@ -43,7 +43,7 @@ from lochan.index.node import (
     values_of,
 )
 from lochan.kernel.check_findings import Findings, Problem, RowKind
-from lochan.kernel.parts import Parts
+from lochan.kernel.context import RepositoryContext
 from lochan.model.entries import TableEntry
 
 # Nodes and contents that are fetched together: one round trip, a few MB at most.
@@ -95,9 +95,11 @@ class _Due(msgspec.Struct, frozen=True, gc=False):
 class TreeCheck:
     """Checks the trees and contents of one repository."""
 
-    def __init__(self, parts: Parts, findings: Findings, decode: Decode | None) -> None:
-        self._objects = parts.objects
-        self._rule = parts.rule
+    def __init__(
+        self, context: RepositoryContext, findings: Findings, decode: Decode | None
+    ) -> None:
+        self._objects = context.objects
+        self._rule = context.rule
         self._findings = findings
         self._decode = decode
         self._nodes: dict[ObjId, _Facts | None] = {}

@@ -29,10 +29,10 @@ from lochan.base.names import RefName
 from lochan.codec.commits import Headers
 from lochan.codec.rows import Move, ReferenceRow
 from lochan.kernel.build import Head
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import iterate_log
-from lochan.kernel.parts import Parts
 from lochan.kernel.plan import CommitPlan
-from lochan.kernel.publish import Find, Member, check_takes_commits
+from lochan.kernel.publish import Find, Proposal, check_takes_commits
 from lochan.kernel.views import EMPTY_VIEW, CommitView
 from lochan.persist.claims import Claim, ClaimRows, claim_key
 
@@ -73,15 +73,19 @@ class ClaimedMove(msgspec.Struct, frozen=True, gc=False):
     version: int = 0
 
 
-def find_claim(parts: Parts, request: Request) -> Claim | None:
+def find_claim(context: RepositoryContext, request: Request) -> Claim | None:
     """Returns the claim that the same request has made before; KeyReused if another one has."""
-    rows = ClaimRows(parts.store, parts.instance)
+    rows = ClaimRows(context.store, context.instance)
     found = rows.find(claim_key(request.principal, request.key))
     return None if found is None else check_same(found.claim, request)
 
 
 def claim_request(
-    parts: Parts, request: Request, incarnation: int, generation: int = 0, version: int = 0
+    context: RepositoryContext,
+    request: Request,
+    incarnation: int,
+    generation: int = 0,
+    version: int = 0,
 ) -> Claim:
     """Claims the key of a request, or returns the claim that the same request has made before."""
     wanted = Claim(
@@ -94,33 +98,40 @@ def claim_request(
         incarnation,
         generation,
         version,
-        parts.chance.random_bytes(_OPERATION_BYTES),
-        parts.clock.now_us(),
+        context.random.random_bytes(_OPERATION_BYTES),
+        context.clock.now_us(),
     )
-    rows = ClaimRows(parts.store, parts.instance)
+    rows = ClaimRows(context.store, context.instance)
     return check_same(rows.add(wanted), request)
 
 
-def claim_on_branch(parts: Parts, request: Request, find: Find | None = None) -> Claim:
+def claim_on_branch(
+    context: RepositoryContext, request: Request, find: Find | None = None
+) -> Claim:
     """Claims the key of a request that commits to a branch.
 
-    `find` is how the branch is read; `Names.find` finishes one that was left half made.
+    `find` is how the branch is read; `ReferenceIndex.find` finishes one that was left half made.
     """
     name = RefName(request.name)
-    found = (find or parts.references.fetch)(name)
+    found = (find or context.references.fetch)(name)
     if found is None or found.row.deleted:
         raise ReferenceNotFound(f"Named reference '{name}' not found")
     row = found.row
     check_takes_commits(row)
-    head = parts.views.load(ObjId(row.pointer))
-    return claim_request(parts, request, row.incarnation, head.generation, row.version)
+    head = context.views.load(ObjId(row.pointer))
+    return claim_request(context, request, row.incarnation, head.generation, row.version)
 
 
 def claim(
-    parts: Parts, principal: str, key: str, digest: bytes, name: RefName, find: Find | None = None
+    context: RepositoryContext,
+    principal: str,
+    key: str,
+    digest: bytes,
+    name: RefName,
+    find: Find | None = None,
 ) -> Claim:
-    """Claims a key for a commit to a branch, by its parts."""
-    return claim_on_branch(parts, Request(principal, key, digest, "commit", name), find)
+    """Claims a key for a commit to a branch, by its context."""
+    return claim_on_branch(context, Request(principal, key, digest, "commit", name), find)
 
 
 def check_same(claimed: Claim, request: Request) -> Claim:
@@ -134,12 +145,12 @@ def check_same(claimed: Claim, request: Request) -> Claim:
     return claimed
 
 
-class ClaimedMember:
-    """A member that is done at most once, whoever else tries."""
+class ClaimedProposal:
+    """A proposal that is done at most once, whoever else tries."""
 
-    def __init__(self, parts: Parts, member: Member, claimed: Claim) -> None:
-        self._parts = parts
-        self._member = member
+    def __init__(self, context: RepositoryContext, proposal: Proposal, claimed: Claim) -> None:
+        self._context = context
+        self._proposal = proposal
         self._claimed = claimed
         self.done: Done | None = None
         self.incarnation: int | None = claimed.incarnation
@@ -149,49 +160,51 @@ class ClaimedMember:
         self.done = self._find(head)
         if self.done is not None:
             return []
-        plans = list(self._member.plan(head))
+        plans = list(self._proposal.plan(head))
         operation = self._claimed.operation.hex()
         return [
             msgspec.structs.replace(plan, hidden=marked(plan.hidden, operation)) for plan in plans
         ]
 
     def _find(self, head: Head) -> Done | None:
-        moves = moves_since(self._parts, self._claimed, head.row)
-        return _find_in_lines(self._parts, self._claimed, head.line(), moves)
+        moves = moves_since(self._context, self._claimed, head.row)
+        return _find_in_lines(self._context, self._claimed, head.line(), moves)
 
 
-def find_done(parts: Parts, claimed: Claim, row: ReferenceRow | None = None) -> Done | None:
+def find_done(
+    context: RepositoryContext, claimed: Claim, row: ReferenceRow | None = None
+) -> Done | None:
     """Returns what a request on a branch has done, whatever became of the branch since.
 
     With a `row` it looks from there, for a caller who will swap exactly that row.
     """
     if row is None:
         # The row before the log: what leaves the one is in the other by then.
-        found = parts.references.fetch(RefName(claimed.name))
+        found = context.references.fetch(RefName(claimed.name))
         row = None if found is None else found.row
-    moves = moves_since(parts, claimed, row)
+    moves = moves_since(context, claimed, row)
     line: Iterator[CommitView] = iter(())
     if row is not None and row.incarnation == claimed.incarnation:
-        line = iterate_log(parts.views, ObjId(row.pointer))
-    return _find_in_lines(parts, claimed, line, moves)
+        line = iterate_log(context.views, ObjId(row.pointer))
+    return _find_in_lines(context, claimed, line, moves)
 
 
-def moves_since(parts: Parts, claimed: Claim, row: ReferenceRow | None) -> list[Move]:
+def moves_since(context: RepositoryContext, claimed: Claim, row: ReferenceRow | None) -> list[Move]:
     """Returns the moves after a claim, of the incarnation that it means."""
     since: list[Move] = []
     present = row is not None and row.incarnation == claimed.incarnation
     if row is not None and present:
         since = [move for move in row.moves if move.version > claimed.version]
     if not present or len(since) == MOVES_MAX:
-        since += parts.moves.fetch_after(claimed.name, claimed.incarnation, claimed.version)
+        since += context.moves.fetch_after(claimed.name, claimed.incarnation, claimed.version)
     return since
 
 
 def _find_in_lines(
-    parts: Parts, claimed: Claim, line: Iterator[CommitView], moves: Sequence[Move]
+    context: RepositoryContext, claimed: Claim, line: Iterator[CommitView], moves: Sequence[Move]
 ) -> Done | None:
     """Looks in the head's line, and in those that the branch was moved away from since."""
-    views = parts.views
+    views = context.views
     for move in moves:
         if move.operation == claimed.operation:
             return Done(views.load(ObjId(move.new)), (), move.source)

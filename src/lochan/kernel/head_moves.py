@@ -28,6 +28,7 @@ from lochan.codec.commits import Headers
 from lochan.codec.rows import Move, ReferenceRow
 from lochan.kernel.build import Builder, Built, Head
 from lochan.kernel.changes import line_above
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import (
     has_merged,
     is_ancestor,
@@ -37,10 +38,9 @@ from lochan.kernel.history import (
 )
 from lochan.kernel.merge import Carried, Choices, carry, check_choices, replayed
 from lochan.kernel.moves import UNMOVED, Once
-from lochan.kernel.parts import Parts
 from lochan.kernel.plan import CommitPlan
 from lochan.kernel.provenance import Provenance, read_provenance
-from lochan.kernel.references import Destination, MovedReference, Names
+from lochan.kernel.references import Destination, MovedReference, ReferenceIndex
 from lochan.kernel.views import CommitView
 
 _REBASE: Final = "rebase"
@@ -76,8 +76,8 @@ class HeadMoved(msgspec.Struct, frozen=True):
 class HeadMoves:
     """Moves branches of one repository."""
 
-    def __init__(self, parts: Parts, names: Names) -> None:
-        self._parts = parts
+    def __init__(self, context: RepositoryContext, names: ReferenceIndex) -> None:
+        self._context = context
         self._names = names
 
     def fast_forward(
@@ -91,7 +91,7 @@ class HeadMoves:
         once: Once | None = None,
     ) -> HeadMoved:
         """Moves a branch to a commit that has everything of it; HeadConflict if it has not."""
-        views = self._parts.views
+        views = self._context.views
 
         def choose(head: CommitView, row: ReferenceRow) -> Destination | None:
             if has_merged(views, head, source.view):
@@ -103,7 +103,7 @@ class HeadMoves:
             return Destination(source.view.obj_id, "fast-forward", source.text, head.obj_id)
 
         return head_moved(
-            self._parts, self._move(name, choose, who, expected, dry_run, once), look=False
+            self._context, self._move(name, choose, who, expected, dry_run, once), look=False
         )
 
     def force(
@@ -117,7 +117,7 @@ class HeadMoves:
         once: Once | None = None,
     ) -> HeadMoved:
         """Sets a branch to a commit whatever it has; the old head stays in the ref-log."""
-        views = self._parts.views
+        views = self._context.views
 
         def choose(head: CommitView, row: ReferenceRow) -> Destination | None:
             if row.pointer == source.view.obj_id:
@@ -127,7 +127,7 @@ class HeadMoves:
             return Destination(source.view.obj_id, "force", source.text, shown)
 
         return head_moved(
-            self._parts, self._move(name, choose, who, expected, dry_run, once), look=False
+            self._context, self._move(name, choose, who, expected, dry_run, once), look=False
         )
 
     def rebase(
@@ -147,8 +147,8 @@ class HeadMoves:
         Those that leave nothing to do are skipped, and so is what merges took from the other head.
         Conflicts of all commits are told together. `plan` carries them, perhaps under more rules.
         """
-        operation = self._parts.chance.random_bytes(16) if once is None else once.operation
-        rebase = _Rebase(self._parts, onto, choices or Choices(), who, plan or carry, operation)
+        operation = self._context.random.random_bytes(16) if once is None else once.operation
+        rebase = _Rebase(self._context, onto, choices or Choices(), who, plan or carry, operation)
 
         def choose(head: CommitView, row: ReferenceRow) -> Destination | None:
             wanted = rebase.plan(head, row)
@@ -160,8 +160,8 @@ class HeadMoves:
         if not dry_run:
             rebase.remember()
         if once is not None and not dry_run:
-            return head_moved(self._parts, told)
-        moved = head_moved(self._parts, told, look=False)
+            return head_moved(self._context, told)
+        moved = head_moved(self._context, told, look=False)
         return msgspec.structs.replace(moved, commits=tuple(one.view for one in rebase.built))
 
     def _move(
@@ -180,13 +180,13 @@ class HeadMoves:
                 raise HeadConflict(
                     f"{row.name!r} points at {row.pointer.hex()}, not at {expected.hex()}"
                 )
-            return choose(self._parts.views.load(ObjId(row.pointer)), row)
+            return choose(self._context.views.load(ObjId(row.pointer)), row)
 
         once = None if dry_run else once
         return self._names.move(name, decide, who, dry_run=dry_run, once=once)
 
 
-def head_moved(parts: Parts, told: MovedReference, *, look: bool = True) -> HeadMoved:
+def head_moved(context: RepositoryContext, told: MovedReference, *, look: bool = True) -> HeadMoved:
     """Returns what became of a branch by one of these moves, just now or earlier.
 
     Which commits a rebase has made is read from history, if one may `look` there.
@@ -194,15 +194,15 @@ def head_moved(parts: Parts, told: MovedReference, *, look: bool = True) -> Head
     move = told.move
     if move is None or move.kind == UNMOVED:
         return HeadMoved(told.row, False, ObjId(told.row.pointer))
-    made = _rebased(parts, move) if look else ()
+    made = _rebased(context, move) if look else ()
     return HeadMoved(told.row, True, ObjId(move.old), made)
 
 
-def _rebased(parts: Parts, move: Move) -> tuple[CommitView, ...]:
+def _rebased(context: RepositoryContext, move: Move) -> tuple[CommitView, ...]:
     """Returns the commits that a rebase has made, oldest first: their operations say so."""
     made: list[CommitView] = []
     if move.kind == _REBASE:
-        for view in iterate_log(parts.views, ObjId(move.new)):
+        for view in iterate_log(context.views, ObjId(move.new)):
             said = read_provenance(() if view.body is None else view.body.hidden)
             if said.operation != _operation_of(move.operation, said.source):
                 break
@@ -224,7 +224,7 @@ class _Rebase:
 
     def __init__(
         self,
-        parts: Parts,
+        context: RepositoryContext,
         onto: Source,
         choices: Choices,
         who: str,
@@ -232,7 +232,7 @@ class _Rebase:
         operation: bytes,
     ) -> None:
         check_choices(choices)
-        self._parts = parts
+        self._context = context
         self._onto = onto
         self._choices = choices
         self._who = who
@@ -242,20 +242,20 @@ class _Rebase:
 
     def plan(self, head: CommitView, row: ReferenceRow) -> Destination | None:
         """Replays what only the branch has; None if it stands on the other head already."""
-        parts, onto = self._parts, self._onto.view
+        context, onto = self._context, self._onto.view
         self.built = []
-        if is_ancestor(parts.views, onto, head):
+        if is_ancestor(context.views, onto, head):
             return None
-        shared = shared_sequence(parts.views, head, onto)
+        shared = shared_sequence(context.views, head, onto)
         if head.sequence - shared > REBASE_COMMITS_MAX:
             raise TooLarge(f"a rebase replays at most {REBASE_COMMITS_MAX} commits; merge instead")
-        base = merge_base(parts.views, head, onto)
+        base = merge_base(context.views, head, onto)
         shown = b"" if base is None else base.obj_id
-        builder = Builder(parts.views, parts.nodes, parts.rule, parts.clock, onto)
+        builder = Builder(context.views, context.nodes, context.rule, context.clock, onto)
         start = Head(onto, builder, row)
-        line = line_above(parts.views, shared, head)
+        line = line_above(context.views, shared, head)
         carried = replayed(
-            parts, line, start, hidden=lambda commit: self._provenance(commit, shown)
+            context, line, start, hidden=lambda commit: self._provenance(commit, shown)
         )
         top = onto
         for one in self._carry(start, carried, self._choices):
@@ -265,20 +265,20 @@ class _Rebase:
 
     def store(self) -> None:
         """Step 2; storing is idempotent, so a lost reply is answered by storing again."""
-        parts = self._parts
+        context = self._context
         objects = [item for one in self.built for item in one.objects()]
-        retry = parts.retry_steps()
+        retry = context.retry_steps()
         while True:
             try:
-                return parts.objects.store_many(objects)
+                return context.objects.store_many(objects)
             except Unknown:
                 retry.again()
 
     def remember(self) -> None:
         """Keeps what was published in memory: whoever reads the branch next wants it."""
         for one in self.built:
-            self._parts.views.remember(one.view)
-            self._parts.nodes.remember(one.nodes)
+            self._context.views.remember(one.view)
+            self._context.nodes.remember(one.nodes)
 
     def _provenance(self, commit: CommitView, base: bytes) -> Headers:
         operation = _operation_of(self._operation, commit.obj_id.hex())

@@ -13,7 +13,7 @@ from lochan.kernel.views import CommitSource, CommitView
 
 _LEFT, _RIGHT, _BOTH = 1, 2, 3
 
-# The members of a chain ask for ancestors of one head, so the same few hundred jumps are looked at
+# The proposals of a chain ask for ancestors of one head, so the same few hundred jumps are read
 # again and again; computing them was most of a proof.
 _jump_of = lru_cache(maxsize=4_096)(jump_sequence)
 

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 from lochan.base.checks import check
 from lochan.base.errors import Exhausted
-from lochan.base.limits import CHAIN_MEMBERS_MAX, LANE_QUEUE_MAX
+from lochan.base.limits import CHAIN_PROPOSALS_MAX, LANE_QUEUE_MAX
 
 _Waiter = TypeVar("_Waiter")
 
@@ -24,7 +24,9 @@ _Waiter = TypeVar("_Waiter")
 class Lane(Generic[_Waiter]):
     """First in, first out; one batch at a time."""
 
-    def __init__(self, queue_max: int = LANE_QUEUE_MAX, batch_max: int = CHAIN_MEMBERS_MAX) -> None:
+    def __init__(
+        self, queue_max: int = LANE_QUEUE_MAX, batch_max: int = CHAIN_PROPOSALS_MAX
+    ) -> None:
         self._queue_max = queue_max
         self._batch_max = batch_max
         self._waiting: deque[_Waiter] = deque()

@@ -15,8 +15,8 @@ from lochan.base.keys import Key, file_path
 from lochan.base.names import REFS_NAME, RefName
 from lochan.codec.rows import ReferenceRow, decode_reference_element
 from lochan.index.layers import read_page
-from lochan.kernel.parts import Parts
-from lochan.kernel.references import Names
+from lochan.kernel.context import RepositoryContext
+from lochan.kernel.references import ReferenceIndex
 from lochan.kernel.views import CommitView
 
 
@@ -33,20 +33,20 @@ ListedReference = ReferenceRow | UnreadableReference
 
 
 def page_references(
-    parts: Parts, names: Names, start: str, end: str | None, limit: int
+    context: RepositoryContext, names: ReferenceIndex, start: str, end: str | None, limit: int
 ) -> list[ListedReference]:
     """Returns live references in the order of their names, from `start` on, before `end`.
 
-    Fewer than `limit` only where there are no more, as `Names.page`.
+    Fewer than `limit` only where there are no more, as `ReferenceIndex.page`.
     """
     first = b"f" + start.encode()
     stop = b"g" if end is None else b"f" + end.encode()
     listed: list[ListedReference] = []
     while len(listed) < limit:
         missing = limit - len(listed)
-        items = read_page(parts.nodes, _head(parts).files, first, stop, missing)
+        items = read_page(context.nodes, _head(context).files, first, stop, missing)
         wanted = [RefName(file_path(Key(key))) for key, _ in items]
-        rows = parts.references.find_many(wanted)
+        rows = context.references.find_many(wanted)
         for name, (_, element), found in zip(wanted, items, rows, strict=True):
             if isinstance(found, NewerFormat):
                 listed.append(_unreadable(name, element, found))
@@ -65,8 +65,8 @@ def _unreadable(name: RefName, element: bytes, error: NewerFormat) -> Unreadable
     return UnreadableReference(name, said.kind, said.created_us, error.message)
 
 
-def _head(parts: Parts) -> CommitView:
-    found = parts.references.fetch(REFS_NAME)
+def _head(context: RepositoryContext) -> CommitView:
+    found = context.references.fetch(REFS_NAME)
     if found is None:
         raise Corrupt("the index of references has lost its row")
-    return parts.views.load(ObjId(found.row.pointer))
+    return context.views.load(ObjId(found.row.pointer))

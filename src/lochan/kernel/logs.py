@@ -18,8 +18,8 @@ from lochan.base.keys import prefix_end
 from lochan.base.limits import LOG_SCANNED_MAX, PAGE_ENTRIES_MAX
 from lochan.index.read import read_page
 from lochan.kernel.changes import diff_commits
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import iterate_log, merge_base, shared_sequence
-from lochan.kernel.parts import Parts
 from lochan.kernel.tokens import PageToken, Tokens
 from lochan.kernel.views import CommitView
 
@@ -74,16 +74,16 @@ def key_prefix(prefix: bytes) -> KeyRange:
 class Logs:
     """The logs of one repository."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._tokens = Tokens(parts.description.token_key)
+    def __init__(self, context: RepositoryContext) -> None:
+        self._context = context
+        self._tokens = Tokens(context.description.token_key)
 
     def page(self, head: ObjId, limit: int, token: PageToken | None = None) -> LogPage:
         """Returns commits from a head down; with a token from where the last page ended."""
         _check_limit(limit)
         start = self._start(head, token, _LOG, "")
         commits: list[CommitView] = []
-        for view in iterate_log(self._parts.views, start):
+        for view in iterate_log(self._context.views, start):
             commits.append(view)
             if len(commits) == limit:
                 break
@@ -97,7 +97,7 @@ class Logs:
         found = [] if start == EMPTY_ID else [start]
         # One more than asked for is the start of the next page.
         while 0 < len(found) <= limit:
-            body = self._parts.views.load(found[-1]).body
+            body = self._context.views.load(found[-1]).body
             if body is None or not body.tail:
                 break
             found += [ObjId(raw) for raw in body.tail]
@@ -116,7 +116,7 @@ class Logs:
         wanted = keys.filter()
         further = self._start(head, token, _PATHS, wanted)
         commits: list[CommitView] = []
-        for scanned, view in enumerate(iterate_log(self._parts.views, further), 1):
+        for scanned, view in enumerate(iterate_log(self._context.views, further), 1):
             if self._touches(view, keys):
                 commits.append(view)
             further = view.parent
@@ -126,7 +126,7 @@ class Logs:
 
     def ahead_behind(self, left: CommitView, right: CommitView) -> AheadBehind:
         """Counts what each of two heads has on its line of first parents and the other has not."""
-        views = self._parts.views
+        views = self._context.views
         base = merge_base(views, left, right)
         return AheadBehind(
             EMPTY_ID if base is None else base.obj_id,
@@ -139,8 +139,8 @@ class Logs:
         if body is not None and body.own is not None:
             at = bisect_left(body.own, keys.start)
             return at < len(body.own) and (keys.end is None or body.own[at] < keys.end)
-        parent = self._parts.views.load(view.parent)
-        nodes = self._parts.nodes
+        parent = self._context.views.load(view.parent)
+        nodes = self._context.nodes
         if next(diff_commits(nodes, parent, view, keys.start, keys.end), None) is not None:
             return True
         # What was put again as it was.

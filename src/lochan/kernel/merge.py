@@ -36,10 +36,10 @@ from lochan.index.difference import Difference
 from lochan.index.layers import find_many
 from lochan.kernel.build import Head
 from lochan.kernel.changes import diff_commits, line_above, own_changes
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import has_merged, merge_base, shared_sequence
-from lochan.kernel.parts import Parts
+from lochan.kernel.job_records import RecordsOnHead
 from lochan.kernel.plan import ANY, CommitPlan, Operation
-from lochan.kernel.records import RecordsOnHead
 from lochan.kernel.views import CommitView
 
 # What another message quotes of a title.
@@ -123,7 +123,7 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True):
     states: Mapping[bytes, CommitView] = {}
 
 
-class CarryMember:
+class CarryProposal:
     """Carries prepared changes onto whatever the head is: transplant, cherry-pick, revert.
 
     `undone` are commits that the changes undo; the head must have them in its history.
@@ -153,12 +153,12 @@ class CarryMember:
         return carry(head, self.carried, self._choices)
 
 
-class MergeMember:
+class MergeProposal:
     """Merges a source commit into whatever the head is."""
 
     def __init__(
         self,
-        parts: Parts,
+        context: RepositoryContext,
         source: CommitView,
         message: str,
         choices: Choices,
@@ -169,7 +169,7 @@ class MergeMember:
         incarnation: int | None = None,
     ) -> None:
         check_choices(choices)
-        self._parts = parts
+        self._context = context
         self._source = source
         self._message = message
         self._choices = choices
@@ -216,7 +216,7 @@ class MergeMember:
         # Not the line after the merge base: after a merge of the target that is not on the line.
         shared = shared_sequence(head.commits, self._source, head.view)
         line = line_above(head.commits, shared, self._source)
-        carried = replayed(self._parts, line, head, hidden=lambda _: self._hidden)
+        carried = replayed(self._context, line, head, hidden=lambda _: self._hidden)
         # The last one made says that the source is merged; so it is found to be next time.
         merged = (self._source.obj_id,)
         return [*carried[:-1], msgspec.structs.replace(carried[-1], merged=merged)]
@@ -227,7 +227,7 @@ def _no_headers(commit: CommitView) -> Headers:  # noqa: ARG001 - the type says 
 
 
 def replayed(
-    parts: Parts,
+    context: RepositoryContext,
     line: Sequence[CommitView],
     target: Head | None = None,
     *,
@@ -239,14 +239,14 @@ def replayed(
     back: the target may have changed it since.
     """
     carried = []
-    for commit, start in zip(line, _starts(parts, line), strict=True):
+    for commit, start in zip(line, _starts(context, line), strict=True):
         body = commit.body
         if body is None:
             raise Invalid("the empty commit cannot be carried anywhere")
-        changes = own_changes(parts.views, parts.nodes, commit)
-        for merged in parts.views.load_many([ObjId(raw) for raw in body.parents[1:]]):
+        changes = own_changes(context.views, context.nodes, commit)
+        for merged in context.views.load_many([ObjId(raw) for raw in body.parents[1:]]):
             if target is not None and has_merged(target.commits, target.view, merged):
-                changes = _not_taken_from(parts, merged, changes)
+                changes = _not_taken_from(context, merged, changes)
         said = hidden(commit)
         carried.append(
             Carried(
@@ -261,28 +261,32 @@ def replayed(
     return carried
 
 
-def _starts(parts: Parts, line: Sequence[CommitView]) -> list[CommitView]:
+def _starts(context: RepositoryContext, line: Sequence[CommitView]) -> list[CommitView]:
     """Returns for each commit where the run of commits that follow each other starts."""
     starts: list[CommitView] = []
     before: ObjId | None = None
     for commit in line:
-        starts.append(starts[-1] if commit.parent == before else parts.views.load(commit.parent))
+        starts.append(starts[-1] if commit.parent == before else context.views.load(commit.parent))
         before = commit.obj_id
     return starts
 
 
 def _not_taken_from(
-    parts: Parts, merged: CommitView, changes: Sequence[Difference]
+    context: RepositoryContext, merged: CommitView, changes: Sequence[Difference]
 ) -> list[Difference]:
     taken: dict[bytes, bytes | None] = {}
     for universe in Universe:
         keys = sorted(change.key for change in changes if change.key[0] == universe)
-        taken.update(zip(keys, find_many(parts.nodes, merged.index(universe), keys), strict=True))
+        taken.update(zip(keys, find_many(context.nodes, merged.index(universe), keys), strict=True))
     return [change for change in changes if taken[change.key] != change.right]
 
 
 def squashed(
-    parts: Parts, line: Sequence[CommitView], message: str, headers: Headers, hidden: Headers
+    context: RepositoryContext,
+    line: Sequence[CommitView],
+    message: str,
+    headers: Headers,
+    hidden: Headers,
 ) -> Carried:
     """Prepares several commits, in the order given, to be made as one; the message lists them.
 
@@ -290,14 +294,14 @@ def squashed(
     """
     if not line:
         raise Invalid("there is nothing to carry")
-    lines = [own_changes(parts.views, parts.nodes, view) for view in line]
+    lines = [own_changes(context.views, context.nodes, view) for view in line]
     listed = [f"{view.obj_id.hex()} {title_of(view)}" for view in line]
     return Carried(
         changes=composed(lines),
         message=listing(message, listed),
         headers=headers,
         hidden=hidden,
-        bases=tuple(_starts(parts, line)),
+        bases=tuple(_starts(context, line)),
         state=line[-1],
         states={
             change.key: view
@@ -323,11 +327,13 @@ def composed(lines: Iterable[Sequence[Difference]]) -> list[Difference]:
     return [change for key in ordered(found) for change in found[key]]
 
 
-def reverted(parts: Parts, commit: CommitView, message: str, hidden: Headers = ()) -> Carried:
+def reverted(
+    context: RepositoryContext, commit: CommitView, message: str, hidden: Headers = ()
+) -> Carried:
     """Prepares the undoing of one commit."""
-    changes = own_changes(parts.views, parts.nodes, commit)
+    changes = own_changes(context.views, context.nodes, commit)
     undone = [Difference(change.key, change.right, change.left) for change in changes]
-    state = parts.views.load(commit.parent)
+    state = context.views.load(commit.parent)
     return Carried(changes=undone, message=message, hidden=hidden, bases=(commit,), state=state)
 
 

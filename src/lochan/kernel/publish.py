@@ -3,12 +3,12 @@
 The steps of one attempt, and what a crash after each leaves:
 
 1. take the row, from memory if allowed; load its head;
-2. let every member plan on the head of the chain so far; one that is refused leaves the chain, and
+2. every proposal plans on the head of the chain so far; one that is refused leaves the chain, and
    the next one's parent is the one before it;
 3. `apply` all objects and the new row, on condition that the row is still the one of step 1.
    (A crash before leaves nothing; after, the commits stand.)
 4. won: everything planned is published, and every refusal was computed on the true head;
-   lost: read the row again and start over, members keep their operation ids and stored values;
+   lost: read the row again and start over, proposals keep their operation ids and stored values;
    unknown: **send the same conditional write again**. If that wins, it is published now, and the
    first one, should it still be on its way, can only lose. If it loses, the row has moved on:
    **walk** from the present head and from the old pointer of every later move down to the chain's
@@ -42,11 +42,11 @@ from lochan.base.limits import CHAIN_BYTES_MAX
 from lochan.base.names import RefName
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.build import Builder, Built, Head
-from lochan.kernel.foresight import read_ahead
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import contains
 from lochan.kernel.moves import advanced
-from lochan.kernel.parts import Parts
 from lochan.kernel.plan import CommitPlan
+from lochan.kernel.prefetch import read_ahead
 from lochan.kernel.recent import Recent
 from lochan.kernel.retry import Retry
 from lochan.kernel.views import CommitView
@@ -54,7 +54,7 @@ from lochan.kv.store import Adds, Hold, Outcome, SetIf, Won
 from lochan.persist.references import StampedRow, read_row
 
 
-class Member(Protocol):
+class Proposal(Protocol):
     """One who waits to commit: plans anew on whatever the head has become."""
 
     @property
@@ -68,7 +68,7 @@ class Member(Protocol):
 
 
 class Published(msgspec.Struct, frozen=True):
-    """A member's commits, published; empty if it had nothing to do on this head."""
+    """A proposal's commits, published; empty if it had nothing to do on this head."""
 
     head: CommitView
     commits: tuple[CommitView, ...]
@@ -78,20 +78,20 @@ Settled = Published | LochanError
 
 Apply = Callable[[Adds, SetIf], Outcome]
 
-Join = Callable[[], Sequence[Member]]
+Join = Callable[[], Sequence[Proposal]]
 """Returns those who came since a batch was taken; they belong to it from then on."""
 
 Find = Callable[[RefName], StampedRow | None]
-"""How a row is read: as it is, or by `Names.find`, which finishes what was left half done."""
+"""Reads a row: as it is, or by `ReferenceIndex.find`, which finishes what was left half done."""
 
 _CAUTIOUS_ROUNDS = 8
 
 
-def _nobody() -> Sequence[Member]:
+def _nobody() -> Sequence[Proposal]:
     return ()
 
 
-# What a member may be refused for; anything else is the trouble of the whole chain.
+# What a proposal may be refused for; anything else is the trouble of the whole chain.
 _REFUSALS = (Conflict, Invalid, NotFound)
 
 
@@ -125,45 +125,45 @@ class Publisher:
     write: a hold is for fairness, never for correctness.
     """
 
-    def __init__(self, parts: Parts, name: RefName, find: Find | None = None) -> None:
-        self._parts = parts
+    def __init__(self, context: RepositoryContext, name: RefName, find: Find | None = None) -> None:
+        self._context = context
         self._name = name
-        self._find = find or parts.references.fetch
+        self._find = find or context.references.fetch
         self._known: StampedRow | None = None
         self._recent: Recent | None = None
         self._cautious_rounds = 0
 
     @property
-    def parts(self) -> Parts:
+    def context(self) -> RepositoryContext:
         """The repository that the branch belongs to."""
-        return self._parts
+        return self._context
 
-    def publish(self, members: Sequence[Member], join: Join = _nobody) -> list[Settled]:
-        """Publishes what can be published of the members; answers each.
+    def publish(self, proposals: Sequence[Proposal], join: Join = _nobody) -> list[Settled]:
+        """Publishes what can be published of the proposals; answers each.
 
         A row that is held may have been waited for. Those who came meanwhile are asked to `join`
         then, and are answered after the others.
         """
-        members = list(members)
-        retry = self._parts.retry()
+        proposals = list(proposals)
+        retry = self._context.retry()
         while True:
             if self._cautious_rounds:
-                settled = self._publish_held(members, join)
+                settled = self._publish_held(proposals, join)
             else:
-                settled = self._publish_hoping(members)
+                settled = self._publish_hoping(proposals)
             if settled is not None:
                 return settled
             retry.again(at_once=retry.attempts == 1)
 
-    def begin(self, members: Sequence[Member]) -> Begun | None:
-        """Plans members for a write together with other branches; None if they go alone.
+    def begin(self, proposals: Sequence[Proposal]) -> Begun | None:
+        """Plans proposals for a write together with other branches; None if they go alone.
 
         Alone goes who is not undisturbed, has nothing to write, or too much.
         """
         known = self._known
         if known is None or self._cautious_rounds:
             return None
-        chain = self._plan(known, members, self._recent)
+        chain = self._plan(known, proposals, self._recent)
         if not chain.built:
             return None
         row, objects, condition = self._write_of(chain)
@@ -174,45 +174,45 @@ class Publisher:
     def end(self, begun: Begun, outcome: Outcome | None) -> list[Settled] | None:
         """Settles what was begun by the outcome of its write, None if that is unknown.
 
-        Returns None if the members must be published anew.
+        Returns None if the proposals must be published anew.
         """
         if self._ended(begun, outcome):
             return begun.chain.settled
         self._lose()
         return None
 
-    def preview(self, members: Sequence[Member]) -> list[Settled]:
+    def preview(self, proposals: Sequence[Proposal]) -> list[Settled]:
         """Answers as `publish` would, and writes nothing: a dry run."""
         # It may run beside a publish, so it must not touch what that one remembers.
-        return self._plan(self._fetch(), members, None).settled
+        return self._plan(self._fetch(), proposals, None).settled
 
-    def _publish_hoping(self, members: Sequence[Member]) -> list[Settled] | None:
+    def _publish_hoping(self, proposals: Sequence[Proposal]) -> list[Settled] | None:
         """One attempt on the row as it is remembered; None if it must be tried again."""
         # Read once: the index of names has one publisher for all threads.
         known = self._known
         row = self._fetch() if known is None else known
-        chain = self._plan(row, members, self._recent)
+        chain = self._plan(row, proposals, self._recent)
         if not chain.built:
             return chain.settled if known is None or self._is_current(row) else None
-        if self._swap(chain, self._parts.store.apply):
+        if self._swap(chain, self._context.store.apply):
             return chain.settled
         self._lose()
         return None
 
     def _lose(self) -> None:
         self._known = None
-        if self._parts.store.capabilities.row_locks:
+        if self._context.store.capabilities.row_locks:
             self._cautious_rounds = _CAUTIOUS_ROUNDS
 
-    def _publish_held(self, members: list[Member], join: Join) -> list[Settled] | None:
+    def _publish_held(self, proposals: list[Proposal], join: Join) -> list[Settled] | None:
         """One attempt on a row that is held meanwhile; where it cannot be held, one that hopes."""
         try:
-            hold = self._parts.references.hold(self._name)
+            hold = self._context.references.hold(self._name)
         except Unavailable:
             self._known = None
-            return self._publish_hoping(members)
+            return self._publish_hoping(proposals)
         with closing(_Held(hold)) as held:
-            members += join()
+            proposals += join()
             row = held.row
             if row is None or row.row.deleted:
                 # Half created or half deleted, perhaps: finish it, then hold what is there.
@@ -221,7 +221,7 @@ class Publisher:
             check_takes_commits(row.row)
             undisturbed = self._known is not None and self._known.stamp == row.stamp
             self._cautious_rounds = self._cautious_rounds - 1 if undisturbed else _CAUTIOUS_ROUNDS
-            chain = self._plan(row, members, self._recent)
+            chain = self._plan(row, proposals, self._recent)
             self._known = row
             if not chain.built or self._swap(chain, held.apply):
                 return chain.settled
@@ -244,22 +244,24 @@ class Publisher:
             self._known = None
         return current
 
-    def _plan(self, row: StampedRow, members: Sequence[Member], recent: Recent | None) -> _Chain:
+    def _plan(
+        self, row: StampedRow, proposals: Sequence[Proposal], recent: Recent | None
+    ) -> _Chain:
         """Step 2."""
-        parts = self._parts
-        head = parts.views.load(ObjId(row.row.pointer))
+        context = self._context
+        head = context.views.load(ObjId(row.row.pointer))
         if recent is not None and recent.head != head.obj_id:
             recent = None
-        builder = Builder(parts.views, parts.nodes, parts.rule, parts.clock, head, recent)
-        if len(members) > 1 and row is not self._known:
-            read_ahead(parts.nodes, head, members)
+        builder = Builder(context.views, context.nodes, context.rule, context.clock, head, recent)
+        if len(proposals) > 1 and row is not self._known:
+            read_ahead(context.nodes, head, proposals)
         chain = _Chain(row, [], [])
-        for member in members:
+        for proposal in proposals:
             try:
-                check_incarnation(member, row.row)
+                check_incarnation(proposal, row.row)
                 made: list[Built] = []
                 top = head
-                for plan in member.plan(Head(head, builder, row.row)):
+                for plan in proposal.plan(Head(head, builder, row.row)):
                     made.append(builder.build(top, plan))
                     top = made[-1].view
             except _REFUSALS as refusal:
@@ -284,12 +286,12 @@ class Publisher:
 
     def _write_of(self, chain: _Chain) -> tuple[ReferenceRow, list[tuple[ObjId, bytes]], SetIf]:
         """Returns what step 3 writes: the row to come, the objects, the condition."""
-        parts = self._parts
+        context = self._context
         head = chain.built[-1].view
-        operation = parts.chance.random_bytes(16)
-        row = advanced(chain.row.row, head.obj_id, operation, parts.clock.now_us())
+        operation = context.random.random_bytes(16)
+        row = advanced(chain.row.row, head.obj_id, operation, context.clock.now_us())
         objects = [item for built in chain.built for item in built.objects()]
-        return row, objects, parts.references.condition(row, chain.row)
+        return row, objects, context.references.condition(row, chain.row)
 
     def _ended(self, begun: Begun, outcome: Outcome | None) -> bool:
         """Step 4; tells whether the chain is published. An outcome of None is unknown."""
@@ -310,8 +312,8 @@ class Publisher:
         """Keeps what was published at hand for the next chain."""
         recent = self._recent
         for built in chain.built:
-            self._parts.views.remember(built.view)
-            self._parts.nodes.remember(built.nodes)
+            self._context.views.remember(built.view)
+            self._context.nodes.remember(built.nodes)
             if recent is None:
                 recent = Recent(built.view)
             elif built.view.obj_id != recent.head:
@@ -319,22 +321,22 @@ class Publisher:
         self._recent = recent
 
     def _apply(self, objects: list[tuple[ObjId, bytes]], condition: SetIf, apply: Apply) -> Outcome:
-        parts = self._parts
-        items_max = parts.store.capabilities.batch_items_max
+        context = self._context
+        items_max = context.store.capabilities.batch_items_max
         if len(objects) > items_max or sum(len(raw) for _, raw in objects) > CHAIN_BYTES_MAX:
             # Too much for one statement: objects first, they are harmless without the row.
-            parts.objects.store_many(objects)
+            context.objects.store_many(objects)
             objects = []
-        return apply(parts.objects.adds(objects), condition)
+        return apply(context.objects.adds(objects), condition)
 
     def _resolve(
         self, chain: _Chain, objects: list[tuple[ObjId, bytes]], condition: SetIf
     ) -> Outcome | None:
         """Finds out what became of a write whose reply was lost; None if it had won before."""
-        retry = self._parts.retry()
+        retry = self._context.retry()
         while True:
             try:
-                outcome = self._apply(objects, condition, self._parts.store.apply)
+                outcome = self._apply(objects, condition, self._context.store.apply)
                 if isinstance(outcome, Won):
                     return outcome
                 return None if self._was_published(chain) else outcome
@@ -353,19 +355,19 @@ class Publisher:
 
     def _was_published(self, chain: _Chain) -> bool:
         """Walks from everywhere the branch has been since."""
-        parts = self._parts
+        context = self._context
         wanted = chain.built[-1].view
         before = chain.row.row
         heads: list[ObjId] = []
-        found = parts.references.fetch(self._name)
+        found = context.references.fetch(self._name)
         if found is not None:
             moves = found.row.moves if found.row.incarnation == before.incarnation else ()
             heads = [ObjId(found.row.pointer)]
             heads += [ObjId(move.old) for move in moves if move.version > before.version]
-        log = parts.moves.fetch_after(before.name, before.incarnation, before.version)
+        log = context.moves.fetch_after(before.name, before.incarnation, before.version)
         heads += [ObjId(move.old) for move in log]
         return any(
-            contains(parts.views, parts.views.load(head), wanted.obj_id, wanted.generation)
+            contains(context.views, context.views.load(head), wanted.obj_id, wanted.generation)
             for head in dict.fromkeys(heads)
         )
 
@@ -382,9 +384,9 @@ class _Held:
         self._hold.release()
 
 
-def head_at(parts: Parts, name: RefName, view: CommitView) -> Head:
+def head_at(context: RepositoryContext, name: RefName, view: CommitView) -> Head:
     """Returns any commit as a head to plan on; what is planned there is for nobody to publish."""
-    builder = Builder(parts.views, parts.nodes, parts.rule, parts.clock, view)
+    builder = Builder(context.views, context.nodes, context.rule, context.clock, view)
     return Head(view, builder, ReferenceRow(1, name, "BRANCH", view.obj_id, 0, 0, b"", 0))
 
 
@@ -394,10 +396,10 @@ def check_takes_commits(row: ReferenceRow) -> None:
         raise NotABranch(f"{row.name!r} is not a branch; commits go to branches")
 
 
-def check_incarnation(member: Member, row: ReferenceRow) -> None:
-    """Refuses a member that means an earlier life of the branch."""
+def check_incarnation(proposal: Proposal, row: ReferenceRow) -> None:
+    """Refuses a proposal that means an earlier life of the branch."""
     check_takes_commits(row)
-    if member.incarnation is not None and member.incarnation != row.incarnation:
+    if proposal.incarnation is not None and proposal.incarnation != row.incarnation:
         raise ReferenceNotFound(f"the branch {row.name!r} was deleted and created again")
     if row.deleted:
         raise Corrupt("a deleted row was planned on")

@@ -33,8 +33,8 @@ from lochan.base.errors import Corrupt, LochanError, NewerFormat, Unavailable, U
 from lochan.base.ids import InstanceId
 from lochan.base.limits import EXPIRY_GRACE_S, GRACE_S, PAGE_ENTRIES_MAX
 from lochan.base.names import RefName
-from lochan.kernel.parts import Parts
-from lochan.kernel.references import Names
+from lochan.kernel.context import RepositoryContext
+from lochan.kernel.references import ReferenceIndex
 from lochan.kv.store import Entry, Kind, Store, Won, partition
 from lochan.persist.claims import read_claim
 from lochan.persist.references import StampedRow, read_row
@@ -82,23 +82,27 @@ class Swept(msgspec.Struct, frozen=True):
 SweepPage = Callable[[bytes, int], Swept]
 
 
-def sweep_references(parts: Parts, names: Names) -> Purged:
+def sweep_references(context: RepositoryContext, names: ReferenceIndex) -> Purged:
     """Sweeps expired branches and old tombstones, all of them."""
-    return _sweep_all(lambda start, limit: sweep_references_page(parts, names, start, limit))
+    return _sweep_all(lambda start, limit: sweep_references_page(context, names, start, limit))
 
 
-def sweep_claims(parts: Parts) -> Purged:
+def sweep_claims(context: RepositoryContext) -> Purged:
     """Sweeps old claims, all of them."""
-    now_us = parts.clock.now_us()
+    now_us = context.clock.now_us()
     return _sweep_all(
-        lambda start, limit: sweep_claims_page(parts.store, parts.instance, now_us, start, limit)
+        lambda start, limit: sweep_claims_page(
+            context.store, context.instance, now_us, start, limit
+        )
     )
 
 
-def sweep_references_page(parts: Parts, names: Names, start: bytes, limit: int) -> Swept:
+def sweep_references_page(
+    context: RepositoryContext, names: ReferenceIndex, start: bytes, limit: int
+) -> Swept:
     """Deletes expired branches, and removes tombstones that are older than a day."""
-    now_us = parts.clock.now_us()
-    page = parts.store.scan(partition(parts.instance, Kind.REFERENCES), start, None, limit)
+    now_us = context.clock.now_us()
+    page = context.store.scan(partition(context.instance, Kind.REFERENCES), start, None, limit)
     found: list[StampedRow] = []
     skipped: list[Skipped] = []
     for entry in page.entries:
@@ -114,9 +118,9 @@ def sweep_references_page(parts: Parts, names: Names, start: bytes, limit: int) 
     for one in found:
         expires_us = one.row.expires_us
         if not one.row.deleted and expires_us is not None and expires_us <= before_us:
-            done = done.plus(_guarded(one, partial(_expire, parts, names, one, before_us)))
+            done = done.plus(_guarded(one, partial(_expire, context, names, one, before_us)))
     for one in old:
-        done = done.plus(_guarded(one, partial(_purge, parts, names, one, listed)))
+        done = done.plus(_guarded(one, partial(_purge, context, names, one, listed)))
     return Swept(done, page.next_start)
 
 
@@ -159,20 +163,24 @@ def _guarded(found: StampedRow, sweep: Callable[[], Purged]) -> Purged:
         return Purged(skipped=(Skipped("reference", found.row.name.encode(), error.kind),))
 
 
-def _expire(parts: Parts, names: Names, found: StampedRow, before_us: int) -> Purged:
-    if found.row.name == parts.description.default_branch:
+def _expire(
+    context: RepositoryContext, names: ReferenceIndex, found: StampedRow, before_us: int
+) -> Purged:
+    if found.row.name == context.description.default_branch:
         return Purged()
     return Purged(expired=int(names.delete_expired(found.row, before_us)))
 
 
-def _purge(parts: Parts, names: Names, found: StampedRow, listed: dict[RefName, int]) -> Purged:
+def _purge(
+    context: RepositoryContext, names: ReferenceIndex, found: StampedRow, listed: dict[RefName, int]
+) -> Purged:
     name = RefName(found.row.name)
     if listed.get(name) == found.row.incarnation:
         names.find(name)
         return Purged(kept=1, finished=1)
     try:
-        parts.moves.copy(found.row, found.row.moves)
-        outcome = parts.references.purge(found)
+        context.moves.copy(found.row, found.row.moves)
+        outcome = context.references.purge(found)
     except Unknown:
         return Purged(kept=1)
     return Purged(removed=1) if isinstance(outcome, Won) else Purged(kept=1)

@@ -37,23 +37,23 @@ from lochan.base.ids import ObjId
 from lochan.base.limits import MOVES_MAX
 from lochan.base.names import REFS_NAME, RefName
 from lochan.codec.rows import Move, ReferenceElement, ReferenceRow
-from lochan.kernel.claims import ClaimedMember
+from lochan.kernel.claims import ClaimedProposal
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.moves import UNMOVED, Once, left_by, moved
-from lochan.kernel.parts import Parts
-from lochan.kernel.publish import Member, Published, Publisher, Settled
-from lochan.kernel.reference_index import (
+from lochan.kernel.name_index import (
     AddNames,
+    NameIndex,
     NewReference,
-    ReferenceIndex,
     RemoveName,
     row_of,
 )
+from lochan.kernel.publish import Proposal, Published, Publisher, Settled
 from lochan.kernel.retry import Retry
 from lochan.kernel.views import CommitView
 from lochan.kv.store import Won
 from lochan.persist.references import StampedRow
 
-__all__ = ["Decide", "Destination", "MovedReference", "Names", "NewReference"]
+__all__ = ["Decide", "Destination", "MovedReference", "NewReference", "ReferenceIndex"]
 
 
 class Destination(msgspec.Struct, frozen=True):
@@ -75,13 +75,13 @@ class MovedReference(msgspec.Struct, frozen=True):
 Decide = Callable[[ReferenceRow], Destination | None]
 
 
-class Names:
+class ReferenceIndex:
     """All references of a repository."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._publisher = Publisher(parts, REFS_NAME)
-        self._index = ReferenceIndex(parts)
+    def __init__(self, context: RepositoryContext) -> None:
+        self._context = context
+        self._publisher = Publisher(context, REFS_NAME)
+        self._index = NameIndex(context)
 
     @property
     def publisher(self) -> Publisher:
@@ -105,24 +105,24 @@ class Names:
         """
         if not wanted or len({new.name for new in wanted}) != len(wanted):
             raise Invalid("references are created by different names, at least one")
-        return AddNames(self._parts, wanted, who, operation)
+        return AddNames(self._context, wanted, who, operation)
 
     def finish_create(
-        self, add: AddNames, settled: Settled, claimed: ClaimedMember | None = None
+        self, add: AddNames, settled: Settled, claimed: ClaimedProposal | None = None
     ) -> list[ReferenceRow]:
         """Step 2, when step 1 was settled; if names were in the way that are gone, both again.
 
-        `claimed` is the same member as it was published, if it is to be done once.
+        `claimed` is the same proposal as it was published, if it is to be done once.
         """
         retry = self._retry()
-        member: Member = add if claimed is None else claimed
+        proposal: Proposal = add if claimed is None else claimed
         while isinstance(settled, KeysConflict):
             for name in self._index.find_many(add.names):
                 # A half-deleted one is finished by looking; a live one is in the way.
                 if self.find(name) is not None:
                     raise AlreadyExists(f"Named reference '{name}' already exists.")
             retry.again(at_once=True)
-            (settled,) = self._publisher.publish([member])
+            (settled,) = self._publisher.publish([proposal])
         if isinstance(settled, LochanError):
             raise settled
         if claimed is not None and claimed.done is not None:
@@ -144,7 +144,7 @@ class Names:
         """Returns a live reference, or None; finishes what was left half done."""
         retry = self._retry()
         while True:
-            found = self._parts.references.fetch(name)
+            found = self._context.references.fetch(name)
             if found is not None and not found.row.deleted:
                 return found
             element = self._index.find(name)
@@ -188,7 +188,7 @@ class Names:
     def _live(self, names: Sequence[RefName]) -> list[ReferenceRow]:
         """Returns the rows of those listed names that are live; finishes what is half done."""
         rows: list[ReferenceRow] = []
-        for name, found in zip(names, self._parts.references.fetch_many(names), strict=True):
+        for name, found in zip(names, self._context.references.fetch_many(names), strict=True):
             live = found
             if found is None or found.row.deleted:
                 live = self.find(name)
@@ -240,11 +240,11 @@ class Names:
     def find_done(self, name: RefName, once: Once) -> MovedReference | None:
         """Returns a reference as the move of an operation left it, in the incarnation meant."""
         # The row before the log: what leaves the one is in the other by then.
-        found = self._parts.references.fetch(name)
+        found = self._context.references.fetch(name)
         row = None if found is None or found.row.incarnation != once.incarnation else found.row
         moves = [] if row is None else [*row.moves]
         if row is None or len(moves) == MOVES_MAX:
-            moves += self._parts.moves.fetch_after(name, once.incarnation, 0)
+            moves += self._context.moves.fetch_after(name, once.incarnation, 0)
         for move in moves:
             if move.operation == once.operation:
                 if row is None:
@@ -271,8 +271,8 @@ class Names:
         asked again when somebody else was first. What it points at must be stored by then. A dry
         run decides and writes nothing.
         """
-        parts = self._parts
-        operation = parts.chance.random_bytes(16) if once is None else once.operation
+        context = self._context
+        operation = context.random.random_bytes(16) if once is None else once.operation
         retry = self._retry()
         while True:
             found = self.find(name)
@@ -290,7 +290,7 @@ class Names:
             if wanted is None and (once is None or dry_run):
                 return MovedReference(row, None)
             wanted = wanted or Destination(ObjId(row.pointer), UNMOVED)
-            move = _move_to(row, wanted, who, parts.clock.now_us(), operation)
+            move = _move_to(row, wanted, who, context.clock.now_us(), operation)
             target = moved(row, move, deleted=wanted.kind == "delete")
             if dry_run:
                 return MovedReference(target, move)
@@ -316,7 +316,7 @@ class Names:
         unsure = False
         while True:
             try:
-                if isinstance(self._parts.references.update(wanted.row, expected), Won):
+                if isinstance(self._context.references.update(wanted.row, expected), Won):
                     return wanted
                 return self.find_done(RefName(wanted.row.name), once) if unsure else None
             except Unknown:
@@ -331,12 +331,12 @@ class Names:
         """Returns the move that an operation has made, in this incarnation."""
         moves = [*row.moves]
         if len(moves) == MOVES_MAX:
-            moves += self._parts.moves.fetch_after(row.name, row.incarnation, 0)
+            moves += self._context.moves.fetch_after(row.name, row.incarnation, 0)
         return next((move for move in moves if move.operation == operation), None)
 
     def _write(self, row: ReferenceRow, expected: StampedRow | None) -> bool:
         """Swaps a row; after a lost reply sends the same again, then looks for its operation."""
-        references = self._parts.references
+        references = self._context.references
         retry = self._retry()
         unsure = False
         while True:
@@ -358,31 +358,31 @@ class Names:
         retry = self._retry()
         while True:
             try:
-                return self._parts.moves.copy(row, moves)
+                return self._context.moves.copy(row, moves)
             except Unknown:
                 retry.again()
 
     def _took_effect(self, row: ReferenceRow) -> bool:
         """Tells whether a write that is not in place any more had been there."""
-        found = self._parts.references.fetch(RefName(row.name))
+        found = self._context.references.fetch(RefName(row.name))
         if found is None:
             return False
         if found.row.operation == row.operation:
             return True
         known = found.row.moves if found.row.incarnation == row.incarnation else ()
-        log = self._parts.moves.fetch_after(row.name, row.incarnation, row.version - 1)
+        log = self._context.moves.fetch_after(row.name, row.incarnation, row.version - 1)
         return any(move.operation == row.operation for move in (*known, *log))
 
     def _finish_create(self, name: RefName, element: ReferenceElement) -> ReferenceRow:
         """Step 2 of create, by the creator or by whoever comes next."""
-        parts = self._parts
+        context = self._context
         row = row_of(name, element)
         # Nearly always there is nothing yet: hope so before looking.
         if self._write(row, None):
             return row
         retry = self._retry()
         while True:
-            found = parts.references.fetch(name)
+            found = context.references.fetch(name)
             if found is not None and found.row.incarnation >= element.incarnation:
                 return row
             if found is not None:
@@ -396,17 +396,17 @@ class Names:
 
     def _finish_delete(self, name: RefName, incarnation: int) -> None:
         """Step 2 of delete, by the deleter or by whoever comes next."""
-        self._publish(RemoveName(self._parts, name, incarnation))
+        self._publish(RemoveName(self._context, name, incarnation))
 
-    def _publish(self, member: RemoveName) -> None:
-        (settled,) = self._publisher.publish([member])
+    def _publish(self, proposal: RemoveName) -> None:
+        (settled,) = self._publisher.publish([proposal])
         if isinstance(settled, LochanError):
             raise settled
         if not isinstance(settled, Published):
-            raise Corrupt("a publisher answers every member")
+            raise Corrupt("a publisher answers every proposal")
 
     def _retry(self) -> Retry:
-        return self._parts.retry_steps()
+        return self._context.retry_steps()
 
 
 def _move_to(

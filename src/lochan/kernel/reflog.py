@@ -26,9 +26,9 @@ from lochan.base.errors import Invalid, ReferenceNotFound
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.limits import PAGE_ENTRIES_MAX
 from lochan.base.names import RefName
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import iterate_log
 from lochan.kernel.moves import UNMOVED, LoggedMove, UnreadableMove
-from lochan.kernel.parts import Parts
 from lochan.kernel.provenance import read_provenance
 from lochan.kernel.tokens import PageToken, Tokens
 from lochan.kernel.views import CommitView
@@ -82,16 +82,16 @@ class _Place(msgspec.Struct, frozen=True):
 class RefLog:
     """Reads the ref-logs of one repository."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._tokens = Tokens(parts.description.token_key)
+    def __init__(self, context: RepositoryContext) -> None:
+        self._context = context
+        self._tokens = Tokens(context.description.token_key)
 
     def page(self, name: RefName, limit: int, token: PageToken | None = None) -> RefLogPage:
         """Returns what happened to a name, live or deleted; raises if nothing ever did."""
         if not 0 < limit <= PAGE_ENTRIES_MAX:
             raise Invalid(f"a page has 1 to {PAGE_ENTRIES_MAX} entries, not {limit}")
         # The row before the log: what leaves the one is in the other by then.
-        found = self._parts.references.fetch(name)
+        found = self._context.references.fetch(name)
         row = None if found is None else found.row
         recent = () if row is None else tuple((row.incarnation, move) for move in row.moves)
         if token is not None:
@@ -136,7 +136,7 @@ class RefLog:
         """Yields the commits from a place down to where the move below it led."""
         if floor is None or place.commit is None or place.commit == floor:
             return
-        for view in iterate_log(self._parts.views, place.commit):
+        for view in iterate_log(self._context.views, place.commit):
             if view.obj_id == floor:
                 return
             yield view
@@ -146,7 +146,7 @@ class RefLog:
         self, name: RefName, recent: tuple[tuple[int, LoggedMove], ...], place: _Place, limit: int
     ) -> list[tuple[int, LoggedMove]]:
         """Returns moves older than a place, newest first, of the row and of the log, each once."""
-        log = self._parts.moves.fetch_before(name, place.incarnation, place.below, limit)
+        log = self._context.moves.fetch_before(name, place.incarnation, place.below, limit)
         # Of the row only what is not older than the log's page: older ones come with the next.
         oldest = (log[-1][0], log[-1][1].version) if log else (0, 0)
         merged = {(incarnation, move.version): move for incarnation, move in log}

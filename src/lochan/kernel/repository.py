@@ -21,7 +21,7 @@ import msgspec
 from lochan.base.errors import AlreadyExists, Corrupt, NotFound, Unavailable, Unknown
 from lochan.base.ids import EMPTY_ID, INSTANCE_ID_BYTES, ROOT_INSTANCE, InstanceId
 from lochan.base.names import REFS_NAME, RefName, ref_name
-from lochan.base.ports import Chance, Clock, Waiting
+from lochan.base.ports import Clock, Random, Waiting
 from lochan.codec.rows import (
     Description,
     ReferenceRow,
@@ -31,8 +31,8 @@ from lochan.codec.rows import (
     decode_description,
     encode_row,
 )
-from lochan.kernel.parts import DEFAULT_TUNING, Parts, Tuning
-from lochan.kernel.references import Names, NewReference
+from lochan.kernel.context import DEFAULT_TUNING, RepositoryContext, Tuning
+from lochan.kernel.references import NewReference, ReferenceIndex
 from lochan.kv.store import ABSENT, Entry, Kind, Store, Won, partition
 from lochan.persist.references import References
 
@@ -48,7 +48,7 @@ class Ports(msgspec.Struct, frozen=True):
     """The doors to the world that a repository needs."""
 
     clock: Clock
-    chance: Chance
+    random: Random
     waiting: Waiting
 
 
@@ -59,18 +59,18 @@ def create_repository(
     default_branch: str = "main",
     tuning: Tuning = DEFAULT_TUNING,
     operation: bytes = b"",
-) -> Parts:
+) -> RepositoryContext:
     """Creates a repository with an empty default branch; remembers an operation that is given."""
     ref_name(name)
     branch = ref_name(default_branch)
-    instance = InstanceId(ports.chance.random_bytes(16))
+    instance = InstanceId(ports.random.random_bytes(16))
     description = Description(
         1,
         name,
         branch,
         ports.clock.now_us(),
-        ports.chance.random_bytes(_SEED_BYTES),
-        ports.chance.random_bytes(_KEY_BYTES),
+        ports.random.random_bytes(_SEED_BYTES),
+        ports.random.random_bytes(_KEY_BYTES),
         operation,
     )
     place = partition(instance, Kind.META)
@@ -82,18 +82,18 @@ def create_repository(
             (place, SETTINGS_KEY, encode_row(SettingsRow(1, instance))),
         ]
     )
-    written = ports.chance.random_bytes(16)
+    written = ports.random.random_bytes(16)
     row = ReferenceRow(1, REFS_NAME, "INTERNAL", EMPTY_ID, 1, 0, written, description.created_us)
     References(store, instance).update(row, None)
-    parts = join(store, instance, description, ports, tuning)
-    Names(parts).create_many([NewReference(RefName(branch), "BRANCH", EMPTY_ID)], who="")
+    context = join(store, instance, description, ports, tuning)
+    ReferenceIndex(context).create_many([NewReference(RefName(branch), "BRANCH", EMPTY_ID)], who="")
     _claim_name(store, name, listed)
-    return parts
+    return context
 
 
 def open_repository(
     store: Store, ports: Ports, name: str, tuning: Tuning = DEFAULT_TUNING
-) -> Parts:
+) -> RepositoryContext:
     """Opens a repository; NotFound if there is none of that name."""
     listed = store.get(REPOSITORIES_PLACE, name.encode())
     if listed is None:
@@ -166,8 +166,8 @@ def join(
     description: Description,
     ports: Ports,
     tuning: Tuning = DEFAULT_TUNING,
-) -> Parts:
+) -> RepositoryContext:
     """Joins what is known of a repository; reads and writes nothing."""
-    return Parts(
-        store, instance, description, ports.clock, ports.chance, ports.waiting, tuning=tuning
+    return RepositoryContext(
+        store, instance, description, ports.clock, ports.random, ports.waiting, tuning=tuning
     )

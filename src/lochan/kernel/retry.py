@@ -15,22 +15,22 @@ from lochan.base.limits import (
     RETRY_SLEEP_FIRST_MS,
     RETRY_SLEEP_MAX_MS,
 )
-from lochan.base.ports import Chance, Clock, Waiting
+from lochan.base.ports import Clock, Random, Waiting
 
 
-class Patience(msgspec.Struct, frozen=True):
+class RetryPolicy(msgspec.Struct, frozen=True):
     """How long an operation is tried, and how it sleeps in between."""
 
     timeout_ms: int = COMMIT_TIMEOUT_MS
     sleep_first_ms: tuple[int, int] = RETRY_SLEEP_FIRST_MS
     sleep_max_ms: int = RETRY_SLEEP_MAX_MS
 
-    def for_steps(self) -> Patience:
-        """Returns the patience of operations of several steps, which must not end half done."""
+    def for_steps(self) -> RetryPolicy:
+        """Returns the retry_policy of operations of several steps, which must not end half done."""
         return msgspec.structs.replace(self, timeout_ms=MULTI_STEP_TIMEOUT_MS)
 
 
-DEFAULT_PATIENCE = Patience()
+DEFAULT_RETRY_POLICY = RetryPolicy()
 
 
 class Retry:
@@ -39,17 +39,17 @@ class Retry:
     def __init__(
         self,
         clock: Clock,
-        chance: Chance,
+        random: Random,
         waiting: Waiting,
-        patience: Patience = DEFAULT_PATIENCE,
+        retry_policy: RetryPolicy = DEFAULT_RETRY_POLICY,
     ) -> None:
         self._clock = clock
-        self._chance = chance
+        self._random = random
         self._waiting = waiting
-        self._timeout_ms = patience.timeout_ms
-        self._sleep_max_ms = patience.sleep_max_ms
+        self._timeout_ms = retry_policy.timeout_ms
+        self._sleep_max_ms = retry_policy.sleep_max_ms
         self._began_ns = self._attempt_ns = clock.monotonic_ns()
-        self._low, self._high = patience.sleep_first_ms
+        self._low, self._high = retry_policy.sleep_first_ms
         self.attempts = 1
 
     def again(self, *, at_once: bool = False) -> None:
@@ -61,7 +61,7 @@ class Retry:
             raise Exhausted(text, public=text)
         if not at_once:
             took_ms = (now_ns - self._attempt_ns) / 1e6
-            sleep_ms = self._chance.between(self._low, self._high) - took_ms
+            sleep_ms = self._random.between(self._low, self._high) - took_ms
             self._waiting.sleep_ms(max(1.0, min(sleep_ms, self._timeout_ms - elapsed_ms)))
             self._low, self._high = self._low * 2, min(self._high * 2, self._sleep_max_ms)
             self._low = min(self._low, self._high)

@@ -24,8 +24,8 @@ from lochan.codec.commits import Headers, TagObject, decode_commit, is_commit
 from lochan.codec.objects import check_object_id
 from lochan.codec.rows import ReferenceRow
 from lochan.codec.tags import decode_tag, encode_tag, is_tag
-from lochan.kernel.parts import Parts
-from lochan.kernel.references import Names, NewReference
+from lochan.kernel.context import RepositoryContext
+from lochan.kernel.references import NewReference, ReferenceIndex
 from lochan.kernel.views import EMPTY_VIEW, CommitView, view_of
 
 TAG: Final = "TAG"
@@ -50,8 +50,8 @@ class Peeled(msgspec.Struct, frozen=True):
 class Tags:
     """Makes and reads the tags of one repository; makes bare branches, too."""
 
-    def __init__(self, parts: Parts, names: Names) -> None:
-        self._parts = parts
+    def __init__(self, context: RepositoryContext, names: ReferenceIndex) -> None:
+        self._context = context
         self._names = names
 
     def create(
@@ -102,16 +102,16 @@ class Tags:
         raise Corrupt(f"more than {TAG_DEPTH_MAX} tags point at each other")
 
     def _find_view(self, obj_id: ObjId) -> CommitView | TagObject:
-        parts = self._parts
+        context = self._context
         if obj_id == EMPTY_ID:
             return EMPTY_VIEW
-        known = parts.views.find_cached(obj_id)
+        known = context.views.find_cached(obj_id)
         if known is not None:
             return known
-        raw = parts.objects.find(obj_id)
+        raw = context.objects.find(obj_id)
         if raw is not None and is_commit(raw):
             view = view_of(obj_id, decode_commit(obj_id, raw))
-            parts.views.remember(view)
+            context.views.remember(view)
             return view
         if raw is not None and is_tag(raw):
             check_object_id(obj_id, raw)
@@ -123,11 +123,11 @@ class Tags:
 
     def _store(self, objects: Sequence[tuple[ObjId, bytes]]) -> None:
         """Stores what is about to be pointed at; a lost reply is answered by storing again."""
-        parts = self._parts
-        retry = parts.retry_steps()
+        context = self._context
+        retry = context.retry_steps()
         while True:
             try:
-                return parts.objects.store_many(objects)
+                return context.objects.store_many(objects)
             except Unknown:
                 retry.again()
 

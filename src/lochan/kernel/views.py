@@ -14,7 +14,7 @@ from lochan.base.limits import COMMIT_CACHE_BYTES_MAX
 from lochan.codec.commits import CommitObject
 from lochan.index.layers import EMPTY_INDEX, Index
 from lochan.index.spill import decode_embedded
-from lochan.persist.cache import Generations
+from lochan.persist.cache import BoundedCache
 from lochan.persist.objects import Objects
 
 # What a decoded commit costs beside its embedded indexes: ids of the tail, strings, structs.
@@ -88,7 +88,7 @@ class CommitSource(Protocol):
 class CommitOverlay:
     """A CommitSource in front of another, with the commits of a chain that is not published yet.
 
-    A member of a chain may be planned on a commit that the same chain is about to publish. All
+    A proposal of a chain may be planned on a commit that the same chain is about to publish. All
     that it reads about history must go through here, or it would see the branch without them.
     """
 
@@ -123,7 +123,7 @@ class Views:
 
     def __init__(self, objects: Objects, cache_bytes: int = COMMIT_CACHE_BYTES_MAX) -> None:
         self._objects = objects
-        self._cache: Generations[CommitView] = Generations(cache_bytes)
+        self._cache: BoundedCache[CommitView] = BoundedCache(cache_bytes)
         self.reads = 0
 
     def load(self, obj_id: ObjId) -> CommitView:

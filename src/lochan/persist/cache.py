@@ -9,7 +9,7 @@ from lochan.base.ids import ObjId
 _Held = TypeVar("_Held")
 
 
-class Generations(Generic[_Held]):
+class BoundedCache(Generic[_Held]):
     """A bounded map that forgets what was not used for long.
 
     Two generations: what is used moves to the young one, and when that holds half the bytes, the

@@ -45,7 +45,7 @@ class Gate(Protocol):
         ...
 
 
-class OpenGate:
+class OpenPolicy:
     """Lets everybody in: there is no authentication yet, and the server binds loopback only."""
 
     def check(self, call: Call, right: Right, reference: str | None = None) -> None:

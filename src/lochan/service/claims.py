@@ -31,8 +31,8 @@ from lochan.base.limits import IDEMPOTENCY_KEY_CHARACTERS_MAX
 from lochan.base.names import RefName
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.claims import (
-    ClaimedMember,
     ClaimedMove,
+    ClaimedProposal,
     Done,
     Request,
     claim_on_branch,
@@ -40,10 +40,10 @@ from lochan.kernel.claims import (
     find_claim,
     find_done,
 )
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.moves import UNMOVED
-from lochan.kernel.parts import Parts
-from lochan.kernel.publish import Member, Published, Publisher, Settled
-from lochan.kernel.references import Destination, MovedReference, Names
+from lochan.kernel.publish import Proposal, Published, Publisher, Settled
+from lochan.kernel.references import Destination, MovedReference, ReferenceIndex
 from lochan.persist.claims import Claim
 from lochan.service.calls import Call, Gate, Right
 
@@ -56,8 +56,8 @@ _REFUSALS: Final = (NotFound, AlreadyExists, Conflict, Invalid)
 class Claims:
     """Claims the keys of writes on one repository, and finds what they have done."""
 
-    def __init__(self, parts: Parts, names: Names, gate: Gate) -> None:
-        self._parts = parts
+    def __init__(self, context: RepositoryContext, names: ReferenceIndex, gate: Gate) -> None:
+        self._context = context
         self._names = names
         self._gate = gate
 
@@ -95,7 +95,7 @@ class Claims:
 
     def find(self, call: Call, request: Request) -> Claim | None:
         """Steps 1 and 2: returns the claim of a request, None if it has none."""
-        claimed = find_claim(self._parts, request)
+        claimed = find_claim(self._context, request)
         if claimed is not None:
             self._gate.check(call, Right(claimed.right), claimed.name or None)
         return claimed
@@ -106,7 +106,7 @@ class Claims:
         if claimed is None:
             return None
         found = self._names.find(RefName(claimed.name))
-        done = find_done(self._parts, claimed)
+        done = find_done(self._context, claimed)
         if done is None and (found is None or found.row.incarnation != claimed.incarnation):
             # Gone before it was looked for: nobody can commit there any more.
             raise _gone(claimed)
@@ -130,25 +130,31 @@ class Claims:
         if request is None:
             return None
         row = self._names.get(RefName(request.name)).row
-        return _once(claim_request(self._parts, request, row.incarnation))
+        return _once(claim_request(self._context, request, row.incarnation))
 
-    def once(self, request: Request | None, member: Member) -> Once:
+    def once(self, request: Request | None, proposal: Proposal) -> Once:
         """Claims the key of a request that commits; a write without a key needs no claim."""
         if request is None:
-            return Once(self._parts, self._names, member, None)
-        claimed = claim_on_branch(self._parts, request, self._names.find)
-        return Once(self._parts, self._names, member, claimed)
+            return Once(self._context, self._names, proposal, None)
+        claimed = claim_on_branch(self._context, request, self._names.find)
+        return Once(self._context, self._names, proposal, claimed)
 
 
 class Once:
-    """A member as it is published, and what an earlier try has done, if one has."""
+    """A proposal as it is published, and what an earlier try has done, if one has."""
 
-    def __init__(self, parts: Parts, names: Names, member: Member, claim: Claim | None) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        context: RepositoryContext,
+        names: ReferenceIndex,
+        proposal: Proposal,
+        claim: Claim | None,
+    ) -> None:
+        self._context = context
         self._names = names
         self.claim = claim
-        self.claimed = None if claim is None else ClaimedMember(parts, member, claim)
-        self.member: Member = member if self.claimed is None else self.claimed
+        self.claimed = None if claim is None else ClaimedProposal(context, proposal, claim)
+        self.proposal: Proposal = proposal if self.claimed is None else self.claimed
 
     @property
     def operation(self) -> bytes | None:
@@ -165,7 +171,7 @@ class Once:
         if isinstance(settled, LochanError):
             # If the branch is gone nobody planned on it, so nobody has looked.
             if self.claim is not None and isinstance(settled, NotFound):
-                done = find_done(self._parts, self.claim)
+                done = find_done(self._context, self.claim)
                 if done is not None:
                     return done
             raise settled
@@ -179,21 +185,21 @@ class Once:
         outcome: Published | Done = settled
         while isinstance(outcome, Published) and not outcome.commits and self.claim is not None:
             name = RefName(self.claim.name)
-            decide = _note(self._parts, self.claim, outcome, source)
+            decide = _note(self._context, self.claim, outcome, source)
             try:
                 made = self._names.move(name, decide, who, once=_once(self.claim))
             except _HeadMoved:
-                publisher = Publisher(self._parts, name, self._names.find)
-                (again,) = publisher.publish([self.member])
+                publisher = Publisher(self._context, name, self._names.find)
+                (again,) = publisher.publish([self.proposal])
                 outcome = self.settle(again)
                 continue
             except NotFound as error:
                 return self._found_or(error)
-            return Done(self._parts.views.load(ObjId(made.row.pointer)), (), _source_of(made))
+            return Done(self._context.views.load(ObjId(made.row.pointer)), (), _source_of(made))
         return outcome
 
     def _found_or(self, error: NotFound) -> Done:
-        done = None if self.claim is None else find_done(self._parts, self.claim)
+        done = None if self.claim is None else find_done(self._context, self.claim)
         if done is None:
             raise error
         return done
@@ -204,10 +210,10 @@ class _HeadMoved(Exception):
 
 
 def _note(
-    parts: Parts, claimed: Claim, settled: Published, source: ObjId | None
+    context: RepositoryContext, claimed: Claim, settled: Published, source: ObjId | None
 ) -> Callable[[ReferenceRow], Destination]:
     def decide(row: ReferenceRow) -> Destination:
-        if row.pointer != settled.head.obj_id or find_done(parts, claimed, row) is not None:
+        if row.pointer != settled.head.obj_id or find_done(context, claimed, row) is not None:
             raise _HeadMoved
         named = "" if source is None else source.hex()
         return Destination(settled.head.obj_id, UNMOVED, named)

@@ -18,14 +18,14 @@ from lochan.catalog.meta import headers_of
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.changes import own_changes
 from lochan.kernel.claims import Done, Request
-from lochan.kernel.parts import Parts
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.provenance import Provenance
 from lochan.kernel.publish import Settled
 from lochan.kernel.views import CommitView
 from lochan.model.commits import AddedContent, CommitMeta, Committed, Operation
 from lochan.service.calls import Call, Gate, Right
 from lochan.service.claims import Claims
-from lochan.service.lanes import OnLane, answered
+from lochan.service.pending_writes import PendingWrite, answered
 from lochan.service.resolve import Resolver
 
 _Answer = TypeVar("_Answer")
@@ -35,9 +35,14 @@ class Commits:
     """Commits to the branches of one repository."""
 
     def __init__(
-        self, parts: Parts, types: ContentTypes, resolver: Resolver, claims: Claims, gate: Gate
+        self,
+        context: RepositoryContext,
+        types: ContentTypes,
+        resolver: Resolver,
+        claims: Claims,
+        gate: Gate,
     ) -> None:
-        self._parts = parts
+        self._context = context
         self._types = types
         self._resolver = resolver
         self._claims = claims
@@ -50,13 +55,13 @@ class Commits:
         expected: str | None,
         meta: CommitMeta,
         operations: Sequence[Operation],
-    ) -> OnLane[Committed]:
+    ) -> PendingWrite[Committed]:
         """Prepares a commit; what it expects is as of the expected hash, an ancestor of the head.
 
         Changes of other keys since then do not matter.
         """
 
-        def work(request: Request | None, earlier: Committed | None) -> OnLane[Committed]:
+        def work(request: Request | None, earlier: Committed | None) -> PendingWrite[Committed]:
             if earlier is not None:
                 return answered(_in_order(earlier, operations))
             return self.prepare(call, request, branch, expected, meta, operations)
@@ -67,8 +72,8 @@ class Commits:
         self,
         call: Call,
         branch: str,
-        prepare: Callable[[Request | None, Committed | None], OnLane[_Answer]],
-    ) -> OnLane[_Answer]:
+        prepare: Callable[[Request | None, Committed | None], PendingWrite[_Answer]],
+    ) -> PendingWrite[_Answer]:
         """Prepares a write that is one commit, or answers it from what an earlier try committed."""
         if call.idempotency_key is None:
             return prepare(None, None)
@@ -89,26 +94,26 @@ class Commits:
         expected: str | None,
         meta: CommitMeta,
         operations: Sequence[Operation],
-    ) -> OnLane[Committed]:
+    ) -> PendingWrite[Committed]:
         """Prepares a commit that was not made before, as far as is known."""
         name = self._resolver.name(branch)
         self._gate.check(call, Right.COMMIT, name)
         if not 0 < len(operations) <= COMMIT_OPERATIONS_MAX:
             raise Invalid(f"a commit has 1 to {COMMIT_OPERATIONS_MAX} operations")
-        said = Provenance(who=call.who, operation=self._parts.chance.random_bytes(16).hex())
+        said = Provenance(who=call.who, operation=self._context.random.random_bytes(16).hex())
         text = CommitText(meta.message, headers_of(meta, call.who), said.headers())
         base = self._resolver.expected_id(name, expected)
-        member = CatalogCommit(self._parts, self._types, base, operations, text)
-        tried = self._claims.once(request, member)
+        proposal = CatalogCommit(self._context, self._types, base, operations, text)
+        tried = self._claims.once(request, proposal)
 
         def finish(settled: Settled) -> Committed:
             outcome = tried.settle(settled)
             if isinstance(outcome, Done):
                 return _in_order(self._committed(name, outcome), operations)
-            return Committed(name, outcome.head.obj_id.hex(), member.added)
+            return Committed(name, outcome.head.obj_id.hex(), proposal.added)
 
-        return OnLane(
-            name, tried.member, finish, operations=len(operations), keyed=request is not None
+        return PendingWrite(
+            name, tried.proposal, finish, operations=len(operations), keyed=request is not None
         )
 
     def _committed(self, name: RefName, done: Done) -> Committed:
@@ -117,11 +122,11 @@ class Commits:
 
     def _added_by(self, commit: CommitView) -> tuple[AddedContent, ...]:
         """Finds out what an earlier try has added: ids that no key of it held before."""
-        changes = own_changes(self._parts.views, self._parts.nodes, commit)
+        changes = own_changes(self._context.views, self._context.nodes, commit)
         changes = [change for change in changes if change.key[0] == Universe.TABLES]
         before = [change.left for change in changes if change.left is not None]
         after = {change.key: change.right for change in changes if change.right is not None}
-        ids = load_content_ids(self._parts, self._types, [*before, *after.values()])
+        ids = load_content_ids(self._context, self._types, [*before, *after.values()])
         known = {ids[element] for element in before}
         return tuple(
             AddedContent(table_elements(Key(key)), ids[element])

@@ -13,7 +13,7 @@ from lochan.catalog.conflicts import text_of
 from lochan.catalog.contents import content_id_at, load_contents, payload_at
 from lochan.catalog.types import ContentTypes
 from lochan.index.layers import find_many, read_page
-from lochan.kernel.parts import Parts
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.tokens import PageToken, Tokens
 from lochan.kernel.views import CommitView
 from lochan.model.commits import ContentKey
@@ -34,12 +34,14 @@ _UNKNOWN_TYPE: Final = "UNKNOWN"
 class Contents:
     """Reads the contents of one repository."""
 
-    def __init__(self, parts: Parts, types: ContentTypes, resolver: Resolver, gate: Gate) -> None:
-        self._parts = parts
+    def __init__(
+        self, context: RepositoryContext, types: ContentTypes, resolver: Resolver, gate: Gate
+    ) -> None:
+        self._context = context
         self._types = types
         self._resolver = resolver
         self._gate = gate
-        self._tokens = Tokens(parts.description.token_key)
+        self._tokens = Tokens(context.description.token_key)
 
     def entries(
         self,
@@ -70,7 +72,7 @@ class Contents:
         of = self._resolver.plain(spec)
         if token is not None:
             commit, at = self._tokens.read(PageToken(token), _KIND, wanted.text(), of)
-            resolved = Resolved(self._parts.views.load(commit), resolved.row)
+            resolved = Resolved(self._context.views.load(commit), resolved.row)
         accepts = compile_filter(filter, FilterKind.ENTRIES)
         found: list[Entry] = []
         scanned = 0
@@ -101,12 +103,12 @@ class Contents:
         self._gate.check(call, Right.READ_CONTENT, spec)
         resolved = self._resolver.resolve(spec)
         raw = bytes(table_key(key))
-        (element,) = find_many(self._parts.nodes, resolved.view.tables, [raw])
+        (element,) = find_many(self._context.nodes, resolved.view.tables, [raw])
         if element is None:
             raise ContentNotFound(
                 f"Could not find content for key '{text_of(key)}' in reference '{spec}'.", key
             )
-        content = load_contents(self._parts, self._types, [element])[element]
+        content = load_contents(self._context, self._types, [element])[element]
         return content, resolved.reference
 
     def get_many(
@@ -116,9 +118,9 @@ class Contents:
         self._gate.check(call, Right.READ_CONTENT, spec)
         resolved = self._resolver.resolve(spec)
         raws = sorted({bytes(table_key(key)) for key in keys})
-        elements = find_many(self._parts.nodes, resolved.view.tables, raws)
+        elements = find_many(self._context.nodes, resolved.view.tables, raws)
         present = sorted({element for element in elements if element is not None})
-        loaded = load_contents(self._parts, self._types, present)
+        loaded = load_contents(self._context, self._types, present)
         found = [
             (table_elements(Key(raw)), loaded[element])
             for raw, element in zip(raws, elements, strict=True)
@@ -130,7 +132,7 @@ class Contents:
         self, view: CommitView, wanted: Selection, at: bytes, limit: int | None
     ) -> Iterator[list[tuple[bytes, bytes]]]:
         """Yields elements in batches, from a key on."""
-        nodes, index = self._parts.nodes, view.tables
+        nodes, index = self._context.nodes, view.tables
         if wanted.keys:
             named = [key for key in wanted.wanted_keys() if key >= at]
             elements = find_many(nodes, index, named)
@@ -192,12 +194,12 @@ class Contents:
     def _load_readable(self, elements: Sequence[bytes]) -> dict[bytes, Content]:
         """Returns contents by element, without those of a newer format."""
         try:
-            return load_contents(self._parts, self._types, elements)
+            return load_contents(self._context, self._types, elements)
         except NewerFormat:
             loaded: dict[bytes, Content] = {}
             for element in elements:
                 with suppress(NewerFormat):
-                    loaded |= load_contents(self._parts, self._types, [element])
+                    loaded |= load_contents(self._context, self._types, [element])
             return loaded
 
 

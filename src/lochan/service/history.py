@@ -23,8 +23,8 @@ from lochan.catalog.types import ContentTypes
 from lochan.index.difference import Difference
 from lochan.index.layers import diff, find_many
 from lochan.kernel.changes import own_changes
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import is_ancestor, iterate_log
-from lochan.kernel.parts import Parts
 from lochan.kernel.tokens import PageToken, Tokens
 from lochan.kernel.views import CommitView
 from lochan.model.commits import ContentKey, Delete, LogEntry, Put
@@ -41,12 +41,14 @@ _DIFF: Final = "diff"
 class History:
     """Reads the history of one repository."""
 
-    def __init__(self, parts: Parts, types: ContentTypes, resolver: Resolver, gate: Gate) -> None:
-        self._parts = parts
+    def __init__(
+        self, context: RepositoryContext, types: ContentTypes, resolver: Resolver, gate: Gate
+    ) -> None:
+        self._context = context
         self._types = types
         self._resolver = resolver
         self._gate = gate
-        self._tokens = Tokens(parts.description.token_key)
+        self._tokens = Tokens(context.description.token_key)
 
     def log(
         self,
@@ -81,7 +83,7 @@ class History:
         found: list[LogEntry] = []
         further: ObjId | None = None
         operations = size = 0
-        for scanned, view in enumerate(iterate_log(self._parts.views, start)):
+        for scanned, view in enumerate(iterate_log(self._context.views, start)):
             is_full = operations >= LOG_OPERATIONS_MAX or size >= LOG_BYTES_MAX
             if is_full or len(found) == room or scanned == LOG_SCANNED_MAX:
                 further = view.obj_id
@@ -125,8 +127,8 @@ class History:
         if token is not None:
             # The position names the second commit before the key.
             commit, place = self._tokens.read(PageToken(token), _DIFF, wanted.text(), of)
-            one = Resolved(self._parts.views.load(commit), one.row)
-            other = Resolved(self._parts.views.load(ObjId(place[:32])), other.row)
+            one = Resolved(self._context.views.load(commit), one.row)
+            other = Resolved(self._context.views.load(ObjId(place[:32])), other.row)
             at = place[32:]
         accepts = compile_filter(filter, FilterKind.DIFF)
         found: list[DiffEntry] = []
@@ -158,12 +160,12 @@ class History:
         """Returns the commits after one, up to and with another, the oldest first."""
         self._gate.check(call, Right.READ_LOG, upto)
         start, end = self._resolver.view(after), self._resolver.view(upto)
-        if not is_ancestor(self._parts.views, start, end):
+        if not is_ancestor(self._context.views, start, end):
             raise ReferenceNotFound(f"Could not find commit '{after}' in reference '{upto}'.")
         count = end.sequence - start.sequence
         if count > REBASE_COMMITS_MAX:
             raise Invalid(f"a range has at most {REBASE_COMMITS_MAX} commits, not {count}")
-        line = islice(iterate_log(self._parts.views, end.obj_id), count)
+        line = islice(iterate_log(self._context.views, end.obj_id), count)
         return tuple(reversed([view.obj_id.hex() for view in line]))
 
     def _last(self, spec: str, limit_hash: str | None) -> ObjId | None:
@@ -183,11 +185,11 @@ class History:
     def _operations(self, view: CommitView) -> tuple[tuple[Put | Delete, ...], int]:
         changes = [
             change
-            for change in own_changes(self._parts.views, self._parts.nodes, view)
+            for change in own_changes(self._context.views, self._context.nodes, view)
             if change.key[0] == Universe.TABLES
         ]
         elements = sorted({change.right for change in changes if change.right is not None})
-        raws = load_values(self._parts, elements)
+        raws = load_values(self._context, elements)
         loaded = {element: self._types.decode(raws[element]) for element in elements}
         operations: list[Put | Delete] = []
         for change in changes:
@@ -201,7 +203,7 @@ class History:
     def _differences(
         self, left: CommitView, right: CommitView, wanted: Selection, at: bytes
     ) -> Iterator[Difference]:
-        nodes = self._parts.nodes
+        nodes = self._context.nodes
         within = wanted.range()
         if not wanted.keys:
             return diff(nodes, left.tables, right.tables, at, within.end)
@@ -218,7 +220,7 @@ class History:
     def _diff_entries(self, changes: Sequence[Difference]) -> list[DiffEntry]:
         sides = chain.from_iterable((change.left, change.right) for change in changes)
         elements = sorted({one for one in sides if one is not None})
-        loaded = load_contents(self._parts, self._types, elements)
+        loaded = load_contents(self._context, self._types, elements)
         return [
             DiffEntry(
                 table_elements(Key(change.key)),

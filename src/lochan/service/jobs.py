@@ -13,7 +13,7 @@ from lochan.catalog.contents import load_content_ids
 from lochan.catalog.jobs import decode_job
 from lochan.catalog.types import ContentTypes
 from lochan.index.layers import find_many, find_one, read_page
-from lochan.kernel.parts import Parts
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.tokens import PageToken, Tokens
 from lochan.model.commits import ContentKey, JobRecord
 from lochan.model.results import Page
@@ -27,12 +27,14 @@ _KIND: Final = "jobs"
 class Jobs:
     """Reads the records of jobs of one repository."""
 
-    def __init__(self, parts: Parts, types: ContentTypes, resolver: Resolver, gate: Gate) -> None:
-        self._parts = parts
+    def __init__(
+        self, context: RepositoryContext, types: ContentTypes, resolver: Resolver, gate: Gate
+    ) -> None:
+        self._context = context
         self._types = types
         self._resolver = resolver
         self._gate = gate
-        self._tokens = Tokens(parts.description.token_key)
+        self._tokens = Tokens(context.description.token_key)
 
     def find(
         self, spec: str, key: ContentKey, jobs: Sequence[str], *, call: Call = ANYONE
@@ -42,7 +44,7 @@ class Jobs:
         resolved = self._resolver.resolve(spec)
         prefix = self._prefix(resolved, spec, key)
         keys = sorted({prefix + job_name(job) for job in jobs})
-        found = find_many(self._parts.nodes, resolved.view.files, keys)
+        found = find_many(self._context.nodes, resolved.view.files, keys)
         records = tuple(
             decode_job(raw, element)
             for raw, element in zip(keys, found, strict=True)
@@ -72,13 +74,13 @@ class Jobs:
         at = b""
         if token is not None:
             commit, at = self._tokens.read(PageToken(token), _KIND, wanted, of)
-            resolved = Resolved(self._parts.views.load(commit), resolved.row)
+            resolved = Resolved(self._context.views.load(commit), resolved.row)
         whole = self._prefix(resolved, spec, key)
         within = whole + (job_name(prefix) if prefix else b"")
         begin = max(at, within, whole + (job_name(start) if start else b""))
         step = min(limit or PAGE_ENTRIES_MAX, PAGE_ENTRIES_MAX)
         end = prefix_end(within)
-        found = read_page(self._parts.nodes, resolved.view.files, begin, end, step + 1)
+        found = read_page(self._context.nodes, resolved.view.files, begin, end, step + 1)
         made = None
         if len(found) > step:
             made = self._tokens.make(_KIND, resolved.view.obj_id, found[step][0], wanted, of)
@@ -87,9 +89,9 @@ class Jobs:
 
     def _prefix(self, resolved: Resolved, spec: str, key: ContentKey) -> bytes:
         """Returns what the keys of the records of a content begin with."""
-        element = find_one(self._parts.nodes, resolved.view.tables, bytes(table_key(key)))
+        element = find_one(self._context.nodes, resolved.view.tables, bytes(table_key(key)))
         if element is None:
             raise ContentNotFound(
                 f"Could not find content for key '{text_of(key)}' in reference '{spec}'.", key
             )
-        return jobs_prefix(load_content_ids(self._parts, self._types, [element])[element])
+        return jobs_prefix(load_content_ids(self._context, self._types, [element])[element])

@@ -17,29 +17,29 @@ from lochan.catalog.merge import CarryContents, CatalogMerge, KeyWish, Wishes, r
 from lochan.catalog.meta import headers_of
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.claims import ClaimedMove, Done, Request
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.head_moves import HeadMoved, HeadMoves, Source, head_moved
 from lochan.kernel.history import is_ancestor
 from lochan.kernel.merge import (
     Carried,
-    CarryMember,
+    CarryProposal,
     Choices,
     MergeConflict,
-    MergeMember,
+    MergeProposal,
     replayed,
     reverted,
     squashed,
     title_of,
 )
-from lochan.kernel.parts import Parts
 from lochan.kernel.provenance import Provenance
 from lochan.kernel.publish import Published, Settled, head_at
-from lochan.kernel.references import MovedReference, Names
+from lochan.kernel.references import MovedReference, ReferenceIndex
 from lochan.kernel.views import CommitView
 from lochan.model.commits import CommitMeta, ContentKey
 from lochan.model.results import ContentConflict, Merged
 from lochan.service.calls import Call, Gate, Right
 from lochan.service.claims import Claims
-from lochan.service.lanes import OnLane, answered
+from lochan.service.pending_writes import PendingWrite, answered
 from lochan.service.resolve import Resolver
 
 _NO_KEYS: Mapping[ContentKey, KeyWish] = {}
@@ -106,7 +106,7 @@ class MoveAsk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Wanted(msgspec.Struct, frozen=True):
-    """What all members of the family are told alike."""
+    """What all proposals of the family are told alike."""
 
     branch: str
     expected: str | None
@@ -119,7 +119,7 @@ class _Tried(msgspec.Struct, frozen=True):
 
     request: Request | None
     earlier: Done | None
-    again: Callable[[Done], OnLane[Merged]]
+    again: Callable[[Done], PendingWrite[Merged]]
     """Prepares the same for what another try turns out to have done."""
 
 
@@ -128,35 +128,35 @@ class Merges:
 
     def __init__(
         self,
-        parts: Parts,
+        context: RepositoryContext,
         types: ContentTypes,
-        names: Names,
+        names: ReferenceIndex,
         resolver: Resolver,
         claims: Claims,
         gate: Gate,
     ) -> None:
-        self._parts = parts
+        self._context = context
         self._types = types
         self._resolver = resolver
         self._gate = gate
         self._claims = claims
-        self._moves = HeadMoves(parts, names)
+        self._moves = HeadMoves(context, names)
 
-    def merge(self, call: Call, ask: MergeAsk) -> OnLane[Merged]:
+    def merge(self, call: Call, ask: MergeAsk) -> PendingWrite[Merged]:
         """Prepares a merge; everything the source has since the merge base, or nothing."""
         return self._attempt(call, ask, _name_of(ask.source), partial(self._merge, call, ask))
 
-    def _merge(self, call: Call, ask: MergeAsk, tried: _Tried) -> OnLane[Merged]:
+    def _merge(self, call: Call, ask: MergeAsk, tried: _Tried) -> PendingWrite[Merged]:
         earlier = tried.earlier
         source = self._source(ask.source) if earlier is None else self._merged_by(earlier)
         shown = ask.source.partition("@")[0] or source.obj_id.hex()
         meta = ask.meta or CommitMeta(message="")
         message = meta.message or f"Merged {shown} at {source.obj_id.hex()} into {ask.branch}"
-        wishes = read_wishes(self._parts, self._types, ask.default, ask.keys)
+        wishes = read_wishes(self._context, self._types, ask.default, ask.keys)
 
-        def make(choices: Choices) -> MergeMember:
-            return MergeMember(
-                self._parts,
+        def make(choices: Choices) -> MergeProposal:
+            return MergeProposal(
+                self._context,
                 source,
                 message,
                 choices,
@@ -168,11 +168,11 @@ class Merges:
         said = self._said(call, "merge", shown)
         return self._on_lane(call, wanted, make, wishes, said, tried, source.obj_id)
 
-    def transplant(self, call: Call, ask: TransplantAsk) -> OnLane[Merged]:
+    def transplant(self, call: Call, ask: TransplantAsk) -> PendingWrite[Merged]:
         """Prepares commits that follow each other to be made again, oldest first."""
         return self._attempt(call, ask, ask.source, partial(self._transplant, call, ask))
 
-    def _transplant(self, call: Call, ask: TransplantAsk, tried: _Tried) -> OnLane[Merged]:
+    def _transplant(self, call: Call, ask: TransplantAsk, tried: _Tried) -> PendingWrite[Merged]:
         line = self._line(ask.hashes)
         for earlier, later in pairwise(line):
             if later.parent != earlier.obj_id:
@@ -181,36 +181,36 @@ class Merges:
             self._check_reachable(ask.source, line)
         return self._carry(call, ask, line, "transplant", tried)
 
-    def cherry_pick(self, call: Call, ask: TransplantAsk) -> OnLane[Merged]:
+    def cherry_pick(self, call: Call, ask: TransplantAsk) -> PendingWrite[Merged]:
         """Prepares any commits to be made again, in the order given."""
 
-        def pick(tried: _Tried) -> OnLane[Merged]:
+        def pick(tried: _Tried) -> PendingWrite[Merged]:
             return self._carry(call, ask, self._line(ask.hashes), "cherry-pick", tried)
 
         return self._attempt(call, ask, ask.source, pick)
 
-    def revert(self, call: Call, ask: RevertAsk) -> OnLane[Merged]:
+    def revert(self, call: Call, ask: RevertAsk) -> PendingWrite[Merged]:
         """Prepares commits that undo others of the branch."""
         return self._attempt(call, ask, "", partial(self._revert, call, ask))
 
-    def _revert(self, call: Call, ask: RevertAsk, tried: _Tried) -> OnLane[Merged]:
+    def _revert(self, call: Call, ask: RevertAsk, tried: _Tried) -> PendingWrite[Merged]:
         line = self._line(ask.hashes)
         carried = []
         for view in line:
             text = f"Revert {view.obj_id.hex()}: {title_of(view)}"
             if ask.meta is not None and ask.meta.message:
                 text = ask.meta.message
-            one = reverted(self._parts, view, text)
+            one = reverted(self._context, view, text)
             headers = headers_of(ask.meta or CommitMeta(message=""), call.who)
             carried.append(msgspec.structs.replace(one, headers=headers))
         wanted = _Wanted(ask.branch, ask.expected, ask.dry_run, ask.conflicts_as_result)
-        wishes = read_wishes(self._parts, self._types, "NORMAL", _NO_KEYS)
+        wishes = read_wishes(self._context, self._types, "NORMAL", _NO_KEYS)
         said = self._said(call, "revert", ",".join(ask.hashes)[:200])
         return self._on_lane(call, wanted, _carrying(carried, undone=line), wishes, said, tried)
 
     def rebase(self, call: Call, ask: RebaseAsk) -> Merged:
         """Makes a branch's own commits again on another head and moves the branch there."""
-        wishes = read_wishes(self._parts, self._types, ask.default, ask.keys)
+        wishes = read_wishes(self._context, self._types, ask.default, ask.keys)
         if wishes.values:
             raise Invalid("a rebase takes no resolved contents; merge instead")
 
@@ -222,7 +222,7 @@ class Merges:
                 choices=wishes.choices,
                 expected=None if expected is None else expected.obj_id,
                 dry_run=ask.dry_run,
-                plan=CarryContents(self._parts, self._types),
+                plan=CarryContents(self._context, self._types),
                 once=once,
             )
 
@@ -283,7 +283,7 @@ class Merges:
     def _check_reachable(self, name: str, line: Sequence[CommitView]) -> None:
         head = self._resolver.view(name)
         for view in line:
-            if not is_ancestor(self._parts.views, view, head):
+            if not is_ancestor(self._context.views, view, head):
                 raise ReferenceNotFound(
                     f"Could not find commit '{view.obj_id.hex()}' in reference '{name}'."
                 )
@@ -295,23 +295,23 @@ class Merges:
         line: Sequence[CommitView],
         kind: str,
         tried: _Tried,
-    ) -> OnLane[Merged]:
+    ) -> PendingWrite[Merged]:
         meta = ask.meta or CommitMeta(message="")
         if ask.squash:
             message = meta.message or f"Transplanted {len(line)} commits"
             headers = headers_of(meta, call.who)
-            carried = [squashed(self._parts, line, message, headers, ())]
+            carried = [squashed(self._context, line, message, headers, ())]
         else:
-            carried = replayed(self._parts, line)
+            carried = replayed(self._context, line)
             if meta.message and len(carried) == 1:
                 carried = [msgspec.structs.replace(carried[0], message=meta.message)]
         wanted = _Wanted(ask.branch, ask.expected, ask.dry_run, ask.conflicts_as_result)
-        wishes = read_wishes(self._parts, self._types, ask.default, ask.keys)
+        wishes = read_wishes(self._context, self._types, ask.default, ask.keys)
         said = self._said(call, kind, ask.source)
         return self._on_lane(call, wanted, _carrying(carried), wishes, said, tried)
 
     def _said(self, call: Call, kind: str, source: str) -> Provenance:
-        operation = self._parts.chance.random_bytes(16).hex()
+        operation = self._context.random.random_bytes(16).hex()
         return Provenance(kind, source, "", call.who, operation)
 
     def _attempt(
@@ -319,14 +319,14 @@ class Merges:
         call: Call,
         ask: MergeAsk | TransplantAsk | RevertAsk,
         source: str,
-        prepare: Callable[[_Tried], OnLane[Merged]],
-    ) -> OnLane[Merged]:
-        """Prepares a member of the family, or answers it from what an earlier try has done."""
+        prepare: Callable[[_Tried], PendingWrite[Merged]],
+    ) -> PendingWrite[Merged]:
+        """Prepares a proposal of the family, or answers it from what an earlier try has done."""
         name = self._resolver.name(ask.branch)
         claims = self._claims
         request = None if ask.dry_run else claims.request(call, Right.COMMIT, name, source)
 
-        def again(done: Done) -> OnLane[Merged]:
+        def again(done: Done) -> PendingWrite[Merged]:
             return prepare(_Tried(request, done, again))
 
         return claims.attempt(
@@ -338,51 +338,51 @@ class Merges:
     def _merged_by(self, earlier: Done) -> CommitView:
         """Returns the source of a merge that was done: a parent of its last commit, or noted."""
         if not earlier.commits:
-            return self._parts.views.load(ObjId(bytes.fromhex(earlier.source)))
+            return self._context.views.load(ObjId(bytes.fromhex(earlier.source)))
         body = earlier.commits[-1].body
         check_stored(body is not None and len(body.parents) > 1, "a merge has two parents")
-        return self._parts.views.load(EMPTY_ID if body is None else ObjId(body.parents[-1]))
+        return self._context.views.load(EMPTY_ID if body is None else ObjId(body.parents[-1]))
 
     def _on_lane(
         self,
         call: Call,
         wanted: _Wanted,
-        make: Callable[[Choices], MergeMember | CarryMember],
+        make: Callable[[Choices], MergeProposal | CarryProposal],
         wishes: Wishes,
         said: Provenance,
         tried: _Tried,
         source: ObjId | None = None,
-    ) -> OnLane[Merged]:
+    ) -> PendingWrite[Merged]:
         name = self._resolver.name(wanted.branch)
         expected = self._resolver.expected(name, wanted.expected)
         if expected is not None:
             # The caller may have named it by steps from another; it is told which one that was.
             wanted = msgspec.structs.replace(wanted, expected=expected.obj_id.hex())
-        member = CatalogMerge(self._parts, self._types, expected, make, wishes, said)
+        proposal = CatalogMerge(self._context, self._types, expected, make, wishes, said)
 
         done = tried.earlier
         if done is not None:
             # Planned once more on the head of then, it says the same of every key as it did then.
-            member.plan(head_at(self._parts, name, done.target))
-            return answered(_success(name, wanted, member, done.target, done.commits))
+            proposal.plan(head_at(self._context, name, done.target))
+            return answered(_success(name, wanted, proposal, done.target, done.commits))
         self._gate.check(call, Right.COMMIT, name)
-        once = self._claims.once(tried.request, member)
+        once = self._claims.once(tried.request, proposal)
 
         def finish(settled: Settled) -> Merged:
             if isinstance(settled, KeysConflict) and wanted.conflicts_as_result:
-                return _outcome(name, wanted, member, settled)
+                return _outcome(name, wanted, proposal, settled)
             outcome = once.settle(settled)
             if isinstance(outcome, Published):
                 outcome = once.note(outcome, call.who, source)
             if isinstance(outcome, Done):
                 return tried.again(outcome).finish(settled)
-            return _success(name, wanted, member, outcome.head, outcome.commits)
+            return _success(name, wanted, proposal, outcome.head, outcome.commits)
 
         # How much there is to do is known when it is done; never on the event loop.
         operations = 1_000_000
-        return OnLane(
+        return PendingWrite(
             name,
-            once.member,
+            once.proposal,
             finish,
             wanted.dry_run,
             operations,
@@ -404,7 +404,7 @@ class Merges:
         def work(earlier: MovedReference | None) -> Merged:
             expected = self._resolver.expected(name, ask.expected)
             if earlier is not None:
-                done = head_moved(self._parts, earlier)
+                done = head_moved(self._context, earlier)
             else:
                 self._gate.check(call, right, name)
                 self._resolver.row(name)
@@ -429,7 +429,7 @@ class Merges:
         if not conflicts:
             # The rules of namespaces have told their own.
             return refusal
-        return merge_conflict(self._parts, self._types, conflicts, {})
+        return merge_conflict(self._context, self._types, conflicts, {})
 
 
 def _name_of(spec: str) -> str:
@@ -439,33 +439,33 @@ def _name_of(spec: str) -> str:
 
 def _carrying(
     carried: Sequence[Carried], undone: Sequence[CommitView] = ()
-) -> Callable[[Choices], CarryMember]:
-    return lambda choices: CarryMember(carried, choices, None, undone)
+) -> Callable[[Choices], CarryProposal]:
+    return lambda choices: CarryProposal(carried, choices, None, undone)
 
 
-def _outcome(name: str, wanted: _Wanted, member: CatalogMerge, refusal: KeysConflict) -> Merged:
+def _outcome(name: str, wanted: _Wanted, proposal: CatalogMerge, refusal: KeysConflict) -> Merged:
     conflicts = [one for one in refusal.details if isinstance(one, ContentConflict)]
     return Merged(
         branch=name,
         applied=False,
         successful=False,
         hash=None,
-        effective_target="" if member.target is None else member.target.obj_id.hex(),
+        effective_target="" if proposal.target is None else proposal.target.obj_id.hex(),
         expected=wanted.expected,
-        common_ancestor=None if member.base is None else member.base.obj_id.hex(),
-        keys=member.outcomes(conflicts),
+        common_ancestor=None if proposal.base is None else proposal.base.obj_id.hex(),
+        keys=proposal.outcomes(conflicts),
     )
 
 
 def _success(
     name: str,
     wanted: _Wanted,
-    member: CatalogMerge,
+    proposal: CatalogMerge,
     head: CommitView,
     made: Sequence[CommitView],
 ) -> Merged:
     commits = tuple(view.obj_id.hex() for view in made)
-    target = member.target or head
+    target = proposal.target or head
     # What a dry run would commit has no hash; with nothing to do the branch stays where it is.
     is_known = not wanted.dry_run or not commits
     return Merged(
@@ -475,7 +475,7 @@ def _success(
         hash=(made[-1] if made else head).obj_id.hex() if is_known else None,
         effective_target=target.obj_id.hex(),
         expected=wanted.expected,
-        common_ancestor=None if member.base is None else member.base.obj_id.hex(),
-        keys=member.outcomes(()),
+        common_ancestor=None if proposal.base is None else proposal.base.obj_id.hex(),
+        keys=proposal.outcomes(()),
         commits=() if wanted.dry_run else commits,
     )

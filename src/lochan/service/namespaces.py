@@ -41,7 +41,7 @@ from lochan.model.results import ContentConflict
 from lochan.service.calls import ANYONE, Call
 from lochan.service.commits import Commits
 from lochan.service.contents import Contents
-from lochan.service.lanes import OnLane, answered
+from lochan.service.pending_writes import PendingWrite, answered
 
 _Answer = TypeVar("_Answer")
 _TYPE = "NAMESPACE"
@@ -103,7 +103,7 @@ class Namespaces:
 
     def create(
         self, call: Call, branch: str, expected: str | None, namespace: Namespace
-    ) -> OnLane[Namespace]:
+    ) -> PendingWrite[Namespace]:
         """Makes a namespace; NamespaceExists if the name is taken, by whatever."""
         key = namespace.elements
         new = msgspec.structs.replace(namespace, id=None)
@@ -122,7 +122,7 @@ class Namespaces:
 
     def delete(
         self, call: Call, branch: str, expected: str | None, elements: ContentKey
-    ) -> OnLane[None]:
+    ) -> PendingWrite[None]:
         """Takes an empty namespace away."""
 
         def plan() -> _Write:
@@ -145,7 +145,7 @@ class Namespaces:
         elements: ContentKey,
         updates: Mapping[str, str],
         removals: AbstractSet[str],
-    ) -> OnLane[None]:
+    ) -> PendingWrite[None]:
         """Changes properties; an implicit namespace becomes an explicit one."""
 
         def plan() -> _Write:
@@ -179,13 +179,13 @@ class Namespaces:
         key: ContentKey,
         plan: Callable[[], _Write],
         answer: Callable[[Committed], _Answer],
-    ) -> OnLane[_Answer]:
+    ) -> PendingWrite[_Answer]:
         """Commits one operation; says why it is refused in the words of namespaces.
 
         With an idempotency key it is planned only if no earlier try has committed it.
         """
 
-        def work(request: Request | None, earlier: Committed | None) -> OnLane[_Answer]:
+        def work(request: Request | None, earlier: Committed | None) -> PendingWrite[_Answer]:
             if earlier is not None:
                 return answered(answer(earlier))
             write = plan()

@@ -34,7 +34,7 @@ from lochan.codec.objects import (
     object_id,
 )
 from lochan.index.node import check_shape, keys_of, pack_node
-from lochan.kernel.parts import Parts
+from lochan.kernel.context import RepositoryContext
 from lochan.service.calls import ANYONE, Call, Gate, Right
 
 _decode: Final = msgspec.msgpack.Decoder(NodeObject | ValueObject).decode
@@ -43,8 +43,8 @@ _decode: Final = msgspec.msgpack.Decoder(NodeObject | ValueObject).decode
 class ObjectExchange:
     """Gives out and takes in the objects of one repository."""
 
-    def __init__(self, parts: Parts, gate: Gate) -> None:
-        self._parts = parts
+    def __init__(self, context: RepositoryContext, gate: Gate) -> None:
+        self._context = context
         self._gate = gate
 
     def get(self, ids: Sequence[str], *, call: Call = ANYONE) -> list[tuple[str, bytes]]:
@@ -56,7 +56,7 @@ class ObjectExchange:
         total = 0
         for start in range(0, len(wanted), OBJECTS_FETCHED_AT_ONCE):
             some = wanted[start : start + OBJECTS_FETCHED_AT_ONCE]
-            for obj_id, raw in zip(some, self._parts.objects.find_many(some), strict=True):
+            for obj_id, raw in zip(some, self._context.objects.find_many(some), strict=True):
                 if raw is None:
                     continue
                 _check_stored(obj_id, raw)
@@ -75,7 +75,7 @@ class ObjectExchange:
             obj_id = obj_id_from_hex(text)
             _check_given(obj_id, raw)
             checked[obj_id] = raw
-        self._parts.objects.store_many(checked.items())
+        self._context.objects.store_many(checked.items())
         return len(checked)
 
 

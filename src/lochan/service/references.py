@@ -20,18 +20,18 @@ from lochan.base.times import check_time
 from lochan.catalog.meta import meta_of
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.claims import (
-    ClaimedMember,
+    ClaimedProposal,
     Request,
     claim_on_branch,
     find_claim,
     find_done,
 )
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import iterate_log
 from lochan.kernel.listing import ListedReference, UnreadableReference, page_references
 from lochan.kernel.logs import Logs
-from lochan.kernel.parts import Parts
 from lochan.kernel.publish import Settled
-from lochan.kernel.references import Destination, MovedReference, Names
+from lochan.kernel.references import Destination, MovedReference, ReferenceIndex
 from lochan.kernel.references import NewReference as NewRow
 from lochan.kernel.reflog import RefLog
 from lochan.kernel.tags import BRANCH, TAG, Tags
@@ -43,8 +43,8 @@ from lochan.model.results import Page
 from lochan.service.calls import ANYONE, Call, Gate, Right
 from lochan.service.claims import Claims
 from lochan.service.filters import FilterKind, compile_filter
-from lochan.service.lanes import OnLane, answered
 from lochan.service.pages import check_limit
+from lochan.service.pending_writes import PendingWrite, answered
 from lochan.service.resolve import Resolver
 
 _KIND: Final = "references"
@@ -83,17 +83,22 @@ class References:
     """The references of one repository."""
 
     def __init__(
-        self, parts: Parts, names: Names, resolver: Resolver, claims: Claims, gate: Gate
+        self,
+        context: RepositoryContext,
+        names: ReferenceIndex,
+        resolver: Resolver,
+        claims: Claims,
+        gate: Gate,
     ) -> None:
-        self._parts = parts
+        self._context = context
         self._claims = claims
         self._names = names
         self._resolver = resolver
         self._gate = gate
-        self._tags = Tags(parts, names)
-        self._logs = Logs(parts)
-        self._ref_log = RefLog(parts)
-        self._tokens = Tokens(parts.description.token_key)
+        self._tags = Tags(context, names)
+        self._logs = Logs(context)
+        self._ref_log = RefLog(context)
+        self._tokens = Tokens(context.description.token_key)
 
     def get(self, name: str, *, fetch_all: bool = False, call: Call = ANYONE) -> Reference:
         """Returns a reference by its name."""
@@ -130,7 +135,7 @@ class References:
         while further is None:
             room = PAGE_ENTRIES_MAX if limit is None or accepts else limit - len(found) + 1
             step = min(room, PAGE_ENTRIES_MAX)
-            rows = page_references(self._parts, self._names, at, end, step)
+            rows = page_references(self._context, self._names, at, end, step)
             scanned += len(rows) * (1 if accepts is None else accepts.cost())
             for row in rows:
                 shown = self._shown(
@@ -155,13 +160,13 @@ class References:
             made = self._tokens.make(_KIND, EMPTY_ID, further.encode(), wanted)
         return Page(tuple(found), made)
 
-    def create(self, call: Call, new: NewReference) -> OnLane[Reference]:
+    def create(self, call: Call, new: NewReference) -> PendingWrite[Reference]:
         """Prepares a branch or a tag."""
         return self.create_many(call, [new]).then(lambda made: made[0])
 
     def create_many(
         self, call: Call, wanted: Sequence[NewReference]
-    ) -> OnLane[tuple[Reference, ...]]:
+    ) -> PendingWrite[tuple[Reference, ...]]:
         """Prepares references, all or none; names are added in the lane of their index."""
         if not 0 < len(wanted) <= REFERENCES_PER_CALL_MAX:
             raise Invalid(f"one call creates 1 to {REFERENCES_PER_CALL_MAX} references")
@@ -172,11 +177,11 @@ class References:
         def find(request: Request) -> CommitView | None:
             for new in wanted:
                 self._gate.check(call, right, new.name)
-            claimed = find_claim(self._parts, request)
-            done = None if claimed is None else find_done(self._parts, claimed)
+            claimed = find_claim(self._context, request)
+            done = None if claimed is None else find_done(self._context, claimed)
             return None if done is None else done.commits[-1]
 
-        def work(earlier: CommitView | None) -> OnLane[tuple[Reference, ...]]:
+        def work(earlier: CommitView | None) -> PendingWrite[tuple[Reference, ...]]:
             if earlier is None:
                 return self._create(call, wanted, request)
             made = self._names.made_by(earlier, [ref_name(new.name) for new in wanted])
@@ -186,19 +191,21 @@ class References:
 
     def _create(
         self, call: Call, wanted: Sequence[NewReference], request: Request | None
-    ) -> OnLane[tuple[Reference, ...]]:
+    ) -> PendingWrite[tuple[Reference, ...]]:
         for new in wanted:
             self._gate.check(call, Right.CREATE_REFERENCE, new.name)
         rows = [self._row_of(new) for new in wanted]
-        claim = None if request is None else claim_on_branch(self._parts, request)
+        claim = None if request is None else claim_on_branch(self._context, request)
         add = self._names.prepare_create(rows, call.who, None if claim is None else claim.operation)
-        claimed = None if claim is None else ClaimedMember(self._parts, add, claim)
+        claimed = None if claim is None else ClaimedProposal(self._context, add, claim)
 
         def finish(settled: Settled) -> tuple[Reference, ...]:
             made = self._names.finish_create(add, settled, claimed)
             return tuple(self._resolver.reference(row) for row in made)
 
-        return OnLane(REFS_NAME, claimed or add, finish, operations=len(rows), finish_writes=True)
+        return PendingWrite(
+            REFS_NAME, claimed or add, finish, operations=len(rows), finish_writes=True
+        )
 
     def assign(
         self,
@@ -235,7 +242,7 @@ class References:
     ) -> Reference:
         """Deletes a reference that points where the caller believes; merged or not."""
         full = self._resolver.name(name)
-        if full == self._parts.description.default_branch:
+        if full == self._context.description.default_branch:
             raise Invalid(f"Default branch '{full}' cannot be deleted.")
         request = self._claims.request(call, Right.DELETE_REFERENCE, full)
 
@@ -266,7 +273,7 @@ class References:
             consistent = None
             if scan_commits:
                 view = self._tags.peel(ObjId(pointer)).commit
-                consistent = all(True for _ in _first(self._parts, view))
+                consistent = all(True for _ in _first(self._context, view))
             return PreviousHead(pointer.hex(), when_us, consistent)
 
         previous = tuple(looked(pointer, when) for pointer, when in row.previous)
@@ -301,7 +308,7 @@ class References:
         name = ref_name(new.name)
         if new.kind not in (BRANCH, TAG):
             raise Invalid(f"a reference is a BRANCH or a TAG, not {new.kind[:40]!r}")
-        now_us = self._parts.clock.now_us()
+        now_us = self._context.clock.now_us()
         if new.expires_us is not None and (new.kind != BRANCH or new.expires_us <= now_us):
             raise Invalid("only a branch expires, at a time that is still to come")
         if new.expires_us is not None:
@@ -350,11 +357,11 @@ class References:
             return reference
         head = self._resolver.head(row)
         said = None if head.body is None else meta_of(head)
-        if row.kind != BRANCH or row.name == self._parts.description.default_branch:
+        if row.kind != BRANCH or row.name == self._context.description.default_branch:
             metadata = ReferenceMetadata(said, head.sequence)
         else:
             default = self._resolver.head(
-                self._resolver.row(self._parts.description.default_branch)
+                self._resolver.row(self._context.description.default_branch)
             )
             apart = self._logs.ahead_behind(head, default)
             metadata = ReferenceMetadata(
@@ -363,10 +370,10 @@ class References:
         return msgspec.structs.replace(reference, metadata=metadata)
 
 
-def _first(parts: Parts, view: CommitView) -> Sequence[CommitView]:
+def _first(context: RepositoryContext, view: CommitView) -> Sequence[CommitView]:
     """Reads the latest commits of a line; what is missing raises."""
     found = []
-    for one in iterate_log(parts.views, view.obj_id):
+    for one in iterate_log(context.views, view.obj_id):
         found.append(one)
         if len(found) == PAGE_ENTRIES_MAX:
             break

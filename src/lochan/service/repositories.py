@@ -10,7 +10,7 @@ from lochan.base.limits import PAGE_ENTRIES_MAX, REPOSITORIES_OPEN_MAX
 from lochan.base.names import known_name, ref_name
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.claims import Request, check_same
-from lochan.kernel.parts import DEFAULT_TUNING, Parts, Tuning
+from lochan.kernel.context import DEFAULT_TUNING, RepositoryContext, Tuning
 from lochan.kernel.repository import (
     Ports,
     create_repository,
@@ -20,7 +20,7 @@ from lochan.kernel.repository import (
 from lochan.kv.store import Store
 from lochan.model.results import Page
 from lochan.persist.claims import Claim, ClaimRows, claim_key
-from lochan.service.calls import ANYONE, Call, Gate, OpenGate, Right
+from lochan.service.calls import ANYONE, Call, Gate, OpenPolicy, Right
 from lochan.service.claims import check_key
 from lochan.service.repository import Repository
 
@@ -49,7 +49,7 @@ class Repositories:
         self._ports = ports
         self._tuning = tuning
         self._types = types
-        self._gate = gate or OpenGate()
+        self._gate = gate or OpenPolicy()
         self._half = max(open_max // 2, 1)
         self._young: dict[str, Repository] = {}
         self._old: dict[str, Repository] = {}
@@ -107,7 +107,7 @@ class Repositories:
         ref_name(name)
         right = Right.CREATE_REPOSITORY.value
         request = Request(call.who, key, call.digest, right, name)
-        operation = self._ports.chance.random_bytes(16)
+        operation = self._ports.random.random_bytes(16)
         now_us = self._ports.clock.now_us()
         row_key = claim_key(call.who, key)
         wanted = Claim(1, row_key, call.digest, right, name, "", 0, 0, 0, operation, now_us)
@@ -119,7 +119,7 @@ class Repositories:
             found = self.open(name)
         except NotFound:
             return None
-        return found if found.parts.description.operation == operation else None
+        return found if found.context.description.operation == operation else None
 
     def open_or_create(self, name: str, *, call: Call = ANYONE) -> Repository:
         """Opens a repository and makes it before if need be; of two who make it, one opens."""
@@ -147,8 +147,8 @@ class Repositories:
         found = list_repositories(self._store, start, room + 1)
         return Page(tuple(found[:room]), found[room] if len(found) > room else None)
 
-    def _made(self, parts: Parts) -> Repository:
-        return Repository(parts, self._types, self._gate)
+    def _made(self, context: RepositoryContext) -> Repository:
+        return Repository(context, self._types, self._gate)
 
     def _keep(self, repository: Repository) -> Repository:
         """Keeps a repository open; of two that were opened at once, one is used by all."""

@@ -9,7 +9,7 @@ import msgspec
 
 from lochan.base.names import REFS_NAME, RefName
 from lochan.catalog.types import ContentTypes
-from lochan.kernel.parts import Parts
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.publish import Publisher
 from lochan.kernel.purge import (
     Purged,
@@ -18,8 +18,8 @@ from lochan.kernel.purge import (
     sweep_references,
     sweep_references_page,
 )
-from lochan.kernel.references import Names
-from lochan.service.calls import Gate, OpenGate
+from lochan.kernel.references import ReferenceIndex
+from lochan.service.calls import Gate, OpenPolicy
 from lochan.service.claims import Claims
 from lochan.service.commits import Commits
 from lochan.service.contents import Contents
@@ -45,27 +45,30 @@ class Repository:
     """The use cases of one repository; synchronous, for any number of threads."""
 
     def __init__(
-        self, parts: Parts, types: ContentTypes | None = None, gate: Gate | None = None
+        self,
+        context: RepositoryContext,
+        types: ContentTypes | None = None,
+        gate: Gate | None = None,
     ) -> None:
         types = types or ContentTypes()
-        gate = gate or OpenGate()
-        described = parts.description
-        self.parts = parts
+        gate = gate or OpenPolicy()
+        described = context.description
+        self.context = context
         self.types = types
         self.name = described.name
         self.info = RepositoryInfo(described.name, described.default_branch, described.created_us)
-        self._names = Names(parts)
-        resolver = self._resolver = Resolver(parts, self._names)
-        claims = Claims(parts, self._names, gate)
-        self.references = References(parts, self._names, resolver, claims, gate)
-        self.contents = Contents(parts, types, resolver, gate)
-        self.jobs = Jobs(parts, types, resolver, gate)
-        self.history = History(parts, types, resolver, gate)
-        self.commits = Commits(parts, types, resolver, claims, gate)
-        self.merges = Merges(parts, types, self._names, resolver, claims, gate)
+        self._names = ReferenceIndex(context)
+        resolver = self._resolver = Resolver(context, self._names)
+        claims = Claims(context, self._names, gate)
+        self.references = References(context, self._names, resolver, claims, gate)
+        self.contents = Contents(context, types, resolver, gate)
+        self.jobs = Jobs(context, types, resolver, gate)
+        self.history = History(context, types, resolver, gate)
+        self.commits = Commits(context, types, resolver, claims, gate)
+        self.merges = Merges(context, types, self._names, resolver, claims, gate)
         self.namespaces = Namespaces(self.contents, self.commits)
-        self.settings = RepositorySettings(parts, claims, gate)
-        self.objects = ObjectExchange(parts, gate)
+        self.settings = RepositorySettings(context, claims, gate)
+        self.objects = ObjectExchange(context, gate)
 
     def reading(self, references: Sequence[str]) -> AbstractContextManager[None]:
         """Reads the rows of references for all use cases that are called inside."""
@@ -73,16 +76,16 @@ class Repository:
 
     def sweep_references(self, start: bytes, limit: int) -> Swept:
         """Deletes expired branches and removes old tombstones, one page of them."""
-        return sweep_references_page(self.parts, self._names, start, limit)
+        return sweep_references_page(self.context, self._names, start, limit)
 
     def sweep(self) -> Purged:
         """Sweeps everything that has served its time: branches, tombstones and claims."""
-        found = sweep_references(self.parts, self._names)
-        claims = sweep_claims(self.parts)
+        found = sweep_references(self.context, self._names)
+        claims = sweep_claims(self.context)
         return found.plus(claims)
 
     def publisher(self, branch: RefName) -> Publisher:
         """Returns a publisher for a branch; whoever drives the lane keeps it while it is busy."""
         if branch == REFS_NAME:
             return self._names.publisher
-        return Publisher(self.parts, branch, self._names.find)
+        return Publisher(self.context, branch, self._names.find)

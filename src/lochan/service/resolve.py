@@ -14,8 +14,8 @@ from lochan.base.errors import Invalid, ReferenceNotFound
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.names import INTERNAL_PREFIX, RefName
 from lochan.codec.rows import ReferenceRow
-from lochan.kernel.parts import Parts
-from lochan.kernel.references import Names
+from lochan.kernel.context import RepositoryContext
+from lochan.kernel.references import ReferenceIndex
 from lochan.kernel.specs import Spec, parse_spec, resolve_steps
 from lochan.kernel.tags import Tags
 from lochan.kernel.views import CommitView
@@ -50,10 +50,10 @@ class Resolved(msgspec.Struct, frozen=True):
 class Resolver:
     """Resolves the specs of one repository."""
 
-    def __init__(self, parts: Parts, names: Names) -> None:
-        self._parts = parts
+    def __init__(self, context: RepositoryContext, names: ReferenceIndex) -> None:
+        self._context = context
         self._names = names
-        self._tags = Tags(parts, names)
+        self._tags = Tags(context, names)
 
     def resolve(self, text: str) -> Resolved:
         """Returns the commit that a spec names; the name alone is the head."""
@@ -71,13 +71,13 @@ class Resolver:
     def plain(self, text: str) -> str:
         """Returns a spec with the name of the default branch in place of its alias."""
         if text[:1] == DEFAULT_ALIAS:
-            return f"{self._parts.description.default_branch}{text[1:]}"
+            return f"{self._context.description.default_branch}{text[1:]}"
         return text
 
     def name(self, text: str) -> RefName:
         """Returns the name that is meant; internal ones are nobody's."""
         if text == DEFAULT_ALIAS:
-            return RefName(self._parts.description.default_branch)
+            return RefName(self._context.description.default_branch)
         if text.startswith(INTERNAL_PREFIX) or not text.isascii():
             # No name has other characters; half a surrogate pair could not even be looked for.
             raise ReferenceNotFound(f"Named reference {text!a} not found")
@@ -103,7 +103,7 @@ class Resolver:
         deleted are left to be found out one by one.
         """
         names = list({self.name(text) for text in texts if not text.startswith(INTERNAL_PREFIX)})
-        found = zip(names, self._parts.references.fetch_many(names), strict=True)
+        found = zip(names, self._context.references.fetch_many(names), strict=True)
         rows = {name: one.row for name, one in found if one is not None and not one.row.deleted}
         token = _AHEAD.set((self, rows))
         try:
@@ -165,5 +165,5 @@ class Resolver:
         elif row is not None:
             start = self.head(row)
         else:
-            start = self._parts.views.load(EMPTY_ID)
-        return resolve_steps(self._parts.views, start, spec.steps) if spec.steps else start
+            start = self._context.views.load(EMPTY_ID)
+        return resolve_steps(self._context.views, start, spec.steps) if spec.steps else start

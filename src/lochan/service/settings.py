@@ -20,7 +20,7 @@ from lochan.base.errors import Corrupt, Exhausted, Invalid, TooLarge, Unavailabl
 from lochan.base.limits import SETTINGS_BYTES_MAX, SETTINGS_POLICIES_MAX, SETTINGS_WRITERS_MAX
 from lochan.codec.rows import SettingsRow, decode_any_row, encode_row
 from lochan.kernel.claims import claim_request
-from lochan.kernel.parts import Parts
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.repository import SETTINGS_KEY
 from lochan.kv.store import Expected, Kind, Stamp, Won, partition
 from lochan.persist.claims import ClaimRows, claim_key
@@ -116,12 +116,12 @@ _decode: Final = msgspec.msgpack.Decoder(Settings).decode
 class RepositorySettings:
     """The settings of one repository."""
 
-    def __init__(self, parts: Parts, claims: Claims, gate: Gate) -> None:
-        self._parts = parts
+    def __init__(self, context: RepositoryContext, claims: Claims, gate: Gate) -> None:
+        self._context = context
         self._claims = claims
-        self._claim_rows = ClaimRows(parts.store, parts.instance)
+        self._claim_rows = ClaimRows(context.store, context.instance)
         self._gate = gate
-        self._place = partition(parts.instance, Kind.META)
+        self._place = partition(context.instance, Kind.META)
 
     def get(self, types: Sequence[str], *, call: Call = ANYONE) -> list[Settings]:
         """Returns the settings of these types, of those that were ever set."""
@@ -144,15 +144,15 @@ class RepositorySettings:
         if claimed is None:
             self._gate.check(call, Right.WRITE_SETTINGS)
         name, settings = _checked(config)
-        writer = _Writer(self._parts.chance.random_bytes(_OPERATION_BYTES))
+        writer = _Writer(self._context.random.random_bytes(_OPERATION_BYTES))
         if request is not None:
-            claimed = claimed or claim_request(self._parts, request, 0)
+            claimed = claimed or claim_request(self._context, request, 0)
             writer = _Writer(claimed.operation, claim_key(request.principal, request.key))
         return self._replace(name, settings, writer)
 
     def _replace(self, name: str, settings: Settings, writer: _Writer) -> Settings | None:
-        parts = self._parts
-        retry = parts.retry()
+        context = self._context
+        retry = context.retry()
         while True:
             before, stamp = self._fetch()
             kept = dict(before.settings)
@@ -204,20 +204,20 @@ class RepositorySettings:
             self._claim_rows.record(row.claim, row.writers[0], _ANSWERED + row.replaced)
 
     def _fetch(self) -> tuple[SettingsRow, Stamp]:
-        entry = self._parts.store.get(self._place, SETTINGS_KEY)
+        entry = self._context.store.get(self._place, SETTINGS_KEY)
         if entry is None:
             raise Corrupt("the repository has lost its settings")
         return decode_any_row(SettingsRow, entry.value), entry.stamp
 
     def _write(self, name: str, row: SettingsRow, expected: Expected) -> bool:
         """Swaps the row; after a lost reply sends the same again, then looks for its writer."""
-        parts = self._parts
+        context = self._context
         raw = encode_row(row)
-        retry = parts.retry()
+        retry = context.retry()
         trouble: Unknown | None = None
         while True:
             try:
-                outcome = parts.store.set_if(self._place, SETTINGS_KEY, raw, expected)
+                outcome = context.store.set_if(self._place, SETTINGS_KEY, raw, expected)
                 if isinstance(outcome, Won):
                     return True
                 if row.claim:

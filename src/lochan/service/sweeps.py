@@ -141,13 +141,13 @@ class RepositorySweep:
 
     def turn(self, rows_max: int) -> None:
         """Sweeps some rows of references and some claims; begins anew after the last."""
-        parts = self._repository.parts
+        context = self._repository.context
         swept = self._repository.sweep_references(self._references or b"", rows_max)
         self._references = swept.next_start
-        now_us = parts.clock.now_us()
+        now_us = context.clock.now_us()
         swept = sweep_claims_page(
-            parts.store, parts.instance, now_us, self._claims or b"", rows_max
+            context.store, context.instance, now_us, self._claims or b"", rows_max
         )
         self._claims = swept.next_start
         if self._claims is None:
-            sweep_claims_page(parts.store, ROOT_INSTANCE, now_us, b"", rows_max)
+            sweep_claims_page(context.store, ROOT_INSTANCE, now_us, b"", rows_max)

@@ -15,8 +15,8 @@ from lochan.codec.commits import jump_sequence
 from lochan.codec.rows import Move, ReferenceRow, decode_reference_element
 from lochan.index.layers import read_page
 from lochan.index.verify import check_tree
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import ancestor_at, iterate_log
-from lochan.kernel.parts import Parts
 from lochan.kernel.views import CommitView
 from lochan.kv.store import Kind, partition
 from lochan.persist.references import read_row
@@ -27,67 +27,67 @@ Content = dict[bytes, bytes]
 Apply = Callable[[Content, CommitView], None]
 
 
-def all_rows(parts: Parts) -> dict[str, ReferenceRow]:
+def all_rows(context: RepositoryContext) -> dict[str, ReferenceRow]:
     """Returns every reference row, internal and deleted ones too."""
-    page = parts.store.scan(partition(parts.instance, Kind.REFERENCES), b"", None, _ALL)
+    page = context.store.scan(partition(context.instance, Kind.REFERENCES), b"", None, _ALL)
     rows = [found.row for entry in page.entries if (found := read_row(entry)) is not None]
     return {row.name: row for row in rows}
 
 
-def all_moves(parts: Parts, row: ReferenceRow) -> list[Move]:
+def all_moves(context: RepositoryContext, row: ReferenceRow) -> list[Move]:
     """Returns the moves of a reference's present life, from row and log."""
-    log = parts.moves.fetch_after(row.name, row.incarnation, 0)
+    log = context.moves.fetch_after(row.name, row.incarnation, 0)
     return list({move.version: move for move in (*log, *row.moves)}.values())
 
 
-def line_of(parts: Parts, head: ObjId) -> list[CommitView]:
+def line_of(context: RepositoryContext, head: ObjId) -> list[CommitView]:
     """Returns a commit and its first-parent ancestors, oldest first."""
-    return list(iterate_log(parts.views, head))[::-1]
+    return list(iterate_log(context.views, head))[::-1]
 
 
-def check_chain(parts: Parts, head: ObjId) -> None:
+def check_chain(context: RepositoryContext, head: ObjId) -> None:
     """K1: one direct parent, sequence and generation, tail and jump are the true ancestors."""
     ids = [EMPTY_ID]
-    for number, view in enumerate(line_of(parts, head), 1):
+    for number, view in enumerate(line_of(context, head), 1):
         body = view.body
         assert body is not None
         assert body.parents[0] == ids[-1], "K1: a chain has no gap"
         assert body.sequence == number, "K1: the sequence counts"
-        merged = [parts.views.load(ObjId(raw)).generation for raw in body.parents]
+        merged = [context.views.load(ObjId(raw)).generation for raw in body.parents]
         assert body.generation == max(merged) + 1, "K1: the generation is above all parents"
         tail = tuple(ids[:0:-1])[:COMMIT_TAIL_MAX]
         assert body.tail == tail, "K1: the tail is the true ancestors"
         assert body.jump == ids[jump_sequence(number)], "K1: the jump leads to its sequence"
-        assert ancestor_at(parts.views, view, number // 2) == ids[number // 2]
+        assert ancestor_at(context.views, view, number // 2) == ids[number // 2]
         ids.append(view.obj_id)
 
 
-def content_of(parts: Parts, view: CommitView) -> Content:
+def content_of(context: RepositoryContext, view: CommitView) -> Content:
     """Returns everything that a commit's index says."""
     found: Content = {}
     for universe in Universe:
-        found |= dict(read_page(parts.nodes, view.index(universe), b"", None, _ALL))
+        found |= dict(read_page(context.nodes, view.index(universe), b"", None, _ALL))
     return found
 
 
-def check_content(parts: Parts, head: ObjId, apply: Apply) -> None:
+def check_content(context: RepositoryContext, head: ObjId, apply: Apply) -> None:
     """K7: the index is the fold of all operations from the root, in canonical trees."""
     content: Content = {}
     last = None
-    for view in line_of(parts, head):
+    for view in line_of(context, head):
         apply(content, view)
         last = view
     if last is not None:
-        assert content_of(parts, last) == content, "K7: the index is the fold of the operations"
-        check_tree(parts.nodes, parts.rule, 50, last.tables.root)
-        check_tree(parts.nodes, parts.rule, None, last.files.root)
+        assert content_of(context, last) == content, "K7: the index is the fold of the operations"
+        check_tree(context.nodes, context.rule, 50, last.tables.root)
+        check_tree(context.nodes, context.rule, None, last.files.root)
 
 
-def operations_in(parts: Parts, heads: Iterable[ObjId]) -> list[str]:
+def operations_in(context: RepositoryContext, heads: Iterable[ObjId]) -> list[str]:
     """Returns the operation ids of all commits reachable by first parents, one for each commit."""
     seen: dict[ObjId, str] = {}
     for head in heads:
-        for view in iterate_log(parts.views, head):
+        for view in iterate_log(context.views, head):
             if view.obj_id in seen or view.body is None:
                 break
             hidden = dict(view.body.hidden)
@@ -95,16 +95,19 @@ def operations_in(parts: Parts, heads: Iterable[ObjId]) -> list[str]:
     return list(seen.values())
 
 
-def heads_of(parts: Parts, row: ReferenceRow) -> list[ObjId]:
+def heads_of(context: RepositoryContext, row: ReferenceRow) -> list[ObjId]:
     """Returns where a reference points and has pointed, as far as its moves say."""
-    return [ObjId(row.pointer), *(ObjId(m.old) for m in all_moves(parts, row) if m.old)]
+    return [ObjId(row.pointer), *(ObjId(m.old) for m in all_moves(context, row) if m.old)]
 
 
 def check_operations(
-    parts: Parts, row: ReferenceRow, acknowledged: Iterable[str], refused: Iterable[str]
+    context: RepositoryContext,
+    row: ReferenceRow,
+    acknowledged: Iterable[str],
+    refused: Iterable[str],
 ) -> None:
     """K2, K3, K5: acknowledged ones are there, nothing twice, refused ones nowhere."""
-    found = operations_in(parts, heads_of(parts, row))
+    found = operations_in(context, heads_of(context, row))
     for operation in acknowledged:
         assert found.count(operation) >= 1, f"K2: {operation} was acknowledged and is lost"
     for operation in set(found):
@@ -113,11 +116,13 @@ def check_operations(
         assert operation not in found, f"K5: {operation} was refused and is there"
 
 
-def check_order(parts: Parts, row: ReferenceRow, pairs: Iterable[tuple[str, str]]) -> None:
+def check_order(
+    context: RepositoryContext, row: ReferenceRow, pairs: Iterable[tuple[str, str]]
+) -> None:
     """K4: of two acknowledged ones, the one that ended before the other began comes first."""
     order = [
         dict(view.body.hidden).get("operation", ("",))[0]
-        for view in line_of(parts, ObjId(row.pointer))
+        for view in line_of(context, ObjId(row.pointer))
         if view.body is not None
     ]
     for first, second in pairs:
@@ -125,13 +130,13 @@ def check_order(parts: Parts, row: ReferenceRow, pairs: Iterable[tuple[str, str]
             assert order.index(first) < order.index(second), "K4: real time is kept"
 
 
-def check_references(parts: Parts) -> None:
+def check_references(context: RepositoryContext) -> None:
     """R1: a live row has an index entry of the same incarnation, and the other way round."""
-    rows = all_rows(parts)
-    refs = parts.views.load(ObjId(rows[REFS_NAME].pointer))
+    rows = all_rows(context)
+    refs = context.views.load(ObjId(rows[REFS_NAME].pointer))
     listed: Mapping[str, int] = {
         file_path(Key(key)): decode_reference_element(element).incarnation
-        for key, element in content_of(parts, refs).items()
+        for key, element in content_of(context, refs).items()
     }
     live = {
         name: row.incarnation
@@ -143,12 +148,12 @@ def check_references(parts: Parts) -> None:
         assert not name.startswith(INTERNAL_PREFIX), "R5: internal names are not listed"
 
 
-def check_moves(parts: Parts, name: RefName, told: Iterable[bytes]) -> None:
+def check_moves(context: RepositoryContext, name: RefName, told: Iterable[bytes]) -> None:
     """No acknowledged move of any life of a reference is missing from the ref-log."""
-    row = all_rows(parts).get(name)
+    row = all_rows(context).get(name)
     assert row is not None, "a reference that was ever moved has a row"
-    place = partition(parts.instance, Kind.LOG)
-    page = parts.store.scan(place, name.encode() + b"\0", name.encode() + b"\1", _ALL)
+    place = partition(context.instance, Kind.LOG)
+    page = context.store.scan(place, name.encode() + b"\0", name.encode() + b"\1", _ALL)
     logged = {entry.value for entry in page.entries}
     known = {move.operation for move in row.moves}
     for operation in told:

@@ -1,4 +1,4 @@
-"""Deterministic clock, chance and waiting: the same run twice gives the same bytes."""
+"""Deterministic clock, random and waiting: the same run twice gives the same bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ManualClock:
 
 
 class SeededChance:
-    """Chance that is decided by its seed."""
+    """Random that is decided by its seed."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)

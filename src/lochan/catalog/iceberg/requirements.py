@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from lochan.base.errors import Invalid, RequirementFailed
-from lochan.catalog.iceberg.opening import open_briefly
+from lochan.catalog.iceberg.load import open_briefly
 from lochan.catalog.iceberg.values import (
     Json,
     as_requests,

@@ -20,10 +20,10 @@ from lochan.catalog.iceberg import (
     specs,
     statistics,
 )
-from lochan.catalog.iceberg.closing import UNPARTITIONED, UNSORTED, finish_table
 from lochan.catalog.iceberg.columns import renamed_id, with_fresh_ids
 from lochan.catalog.iceberg.draft import FORMATS, PARTITION_ID_FIRST, Draft
-from lochan.catalog.iceberg.opening import open_briefly, open_metadata
+from lochan.catalog.iceberg.finalize import UNPARTITIONED, UNSORTED, finish_table
+from lochan.catalog.iceberg.load import open_briefly, open_metadata
 from lochan.catalog.iceberg.values import (
     Json,
     as_object,

@@ -18,7 +18,7 @@ from rich.progress import (
 from rich.text import Text
 
 from lochan.base.limits import GENERATE_COMMITS_MAX, GENERATE_WORKERS_MAX
-from lochan.cli.errand import Errand, errand
+from lochan.cli.command_context import CommandContext, errand
 from lochan.cli.generate.plan import DEFAULT_PATTERN, TYPES, Plan, Wish
 from lochan.cli.generate.tally import Summary, Tally
 from lochan.cli.generate.work import Worker, make_branches
@@ -77,7 +77,7 @@ def _count(low: int = 1, high: int = GENERATE_COMMITS_MAX) -> click.IntRange:
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed, the same run.")
 @errand
 def generate(
-    job: Errand,
+    job: CommandContext,
     num_commits: int,
     num_branches: int,
     num_tables: int,

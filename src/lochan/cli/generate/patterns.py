@@ -35,14 +35,14 @@ _KNOWN: Final = "uuid; int,n; string,len; seq,offset; prob,p,f; every,n,f"
 class KeyPattern:
     """A pattern that was understood; gives one key after the other."""
 
-    def __init__(self, text: str, chance: Random) -> None:
+    def __init__(self, text: str, random: Random) -> None:
         parts = _FUNCTION.split(text)
         if any(mark in part for part in parts[::2] for mark in ("${", "}")):
             raise Invalid(f"the pattern {text!r} has a '${{' without its '}}', or the reverse")
         if len(parts) // 2 > PATTERN_FUNCTIONS_MAX:
             raise Invalid(f"a pattern has at most {PATTERN_FUNCTIONS_MAX} functions")
         self._draws: list[Draw] = [
-            _function(part, chance) if at % 2 else _always(part) for at, part in enumerate(parts)
+            _function(part, random) if at % 2 else _always(part) for at, part in enumerate(parts)
         ]
 
     def next_key(self) -> tuple[str, ...]:
@@ -67,7 +67,7 @@ class KeyPattern:
         return list(found)
 
 
-def _function(text: str, chance: Random) -> Draw:
+def _function(text: str, random: Random) -> Draw:
     """Reads `name,argument,…`; functions that wrap another are built from the inside out."""
     words = [word.strip() for word in text.split(",")]
     wraps: list[tuple[str, str]] = []
@@ -76,36 +76,36 @@ def _function(text: str, chance: Random) -> Draw:
             raise _not_understood(text)
         wraps.append((words[0], words[1]))
         words = words[2:]
-    draw = _innermost(text, words, chance)
+    draw = _innermost(text, words, random)
     for name, argument in reversed(wraps):
-        draw = _prob(text, argument, draw, chance) if name == "prob" else _every(argument, draw)
+        draw = _prob(text, argument, draw, random) if name == "prob" else _every(argument, draw)
     return draw
 
 
-def _innermost(text: str, words: list[str], chance: Random) -> Draw:
+def _innermost(text: str, words: list[str], random: Random) -> Draw:
     if words == ["uuid"]:
-        return lambda: str(UUID(int=chance.getrandbits(128), version=4))
+        return lambda: str(UUID(int=random.getrandbits(128), version=4))
     if len(words) != 2:
         raise _not_understood(text)
     name, number = words[0], _whole(words[1])
     if name == "int" and number > 0:
-        return lambda: str(chance.randrange(number))
+        return lambda: str(random.randrange(number))
     if name == "string" and 0 < number <= KEY_CHARACTERS_MAX:
-        return lambda: "".join(chance.choices(_LETTERS, k=number))
+        return lambda: "".join(random.choices(_LETTERS, k=number))
     if name == "seq":
         numbers: Iterator[int] = count(number)
         return lambda: str(next(numbers))
     raise _not_understood(text)
 
 
-def _prob(text: str, argument: str, draw: Draw, chance: Random) -> Draw:
+def _prob(text: str, argument: str, draw: Draw, random: Random) -> Draw:
     try:
         probability = float(argument)
     except ValueError:
         raise _not_understood(text) from None
     if not 0 <= probability <= 1:
         raise Invalid(f"a probability is between 0 and 1, not {argument}")
-    return _kept(draw, lambda: chance.random() < probability)
+    return _kept(draw, lambda: random.random() < probability)
 
 
 def _every(argument: str, draw: Draw) -> Draw:

@@ -54,17 +54,17 @@ class Plan:
             raise Invalid(f"not a type that is generated: {wish.kind!r}; use {', '.join(TYPES)}")
         self.wish = wish
         # Drawn from one stream in one order; workers draw nothing from it.
-        chance = Random(f"keys of {wish.seed}")  # noqa: S311 - to be repeated, not to be secret
-        keys = KeyPattern(wish.pattern, chance).distinct_keys(wish.tables)
+        random = Random(f"keys of {wish.seed}")  # noqa: S311 - to be repeated, not to be secret
+        keys = KeyPattern(wish.pattern, random).distinct_keys(wish.tables)
         self._keys = [_JOINED.join(key) for key in keys]
 
     def step(self, number: int) -> Step:
         """Returns what commit `number` does."""
         wish = self.wish
-        chance = Random(f"{wish.seed}/{number}")  # noqa: S311 - to be repeated, not to be secret
+        random = Random(f"{wish.seed}/{number}")  # noqa: S311 - to be repeated, not to be secret
         count = min(wish.puts, len(self._keys))
-        keys = [tuple(self._keys[at].split(_JOINED)) for at in chance.sample(self._range, count)]
-        tagged = chance.random() < wish.tag_probability
+        keys = [tuple(self._keys[at].split(_JOINED)) for at in random.sample(self._range, count)]
+        tagged = random.random() < wish.tag_probability
         return Step(number, number % wish.branches, tuple(keys), tagged)
 
     @property

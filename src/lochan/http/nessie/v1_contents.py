@@ -8,12 +8,12 @@ import msgspec
 
 from lochan.base.errors import Invalid
 from lochan.http.exchange import Exchange, Response
-from lochan.http.nessie.answering import NO_CONTENT, answer, later
-from lochan.http.nessie.asking import call_of
-from lochan.http.nessie.expecting import reading_spec
+from lochan.http.nessie.params import call_of
+from lochan.http.nessie.preconditions import reading_spec
+from lochan.http.nessie.responses import NO_CONTENT, answer, later
 from lochan.http.nessie.v1_trees import on_reference
 from lochan.model.contents import Namespace
-from lochan.service.lanes import OnLane
+from lochan.service.pending_writes import PendingWrite
 from lochan.wire.codec import Reader
 from lochan.wire.contents import content_v1
 from lochan.wire.keys import key_from_path
@@ -78,7 +78,7 @@ def get_namespace(exchange: Exchange) -> Response:
     return answer(exchange.repository.namespaces.get(spec, _elements(exchange)))
 
 
-def create_namespace(exchange: Exchange) -> OnLane[Response]:
+def create_namespace(exchange: Exchange) -> PendingWrite[Response]:
     """Creates a namespace."""
     elements = _elements(exchange)
     given = Namespace(elements=elements)
@@ -90,7 +90,7 @@ def create_namespace(exchange: Exchange) -> OnLane[Response]:
     return later(outcome, answer)
 
 
-def delete_namespace(exchange: Exchange) -> OnLane[Response]:
+def delete_namespace(exchange: Exchange) -> PendingWrite[Response]:
     """Deletes a namespace that holds nothing."""
     branch = check_name(exchange.params["ref"])
     outcome = exchange.repository.namespaces.delete(
@@ -99,7 +99,7 @@ def delete_namespace(exchange: Exchange) -> OnLane[Response]:
     return later(outcome, lambda _: NO_CONTENT)
 
 
-def update_namespace(exchange: Exchange) -> OnLane[Response]:
+def update_namespace(exchange: Exchange) -> PendingWrite[Response]:
     """Sets and takes away properties of a namespace."""
     update: NamespaceUpdateIn = _read_update(exchange.request.body)
     outcome = exchange.repository.namespaces.update(

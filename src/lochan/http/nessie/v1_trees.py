@@ -12,8 +12,9 @@ import msgspec
 
 from lochan.base.errors import Invalid
 from lochan.http.exchange import Exchange, Response
-from lochan.http.nessie.answering import NO_CONTENT, answer, etag, later
-from lochan.http.nessie.asking import (
+from lochan.http.nessie.merge_requests import merge_ask, transplant_ask
+from lochan.http.nessie.page_params import whole_or_page
+from lochan.http.nessie.params import (
     call_of,
     fetches_all,
     filter_of,
@@ -22,13 +23,18 @@ from lochan.http.nessie.asking import (
     token_of,
     with_headers,
 )
-from lochan.http.nessie.expecting import expected_hash, expected_of, full, reading_spec, target_spec
-from lochan.http.nessie.listing import whole_or_page
-from lochan.http.nessie.merging import merge_ask, transplant_ask
+from lochan.http.nessie.preconditions import (
+    expected_hash,
+    expected_of,
+    full,
+    reading_spec,
+    target_spec,
+)
+from lochan.http.nessie.responses import NO_CONTENT, answer, etag, later
 from lochan.http.nessie.v1_entries import entries_of_depth
 from lochan.model.commits import Committed
 from lochan.model.results import Merged
-from lochan.service.lanes import OnLane
+from lochan.service.pending_writes import PendingWrite
 from lochan.service.references import NewReference
 from lochan.wire.codec import Reader
 from lochan.wire.commits import LogV1, committed_branch_v1, log_entry_v1, read_commit
@@ -81,7 +87,7 @@ def get_reference(exchange: Exchange) -> Response:
     return answer(reference_v1(reference), reference.hash)
 
 
-def create_reference(exchange: Exchange) -> OnLane[Response]:
+def create_reference(exchange: Exchange) -> PendingWrite[Response]:
     """Creates a branch or a tag from another reference at a hash."""
     wanted = _body_reference(exchange, "createReference.reference")
     if wanted.type not in ("BRANCH", "TAG"):
@@ -152,7 +158,7 @@ def get_log(exchange: Exchange) -> Response:
     return answer(shown, None if page.reference is None else page.reference.hash)
 
 
-def commit(exchange: Exchange) -> OnLane[Response]:
+def commit(exchange: Exchange) -> PendingWrite[Response]:
     """Commits operations to a branch."""
     _check_body(exchange, "commitMultipleOperations.operations")
     meta, operations = read_commit(exchange.request.body)
@@ -168,7 +174,7 @@ def _committed(committed: Committed) -> Response:
     return answer(committed_branch_v1(committed), committed.hash)
 
 
-def merge(exchange: Exchange) -> OnLane[Response]:
+def merge(exchange: Exchange) -> PendingWrite[Response]:
     """Merges a reference into a branch."""
     _check_body(exchange, "mergeRefIntoBranch.merge")
     request: MergeRequest = _read_merge(exchange.request.body)
@@ -178,7 +184,7 @@ def merge(exchange: Exchange) -> OnLane[Response]:
     return later(exchange.repository.merges.merge(call_of(exchange), ask), _merged, "merge into")
 
 
-def transplant(exchange: Exchange) -> OnLane[Response]:
+def transplant(exchange: Exchange) -> PendingWrite[Response]:
     """Makes commits of a reference again on a branch."""
     _check_body(exchange, "transplantCommitsIntoBranch.transplant")
     request: TransplantRequest = _read_transplant(exchange.request.body)

@@ -57,9 +57,9 @@ from lochan.process import after_fork, never_destroy
 from lochan.stores.rocksdb.conditions import holds, lost
 from lochan.stores.rocksdb.directory import Directory
 from lochan.stores.rocksdb.failures import lost_rows, opening_failure, reading_failure
-from lochan.stores.rocksdb.flushing import GroupFlush
 from lochan.stores.rocksdb.forked import LIBRARY, ForkedDatabase, opened_elsewhere
 from lochan.stores.rocksdb.gate import Gate
+from lochan.stores.rocksdb.group_flush import GroupFlush
 from lochan.stores.rocksdb.opening import open_database
 from lochan.stores.rocksdb.options import Settings
 from lochan.stores.rocksdb.rows import (

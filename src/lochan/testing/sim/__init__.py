@@ -37,8 +37,8 @@ A violation raises `Violation` with a line such as `sim1 17 A*2 B!lost_reply A .
 `replay(counting, line)` to see it again. `crash_sweep` kills the server at every call in turn and
 lets somebody come after. What must hold:
 
-* the code under test reaches time, chance, locks and the store only through its server; memory that
-  two servers share is invisible to the scheduler, so there must be none;
+* the code under test reaches time, randomness, locks and the store only through its server; memory
+  that two servers share is invisible to the scheduler, so there must be none;
 * actors of one server may share memory: `open` builds it, every actor finds it in `server.app`;
 * checks run when all actors have ended, on `world.store` or on `world.new_server(...)`; what they
   call there is neither interleaved nor hurt.
@@ -46,7 +46,7 @@ lets somebody come after. What must hold:
 
 from __future__ import annotations
 
-from lochan.kv.faults import Fault, FaultKind, SimulatedCrash
+from lochan.testing.faults import Fault, FaultKind, SimulatedCrash
 from lochan.testing.sim.actors import Act
 from lochan.testing.sim.canary import canary, find_canary
 from lochan.testing.sim.choosers import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from lochan.kv.faults import OK, Fault, PlannedCall, SimulatedCrash
+from lochan.testing.faults import OK, Fault, PlannedCall, SimulatedCrash
 from lochan.testing.sim.history import Event
 from lochan.testing.sim.plans import CRASHES
 from lochan.testing.sim.server import UNHURT

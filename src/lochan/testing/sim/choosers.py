@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from lochan.kv.faults import OK, Fault
+from lochan.testing.faults import OK, Fault
 from lochan.testing.sim.actors import Actor, Candidate, ClockJump, LateWrite, Move, Stop
 from lochan.testing.sim.plans import CLOCK_JUMP_US
 from lochan.testing.sim.trace import CLOCK_MARK, STOP, parse

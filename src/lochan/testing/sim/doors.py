@@ -1,4 +1,4 @@
-"""Chance, waiting and locks of a simulated server; its clock is the `ManualClock` of the tests."""
+"""Random, waiting and locks of a simulated server; its clock is the `ManualClock` of the tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONG_SLEEP_MS: Final = 1_000.0
 
 
 class SimChance:
-    """Chance decided by the seed of the run and the name of the server."""
+    """Random decided by the seed of the run and the name of the server."""
 
     def __init__(self, seed: str) -> None:
         self._seed = seed

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import msgspec
 
-from lochan.kv.faults import OK, Fault
+from lochan.testing.faults import OK, Fault
 from lochan.testing.sim.actors import Actor, Candidate, ClockJump, LateWrite, Move, Stop
 from lochan.testing.sim.doors import LONG_SLEEP_MS
 from lochan.testing.sim.footprint import Footprint, commute, footprint

@@ -12,8 +12,8 @@ from typing import Final, cast
 
 import msgspec
 
-from lochan.kv.faults import PlannedCall
 from lochan.kv.store import Adds, Item, Name, Partition, SetIf
+from lochan.testing.faults import PlannedCall
 
 Range = tuple[Partition, bytes, bytes | None]
 """Rows of a partition from a key to before another."""

@@ -1,7 +1,7 @@
 """Which faults may happen to the calls of a simulated world.
 
 A plan is asked in two ways: a random chooser draws from it, an exhaustive one asks for everything
-that is possible. What a fault does is the business of `kv/faults.py`.
+that is possible. What a fault does is the business of `testing/faults.py`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from lochan.kv.faults import OK, Fault, FaultKind, PlannedCall
+from lochan.testing.faults import OK, Fault, FaultKind, PlannedCall
 
 Draw = Callable[[], float]
 """Returns a number in [0, 1)."""

@@ -1,4 +1,4 @@
-"""A simulated server: one process that dies as a whole, with its own store, clock and chance."""
+"""A simulated server: one process that dies as a whole, with its own store, clock and random."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lochan.base.checks import check
 from lochan.base.errors import Bug, Corrupt, LochanError, NewerFormat
-from lochan.kv.faults import Fault, FaultKind, PlannedCall, SimulatedCrash
 from lochan.kv.store import Name
+from lochan.testing.faults import Fault, FaultKind, PlannedCall, SimulatedCrash
 from lochan.testing.ports import ManualClock
 from lochan.testing.sim.doors import SimChance, SimLock, SimLocks, SimWaiting
 from lochan.testing.sim.history import Event
@@ -41,7 +41,7 @@ class Server:
         self.actors: list[Actor] = []
         self.app: Any = None
         self.clock = ManualClock(now_us)
-        self.chance = SimChance(f"{world.seed}/{name}")
+        self.random = SimChance(f"{world.seed}/{name}")
         self.locks = SimLocks(self)
         self.waiting = SimWaiting(self)
         scenario = world.scenario

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from lochan.kv.faults import OK, FaultKind
 from lochan.kv.store import Name, Partition
+from lochan.testing.faults import OK, FaultKind
 from lochan.testing.sim.footprint import Footprint, Range, footprint
 from lochan.testing.sim.trace import Step, kind_of
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from lochan.kv.faults import READ_FAULTS, WRITE_FAULTS, Fault, FaultyStore, PlannedCall
 from lochan.kv.store import Adds, Capabilities, Entry, Hold, Name, Outcome, Partition, SetIf, Store
+from lochan.testing.faults import READ_FAULTS, WRITE_FAULTS, Fault, FaultyStore, PlannedCall
 
 if TYPE_CHECKING:
     from lochan.testing.sim.server import Server

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
-from lochan.kv.faults import Fault, FaultKind, PlannedCall
+from lochan.testing.faults import Fault, FaultKind, PlannedCall
 from lochan.testing.sim.actors import Act
 from lochan.testing.sim.choosers import FirstChooser, RandomChooser
 from lochan.testing.sim.explore import Stage, run

@@ -17,8 +17,8 @@ from itertools import groupby
 from typing import Final
 
 from lochan.base.ids import INSTANCE_ID_BYTES
-from lochan.kv.faults import OK, Fault, FaultKind, PlannedCall
 from lochan.kv.store import Kind, Name, Partition
+from lochan.testing.faults import OK, Fault, FaultKind, PlannedCall
 
 Step = tuple[str, PlannedCall, Fault]
 """Who went on, the call it had been about to make, what happened to it."""
@@ -32,7 +32,7 @@ _KINDS = {int(kind): chr(kind) for kind in Kind}
 
 
 class Trace:
-    """The steps of one run, with the seed of its chance."""
+    """The steps of one run, with the seed of its random numbers."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed

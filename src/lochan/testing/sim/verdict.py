@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from lochan.kv.faults import FaultKind
+from lochan.testing.faults import FaultKind
 from lochan.testing.sim.exhaustive import Pruned
 from lochan.testing.sim.signature import signatures
 from lochan.testing.sim.world import Broken, World

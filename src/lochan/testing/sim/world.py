@@ -12,8 +12,8 @@ from string import ascii_uppercase
 from typing import Any, Final, Protocol
 
 from lochan.base.errors import Bug
-from lochan.kv.faults import OK, Fault, PlannedCall, SimulatedCrash
 from lochan.kv.store import Name, Store
+from lochan.testing.faults import OK, Fault, PlannedCall, SimulatedCrash
 from lochan.testing.sim.actors import Act, Actor, LateWrite, Move, late_name
 from lochan.testing.sim.footprint import footprint
 from lochan.testing.sim.history import NOT_YET, Event, History

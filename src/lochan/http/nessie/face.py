@@ -1,0 +1,242 @@
+"""The two faces: operations of `wire/`, each bound to its handler.
+
+Version 2 finds references with slashes in raw paths (`paths.py`); version 1 knows segments only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from lochan.base.checks import check
+from lochan.base.errors import Invalid, LochanError
+from lochan.http.exchange import Exchange, Request, Response, decode_percent
+from lochan.http.nessie import v1_contents, v1_trees, v2_extensions, v2_reads, v2_writes
+from lochan.http.nessie.params import (
+    Handler,
+    is_plain,
+    is_short_page,
+    names_few_keys,
+    takes_json,
+)
+from lochan.http.nessie.paths import find_place
+from lochan.http.nessie.problems import problem_of
+from lochan.http.routes import Face, Match, MethodNotAllowed, Route
+from lochan.wire.conflicts import conflict_v1
+from lochan.wire.operations import Operation
+from lochan.wire.operations_v1 import OPERATIONS_V1
+from lochan.wire.operations_v2 import OPERATIONS_V2
+
+Brief = bool | Callable[[Exchange], bool]
+Bound = Mapping[str, tuple[Handler, Brief]]
+Methods = dict[str, Route]
+
+_TREES: Final = b"/trees/"
+_DOTS: Final = b"..."
+
+HANDLERS_V2: Final[Bound] = {
+    "getConfigV2": (v2_reads.get_config, True),
+    "getRepositoryConfig": (v2_reads.get_repository_config, True),
+    "updateRepositoryConfig": (v2_writes.update_repository_config, False),
+    "getAllReferencesV2": (v2_reads.list_references, is_short_page),
+    "createReferenceV2": (v2_writes.create_reference, True),
+    "getReferenceByNameV2": (v2_reads.get_reference, is_plain),
+    "assignReferenceV2": (v2_writes.assign_reference, True),
+    "deleteReferenceV2": (v2_writes.delete_reference, True),
+    "getReferenceHistory": (v2_reads.get_recent_changes, False),
+    "getEntriesV2": (v2_reads.get_entries, is_short_page),
+    "getCommitLogV2": (v2_reads.get_log, is_plain),
+    "getDiffV2": (v2_reads.get_diff, is_short_page),
+    "getContentV2": (v2_reads.get_content, True),
+    "getSeveralContents": (v2_reads.get_several_contents, True),
+    "getMultipleContentsV2": (v2_reads.get_multiple_contents, names_few_keys),
+    "commitV2": (v2_writes.commit, True),
+    "mergeV2": (v2_writes.merge, False),
+    "transplantV2": (v2_writes.transplant, False),
+    "createReferences": (v2_extensions.create_many, False),
+    "getJobs": (v2_reads.get_jobs, True),
+    "getReflog": (v2_reads.get_reflog, is_short_page),
+    "revert": (v2_extensions.revert, False),
+    "cherryPick": (v2_extensions.cherry_pick, False),
+    "rebase": (v2_extensions.rebase, False),
+    "fastForward": (v2_extensions.fast_forward, False),
+    "force": (v2_extensions.force, False),
+    "getObjects": (v2_extensions.get_objects, False),
+    "putObjects": (v2_extensions.put_objects, False),
+}
+
+HANDLERS_V1: Final[Bound] = {
+    "getConfigV1": (v1_trees.get_config, True),
+    "getAllReferencesV1": (v1_trees.list_references, is_short_page),
+    "getDefaultBranchV1": (v1_trees.get_default_branch, True),
+    "createReferenceV1": (v1_trees.create_reference, True),
+    "getReferenceByNameV1": (v1_trees.get_reference, is_plain),
+    "getEntriesV1": (v1_trees.get_entries, is_short_page),
+    "getCommitLogV1": (v1_trees.get_log, is_plain),
+    "assignReferenceV1": (v1_trees.assign_reference, True),
+    "deleteReferenceV1": (v1_trees.delete_reference, True),
+    "commitV1": (v1_trees.commit, True),
+    "mergeV1": (v1_trees.merge, False),
+    "transplantV1": (v1_trees.transplant, False),
+    "getContentV1": (v1_contents.get_content, True),
+    "getMultipleContentsV1": (v1_contents.get_multiple_contents, names_few_keys),
+    "getDiffV1": (v1_contents.get_diff, False),
+    "getNamespacesV1": (v1_contents.get_namespaces, False),
+    "getNamespaceV1": (v1_contents.get_namespace, False),
+    "createNamespaceV1": (v1_contents.create_namespace, False),
+    "deleteNamespaceV1": (v1_contents.delete_namespace, False),
+    "updateNamespaceV1": (v1_contents.update_namespace, False),
+}
+
+PREPARING: Final[Mapping[str, Callable[[Exchange], bool]]] = {
+    "commitV2": v2_writes.only_prepares,
+}
+"""Operations that may leave everything that touches the store to the lane."""
+
+# Objects may come raw, so their handler looks at the content type itself.
+_ANY_BODY: Final = ("putObjects",)
+
+
+def nessie_faces(repositories: v2_extensions.Repositories) -> tuple[Face, ...]:
+    """Returns both faces."""
+    return NessieV2(repositories), NessieV1()
+
+
+def _routes(operations: Sequence[Operation], bound: Bound) -> dict[str, Methods]:
+    """Returns the routes by template and method; every operation has one handler."""
+    check({each.id for each in operations} == set(bound), "every operation has a handler")
+    routes: dict[str, Methods] = {}
+    for each in operations:
+        handler, brief = bound[each.id]
+        if each.request is not None and each.id not in _ANY_BODY:
+            handler = takes_json(handler)
+        route = Route(each.id, handler, brief, PREPARING.get(each.id))
+        routes.setdefault(each.path, {})[each.method] = route
+    return routes
+
+
+def _chosen(methods: Methods, method: str, params: dict[str, str]) -> Match | MethodNotAllowed:
+    route = methods.get("GET" if method == "HEAD" else method)
+    if route is None:
+        return MethodNotAllowed(tuple(sorted(methods)))
+    return Match(route, params)
+
+
+class NessieV2:
+    """Version 2, and what Lochan adds to it."""
+
+    prefix = b"/api/v2"
+
+    def __init__(self, repositories: v2_extensions.Repositories) -> None:
+        own = v2_extensions.RepositoryHandlers(repositories)
+        bound = {
+            **HANDLERS_V2,
+            "listRepositories": (own.list_names, False),
+            "createRepository": (own.create, False),
+        }
+        self._fixed: dict[bytes, Methods] = {}
+        self._trees: dict[str, Methods] = {}
+        for path, methods in _routes(OPERATIONS_V2, bound).items():
+            if path.startswith("/trees/{ref}"):
+                tail = path.removeprefix("/trees/{ref}").removeprefix("/")
+                self._trees[tail] = methods
+            else:
+                self._fixed[path.encode("ascii")] = methods
+        self._tails = frozenset(
+            tail.encode("ascii") for tail in self._trees if tail and "{" not in tail
+        )
+
+    def match(self, method: str, rest: bytes) -> Match | MethodNotAllowed | None:
+        """Finds the operation for a raw path; one that cannot be read is told as a request is."""
+        try:
+            return self._match(method, rest)
+        except Invalid as error:
+            return _unreadable(error)
+
+    def _match(self, method: str, rest: bytes) -> Match | MethodNotAllowed | None:
+        fixed = self._fixed.get(rest)
+        if rest.startswith(_TREES) and (fixed is None or method not in fixed):
+            # A reference may be called as something that has a place of its own.
+            place = find_place(rest[len(_TREES) :], self._tails)
+            if place is not None:
+                return _chosen(self._trees[place[0]], method, place[1])
+        return None if fixed is None else _chosen(fixed, method, {})
+
+    def problem(self, request: Request, error: LochanError) -> Response:
+        """Returns the answer to an error."""
+        return problem_of(request, error)
+
+
+class NessieV1:
+    """Version 1."""
+
+    prefix = b"/api/v1"
+
+    def __init__(self) -> None:
+        self._fixed: dict[bytes, Methods] = {}
+        self._shapes: dict[int, list[tuple[list[str], Methods]]] = {}
+        self._diff: Methods = {}
+        for path, methods in _routes(OPERATIONS_V1, HANDLERS_V1).items():
+            segments = path.split("/")
+            if _DOTS.decode() in path:
+                self._diff = methods
+            elif "{" in path:
+                self._shapes.setdefault(len(segments), []).append((segments, methods))
+            else:
+                self._fixed[path.encode("ascii")] = methods
+
+    def match(self, method: str, rest: bytes) -> Match | MethodNotAllowed | None:
+        """Finds the operation for a raw path; one that cannot be read is told as a request is."""
+        try:
+            return self._match(method, rest)
+        except Invalid as error:
+            return _unreadable(error)
+
+    def _match(self, method: str, rest: bytes) -> Match | MethodNotAllowed | None:
+        fixed = self._fixed.get(rest)
+        if fixed is not None:
+            return _chosen(fixed, method, {})
+        segments = rest.split(b"/")
+        if len(segments) == 3 and segments[1] == b"diffs":
+            return self._find_diff(method, segments[2])
+        for shape, methods in self._shapes.get(len(segments), ()):
+            params = _fit(shape, segments)
+            if params is not None:
+                return _chosen(methods, method, params)
+        return None
+
+    def _find_diff(self, method: str, raw: bytes) -> Match | MethodNotAllowed | None:
+        left, dots, right = raw.partition(_DOTS)
+        if not dots:
+            return None
+        params = {"from": decode_percent(left), "to": decode_percent(right)}
+        return _chosen(self._diff, method, params)
+
+    def problem(self, request: Request, error: LochanError) -> Response:
+        """Returns the answer to an error."""
+        return problem_of(request, error, conflict_v1)
+
+
+def _unreadable(error: Invalid) -> Match:
+    def refuse(exchange: Exchange) -> Response:
+        return problem_of(exchange.request, error)
+
+    return Match(Route("unreadable", refuse), {})
+
+
+def _fit(shape: list[str], segments: list[bytes]) -> dict[str, str] | None:
+    """Returns the values where a path has the shape; kinds of references are words of their own."""
+    params: dict[str, str] = {}
+    for wanted, given in zip(shape, segments, strict=True):
+        if not wanted.startswith("{"):
+            if wanted.encode("ascii") != given:
+                return None
+            continue
+        if not given:
+            return None
+        name = wanted[1:-1]
+        value = decode_percent(given)
+        if name == "type" and value.upper() not in ("BRANCH", "TAG"):
+            return None
+        params[name] = value
+    return params

@@ -1,0 +1,192 @@
+"""What handlers read from a request besides its body: parameters, headers, who calls."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import wraps
+from typing import Final
+
+import msgspec
+
+from lochan.base.errors import Invalid
+from lochan.base.limits import BRIEF_KEYS_BYTES_MAX, LOG_PAGE_COMMITS_MAX, PAGE_ENTRIES_MAX
+from lochan.http.exchange import Exchange, Request, Response
+from lochan.http.nessie.problems import problem
+from lochan.model.commits import CommitMeta, ContentKey
+from lochan.service.calls import ANYONE, Call
+from lochan.service.pending_writes import PendingWrite
+from lochan.wire.keys import key_from_path, optional_key
+
+Handler = Callable[[Exchange], Response | PendingWrite[Response]]
+
+_PROPERTY: Final = "nessie-commit-property-"
+
+# Clients of the API know these parameters as numbers of 32 bits.
+_COUNT_MAX: Final = 2**31 - 1
+
+
+def takes_json(handler: Handler) -> Handler:
+    """Lets a handler see a body only if it is JSON or says nothing of itself."""
+
+    @wraps(handler)
+    def checked(exchange: Exchange) -> Response | PendingWrite[Response]:
+        if not is_json(exchange.request):
+            return problem(
+                415,
+                "UNSUPPORTED_MEDIA_TYPE",
+                "The body of a request is JSON; say so with Content-Type: application/json.",
+            )
+        return handler(exchange)
+
+    return checked
+
+
+def is_json(request: Request) -> bool:
+    """Tells whether the body may be read as JSON; without a content type it may."""
+    kind = request.headers.get("content-type")
+    if not kind:
+        return True
+    kind = kind.partition(";")[0].strip().lower()
+    return kind == "application/json" or (
+        kind.startswith("application/") and kind.endswith("+json")
+    )
+
+
+def call_of(exchange: Exchange) -> Call:
+    """Returns who calls; with an idempotency key also what makes this request this one."""
+    request = exchange.request
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return ANYONE
+    if len(request.headers.all("idempotency-key")) > 1:
+        raise Invalid("the header Idempotency-Key is given more than once")
+    digest = hashlib.sha256()
+    for part in (request.method.encode("ascii"), request.path, request.query.raw, request.body):
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return Call(idempotency_key=key, digest=digest.digest())
+
+
+def limit_of(exchange: Exchange, name: str = "max-records") -> int | None:
+    """Returns how many are wanted at most; None (also for 0) is as many as there are."""
+    text = exchange.request.query.get(name)
+    if text is None or text == "":
+        return None
+    try:
+        limit = int(text)
+    except ValueError:
+        limit = -1
+    if not 0 <= limit <= _COUNT_MAX or not text.isascii() or not text.isdigit():
+        raise Invalid(f"the parameter '{name}' is a number from 0 to {_COUNT_MAX}: {text[:40]!r}")
+    return limit or None
+
+
+def log_limit_of(exchange: Exchange, name: str = "max-records") -> int:
+    """Returns how many commits of a log are wanted; it is never without a bound."""
+    return min(limit_of(exchange, name) or LOG_PAGE_COMMITS_MAX, LOG_PAGE_COMMITS_MAX)
+
+
+def token_of(exchange: Exchange, name: str = "page-token") -> str | None:
+    """Returns the token of the page that is wanted, None for the first."""
+    return exchange.request.query.get(name) or None
+
+
+def flag_of(exchange: Exchange, name: str) -> bool:
+    """Returns a parameter that is true or false; without it false."""
+    text = exchange.request.query.get(name)
+    if text is None:
+        return False
+    lowered = text.lower()
+    if lowered not in ("true", "false", ""):
+        raise Invalid(f"the parameter '{name}' is true or false: {text[:40]!r}")
+    return lowered == "true"
+
+
+def fetches_all(exchange: Exchange) -> bool:
+    """Tells whether everything is to be fetched (`fetch=ALL`)."""
+    text = exchange.request.query.get("fetch")
+    if text is None:
+        return False
+    if text.upper() not in ("ALL", "MINIMAL"):
+        raise Invalid(f"the parameter 'fetch' is MINIMAL or ALL: {text[:40]!r}")
+    return text.upper() == "ALL"
+
+
+def takes_additions(exchange: Exchange) -> bool:
+    """Tells whether a client takes fields that Nessie does not have: its own clients fail there.
+
+    Those say which API they know. So does ours, and that it is ours.
+    """
+    headers = exchange.request.headers
+    return not headers.get("nessie-client-spec") or bool(headers.get("lochan-client"))
+
+
+def filter_of(exchange: Exchange) -> str:
+    """Returns the filter's text, empty if there is none."""
+    return exchange.request.query.get("filter") or ""
+
+
+def keys_of(exchange: Exchange) -> tuple[ContentKey, ...]:
+    """Returns the keys that are named one by one."""
+    return tuple(key_from_path(text) for text in exchange.request.query.all("key") if text)
+
+
+def key_range_of(
+    exchange: Exchange,
+) -> tuple[ContentKey | None, ContentKey | None, ContentKey | None]:
+    """Returns the first key, the last one and the prefix that are wanted."""
+    query = exchange.request.query
+    return (
+        optional_key(query.get("min-key")),
+        optional_key(query.get("max-key")),
+        optional_key(query.get("prefix-key")),
+    )
+
+
+def is_plain(exchange: Exchange) -> bool:
+    """Tells whether reading is brief: nothing is filtered and nothing more than usual fetched."""
+    query = exchange.request.query
+    return not query.get("filter") and (query.get("fetch") or "").upper() != "ALL"
+
+
+def names_few_keys(exchange: Exchange) -> bool:
+    """Tells whether a body names so few keys that looking them up is brief."""
+    return len(exchange.request.body) <= BRIEF_KEYS_BYTES_MAX
+
+
+def is_short_page(exchange: Exchange) -> bool:
+    """Tells whether a listing is brief: a bounded page without a filter."""
+    if not is_plain(exchange):
+        return False
+    query = exchange.request.query
+    text = query.get("max-records") or query.get("maxRecords") or ""
+    return text.isascii() and text.isdigit() and 0 < int(text[:9]) <= PAGE_ENTRIES_MAX
+
+
+def with_headers(exchange: Exchange, meta: CommitMeta) -> CommitMeta:
+    """Adds to what is said of a commit what the headers say of it."""
+    headers = exchange.request.headers
+    if not any(name.startswith(b"nessie-commit-") for name, _ in headers.raw):
+        return meta
+    properties = dict(meta.properties)
+    named: dict[str, tuple[str, ...]] = {}
+    for name, value in headers.items():
+        if name.startswith(_PROPERTY) and value.strip():
+            key = name.removeprefix(_PROPERTY)
+            named[key] = (*named.get(key, ()), value.strip())
+    properties.update(named)
+    said = [text.strip() for text in headers.all("nessie-commit-message") if text.strip()]
+    return msgspec.structs.replace(
+        meta,
+        message=said[0] if said else meta.message,
+        authors=(*meta.authors, *_listed(exchange, "nessie-commit-authors")),
+        signed_off_by=(*meta.signed_off_by, *_listed(exchange, "nessie-commit-signedoffby")),
+        properties=tuple(sorted(properties.items())),
+    )
+
+
+def _listed(exchange: Exchange, name: str) -> list[str]:
+    values = exchange.request.headers.all(name)
+    parts = [part.strip() for value in values for part in value.split(",")]
+    return [part for part in parts if part]

@@ -1,0 +1,97 @@
+"""Hashes that a request brings: which commit to read, and what a writer expects.
+
+Who writes says on which commit it stands, in the URL or with `If-Match`; both must agree. A hash
+that does not start with a commit ("~1") would mean something else a moment later, so it is for
+reading only, and only on a reference that has a name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from lochan.base.errors import Invalid, ReferenceNotFound
+from lochan.http.exchange import Exchange
+from lochan.http.nessie.responses import not_a_branch
+from lochan.wire.refpaths import RefPath
+
+_HASH_DIGITS: Final = 64
+_ETAG: Final = re.compile(r'"([0-9a-fA-F]{8,64})"')
+
+ANY_HEAD: Final = "*"
+"""What `If-Match: *` says: whatever the head is."""
+
+
+def reading_spec(path: RefPath, what: str = "Expected hash") -> str:
+    """Returns the spec of what is to be read."""
+    if path.name is None and path.hash is None:
+        raise Invalid(f"{what} must contain a starting commit ID.")
+    return full(path).spec()
+
+
+def full(path: RefPath) -> RefPath:
+    """Returns the same if its hash is a whole one: no commit has a shorter id."""
+    if path.hash is not None and len(path.hash) != _HASH_DIGITS:
+        raise ReferenceNotFound(f"Commit '{path.hash}' not found")
+    return path
+
+
+def target_spec(path: RefPath, what: str = "Target hash") -> str:
+    """Returns the spec of a commit that a write names; it must be unambiguous."""
+    if path.hash is None:
+        if path.steps:
+            raise Invalid(f"{what} must contain a starting commit ID.")
+        raise Invalid(f"{what} must be provided.")
+    return full(path).spec()
+
+
+def expected_of(exchange: Exchange, path: RefPath, purpose: str) -> tuple[str, str | None]:
+    """Returns the branch that is to be written and the hash expected there.
+
+    The latter is None only for `If-Match: *`. A reference that is no branch is told before a hash
+    that is missing.
+    """
+    if path.name is None:
+        raise not_a_branch(purpose)
+    if not is_unambiguous(exchange, path):
+        check_branch(exchange, path.name, purpose)
+    return path.name, expected_hash(exchange, path)
+
+
+def is_unambiguous(exchange: Exchange, path: RefPath) -> bool:
+    """Tells whether the request says on which commit it stands."""
+    return path.hash is not None or exchange.request.headers.get("if-match") is not None
+
+
+def check_branch(exchange: Exchange, name: str, purpose: str) -> None:
+    """Refuses a reference that is no branch."""
+    if exchange.repository.references.get(name).kind != "BRANCH":
+        raise not_a_branch(purpose)
+
+
+def expected_hash(exchange: Exchange, path: RefPath) -> str | None:
+    """Returns the hash that a writer expects, from the URL or from `If-Match`; both must agree."""
+    matched = if_match(exchange)
+    if matched is None or (matched == ANY_HEAD and path.on_ref is not None):
+        if path.hash is None:
+            if path.steps:
+                raise Invalid("Expected hash must contain a starting commit ID.")
+            raise Invalid("Expected hash must be provided.")
+        return full(path).on_ref
+    if path.on_ref is not None and path.on_ref != matched:
+        raise Invalid("If-Match and the hash in the address disagree; say it once.")
+    return None if matched == ANY_HEAD else full(RefPath(None, matched)).hash
+
+
+def if_match(exchange: Exchange) -> str | None:
+    """Returns the hash that `If-Match` names, None without that header."""
+    values = exchange.request.headers.all("if-match")
+    if not values:
+        return None
+    text = values[0].strip()
+    if text == ANY_HEAD and len(values) == 1:
+        return ANY_HEAD
+    match = _ETAG.fullmatch(text)
+    if match is None or len(values) > 1:
+        raise Invalid('If-Match names one hash, in quotes: If-Match: "2e1cfa82..."')
+    return match.group(1).lower()

@@ -1,0 +1,226 @@
+"""What Lochan adds below version 2: more ways to move a branch, many at once, bulk objects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from lochan.base.errors import AlreadyExists, Invalid
+from lochan.http.exchange import Exchange, Response
+from lochan.http.nessie.merge_requests import meta_of, wishes_of
+from lochan.http.nessie.params import call_of, is_json, limit_of, token_of
+from lochan.http.nessie.preconditions import expected_of, full, target_spec
+from lochan.http.nessie.problems import problem
+from lochan.http.nessie.raw_objects import RAW_OBJECTS, read_raw, write_raw
+from lochan.http.nessie.responses import answer, later, reference_for
+from lochan.http.nessie.v2_writes import expiry, kind_of
+from lochan.model.results import Merged, Page
+from lochan.service.calls import Call
+from lochan.service.merges import MoveAsk, RebaseAsk, RevertAsk, TransplantAsk
+from lochan.service.pending_writes import PendingWrite
+from lochan.service.references import NewReference
+from lochan.wire.codec import Reader
+from lochan.wire.config import (
+    NewRepository,
+    ObjectIds,
+    ObjectJson,
+    ObjectsJson,
+    ObjectsStored,
+    RepositoryJson,
+    RepositoryList,
+)
+from lochan.wire.instants import instant
+from lochan.wire.merges import (
+    CherryPickRequest,
+    MoveRequest,
+    RebaseRequest,
+    RevertRequest,
+    merge_v2,
+)
+from lochan.wire.references import NewReferencesIn, ReferenceList, annotation_in
+from lochan.wire.refpaths import check_new_name, parse_on_ref, parse_ref_path
+
+if TYPE_CHECKING:
+    from lochan.service.repository import Repository
+
+_read_many: Final = Reader(NewReferencesIn)
+_read_revert: Final = Reader(RevertRequest)
+_read_pick: Final = Reader(CherryPickRequest)
+_read_rebase: Final = Reader(RebaseRequest)
+_read_move: Final = Reader(MoveRequest)
+_read_ids: Final = Reader(ObjectIds)
+_read_objects: Final = Reader(ObjectsJson)
+_read_repository: Final = Reader(NewRepository)
+
+
+class Repositories(Protocol):
+    """Where repositories are listed and made."""
+
+    def create(self, call: Call, name: str, default_branch: str = "main") -> Repository:
+        """Makes a repository."""
+        ...
+
+    def names(self, limit: int | None, token: str | None) -> Page[str]:
+        """Returns names in their order."""
+        ...
+
+
+def create_many(exchange: Exchange) -> PendingWrite[Response]:
+    """Creates many references in one call: all of them or none."""
+    request: NewReferencesIn = _read_many(exchange.request.body)
+    wanted = [
+        NewReference(
+            kind=kind_of(each.type) or "BRANCH",
+            name=check_new_name(each.name),
+            source=None if each.source is None else full(parse_ref_path(each.source)).spec(),
+            expires_us=expiry(exchange, each.expires_at, each.ttl),
+            annotation=None if each.annotation is None else annotation_in(each.annotation),
+        )
+        for each in request.references
+    ]
+    made = exchange.repository.references.create_many(call_of(exchange), wanted)
+    return made.then(
+        lambda all_: answer(ReferenceList([reference_for(exchange, each) for each in all_]))
+    )
+
+
+def revert(exchange: Exchange) -> PendingWrite[Response]:
+    """Undoes commits of a branch by new ones."""
+    request: RevertRequest = _read_revert(exchange.request.body)
+    hashes = tuple(target_spec(parse_on_ref(None, each)) for each in request.hashes)
+    path = parse_ref_path(exchange.params["ref"])
+    branch, expected = expected_of(exchange, path, "revert on")
+    ask = RevertAsk(
+        branch=branch,
+        expected=expected,
+        hashes=hashes,
+        meta=meta_of(exchange, request.commit_meta, request.message),
+        dry_run=request.only_try(),
+        conflicts_as_result=request.conflicts_as_result(),
+    )
+    return later(exchange.repository.merges.revert(call_of(exchange), ask), _merged, "revert on")
+
+
+def cherry_pick(exchange: Exchange) -> PendingWrite[Response]:
+    """Makes any commits again on a branch, in the order given, or a range of them."""
+    request: CherryPickRequest = _read_pick(exchange.request.body)
+    path = parse_ref_path(exchange.params["ref"])
+    branch, expected = expected_of(exchange, path, "pick into")
+    ask = TransplantAsk(
+        branch=branch,
+        expected=expected,
+        source=request.from_ref_name or "",
+        hashes=_picked(exchange, request),
+        meta=meta_of(exchange, request.commit_meta, request.message),
+        default=request.default_key_merge_mode or "NORMAL",
+        keys=wishes_of(request.key_merge_modes),
+        dry_run=request.only_try(),
+        conflicts_as_result=request.conflicts_as_result(),
+        squash=bool(request.squash),
+    )
+    return later(
+        exchange.repository.merges.cherry_pick(call_of(exchange), ask), _merged, "pick into"
+    )
+
+
+def _picked(exchange: Exchange, request: CherryPickRequest) -> tuple[str, ...]:
+    """Returns the commits to pick, oldest first; a range has no first but a last one."""
+    if (request.hashes is None) == (request.range is None):
+        raise Invalid("Say which commits to pick once: `hashes` or `range`.")
+    if request.hashes is not None:
+        return tuple(target_spec(parse_on_ref(None, each)) for each in request.hashes)
+    first, dots, last = (request.range or "").partition("..")
+    if not dots:
+        raise Invalid("A range is written a..b: what comes after a, up to and with b.")
+    after = target_spec(parse_on_ref(None, first))
+    upto = target_spec(parse_on_ref(None, last))
+    return exchange.repository.history.between(after, upto)
+
+
+def rebase(exchange: Exchange) -> Response:
+    """Makes the commits of a branch again on another head."""
+    request: RebaseRequest = _read_rebase(exchange.request.body)
+    path = parse_ref_path(exchange.params["ref"])
+    branch, expected = expected_of(exchange, path, "rebase")
+    ask = RebaseAsk(
+        branch=branch,
+        onto=full(parse_ref_path(request.onto)).spec(),
+        expected=expected,
+        default=request.default_key_merge_mode or "NORMAL",
+        keys=wishes_of(request.key_merge_modes),
+        dry_run=request.only_try(),
+    )
+    return _merged(exchange.repository.merges.rebase(call_of(exchange), ask))
+
+
+def fast_forward(exchange: Exchange) -> Response:
+    """Moves a branch forward to a commit that has everything of it."""
+    return _merged(
+        exchange.repository.merges.fast_forward(
+            call_of(exchange), _move_ask(exchange, "fast-forward")
+        )
+    )
+
+
+def force(exchange: Exchange) -> Response:
+    """Moves a branch to a commit whatever it has; the old head stays in the ref-log."""
+    return _merged(
+        exchange.repository.merges.force(call_of(exchange), _move_ask(exchange, "force"))
+    )
+
+
+def _move_ask(exchange: Exchange, purpose: str) -> MoveAsk:
+    request: MoveRequest = _read_move(exchange.request.body)
+    path = parse_ref_path(exchange.params["ref"])
+    branch, expected = expected_of(exchange, path, purpose)
+    source = full(parse_ref_path(request.source)).spec()
+    return MoveAsk(branch=branch, source=source, expected=expected, dry_run=request.only_try())
+
+
+def _merged(merged: Merged) -> Response:
+    return answer(merge_v2(merged, with_commits=True), merged.hash or merged.effective_target)
+
+
+def get_objects(exchange: Exchange) -> Response:
+    """Reads objects by their ids, those that exist; as JSON, or raw if that is asked for."""
+    request: ObjectIds = _read_ids(exchange.request.body)
+    found = exchange.repository.objects.get(request.ids)
+    if exchange.request.headers.get("accept") == RAW_OBJECTS:
+        return Response(200, write_raw(found), (), RAW_OBJECTS.encode("ascii"))
+    return answer(ObjectsJson(tuple(ObjectJson(each, data) for each, data in found)))
+
+
+def put_objects(exchange: Exchange) -> Response:
+    """Stores objects whose ids are what their bytes say."""
+    body = exchange.request.body
+    if is_json(exchange.request):
+        request: ObjectsJson = _read_objects(body)
+        objects = [(each.id, each.data) for each in request.objects]
+    elif exchange.request.headers.get("content-type") == RAW_OBJECTS:
+        objects = read_raw(body)
+    else:
+        raise Invalid(f"Objects come as JSON or as {RAW_OBJECTS}.")
+    return answer(ObjectsStored(exchange.repository.objects.put(call_of(exchange), objects)))
+
+
+class RepositoryHandlers:
+    """Lists and makes repositories."""
+
+    def __init__(self, repositories: Repositories) -> None:
+        self._repositories = repositories
+
+    def list_names(self, exchange: Exchange) -> Response:
+        """Lists the names of repositories."""
+        page = self._repositories.names(limit_of(exchange), token_of(exchange))
+        return answer(RepositoryList(page.token is not None, page.token, [*page.items]))
+
+    def create(self, exchange: Exchange) -> Response:
+        """Makes a repository."""
+        request: NewRepository = _read_repository(exchange.request.body)
+        try:
+            made = self._repositories.create(
+                call_of(exchange), request.name, request.default_branch
+            ).info
+        except AlreadyExists as error:
+            return problem(409, "REPOSITORY_ALREADY_EXISTS", error.message)
+        shown = RepositoryJson(made.name, made.default_branch, instant(made.created_us))
+        return answer(shown)

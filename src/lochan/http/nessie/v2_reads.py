@@ -1,0 +1,283 @@
+"""Version 2, reading: configuration, references, entries, contents, history, differences."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from lochan.base.errors import Invalid
+from lochan.base.ids import EMPTY_ID
+from lochan.http.exchange import Exchange, Response
+from lochan.http.nessie.page_params import whole_or_page
+from lochan.http.nessie.params import (
+    fetches_all,
+    filter_of,
+    flag_of,
+    key_range_of,
+    keys_of,
+    limit_of,
+    log_limit_of,
+    token_of,
+)
+from lochan.http.nessie.preconditions import reading_spec
+from lochan.http.nessie.responses import answer, reference_for
+from lochan.model.commits import ContentKey
+from lochan.model.references import Reference
+from lochan.service.references import PreviousHead
+from lochan.wire.codec import Reader
+from lochan.wire.commits import LogV2, log_entry_v2
+from lochan.wire.config import ConfigV2, RepositoryConfigs
+from lochan.wire.contents import content_out
+from lochan.wire.instants import instant
+from lochan.wire.jobs import JobsJson, job_out
+from lochan.wire.keys import key_from_path
+from lochan.wire.listings import (
+    ContentResponse,
+    ContentsRequest,
+    ContentsV2,
+    DiffV2,
+    EntriesV2,
+    content_with_key,
+    diff_out,
+    entry_v2,
+)
+from lochan.wire.metas import meta_v2
+from lochan.wire.references import (
+    ReferenceHistoryJson,
+    ReferenceLog,
+    ReferenceStateJson,
+    ReferencesV2,
+    SingleReference,
+    move_out,
+)
+from lochan.wire.refpaths import parse_on_ref, parse_ref_path
+
+SPEC_VERSION: Final = "2.2.0"
+
+_read_keys: Final = Reader(ContentsRequest)
+
+
+def get_config(exchange: Exchange) -> Response:
+    """Says what clients must know of the server."""
+    info = exchange.repository.info
+    created = instant(info.created_us)
+    return answer(
+        ConfigV2(
+            default_branch=info.default_branch,
+            min_supported_api_version=1,
+            max_supported_api_version=2,
+            actual_api_version=2,
+            spec_version=SPEC_VERSION,
+            no_ancestor_hash=EMPTY_ID.hex(),
+            repository_creation_timestamp=created,
+            oldest_possible_commit_timestamp=created,
+        )
+    )
+
+
+def get_repository_config(exchange: Exchange) -> Response:
+    """Reads settings that are kept in the repository."""
+    types = exchange.request.query.all("type")
+    return answer(RepositoryConfigs(exchange.repository.settings.get(types)))
+
+
+def list_references(exchange: Exchange) -> Response:
+    """Lists branches and tags."""
+    page = exchange.repository.references.list(
+        limit_of(exchange),
+        token_of(exchange),
+        filter=filter_of(exchange),
+        fetch_all=fetches_all(exchange),
+    )
+    shown = [reference_for(exchange, each) for each in page.items]
+    return answer(ReferencesV2(page.token is not None, page.token, shown))
+
+
+def get_reference(exchange: Exchange) -> Response:
+    """Reads one reference by its name."""
+    name = only_name(exchange, "fetching a reference by name")
+    reference = exchange.repository.references.get(name, fetch_all=fetches_all(exchange))
+    return answer(SingleReference(reference_for(exchange, reference)), reference.hash)
+
+
+def get_recent_changes(exchange: Exchange) -> Response:
+    """Reads where a reference pointed lately, and with `scan-commits` whether that is whole."""
+    name = only_name(exchange, "fetching a reference history")
+    scans = limit_of(exchange, "scan-commits") is not None
+    history = exchange.repository.references.recent_changes(name, scan_commits=scans)
+    reference = history.reference
+    states = (history.current, *history.previous)
+    return answer(
+        ReferenceHistoryJson(
+            reference_for(exchange, reference),
+            _state(exchange, history.current),
+            [_state(exchange, each) for each in history.previous],
+            _worst(states) if scans else "NOT_CHECKED",
+        ),
+        reference.hash,
+    )
+
+
+def _state(exchange: Exchange, head: PreviousHead) -> ReferenceStateJson:
+    consistency = _consistency(head.consistent)
+    if head.consistent is False:
+        return ReferenceStateJson(head.hash, consistency, None)
+    entries = exchange.repository.history.log(f"@{head.hash}", 1).items
+    meta = meta_v2(entries[0].meta) if entries else None
+    return ReferenceStateJson(head.hash, consistency, meta)
+
+
+def _consistency(whole: bool | None) -> str:
+    if whole is None:
+        return "NOT_CHECKED"
+    return "COMMIT_CONSISTENT" if whole else "COMMIT_INCONSISTENT"
+
+
+def _worst(states: tuple[PreviousHead, ...]) -> str:
+    if any(each.consistent is False for each in states):
+        return "COMMIT_INCONSISTENT"
+    return "COMMIT_CONSISTENT"
+
+
+def get_reflog(exchange: Exchange) -> Response:
+    """Reads the moves of a reference, the newest first."""
+    name = only_name(exchange, "reading a ref-log")
+    page = exchange.repository.references.log(name, log_limit_of(exchange), token_of(exchange))
+    moves = [move_out(each) for each in page.items]
+    return answer(ReferenceLog(page.token is not None, page.token, moves))
+
+
+def get_entries(exchange: Exchange) -> Response:
+    """Lists keys and what they hold."""
+    start, end, prefix = key_range_of(exchange)
+    ask = partial(
+        exchange.repository.contents.entries,
+        keys=keys_of(exchange),
+        start=start,
+        end=end,
+        prefix=prefix,
+        filter=filter_of(exchange),
+        with_content=flag_of(exchange, "content"),
+    )
+    spec = reading_spec(parse_ref_path(exchange.params["ref"]))
+    paging = (limit_of(exchange), token_of(exchange))
+    entries, page = whole_or_page(exchange, ask, spec, paging, entry_v2)
+    reference = pinned(page.reference)
+    effective = reference_for(exchange, reference)
+    shown = EntriesV2(page.token is not None, page.token, entries, effective)
+    return answer(shown, reference.hash)
+
+
+def get_content(exchange: Exchange) -> Response:
+    """Reads one content."""
+    spec = reading_spec(parse_ref_path(exchange.params["ref"]))
+    key = key_from_path(exchange.params["key"])
+    content, reference = exchange.repository.contents.get(spec, key)
+    shown = ContentResponse(content_out(content), reference_for(exchange, reference))
+    return answer(shown, reference.hash)
+
+
+def get_several_contents(exchange: Exchange) -> Response:
+    """Reads the contents of keys that the address names."""
+    return _contents(exchange, keys_of(exchange))
+
+
+def get_multiple_contents(exchange: Exchange) -> Response:
+    """Reads the contents of keys that the body names."""
+    request: ContentsRequest = _read_keys(exchange.request.body)
+    return _contents(exchange, tuple(key.elements for key in request.requested_keys))
+
+
+def _contents(exchange: Exchange, keys: tuple[ContentKey, ...]) -> Response:
+    spec = reading_spec(parse_ref_path(exchange.params["ref"]))
+    found, reference = exchange.repository.contents.get_many(spec, keys)
+    shown = [content_with_key(key, content) for key, content in found]
+    return answer(ContentsV2(shown, reference_for(exchange, reference)), reference.hash)
+
+
+def get_jobs(exchange: Exchange) -> Response:
+    """Lists jobs that have written what a key holds, or finds those that the address names."""
+    spec = reading_spec(parse_ref_path(exchange.params["ref"]))
+    query, keys = exchange.request.query, keys_of(exchange)
+    if len(keys) != 1:
+        raise Invalid("the parameter 'key' names one key, whose jobs are wanted")
+    jobs = exchange.repository.jobs
+    named = query.all("job")
+    start, prefix = query.get("min-job") or "", query.get("prefix-job") or ""
+    limit, token = limit_of(exchange), token_of(exchange)
+    if not named:
+        page = jobs.list(spec, keys[0], limit, token, start=start, prefix=prefix)
+    elif limit or token or start or prefix:
+        raise Invalid("jobs that are named by 'job' come all at once; leave the rest out")
+    else:
+        page = jobs.find(spec, keys[0], named)
+    reference = pinned(page.reference)
+    shown = [job_out(each) for each in page.items]
+    return answer(
+        JobsJson(page.token is not None, page.token, shown, reference_for(exchange, reference)),
+        reference.hash,
+    )
+
+
+def get_log(exchange: Exchange) -> Response:
+    """Reads commits from newest to oldest."""
+    path = parse_ref_path(exchange.params["ref"])
+    last = parse_on_ref(path.name, exchange.request.query.get("limit-hash"))
+    spec = reading_spec(path, "Youngest hash")
+    if last.on_ref is not None:
+        reading_spec(last, "Oldest hash")
+    page = exchange.repository.history.log(
+        spec,
+        log_limit_of(exchange),
+        token_of(exchange),
+        limit_hash=last.on_ref,
+        filter=filter_of(exchange),
+        fetch_all=fetches_all(exchange),
+    )
+    entries = [log_entry_v2(each) for each in page.items]
+    shown = LogV2(page.token is not None, page.token, entries)
+    return answer(shown, None if page.reference is None else page.reference.hash)
+
+
+def get_diff(exchange: Exchange) -> Response:
+    """Reads what differs between two references."""
+    left = reading_spec(parse_ref_path(exchange.params["ref"]), '"From" hash')
+    right = reading_spec(parse_ref_path(exchange.params["to-ref"]), '"To" hash')
+    start, end, prefix = key_range_of(exchange)
+    page = exchange.repository.history.diff(
+        left,
+        right,
+        limit_of(exchange),
+        token_of(exchange),
+        keys=keys_of(exchange),
+        start=start,
+        end=end,
+        prefix=prefix,
+        filter=filter_of(exchange),
+    )
+    one, other = pinned(page.reference), pinned(page.other)
+    diffs = [diff_out(each) for each in page.items]
+    return answer(
+        DiffV2(
+            page.token is not None,
+            page.token,
+            diffs,
+            reference_for(exchange, one),
+            reference_for(exchange, other),
+        )
+    )
+
+
+def only_name(exchange: Exchange, purpose: str) -> str:
+    """Returns the name of a reference that must come without a hash."""
+    path = parse_ref_path(exchange.params["ref"])
+    if path.on_ref is not None or path.name is None:
+        raise Invalid(f"Hashes are not allowed when {purpose}")
+    return path.name
+
+
+def pinned(reference: Reference | None) -> Reference:
+    """Returns the reference that a page was read from; every page of contents has one."""
+    if reference is None:
+        raise Invalid("the page does not say what it was read from")
+    return reference

@@ -1,0 +1,185 @@
+"""Version 2, writing: references, commits, merges, transplants, settings."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from lochan.base.errors import Invalid
+from lochan.http.exchange import Exchange, Response
+from lochan.http.nessie.merge_requests import merge_ask, transplant_ask
+from lochan.http.nessie.params import call_of, flag_of, with_headers
+from lochan.http.nessie.preconditions import expected_hash, expected_of, target_spec
+from lochan.http.nessie.responses import answer, later, reference_for
+from lochan.model.commits import Committed
+from lochan.model.references import Reference
+from lochan.model.results import Merged
+from lochan.service.pending_writes import PendingWrite
+from lochan.service.references import NewReference
+from lochan.wire.codec import Reader
+from lochan.wire.commits import commit_response, read_commit
+from lochan.wire.config import RepositoryConfigPrevious, RepositoryConfigUpdate
+from lochan.wire.instants import Instant, micros, span_us
+from lochan.wire.merges import MergeRequest, TransplantRequest, merge_v2
+from lochan.wire.references import (
+    ReferenceIn,
+    SingleReference,
+    annotation_in,
+)
+from lochan.wire.refpaths import (
+    RefPath,
+    check_name,
+    check_new_name,
+    parse_on_ref,
+    parse_ref_path,
+)
+
+DETACHED: Final = "DETACHED"
+
+_KINDS: Final = ("BRANCH", "TAG")
+
+_read_reference: Final = Reader(ReferenceIn)
+_read_merge: Final = Reader(MergeRequest)
+_read_transplant: Final = Reader(TransplantRequest)
+_read_update: Final = Reader(RepositoryConfigUpdate)
+
+
+def create_reference(exchange: Exchange) -> PendingWrite[Response]:
+    """Creates a branch or a tag from another reference at a hash; with `bare` from nothing."""
+    query = exchange.request.query
+    kind = kind_of(query.get("type"))
+    name = query.get("name")
+    if kind is None:
+        raise Invalid("Mandatory reference type missing")
+    if name is None:
+        raise Invalid("Mandatory reference name missing")
+    body = exchange.request.body
+    source: ReferenceIn = _read_reference(body) if body else ReferenceIn()
+    new = NewReference(
+        kind=kind,
+        name=check_new_name(name),
+        source=_source(source, bare=flag_of(exchange, "bare")),
+        expires_us=expiry(exchange, source.expires_at, source.ttl),
+        annotation=None if source.annotation is None else annotation_in(source.annotation),
+    )
+    return exchange.repository.references.create(call_of(exchange), new).then(
+        partial(_single, exchange)
+    )
+
+
+def _source(source: ReferenceIn, *, bare: bool) -> str | None:
+    if bare:
+        if source.hash is not None:
+            raise Invalid("A bare branch starts from nothing: leave the hash out.")
+        return None
+    return target_spec(named(source))
+
+
+def named(reference: ReferenceIn) -> RefPath:
+    """Returns where a reference of a body points; Invalid if it is none."""
+    kind = reference.type
+    if kind is not None and kind not in (*_KINDS, DETACHED):
+        raise Invalid(f"The type of a reference is BRANCH, TAG or DETACHED: {kind[:40]!r}")
+    name = reference.name
+    if DETACHED in (kind, name):
+        name = None
+    return parse_on_ref(None if name is None else check_name(name), reference.hash)
+
+
+def expiry(exchange: Exchange, moment: Instant | None, span: str | None) -> int | None:
+    """Returns when a branch is to go, from the moment or from the span that was given."""
+    if moment is not None and span is not None:
+        raise Invalid("Say when a branch expires once: `expiresAt` or `ttl`.")
+    if moment is not None:
+        return micros(moment)
+    if span is None:
+        return None
+    return exchange.repository.context.clock.now_us() + span_us(span)
+
+
+def assign_reference(exchange: Exchange) -> Response:
+    """Points a branch or a tag to another commit."""
+    kind = kind_of(exchange.request.query.get("type"))
+    target: ReferenceIn = _read_reference(exchange.request.body)
+    path = parse_ref_path(exchange.params["ref"])
+    if path.name is None:
+        raise Invalid("Assignment target must be a branch or a tag.")
+    expected = expected_hash(exchange, path)
+    spec = target_spec(named(target))
+    call = call_of(exchange)
+    assigned = exchange.repository.references.assign(call, path.name, expected, spec, kind=kind)
+    return _single(exchange, assigned)
+
+
+def delete_reference(exchange: Exchange) -> Response:
+    """Deletes a branch or a tag, merged or not."""
+    kind = kind_of(exchange.request.query.get("type"))
+    path = parse_ref_path(exchange.params["ref"])
+    if path.name is None:
+        raise Invalid("Only a branch or a tag can be deleted.")
+    expected = expected_hash(exchange, path)
+    call = call_of(exchange)
+    deleted = exchange.repository.references.delete(call, path.name, expected, kind=kind)
+    return _single(exchange, deleted)
+
+
+def only_prepares(exchange: Exchange) -> bool:
+    """Tells whether a commit can be prepared without the store: no key to claim, a plain hash."""
+    ref = exchange.params["ref"]
+    plain = "@" in ref and not any(mark in ref for mark in "~^*")
+    return plain and exchange.request.headers.get("idempotency-key") is None
+
+
+def commit(exchange: Exchange) -> PendingWrite[Response]:
+    """Commits operations to a branch."""
+    meta, operations = read_commit(exchange.request.body)
+    path = parse_ref_path(exchange.params["ref"])
+    branch, expected = expected_of(exchange, path, "commit into")
+    outcome = exchange.repository.commits.commit(
+        call_of(exchange), branch, expected, with_headers(exchange, meta), operations
+    )
+    return later(outcome, _committed)
+
+
+def _committed(committed: Committed) -> Response:
+    return answer(commit_response(committed), committed.hash)
+
+
+def merge(exchange: Exchange) -> PendingWrite[Response]:
+    """Merges a reference into a branch."""
+    request: MergeRequest = _read_merge(exchange.request.body)
+    ask = merge_ask(exchange, request, parse_ref_path(exchange.params["ref"]))
+    return later(exchange.repository.merges.merge(call_of(exchange), ask), _merged, "merge into")
+
+
+def transplant(exchange: Exchange) -> PendingWrite[Response]:
+    """Makes commits of a reference again on a branch."""
+    request: TransplantRequest = _read_transplant(exchange.request.body)
+    ask = transplant_ask(exchange, request, parse_ref_path(exchange.params["ref"]))
+    return later(
+        exchange.repository.merges.transplant(call_of(exchange), ask), _merged, "transplant into"
+    )
+
+
+def _merged(merged: Merged) -> Response:
+    return answer(merge_v2(merged), merged.hash or merged.effective_target)
+
+
+def update_repository_config(exchange: Exchange) -> Response:
+    """Keeps a setting in the repository."""
+    update: RepositoryConfigUpdate = _read_update(exchange.request.body)
+    previous = exchange.repository.settings.update(call_of(exchange), update.config)
+    return answer(RepositoryConfigPrevious(previous))
+
+
+def kind_of(text: str | None) -> str | None:
+    """Returns the kind of reference that a parameter names, None without it."""
+    if not text:
+        return None
+    if text.upper() not in _KINDS:
+        raise Invalid("Reference type name must be either 'branch' or 'tag'")
+    return text.upper()
+
+
+def _single(exchange: Exchange, reference: Reference) -> Response:
+    return answer(SingleReference(reference_for(exchange, reference)), reference.hash)

@@ -1,0 +1,72 @@
+"""What the kernel's algorithms work with, put together once for each repository."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from lochan.base.ids import InstanceId
+from lochan.base.limits import COMMIT_CACHE_BYTES_MAX, NODE_CACHE_BYTES_MAX, VALUE_CACHE_BYTES_MAX
+from lochan.base.ports import Clock, Random, Waiting
+from lochan.codec.rows import Description
+from lochan.index.boundary import BoundaryRule
+from lochan.index.source import CachedNodes
+from lochan.kernel.moves import MoveLog
+from lochan.kernel.retry import Retry, RetryPolicy
+from lochan.kernel.views import Views
+from lochan.kv.store import Store
+from lochan.persist.cache import BoundedCache
+from lochan.persist.objects import Objects
+from lochan.persist.references import References
+
+
+class Tuning(msgspec.Struct, frozen=True):
+    """What an operator may choose for each repository of a server."""
+
+    commit_cache_bytes: int = COMMIT_CACHE_BYTES_MAX
+    node_cache_bytes: int = NODE_CACHE_BYTES_MAX
+    value_cache_bytes: int = VALUE_CACHE_BYTES_MAX
+    retry_policy: RetryPolicy = RetryPolicy()
+
+
+DEFAULT_TUNING: Final = Tuning()
+
+
+class RepositoryContext:
+    """The rooms below and the ports, for one repository on one server."""
+
+    def __init__(
+        self,
+        store: Store,
+        instance: InstanceId,
+        description: Description,
+        clock: Clock,
+        random: Random,
+        waiting: Waiting,
+        *,
+        tuning: Tuning = DEFAULT_TUNING,
+    ) -> None:
+        self.store = store
+        self.instance = instance
+        self.description = description
+        self.clock = clock
+        self.random = random
+        self.waiting = waiting
+        self._retry_policy = tuning.retry_policy
+        self._retry_policy_for_steps = tuning.retry_policy.for_steps()
+        self.objects = Objects(store, instance, clock)
+        self.references = References(store, instance)
+        self.moves = MoveLog(store, instance)
+        self.views = Views(self.objects, tuning.commit_cache_bytes)
+        self.values: BoundedCache[bytes] = BoundedCache(tuning.value_cache_bytes)
+        self.nodes = CachedNodes(self.objects, tuning.node_cache_bytes)
+        self.rule = BoundaryRule(description.boundary_seed)
+
+    def retry(self) -> Retry:
+        """Begins to count the attempts of one commit."""
+        return Retry(self.clock, self.random, self.waiting, self._retry_policy)
+
+    def retry_steps(self) -> Retry:
+        """Begins to count the attempts of an operation of several steps."""
+        return Retry(self.clock, self.random, self.waiting, self._retry_policy_for_steps)

@@ -1,0 +1,171 @@
+"""The index of references: which names there are, in which incarnation, now and at any time before.
+
+It is the content of `int/refs`, a chain of internal commits that is only ever added to. So what a
+reference was when it was made stays readable after its row has been replaced or removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from lochan.base.errors import Corrupt
+from lochan.base.ids import ObjId
+from lochan.base.keys import Key, file_key, file_path
+from lochan.base.names import REFS_NAME, RefName
+from lochan.codec.rows import (
+    Move,
+    ReferenceElement,
+    ReferenceRow,
+    decode_reference_element,
+    encode_reference_element,
+)
+from lochan.index.layers import find_many, read_page
+from lochan.kernel.build import Head
+from lochan.kernel.context import RepositoryContext
+from lochan.kernel.history import ancestor_at
+from lochan.kernel.plan import CommitPlan, Operation
+from lochan.kernel.views import CommitView
+
+_FIRST_VERSION = 1
+
+
+class NewReference(msgspec.Struct, frozen=True):
+    """A reference to be created."""
+
+    name: RefName
+    kind: str
+    pointer: ObjId
+    expires_us: int | None = None
+
+
+class NameIndex:
+    """Reads the index of one repository."""
+
+    def __init__(self, context: RepositoryContext) -> None:
+        self._context = context
+
+    def head(self) -> CommitView:
+        """Returns the present index."""
+        found = self._context.references.fetch(REFS_NAME)
+        if found is None:
+            raise Corrupt("the index of references has lost its row")
+        return self._context.views.load(ObjId(found.row.pointer))
+
+    def find(self, name: RefName) -> ReferenceElement | None:
+        """Returns what the index lists under a name now."""
+        return self.find_many([name]).get(name)
+
+    def find_many(
+        self, names: Sequence[RefName], at: CommitView | None = None
+    ) -> dict[RefName, ReferenceElement]:
+        """Returns those of the names that the index lists, now or as of one of its commits."""
+        by_key = {bytes(file_key(name)): name for name in names}
+        keys = sorted(by_key)
+        elements = find_many(self._context.nodes, (at or self.head()).files, keys)
+        return {
+            by_key[key]: decode_reference_element(element)
+            for key, element in zip(keys, elements, strict=True)
+            if element is not None
+        }
+
+    def page(self, first: bytes, stop: bytes, limit: int) -> list[tuple[bytes, RefName]]:
+        """Returns keys of the index and their names, in order."""
+        items = read_page(self._context.nodes, self.head().files, first, stop, limit)
+        return [(key, RefName(file_path(Key(key)))) for key, _ in items]
+
+    def get_made(self, name: RefName, incarnation: int) -> ReferenceElement:
+        """Returns what a reference was when it was made: the commit of its incarnation knows."""
+        views = self._context.views
+        made = views.load(ancestor_at(views, self.head(), incarnation))
+        element = self.find_many([name], made).get(name)
+        if element is None:
+            raise Corrupt(f"the index has forgotten how {name!r} was made")
+        return element
+
+
+def row_of(name: RefName, element: ReferenceElement) -> ReferenceRow:
+    """Returns the first row of a reference, as whoever creates it writes it."""
+    first = Move(
+        _FIRST_VERSION,
+        b"",
+        element.pointer,
+        "create",
+        element.who,
+        element.created_us,
+        element.operation,
+    )
+    return ReferenceRow(
+        1,
+        name,
+        element.kind,
+        element.pointer,
+        _FIRST_VERSION,
+        element.incarnation,
+        element.operation,
+        element.created_us,
+        expires_us=element.expires_us,
+        moves=(first,),
+    )
+
+
+class AddNames:
+    """Adds names to the index; each gets the sequence of the commit as its incarnation."""
+
+    incarnation = None
+
+    def __init__(
+        self,
+        context: RepositoryContext,
+        wanted: Sequence[NewReference],
+        who: str,
+        operation: bytes | None = None,
+    ) -> None:
+        self._wanted = wanted
+        self.names = [new.name for new in wanted]
+        self._who = who
+        self._operation = operation or context.random.random_bytes(16)
+        self._now_us = context.clock.now_us()
+        self.elements: dict[RefName, ReferenceElement] = {}
+
+    def plan(self, head: Head) -> Sequence[CommitPlan]:
+        """Plans one commit with all names; each expects that it is not listed."""
+        self.elements = {
+            new.name: ReferenceElement(
+                new.kind,
+                new.pointer,
+                head.view.sequence + 1,
+                self._now_us,
+                self._operation,
+                self._who,
+                new.expires_us,
+            )
+            for new in self._wanted
+        }
+        operations = [
+            Operation(file_key(name), encode_reference_element(element), None)
+            for name, element in self.elements.items()
+        ]
+        hidden = (("operation", (self._operation.hex(),)),)
+        return [CommitPlan(operations, "create references", hidden=hidden)]
+
+
+class RemoveName:
+    """Removes a name from the index if it is still of the same incarnation."""
+
+    incarnation = None
+
+    def __init__(self, context: RepositoryContext, name: RefName, incarnation: int) -> None:
+        self._name = name
+        self._wanted = incarnation
+        self._operation = context.random.random_bytes(16)
+
+    def plan(self, head: Head) -> Sequence[CommitPlan]:
+        """Plans the removal; nothing if somebody else has finished it."""
+        key = file_key(self._name)
+        found = head.find([key])[key]
+        if found is None or decode_reference_element(found).incarnation != self._wanted:
+            return []
+        hidden = (("operation", (self._operation.hex(),)),)
+        return [CommitPlan([Operation(key, None, found)], "delete reference", hidden=hidden)]

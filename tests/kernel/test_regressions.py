@@ -1,0 +1,60 @@
+"""What went wrong once, each by its shortest reproduction."""
+
+from __future__ import annotations
+
+from lochan.base.ids import EMPTY_ID
+from lochan.base.keys import table_key
+from lochan.base.names import RefName
+from lochan.kernel.claims import ClaimedProposal, claim
+from lochan.kernel.merge import Choices, MergeProposal
+from lochan.kernel.publish import Publisher
+from tests.kernel.reading import message_of, published
+from tests.kernel.workbench import MAIN, Bench, wants
+from tests.property.merge_world import MergeWorld
+
+
+def test_a_branch_that_merged_the_target_before_is_replayed_from_where_it_parted():
+    world = MergeWorld(1)
+    ours, theirs = (bytes(table_key([name])) for name in ("ours", "theirs"))
+    world.put("main", ours, 1)
+    world.branch("side", "main")
+    world.put("side", theirs, 2)
+    world.put("main", ours, 3)
+    world.publish("side", MergeProposal(world.context, world.head("main"), "merge main", Choices()))
+    main = Publisher(world.context, RefName("main"))
+    (replayed,) = main.publish(
+        [MergeProposal(world.context, world.head("side"), "", Choices(), replay=True)]
+    )
+    assert [message_of(view) for view in published(replayed).commits] == ["put 2"]
+    world.content["main"][theirs] = world.element(theirs, 2)
+    world.check("main")
+
+
+def test_a_claimed_commit_is_found_on_a_branch_that_was_moved_back_behind_the_claim():
+    bench = Bench()
+    bench.commit(*[wants(number) for number in range(5)])
+    claimed = claim(bench.context, "somebody", "key", b"digest", MAIN)
+    bench.names.assign(MAIN, bench.head().obj_id, EMPTY_ID, "")
+    for _ in range(2):
+        # The same request twice, because the reply to the first was lost.
+        proposal = ClaimedProposal(bench.context, wants(9), claimed)
+        Publisher(bench.context, MAIN).publish([proposal])
+    assert len(bench.log()) == 1
+    assert proposal.done is not None
+
+
+def test_what_a_merge_took_from_the_target_is_not_replayed_onto_it():
+    world = MergeWorld(1)
+    ours, theirs = (bytes(table_key([name])) for name in ("ours", "theirs"))
+    world.put("main", ours, 1)
+    world.branch("side", "main")
+    world.put("side", theirs, 2)
+    world.put("main", ours, 3)
+    world.publish("side", MergeProposal(world.context, world.head("main"), "merge main", Choices()))
+    world.put("main", ours, 4)
+    (replayed,) = Publisher(world.context, RefName("main")).publish(
+        [MergeProposal(world.context, world.head("side"), "", Choices(), replay=True)]
+    )
+    assert [message_of(view) for view in published(replayed).commits] == ["put 2"]
+    world.content["main"][theirs] = world.element(theirs, 2)
+    world.check("main")

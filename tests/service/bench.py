@@ -1,0 +1,231 @@
+"""A repository on the memory store as a user of one server has it; time and chance in hand.
+
+Shared by the tests of the service; holds no test of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from lochan.base.errors import KeysConflict
+from lochan.base.names import RefName
+from lochan.kernel.publish import Publisher
+from lochan.kernel.repository import Ports, create_repository, open_repository
+from lochan.kv.observe import CallCounts, ObservedStore
+from lochan.kv.store import Store
+from lochan.model.commits import CommitMeta, Committed, ContentKey, Delete, LogEntry, Operation, Put
+from lochan.model.contents import Content, IcebergTable, Namespace
+from lochan.model.results import ContentConflict, Merged, Page
+from lochan.service.calls import Call
+from lochan.service.merges import MergeAsk
+from lochan.service.pending_writes import PendingWrite
+from lochan.service.references import NewReference
+from lochan.service.repository import Repository
+from lochan.stores.memory.store import MemoryStore
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+
+ME = Call(who="me")
+
+WRITES = (
+    "add_many",
+    "put_many",
+    "set_if",
+    "delete",
+    "delete_if",
+    "apply",
+    "hold",
+    "drop_partition",
+)
+
+_Answer = TypeVar("_Answer")
+_Item = TypeVar("_Item")
+
+
+class Bench:
+    """One server's repository; keeps a publisher for each branch, as drivers do."""
+
+    def __init__(
+        self, store: Store | None = None, *, seed: int = 1, name: str = "repo", fresh: bool = True
+    ) -> None:
+        self.store: Store = MemoryStore() if store is None else store
+        self.clock = ManualClock()
+        ports = Ports(self.clock, SeededChance(seed), RecordedWaiting(self.clock))
+        make = create_repository if fresh else open_repository
+        self.repository = Repository(make(self.store, ports, name))
+        self.references = self.repository.references
+        self.contents = self.repository.contents
+        self.history = self.repository.history
+        self.commits = self.repository.commits
+        self.merges = self.repository.merges
+        self._publishers: dict[RefName, Publisher] = {}
+
+    def again(self, store: Store | None = None, *, seed: int = 2) -> Bench:
+        """Another server on the same store, or on a wrapper of it; nothing is in its memory."""
+        return Bench(self.store if store is None else store, seed=seed, fresh=False)
+
+    def counted(self) -> tuple[Bench, CallCounts]:
+        """Another server, whose calls to the store are counted."""
+        counts = CallCounts()
+        return self.again(ObservedStore(self.store, counts, ManualClock())), counts
+
+    def publisher(self, branch: RefName) -> Publisher:
+        if branch not in self._publishers:
+            self._publishers[branch] = self.repository.publisher(branch)
+        return self._publishers[branch]
+
+    def run(self, asked: PendingWrite[_Answer]) -> _Answer:
+        """Does what was prepared, alone."""
+        publisher = self.publisher(asked.branch)
+        publish = publisher.preview if asked.dry_run else publisher.publish
+        (settled,) = publish([asked.proposal])
+        return asked.finish(settled)
+
+    def run_together(self, *asked: PendingWrite[_Answer]) -> list[_Answer | Exception]:
+        """Does several things in one chain; errors are among the answers."""
+        publisher = self.publisher(asked[0].branch)
+        settled = publisher.publish([one.proposal for one in asked])
+        answers: list[_Answer | Exception] = []
+        for one, outcome in zip(asked, settled, strict=True):
+            try:
+                answers.append(one.finish(outcome))
+            except Exception as error:
+                answers.append(error)
+        return answers
+
+    def commit(
+        self,
+        *does: Operation,
+        branch: str = "main",
+        expected: str | None = "head",
+        message: str = "m",
+        call: Call = ME,
+        **said: object,
+    ) -> Committed:
+        """Commits as of the head, or of an expected hash, or of none."""
+        if expected == "head":
+            expected = self.head(branch)
+        meta = msgspec.convert({"message": message, **said}, CommitMeta)
+        return self.run(self.commits.commit(call, branch, expected, meta, does))
+
+    def fill(self, *names: str, branch: str = "main") -> Committed:
+        """Makes tables by their names with dots, and the namespaces that they need."""
+        there = {entry.key for entry in self.contents.entries(branch).items}
+        keys = [tuple(name.split(".")) for name in names]
+        spaces = {key[:length] for key in keys for length in range(1, len(key))} - there
+        does: list[Operation] = [
+            Put(key=key, content=Namespace(elements=key)) for key in sorted(spaces)
+        ]
+        does += [Put(key=key, content=table(".".join(key))) for key in keys]
+        return self.commit(*does, branch=branch, message=f"fill {' '.join(names)}")
+
+    def change(self, name: str, where: str, *, branch: str = "main", **more: Any) -> Committed:
+        """Moves a table's metadata elsewhere."""
+        return self.commit(self.changed(name, where, branch), branch=branch, **more)
+
+    def changed(self, name: str, where: str, spec: str = "main") -> Put:
+        content, _ = self.contents.get(spec, key(name))
+        return Put(key=key(name), content=moved(content, where))
+
+    def remove(self, *names: str, branch: str = "main") -> Committed:
+        return self.commit(*[Delete(key=key(name)) for name in names], branch=branch)
+
+    def head(self, spec: str = "main") -> str:
+        return self.references.get(spec).hash
+
+    def branch(self, name: str, source: str | None = "main") -> str:
+        new = NewReference(kind="BRANCH", name=name, source=source)
+        return self.run(self.references.create(ME, new)).hash
+
+    def merge(self, source: str, branch: str = "main", **more: Any) -> Merged:
+        ask = MergeAsk(branch=branch, expected=None, source=source)
+        return self.run(self.merges.merge(ME, msgspec.structs.replace(ask, **more)))
+
+    def state(self, spec: str = "main") -> dict[str, str]:
+        """Where the tables of a commit are; a namespace is nowhere."""
+        page = self.contents.entries(spec, with_content=True)
+        return {".".join(entry.key): where(entry.content) for entry in page.items}
+
+    def log(self, spec: str = "main") -> list[LogEntry]:
+        return list(self.history.log(spec, fetch_all=True).items)
+
+    def messages(self, spec: str = "main") -> list[str]:
+        return [entry.meta.message for entry in self.log(spec)]
+
+
+def forked() -> Bench:
+    """Main has `ns` with three tables; side has changed a, added d and removed c since."""
+    one = Bench()
+    one.fill("ns.a", "ns.b", "ns.c")
+    one.branch("side")
+    one.change("ns.a", "side", branch="side", message="side 1")
+    one.commit(new("ns.d"), Delete(key=key("ns.c")), branch="side", message="side 2")
+    return one
+
+
+def key(name: str) -> ContentKey:
+    return tuple(name.split("."))
+
+
+def table(location: str, content_id: str | None = None) -> IcebergTable:
+    return IcebergTable(
+        id=content_id,
+        metadata_location=location,
+        snapshot_id=1,
+        schema_id=2,
+        spec_id=3,
+        sort_order_id=4,
+    )
+
+
+def new(name: str, location: str | None = None) -> Put:
+    return Put(key=key(name), content=table(location or name))
+
+
+def space(name: str, **properties: str) -> Put:
+    return Put(key=key(name), content=Namespace(elements=key(name), properties=properties))
+
+
+def moved(content: Content, location: str) -> Content:
+    changed: Content = msgspec.structs.replace(content, metadata_location=location)
+    return changed
+
+
+def where(content: Content | None) -> str:
+    return content.metadata_location if isinstance(content, IcebergTable) else ""
+
+
+def pages(
+    ask: Callable[[str | None], Page[_Item]], tokens_max: int = 100, token: str | None = None
+) -> list[_Item]:
+    """Reads page after page to the end, from a token on if there is one."""
+    found: list[_Item] = []
+    for _ in range(tokens_max):
+        page = ask(token)
+        found += page.items
+        token = page.token
+        if token is None:
+            return found
+    raise AssertionError("the listing has no end")
+
+
+def conflicts(error: KeysConflict) -> list[tuple[str, str]]:
+    """Which kinds of conflict on which keys."""
+    return [(one.kind, ".".join(one.key or ())) for one in details(error)]
+
+
+def details(error: KeysConflict) -> Sequence[ContentConflict]:
+    found = [one for one in error.details if isinstance(one, ContentConflict)]
+    assert len(found) == len(error.details)
+    return found
+
+
+def writes(counts: CallCounts) -> dict[str, int]:
+    return {name: counts.calls[name] for name in WRITES if counts.calls[name]}
+
+
+def names(items: Iterable[Any]) -> list[str]:
+    """The names of references, or the keys of entries."""
+    return [getattr(one, "name", None) or ".".join(one.key) for one in items]

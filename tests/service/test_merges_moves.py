@@ -1,0 +1,162 @@
+"""Rebases, fast-forwards and force; dry runs of everything, as users see them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from lochan.base.errors import HeadConflict, Invalid, KeysConflict
+from lochan.base.ids import EMPTY_ID
+from lochan.catalog.merge import KeyWish
+from lochan.model.contents import Content
+from lochan.model.results import Merged
+from lochan.service.merges import MergeAsk, MoveAsk, RebaseAsk, RevertAsk, TransplantAsk
+from tests.service.bench import (
+    ME,
+    Bench,
+    conflicts,
+    details,
+    forked,
+    key,
+    new,
+    space,
+    where,
+    writes,
+)
+
+EMPTY = EMPTY_ID.hex()
+A = key("ns.a")
+
+
+@pytest.fixture
+def desk() -> Bench:
+    return forked()
+
+
+def content(desk: Bench, name: str, spec: str = "main") -> Content:
+    return desk.contents.get(spec, key(name))[0]
+
+
+def hashes(desk: Bench, spec: str = "side") -> list[str]:
+    """Those of the two commits of side, oldest first."""
+    return [entry.meta.hash or "" for entry in desk.history.log(spec, 2).items][::-1]
+
+
+def rebase(desk: Bench, **more: Any) -> Merged:
+    ask = RebaseAsk(branch="side", onto="main")
+    return desk.merges.rebase(ME, msgspec.structs.replace(ask, **more))
+
+
+def test_a_rebase_makes_a_branchs_own_commits_on_another_head(desk):
+    desk.change("ns.b", "main")
+    old = desk.head("side")
+    done = rebase(desk, expected=old)
+    assert (done.applied, len(done.commits)) == (True, 2)
+    assert done.hash == desk.head("side")
+    assert desk.messages("side")[:2] == ["side 2", "side 1"]
+    assert desk.log("side")[2].meta.hash == desk.head()
+    assert desk.state("side")["ns.b"] == "main"
+    assert desk.references.log("side", 3).items[0].kind == "rebase"
+    assert not rebase(desk).applied
+    with pytest.raises(HeadConflict):
+        rebase(desk, expected=old)
+
+
+def test_a_rebase_tells_conflicts_and_obeys_choices(desk):
+    desk.change("ns.a", "main")
+    with pytest.raises(KeysConflict) as caught:
+        rebase(desk)
+    assert conflicts(caught.value) == [("VALUE_DIFFERS", "ns.a")]
+    assert where(details(caught.value)[0].target) == "main"
+    rebase(desk, keys={A: KeyWish(behaviour="FORCE")})
+    assert desk.state("side")["ns.a"] == "side"
+    wish = KeyWish(expected_target=content(desk, "ns.a"), resolved=content(desk, "ns.a"))
+    with pytest.raises(Invalid, match="merge instead"):
+        rebase(desk, keys={A: wish})
+
+
+def test_a_rebase_keeps_the_rules_of_namespaces(desk):
+    desk.commit(space("deep"))
+    desk.merge("main", "side")
+    desk.commit(new("deep.t"), branch="side")
+    desk.remove("deep")
+    before = desk.head("side")
+    with pytest.raises(KeysConflict) as caught:
+        rebase(desk)
+    assert conflicts(caught.value) == [("NAMESPACE_ABSENT", "deep")]
+    assert desk.head("side") == before
+
+
+def test_a_rebase_agrees_on_a_namespace_that_both_made(desk):
+    desk.commit(space("both", side="side"), new("both.s"), branch="side")
+    desk.commit(space("both", side="main"), new("both.m"))
+    rebase(desk)
+    assert {"both", "both.s", "both.m"} <= set(desk.state("side"))
+    assert content(desk, "both", "side") == content(desk, "both")
+
+
+def test_a_fast_forward_loses_nothing_or_is_refused(desk):
+    done = desk.merges.fast_forward(ME, MoveAsk(branch="main", source="side"))
+    assert (done.applied, done.hash) == (True, desk.head("side"))
+    assert desk.head() == desk.head("side")
+    assert not desk.merges.fast_forward(ME, MoveAsk(branch="main", source="side")).applied
+    desk.change("ns.b", "main")
+    desk.change("ns.b", "side", branch="side")
+    with pytest.raises(HeadConflict, match="merge or rebase"):
+        desk.merges.fast_forward(ME, MoveAsk(branch="main", source="side"))
+
+
+def test_force_loses_the_targets_commits_but_not_from_the_ref_log(desk):
+    lost = desk.change("ns.b", "main").hash
+    done = desk.merges.force(ME, MoveAsk(branch="main", source="side", expected=lost))
+    assert (done.applied, done.effective_target) == (True, lost)
+    assert desk.head() == desk.head("side")
+    assert desk.references.log("main", 1).items[0].old == lost
+    with pytest.raises(HeadConflict):
+        desk.merges.force(ME, MoveAsk(branch="main", source="side~1", expected=lost))
+
+
+def test_a_dry_run_answers_and_writes_nothing(desk):
+    desk.change("ns.b", "main")
+    other, counts = desk.counted()
+    line = tuple(hashes(desk))
+    main = desk.head()
+    carry = TransplantAsk(branch="main", expected=None, source="side", hashes=line, dry_run=True)
+    asked = [
+        other.merges.merge(
+            ME, MergeAsk(branch="main", expected=None, source="side", dry_run=True, squash=squash)
+        )
+        for squash in (True, False)
+    ]
+    asked += [other.merges.transplant(ME, carry), other.merges.cherry_pick(ME, carry)]
+    asked.append(
+        other.merges.revert(
+            ME, RevertAsk(branch="main", expected=None, hashes=(main,), dry_run=True)
+        )
+    )
+    told = [other.run(one) for one in asked]
+    told.append(other.merges.rebase(ME, RebaseAsk(branch="side", onto="main", dry_run=True)))
+    told.append(other.merges.force(ME, MoveAsk(branch="main", source="side", dry_run=True)))
+    told.append(
+        other.merges.fast_forward(ME, MoveAsk(branch="main", source="main~1", dry_run=True))
+    )
+    assert {(one.applied, one.successful, one.hash) for one in told} == {(False, True, None)}
+    assert [".".join(one.key) for one in told[0].keys] == ["ns.a", "ns.c", "ns.d"]
+    assert writes(counts) == {}
+    assert desk.head() == main
+    desk.change("ns.a", "main")
+    with pytest.raises(KeysConflict):
+        other.merge("side", dry_run=True)
+    assert writes(counts) == {}
+
+
+def test_a_dry_run_is_planned_on_the_head_of_the_moment(desk):
+    asked = desk.merges.merge(
+        ME, MergeAsk(branch="main", expected=None, source="side", dry_run=True)
+    )
+    assert desk.run(asked).successful
+    desk.again().change("ns.a", "main")
+    with pytest.raises(KeysConflict):
+        desk.run(asked)

@@ -1,0 +1,499 @@
+"""Requests with a key that are sent again, whatever became of their source and target since.
+
+One rule for all kinds of write: a request that was done is answered as it was answered then; one
+that was not done is refused as not found if the incarnation that it claimed is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from lochan.base.errors import Denied, KeyReused, NotFound, ReferenceNotFound, Unknown
+from lochan.base.names import RefName
+from lochan.kv.store import Kind, partition
+from lochan.model.contents import Namespace
+from lochan.model.references import Annotation
+from lochan.model.results import Merged
+from lochan.persist.references import References
+from lochan.service.calls import Call, Right
+from lochan.service.merges import MergeAsk, MoveAsk, RebaseAsk, RevertAsk, TransplantAsk
+from lochan.service.references import NewReference
+from lochan.service.repository import Repository
+from tests.service.bench import ME, Bench, new, writes
+
+KEYED = Call("me", "key", b"one request")
+OTHER = Call("me", "key", b"another request")
+
+Write = Callable[[Bench, Call], Any]
+
+
+@pytest.fixture
+def desk() -> Bench:
+    """`target` and `side` have parted; `target` has a namespace of its own that is empty."""
+    one = Bench()
+    one.fill("ns.a", "ns.b", "ns.c")
+    one.branch("target")
+    one.branch("side")
+    one.change("ns.a", "side 1", branch="side", message="side 1")
+    one.change("ns.b", "side 2", branch="side", message="side 2")
+    one.run(one.repository.namespaces.create(ME, "target", None, Namespace(elements=("empty",))))
+    one.change("ns.c", "target", branch="target", message="target")
+    return one
+
+
+class Hashes:
+    """What the requests of one test name, fixed when it begins; a request never changes."""
+
+    side: tuple[str, ...] = ()
+    target: str = ""
+
+
+def fix(desk: Bench) -> None:
+    Hashes.side = tuple(entry.meta.hash or "" for entry in desk.log("side")[:2])[::-1]
+    Hashes.target = desk.head("target")
+
+
+def commit(desk: Bench, call: Call) -> Any:
+    return desk.commit(
+        new("ns.z"), new("ns.d"), branch="target", expected=Hashes.target, message="m", call=call
+    )
+
+
+def merge(desk: Bench, call: Call, **more: Any) -> Any:
+    ask = MergeAsk(branch="target", expected=Hashes.target, source="side")
+    return desk.run(desk.merges.merge(call, msgspec.structs.replace(ask, **more)))
+
+
+def merge_replayed(desk: Bench, call: Call) -> Any:
+    return merge(desk, call, squash=False)
+
+
+def merge_at_a_hash(desk: Bench, call: Call) -> Any:
+    return merge(desk, call, source=f"side@{Hashes.side[0]}")
+
+
+def merge_of_nothing(desk: Bench, call: Call) -> Any:
+    return merge(desk, call, source="main")
+
+
+def merge_without_an_expectation(desk: Bench, call: Call) -> Any:
+    return merge(desk, call, expected=None)
+
+
+def transplant(desk: Bench, call: Call, **more: Any) -> Any:
+    ask = TransplantAsk(branch="target", expected=None, source="side", hashes=Hashes.side)
+    return desk.run(desk.merges.transplant(call, msgspec.structs.replace(ask, **more)))
+
+
+def transplant_squashed(desk: Bench, call: Call) -> Any:
+    return transplant(desk, call, squash=True)
+
+
+def cherry_pick(desk: Bench, call: Call) -> Any:
+    ask = TransplantAsk(branch="target", expected=None, source="", hashes=Hashes.side[::-1])
+    return desk.run(desk.merges.cherry_pick(call, ask))
+
+
+def revert(desk: Bench, call: Call) -> Any:
+    ask = RevertAsk(branch="target", expected=None, hashes=(Hashes.target,))
+    return desk.run(desk.merges.revert(call, ask))
+
+
+def rebase(desk: Bench, call: Call) -> Any:
+    return desk.merges.rebase(call, RebaseAsk(branch="target", onto="side"))
+
+
+def force(desk: Bench, call: Call) -> Any:
+    return desk.merges.force(call, MoveAsk(branch="target", source="side", expected=Hashes.target))
+
+
+def force_anywhere(desk: Bench, call: Call) -> Any:
+    return desk.merges.force(call, MoveAsk(branch="target", source="side"))
+
+
+def force_to_where_it_is(desk: Bench, call: Call) -> Any:
+    return desk.merges.force(call, MoveAsk(branch="target", source="@" + Hashes.target))
+
+
+def fast_forward_of_nothing(desk: Bench, call: Call) -> Any:
+    return desk.merges.fast_forward(call, MoveAsk(branch="target", source="main"))
+
+
+def assign(desk: Bench, call: Call) -> Any:
+    return desk.references.assign(call, "target", Hashes.target, "side")
+
+
+def assign_to_where_it_is(desk: Bench, call: Call) -> Any:
+    return desk.references.assign(call, "target", None, "@" + Hashes.target)
+
+
+def delete(desk: Bench, call: Call) -> Any:
+    return desk.references.delete(call, "target", Hashes.target)
+
+
+def create_namespace(desk: Bench, call: Call) -> Any:
+    made = Namespace(elements=("made",), properties={"a": "b"})
+    return desk.run(desk.repository.namespaces.create(call, "target", None, made))
+
+
+def update_namespace(desk: Bench, call: Call) -> Any:
+    change = desk.repository.namespaces.update
+    return desk.run(change(call, "target", None, ("ns",), {"a": "b"}, set()))
+
+
+def delete_namespace(desk: Bench, call: Call) -> Any:
+    return desk.run(desk.repository.namespaces.delete(call, "target", None, ("empty",)))
+
+
+def source_is_deleted(desk: Bench) -> None:
+    desk.references.delete(ME, "side", None)
+
+
+def source_is_moved(desk: Bench) -> None:
+    desk.references.assign(ME, "side", None, "main~1")
+
+
+def source_is_made_again(desk: Bench) -> None:
+    desk.references.delete(ME, "side", None)
+    desk.branch("side", "main")
+
+
+def target_is_moved(desk: Bench) -> None:
+    desk.references.assign(ME, "target", None, "main")
+
+
+def target_is_moved_often(desk: Bench) -> None:
+    for number in range(40):
+        desk.references.assign(ME, "target", None, "main~1" if number % 2 else "main")
+
+
+def target_is_committed_to(desk: Bench) -> None:
+    desk.commit(new("ns.other"), branch="target", message="other")
+
+
+def target_is_deleted(desk: Bench) -> None:
+    desk.references.delete(ME, "target", None)
+
+
+def target_is_made_again(desk: Bench) -> None:
+    desk.references.delete(ME, "target", None)
+    soon = desk.clock.now_us() + 1_000_000
+    again = NewReference(kind="BRANCH", name="target", source="main", expires_us=soon)
+    desk.run(desk.references.create(ME, again))
+    desk.commit(new("ns.again"), branch="target", message="again")
+
+
+def target_is_moved_and_deleted(desk: Bench) -> None:
+    target_is_moved_often(desk)
+    target_is_made_again(desk)
+
+
+def tombstone_is_gone(desk: Bench) -> None:
+    target_is_deleted(desk)
+    context = desk.repository.context
+    found = context.references.fetch(RefName("target"))
+    assert found is not None
+    context.moves.copy(found.row, found.row.moves)
+    context.references.purge(found)
+
+
+WRITES: list[Write] = [
+    commit,
+    merge,
+    merge_replayed,
+    merge_at_a_hash,
+    merge_of_nothing,
+    merge_without_an_expectation,
+    transplant,
+    transplant_squashed,
+    cherry_pick,
+    revert,
+    rebase,
+    force,
+    force_to_where_it_is,
+    fast_forward_of_nothing,
+    assign,
+    assign_to_where_it_is,
+    delete,
+    create_namespace,
+    update_namespace,
+    delete_namespace,
+]
+ON_SOURCE = [source_is_deleted, source_is_moved, source_is_made_again]
+ON_TARGET = [
+    target_is_moved,
+    target_is_moved_often,
+    target_is_committed_to,
+    target_is_deleted,
+    target_is_made_again,
+    target_is_moved_and_deleted,
+    tombstone_is_gone,
+]
+SINCE: list[Callable[[Bench], None]] = [*ON_SOURCE, *ON_TARGET]
+
+
+def named(one: Any) -> str:
+    return str(one.__name__)
+
+
+def everything(desk: Bench) -> Mapping[str, Any]:
+    """What the references are and were, but for what only repeats an answer."""
+    heads = {one.name: one.hash for one in desk.references.list().items}
+    logs = {}
+    for name in ("main", "side", "target"):
+        logs[name] = desk.references.log(name, 1_000).items
+    return {"heads": heads, "logs": logs}
+
+
+@pytest.mark.parametrize("since", SINCE, ids=named)
+@pytest.mark.parametrize("write", WRITES, ids=named)
+def test_a_request_that_was_done_is_answered_as_it_was_then(
+    desk: Bench, write: Write, since: Callable[[Bench], None]
+):
+    fix(desk)
+    first = write(desk, KEYED)
+    if write is delete and since in ON_TARGET:
+        desk.branch("target")
+    since(desk)
+    before = everything(desk)
+    assert write(desk, KEYED) == first
+    assert write(desk.again(), KEYED) == first
+    assert everything(desk) == before
+
+
+@pytest.mark.parametrize("write", WRITES, ids=named)
+def test_the_same_key_with_another_request_is_refused(desk: Bench, write: Write):
+    fix(desk)
+    write(desk, KEYED)
+    with pytest.raises(KeyReused):
+        write(desk, OTHER)
+    if write is not delete:
+        target_is_deleted(desk)
+    with pytest.raises(KeyReused):
+        write(desk, OTHER)
+
+
+class _Lost(Exception):
+    """The server died between its claim and its work."""
+
+
+def claim_and_die(desk: Bench, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first try that claims its key and then does nothing."""
+
+    def die(*_: Any, **__: Any) -> Any:
+        raise _Lost
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lochan.kernel.references.ReferenceIndex.move", die)
+        patch.setattr(Bench, "run", die)
+        with pytest.raises(_Lost):
+            write(desk, KEYED)
+    context = desk.repository.context
+    place = partition(context.instance, Kind.CLAIMS)
+    assert len(context.store.scan(place, b"", None, 10).entries) == 1
+
+
+@pytest.mark.parametrize("since", [target_is_deleted, target_is_made_again], ids=named)
+@pytest.mark.parametrize("write", WRITES, ids=named)
+def test_a_request_that_was_not_done_is_refused_when_its_target_is_gone(
+    desk: Bench, write: Write, since: Callable[[Bench], None], monkeypatch: pytest.MonkeyPatch
+):
+    fix(desk)
+    claim_and_die(desk, write, monkeypatch)
+    since(desk)
+    before = everything(desk)
+    for _ in range(2):
+        with pytest.raises(ReferenceNotFound):
+            write(desk.again(), KEYED)
+    assert everything(desk) == before
+
+
+@pytest.mark.parametrize("write", WRITES, ids=named)
+def test_a_request_that_was_not_done_is_done_by_the_next_try(
+    desk: Bench, write: Write, monkeypatch: pytest.MonkeyPatch
+):
+    fix(desk)
+    claim_and_die(desk, write, monkeypatch)
+    first = write(desk.again(), KEYED)
+    assert write(desk, KEYED) == first
+
+
+@pytest.mark.parametrize("write", [merge, transplant], ids=named)
+def test_a_request_that_was_not_done_is_refused_when_its_source_is_gone(
+    desk: Bench, write: Write, monkeypatch: pytest.MonkeyPatch
+):
+    fix(desk)
+    claim_and_die(desk, write, monkeypatch)
+    source_is_deleted(desk)
+    with pytest.raises(NotFound):
+        write(desk, KEYED)
+    desk.branch("side", "@" + Hashes.side[-1])
+    assert write(desk, KEYED).applied
+
+
+@pytest.mark.parametrize("write", WRITES, ids=named)
+def test_a_try_that_was_overtaken_by_its_own_repetition_is_answered_alike(
+    desk: Bench, write: Write, monkeypatch: pytest.MonkeyPatch
+):
+    """It has found no claim; then another server does the request, and the source is deleted."""
+    fix(desk)
+    rival = desk.again()
+    answers: list[Any] = []
+    right = Repository.__init__.__globals__["Claims"].find
+    looked: list[None] = []
+
+    def find(self: Any, call: Call, request: Any) -> Any:
+        found = right(self, call, request)
+        if not looked:
+            looked.append(None)
+            answers.append(write(rival, KEYED))
+            desk.references.delete(ME, "side", None)
+        return found
+
+    monkeypatch.setattr("lochan.service.claims.Claims.find", find)
+    assert write(desk, KEYED) == answers[0]
+
+
+@pytest.mark.parametrize("write", [force, assign, delete, rebase], ids=named)
+def test_a_try_whose_reply_is_lost_tells_of_the_move_that_another_try_has_made(
+    desk: Bench, write: Write, monkeypatch: pytest.MonkeyPatch
+):
+    """Both tries carry one operation id, and the head has moved between them."""
+    fix(desk)
+    Hashes.target = desk.change("ns.c", "again", branch="target").hash
+    rival = desk.again()
+    right = References.update
+    answers: list[Any] = []
+
+    def update(self: References, row: Any, expected: Any) -> Any:
+        if not answers and row.name == "target":
+            answers.append(None)
+            # Lost and without effect; then the branch goes away and comes back elsewhere.
+            rival.commit(new("ns.more"), branch="target")
+            rival.references.assign(ME, "target", None, "@" + Hashes.target)
+            answers[0] = write(rival, KEYED)
+            raise Unknown("lost")
+        return right(self, row, expected)
+
+    monkeypatch.setattr(References, "update", update)
+    assert write(desk, KEYED) == answers[0]
+
+
+@pytest.mark.parametrize("write", [force_anywhere], ids=named)
+def test_a_forced_move_tells_from_where_another_try_has_moved_the_branch(
+    desk: Bench, write: Write, monkeypatch: pytest.MonkeyPatch
+):
+    fix(desk)
+    rival = desk.again()
+    right = References.update
+    answers: list[Any] = []
+
+    def update(self: References, row: Any, expected: Any) -> Any:
+        if not answers and row.name == "target":
+            answers.append(None)
+            rival.commit(new("ns.more"), branch="target")
+            answers[0] = write(rival, KEYED)
+            raise Unknown("lost")
+        return right(self, row, expected)
+
+    monkeypatch.setattr(References, "update", update)
+    assert write(desk, KEYED) == answers[0]
+    assert answers[0].effective_target != Hashes.target
+
+
+def test_a_keyed_commit_writes_no_more_than_its_claim_and_itself(desk):
+    fix(desk)
+    other, counts = desk.counted()
+    commit(other, KEYED)
+    assert writes(counts) == {"set_if": 1, "apply": 1}
+    other, counts = desk.counted()
+    commit(other, KEYED)
+    assert writes(counts) == {}
+
+
+def test_that_nothing_was_to_do_stays_the_answer_when_there_would_be_something(desk):
+    fix(desk)
+    first: Merged = merge_of_nothing(desk, KEYED)
+    assert (first.applied, first.hash) == (False, Hashes.target)
+    desk.fill("ns.later")
+    assert merge_of_nothing(desk.again(), KEYED) == first
+    assert desk.head("target") == Hashes.target
+    kinds = [move.kind for move in desk.references.log("target").items]
+    assert kinds == ["commit", "commit", "create"]
+
+
+class Rules:
+    """A gate that lets through what is written down, and writes down what is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str | None]] = []
+        self.denied: set[str] = set()
+
+    def check(self, call: Call, right: Right, reference: str | None = None) -> None:
+        self.asked.append((right.value, reference))
+        if right.value in self.denied:
+            raise Denied(f"{call.who} may not {right.value}")
+
+
+@pytest.mark.parametrize(
+    ("write", "right"),
+    [
+        (commit, Right.COMMIT),
+        (merge, Right.COMMIT),
+        (revert, Right.COMMIT),
+        (rebase, Right.ASSIGN_REFERENCE),
+        (assign, Right.ASSIGN_REFERENCE),
+        (delete, Right.DELETE_REFERENCE),
+        (create_namespace, Right.COMMIT),
+    ],
+    ids=lambda one: getattr(one, "__name__", str(one)),
+)
+def test_an_answer_from_a_claim_is_authorised_for_what_the_claim_recorded(desk, write, right):
+    fix(desk)
+    write(desk, KEYED)
+    rules = Rules()
+    guarded = desk.again()
+    guarded.repository = Repository(guarded.repository.context, gate=rules)
+    guarded.references = guarded.repository.references
+    guarded.commits = guarded.repository.commits
+    guarded.merges = guarded.repository.merges
+    write(guarded, KEYED)
+    assert rules.asked == [(right.value, "target")]
+    rules.denied.add(right.value)
+    with pytest.raises(Denied):
+        write(guarded, KEYED)
+
+
+def test_a_reference_that_was_made_is_answered_with_all_it_had(desk):
+    """Time to live is sent as a span, so a repetition says another moment; it is not meant."""
+    for number, (kind, name) in enumerate((("BRANCH", "x"), ("TAG", "y"))):
+        call = Call("me", f"key {number}", b"one")
+        soon = desk.clock.now_us() + 1_000_000 if kind == "BRANCH" else None
+        said = None if kind == "BRANCH" else Annotation(message="release")
+        wanted = NewReference(kind=kind, name=name, source="side", expires_us=soon, annotation=said)
+        first = desk.run(desk.references.create(call, wanted))
+        desk.clock.advance_us(500_000)
+        source_is_made_again(desk)
+        later = msgspec.structs.replace(wanted, expires_us=None if soon is None else soon + 7)
+        assert desk.run(desk.again().references.create(call, later)) == first
+        desk.references.delete(ME, name, None)
+        assert desk.run(desk.again().references.create(call, later)) == first
+        desk.branch(name, "main")
+        assert desk.run(desk.again().references.create(call, later)) == first
+        assert desk.references.get(name).hash == desk.head()
+
+
+def test_a_creation_that_was_overtaken_twice_makes_nothing(desk):
+    """The first try has claimed; a second one makes the branch, and it is deleted again."""
+    rival = desk.again()
+    wanted = NewReference(kind="BRANCH", name="x", source="side")
+    prepared = desk.references.create(KEYED, wanted)
+    first = rival.run(rival.references.create(KEYED, wanted))
+    rival.references.delete(ME, "x", None)
+    assert desk.run(prepared) == first
+    with pytest.raises(ReferenceNotFound):
+        desk.references.get("x")
