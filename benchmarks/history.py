@@ -20,7 +20,7 @@ from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import ancestor_at, is_ancestor, merge_base
 from lochan.kernel.merge import Choices, MergeProposal
 from lochan.kernel.publish import Published, Publisher
-from lochan.kernel.references import NewReference, ReferenceIndex
+from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import create_repository, open_repository
 from lochan.kernel.views import CommitView
 
@@ -74,7 +74,7 @@ def _ancestors(context: RepositoryContext, commits: int) -> None:
     emit("ancestor", distance=commits, reads=context.views.reads)
     if not is_ancestor(context.views, context.views.load(first), head):
         raise Bug("an ancestor is one")
-    ReferenceIndex(context).create_many([NewReference(SIDE, "BRANCH", first)], "")
+    ReferenceIndex(context).create_many([NewReferenceRow(SIDE, "BRANCH", first)], "")
     tables, pick = Tables(2), Random(2)
     Publisher(context, SIDE).publish([Puts([tables.key()], pick)])
     cold = open_repository(context.store, PORTS, "default")
@@ -93,7 +93,7 @@ def _merges(context: RepositoryContext, count: int) -> None:
     main, side = Publisher(context, MAIN), Publisher(context, SIDE)
     main.publish([Puts([tables.key()], pick)])
     ReferenceIndex(context).create_many(
-        [NewReference(SIDE, "BRANCH", _head(context, MAIN).obj_id)], ""
+        [NewReferenceRow(SIDE, "BRANCH", _head(context, MAIN).obj_id)], ""
     )
     parted = _head(context, SIDE)
     begin = time.perf_counter()

@@ -25,7 +25,7 @@ from lochan.kernel.build import Head
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.plan import CommitPlan, Operation
 from lochan.kernel.publish import Published, Publisher
-from lochan.kernel.references import NewReference, ReferenceIndex
+from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository
 from lochan.kv.observe import CallCounts, ObservedStore
 from lochan.kv.store import Store
@@ -81,7 +81,7 @@ def _one_thread(keys: int, effort: Effort) -> None:
         others = [ref_name(f"b{number}") for number in range(63)]
         head = ObjId(_row(context, MAIN))
         ReferenceIndex(context).create_many(
-            [NewReference(name, "BRANCH", head) for name in others], ""
+            [NewReferenceRow(name, "BRANCH", head) for name in others], ""
         )
         publishers = [Publisher(context, name) for name in (MAIN, *others)]
         commits = 3_000 if effort.repeats > 1 else 200
@@ -158,13 +158,13 @@ def _references(effort: Effort) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(f"rocksdb:{folder}/db")
         names = ReferenceIndex(create_repository(store, PORTS, "default"))
-        wanted = [NewReference(ref_name(f"b{n:06}"), "BRANCH", EMPTY_ID) for n in range(bulk)]
+        wanted = [NewReferenceRow(ref_name(f"b{n:06}"), "BRANCH", EMPTY_ID) for n in range(bulk)]
         begin = time.perf_counter()
         names.create_many(wanted, "benchmark")
         bulk_s = time.perf_counter() - begin
         begin = time.perf_counter()
         for number in range(single):
-            names.create_many([NewReference(ref_name(f"s{number}"), "BRANCH", EMPTY_ID)], "")
+            names.create_many([NewReferenceRow(ref_name(f"s{number}"), "BRANCH", EMPTY_ID)], "")
         single_s = time.perf_counter() - begin
         begin = time.perf_counter()
         listed, start = 0, ""
@@ -201,7 +201,7 @@ def _threads(url: str, threads: int, branches: int, effort: Effort) -> None:
     names = [MAIN, *(ref_name(f"b{n}") for n in range(1, branches))]
     if branches > 1:
         ReferenceIndex(context).create_many(
-            [NewReference(n, "BRANCH", EMPTY_ID) for n in names[1:]], ""
+            [NewReferenceRow(n, "BRANCH", EMPTY_ID) for n in names[1:]], ""
         )
     lanes = [ThreadLane(Publisher(context, name)) for name in names]
     done: Counter[int] = Counter()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lochan.base.errors import KeysConflict, LochanError
-from lochan.client import KeyWish
+from lochan.client import KeyResolution
 from tests.client.test_contract import ITEMS, ORDERS, messages, put, table, told, version_of
 
 
@@ -37,7 +37,9 @@ def test_a_merge_brings_everything_or_tells_what_stands_against_it(catalog):
 @pytest.mark.parametrize(("behaviour", "version"), [("FORCE", 20), ("DROP", 10)])
 def test_a_merge_does_with_a_key_what_it_is_told(catalog, behaviour, version):
     diverged(catalog)
-    done = catalog.merges.merge("main", "dev", "both", keys={ORDERS: KeyWish(behaviour=behaviour)})
+    done = catalog.merges.merge(
+        "main", "dev", "both", keys={ORDERS: KeyResolution(behaviour=behaviour)}
+    )
     assert (done.applied, done.successful, done.branch) == (True, True, "main")
     assert done.hash == catalog.references.get("main").hash
     assert (version_of(catalog, "main", ORDERS), version_of(catalog, "main", ITEMS)) == (version, 1)
@@ -48,7 +50,7 @@ def test_a_merge_takes_a_resolution(catalog):
     diverged(catalog)
     target, _ = catalog.contents.get("main", ORDERS)
     resolved = table(99, target.id)
-    wish = KeyWish(expected_target=target, resolved=resolved)
+    wish = KeyResolution(expected_target=target, resolved=resolved)
     catalog.merges.merge("main", "dev", keys={ORDERS: wish})
     assert version_of(catalog, "main", ORDERS) == 99
 
@@ -57,8 +59,8 @@ def test_a_resolution_may_expect_nothing_and_leave_nothing(catalog):
     """Embedded and over HTTP alike, where a null content says nothing."""
     diverged(catalog)
     target, _ = catalog.contents.get("main", ORDERS)
-    gone = KeyWish(expected_target=target, resolved=None)
-    free = KeyWish(expected_target=None, resolved=table(77))
+    gone = KeyResolution(expected_target=target, resolved=None)
+    free = KeyResolution(expected_target=None, resolved=table(77))
     catalog.merges.merge("main", "dev", keys={ORDERS: gone, ITEMS: free})
     assert version_of(catalog, "main", ORDERS) is None
     assert version_of(catalog, "main", ITEMS) == 77
@@ -67,7 +69,7 @@ def test_a_resolution_may_expect_nothing_and_leave_nothing(catalog):
 def test_a_target_that_was_expected_to_hold_nothing_is_a_conflict(catalog):
     diverged(catalog)
     with pytest.raises(KeysConflict) as refusal:
-        catalog.merges.merge("main", "dev", keys={ORDERS: KeyWish(expected_target=None)})
+        catalog.merges.merge("main", "dev", keys={ORDERS: KeyResolution(expected_target=None)})
     assert [one.key for one in told(refusal)] == [ORDERS]
 
 

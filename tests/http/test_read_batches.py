@@ -11,8 +11,8 @@ from lochan.http.exchange import Response
 from lochan.http.read_batches import Outcome, Reading, read_together
 from lochan.kernel.repository import Ports, create_repository
 from lochan.kv.observe import CallCounts, ObservedStore
+from lochan.model.requests import NewReference
 from lochan.service.calls import ANYONE
-from lochan.service.references import NewReference
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance

@@ -8,8 +8,8 @@ from lochan.assembly.serving import chores
 from lochan.base.limits import SWEEP_CLAIMS_EVERY_S, SWEEP_EVERY_S
 from lochan.kernel.repository import Ports
 from lochan.kv.store import Kind, partition
+from lochan.model.requests import NewReference
 from lochan.service.calls import ANYONE
-from lochan.service.references import NewReference
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore

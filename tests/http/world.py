@@ -27,7 +27,7 @@ from lochan.http.server import Options, Server
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import iterate_log
 from lochan.kernel.publish import Published, Publisher, Settled
-from lochan.kernel.references import NewReference, ReferenceIndex
+from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository
 from lochan.kv.store import Store
 from lochan.service.pending_writes import PendingWrite
@@ -79,7 +79,7 @@ class KernelRepositories:
 
     def branches(self, *names: str) -> None:
         for name in names:
-            new = NewReference(RefName(name), "BRANCH", EMPTY_ID)
+            new = NewReferenceRow(RefName(name), "BRANCH", EMPTY_ID)
             self.opened["default"].names.create_many([new], who="")
 
 

@@ -19,8 +19,9 @@ from lochan.kernel.head_moves import HeadMoves, Source
 from lochan.kernel.merge import Choices, MergeProposal
 from lochan.kernel.publish import Publisher
 from lochan.kernel.references import ReferenceIndex
-from lochan.kernel.tags import Annotation, Tags
+from lochan.kernel.tags import Tags
 from lochan.kv.store import Kind, partition
+from lochan.model.references import Annotation
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.faults import FaultyStore
 from lochan.testing.sim import NO_FAULTS, crash_sweep

@@ -15,7 +15,7 @@ from lochan.kernel.logs import Logs
 from lochan.kernel.merge import Behaviour, Choices, MergeProposal
 from lochan.kernel.provenance import read_provenance
 from lochan.kernel.publish import Publisher
-from lochan.kernel.references import NewReference
+from lochan.kernel.references import NewReferenceRow
 from lochan.kernel.reflog import RefLog
 from lochan.testing.faults import FaultKind, FaultyStore
 from lochan.testing.invariants import check_chain, content_of
@@ -98,7 +98,7 @@ def test_force_sets_the_branch_and_keeps_the_old_head_in_the_log():
 
 def test_all_of_them_heed_the_expected_head_and_refuse_tags():
     bench = two_branches()
-    bench.names.create_many([NewReference(RefName("v1"), "TAG", bench.head().obj_id)], "")
+    bench.names.create_many([NewReferenceRow(RefName("v1"), "TAG", bench.head().obj_id)], "")
     moves = moves_of(bench)
     for act in (moves.fast_forward, moves.force, moves.rebase):
         with pytest.raises(HeadConflict, match="points at"):

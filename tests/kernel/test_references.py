@@ -22,7 +22,7 @@ from lochan.base.limits import MOVES_MAX
 from lochan.base.names import REFS_NAME, RefName
 from lochan.codec.rows import Move, ReferenceRow
 from lochan.kernel.moves import moved
-from lochan.kernel.references import NewReference
+from lochan.kernel.references import NewReferenceRow
 from lochan.kv.store import Kind, partition
 from lochan.testing.faults import Fault, FaultKind, FaultyStore, PlannedCall
 from tests.kernel.workbench import MAIN, Bench, OnCalls, branch, listed, wants
@@ -90,7 +90,7 @@ def test_a_taken_name_is_taken_whatever_its_kind(bench):
     for kind in ("BRANCH", "TAG"):
         for server in (bench, bench.again()):
             with pytest.raises(AlreadyExists, match="topic"):
-                server.names.create_many([NewReference(NAME, kind, Y)], "me")
+                server.names.create_many([NewReferenceRow(NAME, kind, Y)], "me")
     assert bench.row(NAME).pointer == X
 
 
@@ -185,7 +185,7 @@ def test_a_page_is_short_only_where_there_are_no_more(bench):
 
 
 def test_expiry_is_kept(bench):
-    (row,) = bench.names.create_many([NewReference(NAME, "TAG", X, 1_234)], "me")
+    (row,) = bench.names.create_many([NewReferenceRow(NAME, "TAG", X, 1_234)], "me")
     assert row.expires_us == bench.row(NAME).expires_us == 1_234
     assert bench.names.assign(NAME, X, Y, "me").expires_us == 1_234
 

@@ -13,8 +13,9 @@ from lochan.codec.objects import object_id
 from lochan.codec.tags import decode_tag, encode_tag
 from lochan.kernel.claims import claim
 from lochan.kernel.publish import Publisher
-from lochan.kernel.tags import Annotation, Tags
+from lochan.kernel.tags import Tags
 from lochan.kv.store import Kind, partition
+from lochan.model.references import Annotation
 from lochan.testing.faults import FaultKind, FaultyStore
 from tests.kernel.reading import any_of, message_of
 from tests.kernel.workbench import Bench, counted, nth, wants
@@ -52,7 +53,7 @@ def test_an_annotated_tag_is_an_object_and_is_peeled():
     peeled = Tags(other.context, other.names).peel(ObjId(other.row(V1).pointer))
     assert peeled.commit.obj_id == head.obj_id
     assert [(tag.message, tag.headers, tag.signature) for tag in peeled.tags] == [
-        (NOTE.message, NOTE.headers, NOTE.signature)
+        (NOTE.message, NOTE.properties, NOTE.signature)
     ]
 
 

@@ -22,7 +22,7 @@ from lochan.kernel.history import iterate_log
 from lochan.kernel.name_index import NameIndex
 from lochan.kernel.plan import ANY, Anything, CommitPlan, Operation
 from lochan.kernel.publish import Published, Publisher
-from lochan.kernel.references import NewReference, ReferenceIndex
+from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository, open_repository
 from lochan.kernel.views import CommitView
 from lochan.kv.observe import CallCounts, ObservedStore
@@ -204,8 +204,8 @@ def operations(views: Iterable[CommitView]) -> list[str]:
     return [dict(view.body.hidden)["operation"][0] for view in views if view.body is not None]
 
 
-def branch(name: str, pointer: ObjId = EMPTY_ID) -> NewReference:
-    return NewReference(RefName(name), "BRANCH", pointer)
+def branch(name: str, pointer: ObjId = EMPTY_ID) -> NewReferenceRow:
+    return NewReferenceRow(RefName(name), "BRANCH", pointer)
 
 
 def listed(context: RepositoryContext) -> dict[str, int]:

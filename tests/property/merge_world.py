@@ -14,7 +14,7 @@ from lochan.index.layers import read_page
 from lochan.kernel.build import Head
 from lochan.kernel.plan import CommitPlan, Operation
 from lochan.kernel.publish import Proposal, Published, Publisher
-from lochan.kernel.references import NewReference, ReferenceIndex
+from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository
 from lochan.kernel.views import CommitView
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
@@ -49,7 +49,7 @@ class MergeWorld:
 
     def branch(self, name: str, source: str) -> None:
         self.names.create_many(
-            [NewReference(ref_name(name), "BRANCH", self.head(source).obj_id)], ""
+            [NewReferenceRow(ref_name(name), "BRANCH", self.head(source).obj_id)], ""
         )
         self.content[name] = dict(self.content[source])
         self.publishers[name] = Publisher(self.context, ref_name(name))

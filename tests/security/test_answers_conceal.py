@@ -29,7 +29,7 @@ from lochan.stores.rocksdb.failures import lost_rows, opening_failure, reading_f
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
 from tests.http.world import Answer, Client, running
 from tests.profile import counted
-from tests.wire.recording import Story, tell_v1, tell_v2
+from tests.wire.recording import Recording, record_v1, record_v2
 
 INSIDE = "db.inside.example port 5432 user alice /var/lib/inside/000012.log"
 SECRETS = (b"inside", b"5432", b"alice", b"/var/lib", b"Traceback", b".py")
@@ -89,7 +89,7 @@ class FailingStore:
         return call
 
 
-def said_in(tell: Callable[[], Story]) -> list[tuple[str, str, bytes, list[str]]]:
+def said_in(tell: Callable[[], Recording]) -> list[tuple[str, str, bytes, list[str]]]:
     """Every request of a story, with its headers as lines."""
     requests: list[tuple[str, str, bytes, list[str]]] = []
     whole = tell().wire.sent
@@ -120,7 +120,7 @@ def check_answer(answer: Answer) -> None:
 @pytest.mark.parametrize("make", [*OF_STORES, *RAW], ids=lambda make: make.__name__)
 def test_no_answer_of_any_operation_tells_what_a_store_said(served, make, caplog):
     store, server = served
-    requests = [*said_in(tell_v1), *said_in(tell_v2)]
+    requests = [*said_in(record_v1), *said_in(record_v2)]
     failures = 0
     with Client(server) as client:
         for depth in (0, 1, 3)[: counted(2, 3)]:

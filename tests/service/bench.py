@@ -18,11 +18,10 @@ from lochan.kv.observe import CallCounts, ObservedStore
 from lochan.kv.store import Store
 from lochan.model.commits import CommitMeta, Committed, ContentKey, Delete, LogEntry, Operation, Put
 from lochan.model.contents import Content, IcebergTable, Namespace
+from lochan.model.requests import MergeRequest, NewReference
 from lochan.model.results import ContentConflict, Merged, Page
 from lochan.service.calls import Call
-from lochan.service.merges import MergeAsk
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.references import NewReference
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
@@ -140,7 +139,7 @@ class Bench:
         return self.run(self.references.create(ME, new)).hash
 
     def merge(self, source: str, branch: str = "main", **more: Any) -> Merged:
-        ask = MergeAsk(branch=branch, expected=None, source=source)
+        ask = MergeRequest(branch=branch, expected=None, source=source)
         return self.run(self.merges.merge(ME, msgspec.structs.replace(ask, **more)))
 
     def state(self, spec: str = "main") -> dict[str, str]:

@@ -12,9 +12,14 @@ from lochan.base.names import RefName
 from lochan.kernel.references import ReferenceIndex
 from lochan.model.commits import CommitMeta, Committed, Delete, Put
 from lochan.model.references import Reference
+from lochan.model.requests import (
+    MergeRequest,
+    MoveRequest,
+    NewReference,
+    RebaseRequest,
+    TransplantRequest,
+)
 from lochan.service.calls import Call
-from lochan.service.merges import MergeAsk, MoveAsk, RebaseAsk, TransplantAsk
-from lochan.service.references import NewReference
 from tests.service.bench import ME, Bench, names, new, writes
 
 ONCE = Call(who="me", idempotency_key="k", digest=b"request")
@@ -103,13 +108,13 @@ def test_a_merge_and_a_transplant_are_done_once(desk):
     desk.branch("side")
     desk.change("ns.a", "one", branch="side")
     last = desk.change("ns.b", "two", branch="side").hash
-    ask = MergeAsk(branch="main", expected=None, source="side", squash=False)
+    ask = MergeRequest(branch="main", expected=None, source="side", squash=False)
     first = desk.run(desk.merges.merge(ONCE, ask))
     second = desk.again().run(desk.again().merges.merge(ONCE, ask))
     assert second.applied
     assert second.hash == first.hash == desk.head()
     desk.branch("two", "main~2")
-    carry = TransplantAsk(branch="two", expected=None, source="side", hashes=(last,))
+    carry = TransplantRequest(branch="two", expected=None, source="side", hashes=(last,))
     again = Call(who="me", idempotency_key="other", digest=b"other")
     one = desk.run(desk.merges.transplant(again, carry))
     assert desk.run(desk.merges.transplant(again, carry)).hash == one.hash == desk.head("two")
@@ -119,7 +124,7 @@ def test_a_dry_run_claims_nothing(desk):
     desk.branch("side")
     desk.change("ns.a", "one", branch="side")
     other, counts = desk.counted()
-    ask = MergeAsk(branch="main", expected=None, source="side", dry_run=True)
+    ask = MergeRequest(branch="main", expected=None, source="side", dry_run=True)
     other.run(other.merges.merge(ONCE, ask))
     assert writes(counts) == {}
 
@@ -203,7 +208,7 @@ def test_moves_of_heads_are_made_once_and_answered_alike(desk):
     desk.branch("side")
     desk.change("ns.a", "side", branch="side")
     desk.change("ns.b", "main")
-    rebase = RebaseAsk(branch="side", onto="main")
+    rebase = RebaseRequest(branch="side", onto="main")
     first = desk.merges.rebase(again("rebase"), rebase)
     desk.change("ns.b", "side", branch="side")
     desk.change("ns.a", "main")
@@ -214,7 +219,7 @@ def test_moves_of_heads_are_made_once_and_answered_alike(desk):
     assert desk.head("side") == present
     for kind in ("force", "fast_forward"):
         desk.branch(kind, "main~1")
-        ask = MoveAsk(branch=kind, source="main")
+        ask = MoveRequest(branch=kind, source="main")
         done = getattr(desk.merges, kind)(again(kind), ask)
         desk.references.assign(ME, kind, None, "main~1")
         told = getattr(desk.again().merges, kind)(again(kind), ask)

@@ -9,9 +9,8 @@ import pytest
 
 from lochan.base.errors import AlreadyExists, HeadConflict, KeyReused, ReferenceNotFound
 from lochan.model.references import ReferenceMove
+from lochan.model.requests import MoveRequest, NewReference, RebaseRequest
 from lochan.service.calls import Call
-from lochan.service.merges import MoveAsk, RebaseAsk
-from lochan.service.references import NewReference
 from tests.service.bench import ME, Bench
 
 KEYED = Call("me", "key", b"one request")
@@ -42,11 +41,13 @@ def delete(desk: Bench, call: Call) -> Any:
 
 
 def force(desk: Bench, call: Call) -> Any:
-    return desk.merges.force(call, MoveAsk(branch="side", source="main", expected=SIDE[0])).hash
+    return desk.merges.force(call, MoveRequest(branch="side", source="main", expected=SIDE[0])).hash
 
 
 def rebase(desk: Bench, call: Call) -> Any:
-    return desk.merges.rebase(call, RebaseAsk(branch="side", onto="main", expected=SIDE[0])).hash
+    return desk.merges.rebase(
+        call, RebaseRequest(branch="side", onto="main", expected=SIDE[0])
+    ).hash
 
 
 SIDE: list[str] = [""]

@@ -9,12 +9,10 @@ import pytest
 
 from lochan.base.errors import Conflict, Invalid, KeysConflict, ReferenceNotFound
 from lochan.base.ids import EMPTY_ID
-from lochan.catalog.merge import KeyWish
 from lochan.model.commits import CommitMeta, Delete, Put
 from lochan.model.contents import Content, Namespace
+from lochan.model.requests import KeyResolution, MergeRequest, MoveRequest, NewReference
 from lochan.service.calls import Call
-from lochan.service.merges import MergeAsk, MoveAsk
-from lochan.service.references import NewReference
 from tests.service.bench import (
     ME,
     Bench,
@@ -146,7 +144,7 @@ def test_both_sides_may_do_the_same(desk):
 @pytest.mark.parametrize("squash", [True, False])
 def test_what_becomes_of_a_key_is_the_callers_choice(desk, behaviour, a, squash):
     desk.change("ns.a", "main")
-    done = desk.merge("side", keys={A: KeyWish(behaviour=behaviour)}, squash=squash)
+    done = desk.merge("side", keys={A: KeyResolution(behaviour=behaviour)}, squash=squash)
     assert desk.state() == {"ns": "", "ns.a": a, "ns.b": "ns.b", "ns.d": "ns.d"}
     assert {one.behaviour for one in done.keys if one.key == A} == {behaviour}
 
@@ -167,7 +165,7 @@ def test_a_default_holds_for_all_keys_that_are_not_named(desk, behaviour, state)
 
 def test_a_choice_for_a_key_goes_before_the_default(desk):
     desk.change("ns.a", "main")
-    desk.merge("side", default="DROP", keys={A: KeyWish(behaviour="FORCE")})
+    desk.merge("side", default="DROP", keys={A: KeyResolution(behaviour="FORCE")})
     assert desk.state() == {"ns": "", "ns.a": "side", "ns.b": "ns.b", "ns.c": "ns.c"}
 
 
@@ -175,23 +173,23 @@ def test_choices_that_make_no_sense_are_refused(desk):
     with pytest.raises(Invalid, match="behaviour"):
         desk.merge("side", default="SOMEHOW")
     with pytest.raises(Invalid, match="not changed"):
-        desk.merge("side", keys={key("ns.b"): KeyWish(behaviour="DROP")})
-    resolved = KeyWish(resolved=content(desk, "ns.a"))
+        desk.merge("side", keys={key("ns.b"): KeyResolution(behaviour="DROP")})
+    resolved = KeyResolution(resolved=content(desk, "ns.a"))
     with pytest.raises(Invalid, match="expected target"):
         desk.merge("side", keys={A: resolved})
-    forced = KeyWish(
+    forced = KeyResolution(
         behaviour="FORCE", resolved=content(desk, "ns.a"), expected_target=content(desk, "ns.a")
     )
     with pytest.raises(Invalid, match="NORMAL"):
         desk.merge("side", keys={A: forced})
     with pytest.raises(Invalid, match="content ID"):
-        desk.merge("side", keys={A: KeyWish(expected_target=table("without id"))})
+        desk.merge("side", keys={A: KeyResolution(expected_target=table("without id"))})
 
 
 def test_who_has_seen_the_target_may_overrule_it(desk):
     desk.change("ns.a", "main")
     seen = content(desk, "ns.a")
-    desk.merge("side", keys={A: KeyWish(expected_target=seen)})
+    desk.merge("side", keys={A: KeyResolution(expected_target=seen)})
     assert desk.state()["ns.a"] == "side"
 
 
@@ -199,10 +197,10 @@ def test_who_has_seen_an_old_target_is_refused(desk):
     desk.change("ns.a", "main")
     seen = content(desk, "ns.a")
     desk.change("ns.a", "main again")
-    refusal = refused(desk, keys={A: KeyWish(expected_target=seen)})
+    refusal = refused(desk, keys={A: KeyResolution(expected_target=seen)})
     assert conflicts(refusal) == [("VALUE_DIFFERS", "ns.a")]
     assert where(details(refusal)[0].target) == "main again"
-    gone = refused(desk, keys={A: KeyWish(expected_target=None)})
+    gone = refused(desk, keys={A: KeyResolution(expected_target=None)})
     assert [name for _, name in conflicts(gone)] == ["ns.a"]
 
 
@@ -210,7 +208,7 @@ def test_who_has_seen_an_old_target_is_refused(desk):
 def test_a_resolved_content_takes_the_place_of_both(desk, squash):
     desk.change("ns.a", "main")
     seen = content(desk, "ns.a")
-    wish = KeyWish(expected_target=seen, resolved=moved(seen, "both"))
+    wish = KeyResolution(expected_target=seen, resolved=moved(seen, "both"))
     desk.merge("side", keys={A: wish}, squash=squash)
     assert desk.state()["ns.a"] == "both"
     assert content(desk, "ns.a").id == seen.id
@@ -218,19 +216,21 @@ def test_a_resolved_content_takes_the_place_of_both(desk, squash):
     desk.change("ns.a", "later", branch="side")
     desk.change("ns.a", "later too")
     now = content(desk, "ns.a")
-    desk.merge("side", keys={A: KeyWish(expected_target=now, resolved=without_id)}, squash=squash)
+    desk.merge(
+        "side", keys={A: KeyResolution(expected_target=now, resolved=without_id)}, squash=squash
+    )
     assert (content(desk, "ns.a").id, desk.state()["ns.a"]) == (seen.id, "no id")
 
 
 def test_a_conflict_may_be_resolved_by_removing_the_key(desk):
     desk.change("ns.a", "main")
-    wish = KeyWish(expected_target=content(desk, "ns.a"), resolved=None)
+    wish = KeyResolution(expected_target=content(desk, "ns.a"), resolved=None)
     desk.merge("side", keys={A: wish})
     assert "ns.a" not in desk.state()
 
 
 def test_a_table_that_both_made_may_be_resolved_though_the_target_has_none(desk):
-    wish = KeyWish(expected_target=None, resolved=table("resolved"))
+    wish = KeyResolution(expected_target=None, resolved=table("resolved"))
     desk.merge("side", keys={key("ns.d"): wish})
     assert desk.state()["ns.d"] == "resolved"
     assert content(desk, "ns.d").id
@@ -296,7 +296,7 @@ def test_no_commit_of_a_replay_leaves_a_table_without_its_namespace(desk):
 
 def test_a_merge_that_comes_second_in_a_chain_has_nothing_left_to_do(desk):
     """Though what the first one brought was changed in between, by the same chain."""
-    ask = MergeAsk(branch="main", expected=None, source="side")
+    ask = MergeRequest(branch="main", expected=None, source="side")
     first = desk.merges.merge(ME, ask)
     meta = CommitMeta(message="between")
     seen = content(desk, "ns.a", "side")
@@ -315,7 +315,7 @@ def test_a_merge_that_comes_second_in_a_chain_has_nothing_left_to_do(desk):
 
 def test_a_dropped_namespace_takes_no_tables(desk):
     desk.commit(space("deep"), new("deep.t"), branch="side")
-    refusal = refused(desk, keys={("deep",): KeyWish(behaviour="DROP")})
+    refusal = refused(desk, keys={("deep",): KeyResolution(behaviour="DROP")})
     assert conflicts(refusal) == [("NAMESPACE_ABSENT", "deep")]
 
 
@@ -324,7 +324,7 @@ def test_the_empty_hash_is_nothing_to_merge(desk):
         with pytest.raises(Invalid, match="empty"):
             desk.merge(source)
     with pytest.raises(Invalid, match="empty"):
-        desk.merges.force(ME, MoveAsk(branch="main", source=EMPTY))
+        desk.merges.force(ME, MoveRequest(branch="main", source=EMPTY))
     desk.branch("bare", None)
     with pytest.raises(Invalid, match="empty"):
         desk.merge("bare")
@@ -358,7 +358,7 @@ def test_a_merge_meets_a_commit_of_the_same_chain(desk):
     """What is in conflict with it is told with its content, which is not stored yet."""
     put = desk.changed("ns.a", "just now")
     first = desk.commits.commit(ME, "main", desk.head(), CommitMeta(message="m"), [put])
-    second = desk.merges.merge(ME, MergeAsk(branch="main", expected=None, source="side"))
+    second = desk.merges.merge(ME, MergeRequest(branch="main", expected=None, source="side"))
     settled = desk.publisher(first.branch).publish([first.proposal, second.proposal])
     first.finish(settled[0])
     with pytest.raises(KeysConflict) as caught:
@@ -367,7 +367,7 @@ def test_a_merge_meets_a_commit_of_the_same_chain(desk):
 
 
 def test_merges_say_who_made_them(desk):
-    ask = MergeAsk(branch="main", expected=None, source="side")
+    ask = MergeRequest(branch="main", expected=None, source="side")
     desk.run(desk.merges.merge(Call(who="somebody"), ask))
     move = desk.references.log("main", 1).items[0]
     assert (move.kind, move.who, move.source) == ("merge", "somebody", "side")

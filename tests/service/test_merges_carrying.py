@@ -9,10 +9,9 @@ import pytest
 
 from lochan.base.errors import Invalid, KeysConflict, ReferenceNotFound
 from lochan.base.ids import EMPTY_ID
-from lochan.catalog.merge import KeyWish
 from lochan.model.commits import CommitMeta, Delete
+from lochan.model.requests import KeyResolution, RevertRequest, TransplantRequest
 from lochan.model.results import Merged
-from lochan.service.merges import RevertAsk, TransplantAsk
 from tests.service.bench import (
     ME,
     Bench,
@@ -32,7 +31,7 @@ def desk() -> Bench:
 
 
 def transplant(desk: Bench, *hashes: str, kind: str = "transplant", **more: Any) -> Merged:
-    ask = TransplantAsk(branch="main", expected=None, source="side", hashes=hashes)
+    ask = TransplantRequest(branch="main", expected=None, source="side", hashes=hashes)
     method = desk.merges.transplant if kind == "transplant" else desk.merges.cherry_pick
     return desk.run(method(ME, msgspec.structs.replace(ask, **more)))
 
@@ -100,7 +99,7 @@ def test_a_transplant_obeys_choices_and_tells_conflicts(desk):
     assert conflicts(caught.value) == [("VALUE_DIFFERS", "ns.a")]
     told = transplant(desk, *line, conflicts_as_result=True)
     assert not told.successful
-    transplant(desk, *line, keys={A: KeyWish(behaviour="DROP")})
+    transplant(desk, *line, keys={A: KeyResolution(behaviour="DROP")})
     assert desk.state() == {"ns": "", "ns.a": "main", "ns.b": "ns.b", "ns.d": "ns.d"}
     assert desk.messages()[0] == "side 2"
 
@@ -112,7 +111,7 @@ def test_a_single_commit_may_be_carried_under_another_message(desk):
 
 
 def revert(desk: Bench, *which: str, **more: Any) -> Merged:
-    ask = RevertAsk(branch="main", expected=None, hashes=which)
+    ask = RevertRequest(branch="main", expected=None, hashes=which)
     return desk.run(desk.merges.revert(ME, msgspec.structs.replace(ask, **more)))
 
 

@@ -12,7 +12,6 @@ from lochan.base.errors import Invalid, KeysConflict
 from lochan.base.keys import table_key
 from lochan.base.limits import MESSAGE_BYTES_MAX
 from lochan.base.names import RefName
-from lochan.catalog.merge import KeyWish
 from lochan.catalog.types import ContentTypes
 from lochan.codec.elements import pack_table
 from lochan.kernel.build import Head
@@ -20,8 +19,8 @@ from lochan.kernel.plan import CommitPlan, Operation
 from lochan.kernel.publish import Published
 from lochan.model.commits import CommitMeta, Delete, Put
 from lochan.model.contents import Content
+from lochan.model.requests import KeyResolution, RebaseRequest, RevertRequest, TransplantRequest
 from lochan.model.results import Merged
-from lochan.service.merges import RebaseAsk, RevertAsk, TransplantAsk
 from tests.service.bench import ME, Bench, conflicts, details, key, moved, new, space, table
 
 A = key("ns.a")
@@ -48,7 +47,7 @@ def refused(desk: Bench, source: str = "side", **more: Any) -> KeysConflict:
 
 
 def pick(desk: Bench, *hashes: str, branch: str = "main", **more: Any) -> Merged:
-    ask = TransplantAsk(branch=branch, expected=None, source="", hashes=hashes, squash=True)
+    ask = TransplantRequest(branch=branch, expected=None, source="", hashes=hashes, squash=True)
     return desk.run(desk.merges.cherry_pick(ME, msgspec.structs.replace(ask, **more)))
 
 
@@ -124,7 +123,7 @@ def test_a_wrong_expected_target_of_a_namespace_that_both_made_is_a_conflict(des
     desk.commit(space("both", side="side"), branch="side")
     desk.commit(space("both", side="main"))
     wrong = content(desk, "both", "side")
-    keys = {("both",): KeyWish(expected_target=wrong)}
+    keys = {("both",): KeyResolution(expected_target=wrong)}
     assert conflicts(refused(desk, keys=keys, squash=squash)) == [("CONTENT_ID_DIFFERS", "both")]
 
 
@@ -134,7 +133,7 @@ def test_a_namespace_that_both_made_is_resolved_as_the_caller_says(desk, squash)
     desk.commit(space("both", side="main"))
     seen = content(desk, "both")
     resolved = msgspec.structs.replace(seen, properties={"side": "both"})
-    keys = {("both",): KeyWish(expected_target=seen, resolved=resolved)}
+    keys = {("both",): KeyResolution(expected_target=seen, resolved=resolved)}
     desk.merge("side", keys=keys, squash=squash)
     assert content(desk, "both") == resolved
 
@@ -144,7 +143,7 @@ def test_a_key_that_a_replay_changes_twice_may_have_an_expected_target(desk, is_
     desk.change("ns.a", "one", branch="side")
     desk.change("ns.a", "two", branch="side")
     desk.change("ns.a", "main")
-    wish = KeyWish(expected_target=content(desk, "ns.a"))
+    wish = KeyResolution(expected_target=content(desk, "ns.a"))
     if is_resolved:
         wish = msgspec.structs.replace(wish, resolved=moved(content(desk, "ns.a"), "resolved"))
     done = desk.merge("side", keys={A: wish}, squash=False)
@@ -157,7 +156,7 @@ def test_a_wrong_expected_target_of_a_replay_is_one_conflict(desk):
     desk.change("ns.a", "two", branch="side")
     seen = content(desk, "ns.a")
     desk.change("ns.a", "main")
-    keys = {A: KeyWish(expected_target=seen, resolved=moved(seen, "resolved"))}
+    keys = {A: KeyResolution(expected_target=seen, resolved=moved(seen, "resolved"))}
     assert conflicts(refused(desk, keys=keys, squash=False)) == [("VALUE_DIFFERS", "ns.a")]
 
 
@@ -174,7 +173,7 @@ def test_a_resolved_content_has_the_id_of_one_of_the_sides_or_a_new_one(desk):
     desk.change("ns.a", "side", branch="side")
     desk.change("ns.a", "main")
     stolen = moved(content(desk, "ns.b"), "stolen")
-    keys = {A: KeyWish(expected_target=content(desk, "ns.a"), resolved=stolen)}
+    keys = {A: KeyResolution(expected_target=content(desk, "ns.a"), resolved=stolen)}
     before = desk.head()
     with pytest.raises(Invalid, match="neither side"):
         desk.merge("side", keys=keys)
@@ -187,7 +186,7 @@ def test_a_merge_with_nothing_left_to_do_needs_no_resolution(desk, squash):
     desk.change("ns.a", "side", branch="side")
     desk.change("ns.a", "main")
     seen = content(desk, "ns.a")
-    keys = {A: KeyWish(expected_target=seen, resolved=moved(seen, "resolved"))}
+    keys = {A: KeyResolution(expected_target=seen, resolved=moved(seen, "resolved"))}
     desk.merge("side", keys=keys, squash=squash)
     rename(desk, "ns.a", "ns.renamed", "main")
     told = desk.merge("side", keys=keys, squash=squash)
@@ -197,9 +196,9 @@ def test_a_merge_with_nothing_left_to_do_needs_no_resolution(desk, squash):
 def test_a_wrong_expected_target_is_compared_with_the_target_and_not_with_the_base(desk):
     desk.remove("ns.a", branch="side")
     desk.commit(new("ns.n"), branch="side")
-    keys = {key("ns.n"): KeyWish(expected_target=content(desk, "ns.n", "side"))}
+    keys = {key("ns.n"): KeyResolution(expected_target=content(desk, "ns.n", "side"))}
     assert conflicts(refused(desk, keys=keys)) == [("KEY_DOES_NOT_EXIST", "ns.n")]
-    keys = {A: KeyWish(expected_target=None)}
+    keys = {A: KeyResolution(expected_target=None)}
     assert conflicts(refused(desk, keys=keys)) == [("KEY_EXISTS", "ns.a")]
 
 
@@ -223,7 +222,7 @@ def test_a_content_that_both_sides_renamed_may_keep_the_name_of_the_target(desk,
     rename(desk, "ns.a", "ns.source", "side")
     desk.change("ns.b", "side", branch="side")
     rename(desk, "ns.a", "ns.target", "main")
-    keys = {key("ns.source"): KeyWish(behaviour=behaviour)}
+    keys = {key("ns.source"): KeyResolution(behaviour=behaviour)}
     desk.merge("side", squash=squash, keys=keys)
     assert {"ns.target", "ns.b", "ns.c"} == set(desk.state()) - {"ns"}
     assert desk.state()["ns.b"] == "side"
@@ -232,11 +231,11 @@ def test_a_content_that_both_sides_renamed_may_keep_the_name_of_the_target(desk,
 
 def test_a_rename_whose_old_key_is_kept_is_a_conflict(desk):
     rename(desk, "ns.a", "ns.source", "side")
-    assert conflicts(refused(desk, keys={A: KeyWish(behaviour="DROP")})) == [
+    assert conflicts(refused(desk, keys={A: KeyResolution(behaviour="DROP")})) == [
         ("KEY_CONFLICT", "ns.source")
     ]
     desk.change("ns.a", "main")
-    keys = {A: KeyWish(behaviour="TAKE_TARGET_ON_CONFLICT")}
+    keys = {A: KeyResolution(behaviour="TAKE_TARGET_ON_CONFLICT")}
     assert conflicts(refused(desk, keys=keys)) == [("KEY_CONFLICT", "ns.source")]
     desk.merge("side", default="TAKE_TARGET_ON_CONFLICT")
     assert "ns.source" not in desk.state()
@@ -274,7 +273,7 @@ def test_a_pick_of_a_creation_after_a_rename_is_a_conflict(desk):
 def test_a_revert_of_a_rename_that_was_renamed_since_is_a_conflict(desk):
     done = rename(desk, "ns.a", "ns.x", "main")
     rename(desk, "ns.x", "ns.y", "main")
-    ask = RevertAsk(branch="main", expected=None, hashes=(done,))
+    ask = RevertRequest(branch="main", expected=None, hashes=(done,))
     with pytest.raises(KeysConflict) as caught:
         desk.run(desk.merges.revert(ME, ask))
     assert conflicts(caught.value) == [("KEY_CONFLICT", "ns.a")]
@@ -285,7 +284,7 @@ def test_a_rebase_of_a_rename_meets_a_rename_of_the_other_side(desk):
     rename(desk, "ns.a", "ns.source", "side")
     rename(desk, "ns.a", "ns.target", "main")
     with pytest.raises(KeysConflict) as caught:
-        desk.merges.rebase(ME, RebaseAsk(branch="side", onto="main"))
+        desk.merges.rebase(ME, RebaseRequest(branch="side", onto="main"))
     assert conflicts(caught.value) == [("KEY_CONFLICT", "ns.source")]
 
 
@@ -337,7 +336,7 @@ def test_a_squash_with_a_message_of_the_longest_kind_keeps_it(desk):
 
 def test_a_commit_with_a_long_title_can_be_reverted(desk):
     done = desk.change("ns.a", "wrong", message="x" * MESSAGE_BYTES_MAX)
-    ask = RevertAsk(branch="main", expected=None, hashes=(done.hash,))
+    ask = RevertRequest(branch="main", expected=None, hashes=(done.hash,))
     desk.run(desk.merges.revert(ME, ask))
     assert desk.state()["ns.a"] == "ns.a"
     assert desk.messages()[0].startswith(f"Revert {done.hash}: xxx")

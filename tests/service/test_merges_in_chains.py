@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lochan.model.commits import CommitMeta, Put
+from lochan.model.requests import MergeRequest, RevertRequest
 from lochan.model.results import Merged
-from lochan.service.merges import MergeAsk, RevertAsk
 from lochan.service.pending_writes import PendingWrite
 from tests.service.bench import ME, Bench, conflicts, new
 
@@ -25,7 +25,7 @@ def desk() -> Bench:
 
 
 def merge(desk: Bench, source: str, **more: Any) -> PendingWrite[Merged]:
-    return desk.merges.merge(ME, MergeAsk(branch="main", expected=None, source=source, **more))
+    return desk.merges.merge(ME, MergeRequest(branch="main", expected=None, source=source, **more))
 
 
 def together(desk: Bench, *asked: PendingWrite[Any]) -> list[Merged]:
@@ -117,11 +117,13 @@ def test_a_replay_behind_a_merge_of_a_merge_does_not_bring_the_targets_own_chang
 
 def test_a_revert_is_refused_only_if_its_own_head_lacks_the_commit(desk):
     done = desk.change("ns.a", "wrong")
-    ask = RevertAsk(branch="main", expected=None, hashes=(done.hash,))
+    ask = RevertRequest(branch="main", expected=None, hashes=(done.hash,))
     other = desk.commits.commit(ME, "main", None, CommitMeta(message="other"), [new("ns.z")])
     desk.run_together(other, desk.merges.revert(ME, ask))
     assert desk.state()["ns.a"] == "base"
-    prepared = desk.merges.revert(ME, RevertAsk(branch="side", expected=None, hashes=(done.hash,)))
+    prepared = desk.merges.revert(
+        ME, RevertRequest(branch="side", expected=None, hashes=(done.hash,))
+    )
     (refusal,) = desk.run_together(prepared)
     assert "Could not find commit" in str(refusal)
 

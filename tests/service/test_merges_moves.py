@@ -9,10 +9,16 @@ import pytest
 
 from lochan.base.errors import HeadConflict, Invalid, KeysConflict
 from lochan.base.ids import EMPTY_ID
-from lochan.catalog.merge import KeyWish
 from lochan.model.contents import Content
+from lochan.model.requests import (
+    KeyResolution,
+    MergeRequest,
+    MoveRequest,
+    RebaseRequest,
+    RevertRequest,
+    TransplantRequest,
+)
 from lochan.model.results import Merged
-from lochan.service.merges import MergeAsk, MoveAsk, RebaseAsk, RevertAsk, TransplantAsk
 from tests.service.bench import (
     ME,
     Bench,
@@ -45,7 +51,7 @@ def hashes(desk: Bench, spec: str = "side") -> list[str]:
 
 
 def rebase(desk: Bench, **more: Any) -> Merged:
-    ask = RebaseAsk(branch="side", onto="main")
+    ask = RebaseRequest(branch="side", onto="main")
     return desk.merges.rebase(ME, msgspec.structs.replace(ask, **more))
 
 
@@ -70,9 +76,9 @@ def test_a_rebase_tells_conflicts_and_obeys_choices(desk):
         rebase(desk)
     assert conflicts(caught.value) == [("VALUE_DIFFERS", "ns.a")]
     assert where(details(caught.value)[0].target) == "main"
-    rebase(desk, keys={A: KeyWish(behaviour="FORCE")})
+    rebase(desk, keys={A: KeyResolution(behaviour="FORCE")})
     assert desk.state("side")["ns.a"] == "side"
-    wish = KeyWish(expected_target=content(desk, "ns.a"), resolved=content(desk, "ns.a"))
+    wish = KeyResolution(expected_target=content(desk, "ns.a"), resolved=content(desk, "ns.a"))
     with pytest.raises(Invalid, match="merge instead"):
         rebase(desk, keys={A: wish})
 
@@ -98,24 +104,24 @@ def test_a_rebase_agrees_on_a_namespace_that_both_made(desk):
 
 
 def test_a_fast_forward_loses_nothing_or_is_refused(desk):
-    done = desk.merges.fast_forward(ME, MoveAsk(branch="main", source="side"))
+    done = desk.merges.fast_forward(ME, MoveRequest(branch="main", source="side"))
     assert (done.applied, done.hash) == (True, desk.head("side"))
     assert desk.head() == desk.head("side")
-    assert not desk.merges.fast_forward(ME, MoveAsk(branch="main", source="side")).applied
+    assert not desk.merges.fast_forward(ME, MoveRequest(branch="main", source="side")).applied
     desk.change("ns.b", "main")
     desk.change("ns.b", "side", branch="side")
     with pytest.raises(HeadConflict, match="merge or rebase"):
-        desk.merges.fast_forward(ME, MoveAsk(branch="main", source="side"))
+        desk.merges.fast_forward(ME, MoveRequest(branch="main", source="side"))
 
 
 def test_force_loses_the_targets_commits_but_not_from_the_ref_log(desk):
     lost = desk.change("ns.b", "main").hash
-    done = desk.merges.force(ME, MoveAsk(branch="main", source="side", expected=lost))
+    done = desk.merges.force(ME, MoveRequest(branch="main", source="side", expected=lost))
     assert (done.applied, done.effective_target) == (True, lost)
     assert desk.head() == desk.head("side")
     assert desk.references.log("main", 1).items[0].old == lost
     with pytest.raises(HeadConflict):
-        desk.merges.force(ME, MoveAsk(branch="main", source="side~1", expected=lost))
+        desk.merges.force(ME, MoveRequest(branch="main", source="side~1", expected=lost))
 
 
 def test_a_dry_run_answers_and_writes_nothing(desk):
@@ -123,24 +129,27 @@ def test_a_dry_run_answers_and_writes_nothing(desk):
     other, counts = desk.counted()
     line = tuple(hashes(desk))
     main = desk.head()
-    carry = TransplantAsk(branch="main", expected=None, source="side", hashes=line, dry_run=True)
+    carry = TransplantRequest(
+        branch="main", expected=None, source="side", hashes=line, dry_run=True
+    )
     asked = [
         other.merges.merge(
-            ME, MergeAsk(branch="main", expected=None, source="side", dry_run=True, squash=squash)
+            ME,
+            MergeRequest(branch="main", expected=None, source="side", dry_run=True, squash=squash),
         )
         for squash in (True, False)
     ]
     asked += [other.merges.transplant(ME, carry), other.merges.cherry_pick(ME, carry)]
     asked.append(
         other.merges.revert(
-            ME, RevertAsk(branch="main", expected=None, hashes=(main,), dry_run=True)
+            ME, RevertRequest(branch="main", expected=None, hashes=(main,), dry_run=True)
         )
     )
     told = [other.run(one) for one in asked]
-    told.append(other.merges.rebase(ME, RebaseAsk(branch="side", onto="main", dry_run=True)))
-    told.append(other.merges.force(ME, MoveAsk(branch="main", source="side", dry_run=True)))
+    told.append(other.merges.rebase(ME, RebaseRequest(branch="side", onto="main", dry_run=True)))
+    told.append(other.merges.force(ME, MoveRequest(branch="main", source="side", dry_run=True)))
     told.append(
-        other.merges.fast_forward(ME, MoveAsk(branch="main", source="main~1", dry_run=True))
+        other.merges.fast_forward(ME, MoveRequest(branch="main", source="main~1", dry_run=True))
     )
     assert {(one.applied, one.successful, one.hash) for one in told} == {(False, True, None)}
     assert [".".join(one.key) for one in told[0].keys] == ["ns.a", "ns.c", "ns.d"]
@@ -154,7 +163,7 @@ def test_a_dry_run_answers_and_writes_nothing(desk):
 
 def test_a_dry_run_is_planned_on_the_head_of_the_moment(desk):
     asked = desk.merges.merge(
-        ME, MergeAsk(branch="main", expected=None, source="side", dry_run=True)
+        ME, MergeRequest(branch="main", expected=None, source="side", dry_run=True)
     )
     assert desk.run(asked).successful
     desk.again().change("ns.a", "main")

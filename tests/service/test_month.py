@@ -14,11 +14,10 @@ from lochan.kernel.context import Tuning
 from lochan.kernel.repository import Ports
 from lochan.kv.store import Kind, Store, partition
 from lochan.model.commits import CommitMeta, Delete, Put
+from lochan.model.requests import MergeRequest, NewReference
 from lochan.model.results import Merged
 from lochan.service.calls import ANYONE, Call
-from lochan.service.merges import MergeAsk
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.references import NewReference
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
@@ -66,7 +65,7 @@ class Month:
             run(commit(repository, self.call(), self.keys % 2 == 0))
         new = NewReference(kind="BRANCH", name=f"b{self.keys}", source="main")
         run(repository.references.create(self.call(), new))
-        ask = MergeAsk(branch="main", expected=None, source=new.name)
+        ask = MergeRequest(branch="main", expected=None, source=new.name)
         merged: Merged = run(repository.merges.merge(self.call(), ask))
         assert not merged.applied
         repository.references.delete(self.call(), new.name, None)

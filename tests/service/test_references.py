@@ -18,16 +18,16 @@ from lochan.base.ids import EMPTY_ID
 from lochan.base.limits import REFERENCES_PER_CALL_MAX
 from lochan.kernel.references import ReferenceIndex
 from lochan.model.references import Annotation
+from lochan.model.requests import (
+    MergeRequest,
+    MoveRequest,
+    NewReference,
+    RebaseRequest,
+    RevertRequest,
+    TransplantRequest,
+)
 from lochan.service import references as references_room
 from lochan.service.calls import Call
-from lochan.service.merges import (
-    MergeAsk,
-    MoveAsk,
-    RebaseAsk,
-    RevertAsk,
-    TransplantAsk,
-)
-from lochan.service.references import NewReference
 from tests.service.bench import ME, Bench, names, new, pages
 
 EMPTY = EMPTY_ID.hex()
@@ -272,20 +272,20 @@ def test_every_kind_of_operation_is_told_in_the_ref_log(desk):
     make(desk, "b", "main~1")
     desk.fill("ns.x", branch="b")
     one = Call(who="one")
-    merge = MergeAsk(branch="b", expected=None, source="main")
+    merge = MergeRequest(branch="b", expected=None, source="main")
     desk.run(desk.merges.merge(one, merge))
     make(desk, "side", "main")
     desk.fill("ns.y", branch="side")
     picked = desk.fill("ns.z", branch="side").hash
-    carry = TransplantAsk(branch="b", expected=None, source="side", hashes=(f"{picked}~1",))
+    carry = TransplantRequest(branch="b", expected=None, source="side", hashes=(f"{picked}~1",))
     desk.run(desk.merges.transplant(one, carry))
-    pick = TransplantAsk(branch="b", expected=None, source="", hashes=(picked,))
+    pick = TransplantRequest(branch="b", expected=None, source="", hashes=(picked,))
     desk.run(desk.merges.cherry_pick(one, pick))
-    revert = RevertAsk(branch="b", expected=None, hashes=(desk.head("b"),))
+    revert = RevertRequest(branch="b", expected=None, hashes=(desk.head("b"),))
     desk.run(desk.merges.revert(one, revert))
-    desk.merges.rebase(one, RebaseAsk(branch="b", onto="side"))
-    desk.merges.force(one, MoveAsk(branch="b", source="main"))
-    desk.merges.fast_forward(one, MoveAsk(branch="b", source="side"))
+    desk.merges.rebase(one, RebaseRequest(branch="b", onto="side"))
+    desk.merges.force(one, MoveRequest(branch="b", source="main"))
+    desk.merges.fast_forward(one, MoveRequest(branch="b", source="side"))
     desk.references.assign(one, "b", None, "main")
     last = desk.head("b")
     desk.references.delete(one, "b", last)

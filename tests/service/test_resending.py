@@ -13,22 +13,47 @@ import msgspec
 import pytest
 
 from lochan.base.errors import Denied, KeyReused, NotFound, ReferenceNotFound, Unknown
-from lochan.base.names import RefName
 from lochan.kv.store import Kind, partition
 from lochan.model.contents import Namespace
 from lochan.model.references import Annotation
+from lochan.model.requests import (
+    NewReference,
+)
 from lochan.model.results import Merged
 from lochan.persist.references import References
 from lochan.service.calls import Call, Right
-from lochan.service.merges import MergeAsk, MoveAsk, RebaseAsk, RevertAsk, TransplantAsk
-from lochan.service.references import NewReference
 from lochan.service.repository import Repository
 from tests.service.bench import ME, Bench, new, writes
+from tests.service.resent_writes import (
+    WRITES,
+    Hashes,
+    Write,
+    assign,
+    commit,
+    create_namespace,
+    delete,
+    fix,
+    force,
+    force_anywhere,
+    merge,
+    merge_of_nothing,
+    rebase,
+    revert,
+    source_is_deleted,
+    source_is_made_again,
+    source_is_moved,
+    target_is_committed_to,
+    target_is_deleted,
+    target_is_made_again,
+    target_is_moved,
+    target_is_moved_and_deleted,
+    target_is_moved_often,
+    tombstone_is_gone,
+    transplant,
+)
 
 KEYED = Call("me", "key", b"one request")
 OTHER = Call("me", "key", b"another request")
-
-Write = Callable[[Bench, Call], Any]
 
 
 @pytest.fixture
@@ -45,184 +70,6 @@ def desk() -> Bench:
     return one
 
 
-class Hashes:
-    """What the requests of one test name, fixed when it begins; a request never changes."""
-
-    side: tuple[str, ...] = ()
-    target: str = ""
-
-
-def fix(desk: Bench) -> None:
-    Hashes.side = tuple(entry.meta.hash or "" for entry in desk.log("side")[:2])[::-1]
-    Hashes.target = desk.head("target")
-
-
-def commit(desk: Bench, call: Call) -> Any:
-    return desk.commit(
-        new("ns.z"), new("ns.d"), branch="target", expected=Hashes.target, message="m", call=call
-    )
-
-
-def merge(desk: Bench, call: Call, **more: Any) -> Any:
-    ask = MergeAsk(branch="target", expected=Hashes.target, source="side")
-    return desk.run(desk.merges.merge(call, msgspec.structs.replace(ask, **more)))
-
-
-def merge_replayed(desk: Bench, call: Call) -> Any:
-    return merge(desk, call, squash=False)
-
-
-def merge_at_a_hash(desk: Bench, call: Call) -> Any:
-    return merge(desk, call, source=f"side@{Hashes.side[0]}")
-
-
-def merge_of_nothing(desk: Bench, call: Call) -> Any:
-    return merge(desk, call, source="main")
-
-
-def merge_without_an_expectation(desk: Bench, call: Call) -> Any:
-    return merge(desk, call, expected=None)
-
-
-def transplant(desk: Bench, call: Call, **more: Any) -> Any:
-    ask = TransplantAsk(branch="target", expected=None, source="side", hashes=Hashes.side)
-    return desk.run(desk.merges.transplant(call, msgspec.structs.replace(ask, **more)))
-
-
-def transplant_squashed(desk: Bench, call: Call) -> Any:
-    return transplant(desk, call, squash=True)
-
-
-def cherry_pick(desk: Bench, call: Call) -> Any:
-    ask = TransplantAsk(branch="target", expected=None, source="", hashes=Hashes.side[::-1])
-    return desk.run(desk.merges.cherry_pick(call, ask))
-
-
-def revert(desk: Bench, call: Call) -> Any:
-    ask = RevertAsk(branch="target", expected=None, hashes=(Hashes.target,))
-    return desk.run(desk.merges.revert(call, ask))
-
-
-def rebase(desk: Bench, call: Call) -> Any:
-    return desk.merges.rebase(call, RebaseAsk(branch="target", onto="side"))
-
-
-def force(desk: Bench, call: Call) -> Any:
-    return desk.merges.force(call, MoveAsk(branch="target", source="side", expected=Hashes.target))
-
-
-def force_anywhere(desk: Bench, call: Call) -> Any:
-    return desk.merges.force(call, MoveAsk(branch="target", source="side"))
-
-
-def force_to_where_it_is(desk: Bench, call: Call) -> Any:
-    return desk.merges.force(call, MoveAsk(branch="target", source="@" + Hashes.target))
-
-
-def fast_forward_of_nothing(desk: Bench, call: Call) -> Any:
-    return desk.merges.fast_forward(call, MoveAsk(branch="target", source="main"))
-
-
-def assign(desk: Bench, call: Call) -> Any:
-    return desk.references.assign(call, "target", Hashes.target, "side")
-
-
-def assign_to_where_it_is(desk: Bench, call: Call) -> Any:
-    return desk.references.assign(call, "target", None, "@" + Hashes.target)
-
-
-def delete(desk: Bench, call: Call) -> Any:
-    return desk.references.delete(call, "target", Hashes.target)
-
-
-def create_namespace(desk: Bench, call: Call) -> Any:
-    made = Namespace(elements=("made",), properties={"a": "b"})
-    return desk.run(desk.repository.namespaces.create(call, "target", None, made))
-
-
-def update_namespace(desk: Bench, call: Call) -> Any:
-    change = desk.repository.namespaces.update
-    return desk.run(change(call, "target", None, ("ns",), {"a": "b"}, set()))
-
-
-def delete_namespace(desk: Bench, call: Call) -> Any:
-    return desk.run(desk.repository.namespaces.delete(call, "target", None, ("empty",)))
-
-
-def source_is_deleted(desk: Bench) -> None:
-    desk.references.delete(ME, "side", None)
-
-
-def source_is_moved(desk: Bench) -> None:
-    desk.references.assign(ME, "side", None, "main~1")
-
-
-def source_is_made_again(desk: Bench) -> None:
-    desk.references.delete(ME, "side", None)
-    desk.branch("side", "main")
-
-
-def target_is_moved(desk: Bench) -> None:
-    desk.references.assign(ME, "target", None, "main")
-
-
-def target_is_moved_often(desk: Bench) -> None:
-    for number in range(40):
-        desk.references.assign(ME, "target", None, "main~1" if number % 2 else "main")
-
-
-def target_is_committed_to(desk: Bench) -> None:
-    desk.commit(new("ns.other"), branch="target", message="other")
-
-
-def target_is_deleted(desk: Bench) -> None:
-    desk.references.delete(ME, "target", None)
-
-
-def target_is_made_again(desk: Bench) -> None:
-    desk.references.delete(ME, "target", None)
-    soon = desk.clock.now_us() + 1_000_000
-    again = NewReference(kind="BRANCH", name="target", source="main", expires_us=soon)
-    desk.run(desk.references.create(ME, again))
-    desk.commit(new("ns.again"), branch="target", message="again")
-
-
-def target_is_moved_and_deleted(desk: Bench) -> None:
-    target_is_moved_often(desk)
-    target_is_made_again(desk)
-
-
-def tombstone_is_gone(desk: Bench) -> None:
-    target_is_deleted(desk)
-    context = desk.repository.context
-    found = context.references.fetch(RefName("target"))
-    assert found is not None
-    context.moves.copy(found.row, found.row.moves)
-    context.references.purge(found)
-
-
-WRITES: list[Write] = [
-    commit,
-    merge,
-    merge_replayed,
-    merge_at_a_hash,
-    merge_of_nothing,
-    merge_without_an_expectation,
-    transplant,
-    transplant_squashed,
-    cherry_pick,
-    revert,
-    rebase,
-    force,
-    force_to_where_it_is,
-    fast_forward_of_nothing,
-    assign,
-    assign_to_where_it_is,
-    delete,
-    create_namespace,
-    update_namespace,
-    delete_namespace,
-]
 ON_SOURCE = [source_is_deleted, source_is_moved, source_is_made_again]
 ON_TARGET = [
     target_is_moved,

@@ -9,7 +9,7 @@ from lochan.base.ids import EMPTY_ID
 from lochan.catalog.contents import value_at
 from lochan.index.layers import read_page
 from lochan.model.references import Annotation
-from lochan.service.references import NewReference
+from lochan.model.requests import NewReference
 from tests.service.bench import ME, Bench
 
 EMPTY = EMPTY_ID.hex()

@@ -13,8 +13,8 @@ from lochan.kernel.references import ReferenceIndex
 from lochan.kernel.repository import Ports
 from lochan.kv.observe import CallCounts, ObservedStore
 from lochan.kv.store import Kind, partition
+from lochan.model.requests import NewReference
 from lochan.service.calls import ANYONE, Call
-from lochan.service.references import NewReference
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.service.sweeps import SweepFailure, sweep_of_claims, sweep_of_references

@@ -29,11 +29,10 @@ from lochan.model.commits import (
 )
 from lochan.model.contents import Content, IcebergTable, Namespace
 from lochan.model.references import Reference
+from lochan.model.requests import MergeRequest, NewReference
 from lochan.model.results import Merged
 from lochan.service.calls import Call
-from lochan.service.merges import MergeAsk
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.references import NewReference
 from lochan.service.repository import Repository
 from lochan.testing.sim import Faults, Scenario, Server
 from tests.sim.catalog_checks import (
@@ -273,7 +272,7 @@ def drops_the_namespace(name: str, times: int) -> Act:
 def merges(name: str, *, squash: bool, times: int = 1) -> Act:
     def merge(server: Server, _: str) -> Merged:
         meta = CommitMeta(message=name)
-        ask = MergeAsk(branch="main", expected=None, source="side", meta=meta, squash=squash)
+        ask = MergeRequest(branch="main", expected=None, source="side", meta=meta, squash=squash)
         return drive(server, lambda one: one.merges.merge(Call(who=server.name), ask))
 
     def act(server: Server) -> None:
@@ -287,7 +286,7 @@ def merges_a_table(name: str, source: str) -> Act:
     """Makes a branch and a table there, and merges it; by then main may have lost the namespace."""
 
     def merge(server: Server, _: str) -> Merged:
-        ask = MergeAsk(
+        ask = MergeRequest(
             branch="main", expected=None, source=name, meta=CommitMeta(message=f"{name}+")
         )
         return drive(server, lambda one: one.merges.merge(Call(who=server.name), ask))
@@ -328,7 +327,7 @@ def sends_a_merge(name: str, times: int) -> Act:
     def send(server: Server, _: str) -> Committed:
         call = Call(who="client", idempotency_key=name, digest=name.encode())
         meta = CommitMeta(message=name)
-        ask = MergeAsk(branch="main", expected=None, source="side", meta=meta)
+        ask = MergeRequest(branch="main", expected=None, source="side", meta=meta)
         done = drive(server, lambda one: one.merges.merge(call, ask))
         return Committed("main", done.hash or "")
 

@@ -18,7 +18,7 @@ from lochan.kernel.lane import Lane
 from lochan.kernel.merge import Behaviour, Choices, MergeProposal
 from lochan.kernel.plan import ANY, Anything, CommitPlan, Operation
 from lochan.kernel.publish import Proposal, Published, Publisher
-from lochan.kernel.references import NewReference, ReferenceIndex
+from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository
 from lochan.kernel.views import CommitView
 from lochan.testing.invariants import (
@@ -102,7 +102,7 @@ def set_up(server: Server) -> tuple[InstanceId, Description]:
     context = create_repository(server.store, ports, "default")
     Publisher(context, MAIN).publish([Write("first", ["a", "b"])])
     head = ReferenceIndex(context).get(MAIN).row.pointer
-    ReferenceIndex(context).create_many([NewReference(SIDE, "BRANCH", ObjId(head))], "setup")
+    ReferenceIndex(context).create_many([NewReferenceRow(SIDE, "BRANCH", ObjId(head))], "setup")
     Publisher(context, SIDE).publish([Write("aside", ["s"])])
     return context.instance, context.description
 
@@ -238,7 +238,7 @@ def assigns(name: RefName) -> Callable[[Server], None]:
 
 def creates(*names: RefName) -> Callable[[Server], None]:
     def act(server: Server) -> None:
-        wanted = [NewReference(name, "BRANCH", EMPTY_ID) for name in names]
+        wanted = [NewReferenceRow(name, "BRANCH", EMPTY_ID) for name in names]
         server.attempt("create", server.app.names.create_many, wanted, server.name)
 
     return act

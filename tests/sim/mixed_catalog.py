@@ -16,17 +16,24 @@ import msgspec
 from lochan.base.ids import InstanceId
 from lochan.base.keys import Key, table_elements
 from lochan.base.names import RefName
-from lochan.catalog.merge import KeyWish, read_wishes
+from lochan.catalog.merge import read_wishes
 from lochan.catalog.types import NAMESPACE_PAYLOAD, ContentTypes
 from lochan.codec.rows import Description
 from lochan.kernel.merge import Choices
 from lochan.kernel.repository import Ports, create_repository
 from lochan.model.commits import CommitMeta, ContentKey, Delete, Operation, Put
 from lochan.model.contents import Content, IcebergTable, Namespace
+from lochan.model.requests import (
+    KeyResolution,
+    MergeRequest,
+    MoveRequest,
+    NewReference,
+    RebaseRequest,
+    RevertRequest,
+    TransplantRequest,
+)
 from lochan.service.calls import Call
-from lochan.service.merges import MergeAsk, MoveAsk, RebaseAsk, RevertAsk, TransplantAsk
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.references import NewReference
 from lochan.service.repository import Repository
 from lochan.testing.models import catalog as catalog_model
 from lochan.testing.models import merging as model
@@ -39,10 +46,10 @@ from tests.sim.mixed_requests import (
     BRANCHES,
     SIDE,
     THIRD,
+    DrawnMove,
     Draws,
     Lanes,
     Moved,
-    MoveRequest,
     Request,
 )
 
@@ -195,12 +202,12 @@ class CatalogDraws(Draws):
         view = self._repository.references.get(source or self.other(branch)).hash
         expected = self.expected(branch)
         default = random.choices(BEHAVIOURS, weights=(8, 3, 2, 1), k=1)[0]
-        keys: dict[ContentKey, KeyWish] = {}
+        keys: dict[ContentKey, KeyResolution] = {}
         if random.random() < 0.45:
             _, target = self.read(branch)
             key = random.choice([*TABLES, *NAMESPACES, ("n",)])
             keys[key] = draw_wish(random, target.get(key))
-        ask = MergeAsk(
+        ask = MergeRequest(
             branch=branch,
             expected=expected,
             source=view,
@@ -235,7 +242,7 @@ class CatalogDraws(Draws):
             others = [one for one in BRANCHES if one != branch]
             found = list(dict.fromkeys(view for one in others for view in self.hashes(one)))
             line = random.sample(found, random.choice((1, min(2, len(found)))))
-        ask = TransplantAsk(
+        ask = TransplantRequest(
             branch=branch,
             expected=None,
             source="",
@@ -257,7 +264,7 @@ class CatalogDraws(Draws):
     def revert(self, branch: RefName) -> Request:
         """Undoes one of the last commits of the branch."""
         name, undone = self.name(), self.random.choice(self.hashes(branch))
-        ask = RevertAsk(
+        ask = RevertRequest(
             branch=branch, expected=None, hashes=(undone,), meta=CommitMeta(message=name)
         )
 
@@ -280,13 +287,13 @@ class CatalogDraws(Draws):
         ]
         return self.random.choices(kinds, weights=(5, 8, 1.5, 2, 1.5), k=1)[0]()
 
-    def move(self, hows: Sequence[str]) -> tuple[MoveRequest, Callable[[], Moved]]:
+    def move(self, hows: Sequence[str]) -> tuple[DrawnMove, Callable[[], Moved]]:
         """Moves a branch to another one, or onto another one."""
         random, name = self.random, self.name()
         branch, how = self.branch(), random.choice(hows)
         source = self._repository.references.get(self.other(branch)).hash
         default = random.choices(BEHAVIOURS, weights=(8, 3, 2, 1), k=1)[0]
-        request = MoveRequest(name, how, branch, source)
+        request = DrawnMove(name, how, branch, source)
         merges, call = self._repository.merges, Call(who=name)
 
         def outcome(plain: Plain, head: str) -> Outcome | None:
@@ -298,9 +305,11 @@ class CatalogDraws(Draws):
 
         def make() -> Moved:
             if how == "rebase":
-                done = merges.rebase(call, RebaseAsk(branch=branch, onto=source, default=default))
+                done = merges.rebase(
+                    call, RebaseRequest(branch=branch, onto=source, default=default)
+                )
             else:
-                done = merges.force(call, MoveAsk(branch=branch, source=source))
+                done = merges.force(call, MoveRequest(branch=branch, source=source))
             return Moved(done.applied, done.hash or "")
 
         request.model = outcome
@@ -332,11 +341,11 @@ def draw_operations(random: Random, contents: Contents) -> list[Operation]:
     return [Put(key=key, content=table(random.choice(VALUES)))]
 
 
-def draw_wish(random: Random, target: Content | None) -> KeyWish:
+def draw_wish(random: Random, target: Content | None) -> KeyResolution:
     """Draws a word on one key: a behaviour, or what is expected there, or that and a resolution."""
     kind = random.random()
     if kind < 0.3:
-        return KeyWish(behaviour=random.choice(BEHAVIOURS))
+        return KeyResolution(behaviour=random.choice(BEHAVIOURS))
     expected = target
     if random.random() < 0.4:
         expected = None
@@ -345,13 +354,13 @@ def draw_wish(random: Random, target: Content | None) -> KeyWish:
         elif isinstance(target, Namespace):
             expected = Namespace(id=target.id, elements=target.elements, properties={"old": "1"})
     if kind < 0.6 or expected is None:
-        return KeyWish(expected_target=expected)
+        return KeyResolution(expected_target=expected)
     resolved: Content | None = None
     if isinstance(expected, IcebergTable):
         resolved = table("R", expected.id)
     elif isinstance(expected, Namespace):
         resolved = Namespace(id=expected.id, elements=expected.elements, properties={"r": "1"})
-    return KeyWish(expected_target=expected, resolved=resolved)
+    return KeyResolution(expected_target=expected, resolved=resolved)
 
 
 def held_of(content: Content, content_id: str) -> Held:

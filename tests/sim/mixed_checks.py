@@ -26,7 +26,7 @@ from lochan.testing.invariants import check_chain, content_of
 from lochan.testing.models.history import History as Plain
 from lochan.testing.models.merging import Outcome
 from lochan.testing.sim import Event, History, World
-from tests.sim.mixed_requests import BRANCHES, MoveRequest, Request
+from tests.sim.mixed_requests import BRANCHES, DrawnMove, Request
 
 WRITES = ("apply", "apply_each", "set_if")
 UNCERTAIN = ("unknown",)
@@ -312,7 +312,7 @@ def _is_refused_like(outcome: Outcome, answer: LochanError) -> bool:
 
 def _check_moves(seen: Seen, history: History) -> None:
     """Every move of a branch leads where the model says, and every answer about one is true."""
-    requests: dict[str, MoveRequest] = {}
+    requests: dict[str, DrawnMove] = {}
     events = {}
     for event in history.of("move"):
         request: Any = event.arguments[0]
@@ -333,7 +333,7 @@ def _check_moves(seen: Seen, history: History) -> None:
         _check_move_answer(seen, event, requests[who], done.get(who))
 
 
-def _check_moved(seen: Seen, request: MoveRequest, change: Change, wanted: Outcome | None) -> None:
+def _check_moved(seen: Seen, request: DrawnMove, change: Change, wanted: Outcome | None) -> None:
     assert wanted is not None, f"{request} moved though there was nothing to do"
     assert not wanted.refused, f"{request} moved, the model {_text(wanted)}"
     line = seen.between(request.source, change.after.pointer.hex())
@@ -344,7 +344,7 @@ def _check_moved(seen: Seen, request: MoveRequest, change: Change, wanted: Outco
     )
 
 
-def _check_move_answer(seen: Seen, event: Event, request: MoveRequest, done: Change | None) -> None:
+def _check_move_answer(seen: Seen, event: Event, request: DrawnMove, done: Change | None) -> None:
     if event.uncertain:
         return
     if event.acknowledged and event.result.moved:

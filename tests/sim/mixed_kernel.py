@@ -32,7 +32,7 @@ from lochan.kernel.merge import (
 )
 from lochan.kernel.plan import ANY, Anything, CommitPlan, Operation
 from lochan.kernel.publish import Publisher
-from lochan.kernel.references import NewReference, ReferenceIndex
+from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository
 from lochan.kernel.views import CommitView
 from lochan.testing.models import merging as model
@@ -46,10 +46,10 @@ from tests.sim.mixed_requests import (
     MAIN,
     SIDE,
     THIRD,
+    DrawnMove,
     Draws,
     Lanes,
     Moved,
-    MoveRequest,
     Request,
 )
 
@@ -125,7 +125,7 @@ def set_up(server: Server) -> tuple[InstanceId, Description]:
 
     put(MAIN, "setup1", a="A", b="A")
     head = ObjId(names.get(MAIN).row.pointer)
-    names.create_many([NewReference(name, "BRANCH", head) for name in (SIDE, THIRD)], "setup")
+    names.create_many([NewReferenceRow(name, "BRANCH", head) for name in (SIDE, THIRD)], "setup")
     put(SIDE, "setup2", a="B")
     put(THIRD, "setup3", c="A")
     source = context.views.load(ObjId(names.get(SIDE).row.pointer))
@@ -319,14 +319,14 @@ class KernelDraws(Draws):
         ]
         return self.random.choices(kinds, weights=(5, 8, 1.5, 2, 1.5, 2), k=1)[0]()
 
-    def move(self, hows: Sequence[str]) -> tuple[MoveRequest, Callable[[], Moved]]:
+    def move(self, hows: Sequence[str]) -> tuple[DrawnMove, Callable[[], Moved]]:
         """Moves a branch to another one, onto another one, or a few commits back."""
         random, app = self.random, self._app
         branch, how = self.branch(), random.choice(hows)
         line = self.line(self.other(branch) if random.random() < 0.8 else branch)
         view = line[-1] if random.random() < 0.8 else line[0]
         choices = draw_default(random)
-        request = MoveRequest(self.name(), how, branch, view.obj_id.hex())
+        request = DrawnMove(self.name(), how, branch, view.obj_id.hex())
         expected = self.view(branch).obj_id if how == "assign" else None
         request.model = move_model(request, choices, None if expected is None else expected.hex())
 
@@ -342,7 +342,7 @@ class KernelDraws(Draws):
 
 
 def move_model(
-    request: MoveRequest, choices: Choices, expected: str | None
+    request: DrawnMove, choices: Choices, expected: str | None
 ) -> Callable[[Plain, str], Outcome | None]:
     """Returns what a move must make on top of its source; None if it has nothing to do."""
 

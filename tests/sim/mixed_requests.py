@@ -51,7 +51,7 @@ class Request:
         return f"{self.name}:{self.kind}>{self.branch}"
 
 
-class MoveRequest:
+class DrawnMove:
     """The move of a branch as it was requested.
 
     The model returns what is made on top of the source, refused or not; None if there is nothing
@@ -176,7 +176,7 @@ class Draws:
         """Draws a request of any kind."""
         raise NotImplementedError
 
-    def move(self, hows: Sequence[str]) -> tuple[MoveRequest, Callable[[], Moved]]:
+    def move(self, hows: Sequence[str]) -> tuple[DrawnMove, Callable[[], Moved]]:
         """Draws a move, and returns how it is made."""
         raise NotImplementedError
 
@@ -243,7 +243,7 @@ def moved(*hows: str) -> Callable[[Draws], object]:
     def move(draws: Draws) -> object:
         request, make = draws.move(hows)
 
-        def begin(_: MoveRequest) -> Moved:
+        def begin(_: DrawnMove) -> Moved:
             draws.server.pause("move")
             return make()
 

@@ -9,9 +9,8 @@ import pytest
 
 from lochan.kernel.references import ReferenceIndex
 from lochan.model.references import Reference
+from lochan.model.requests import MoveRequest, NewReference
 from lochan.service.calls import Call
-from lochan.service.merges import MoveAsk
-from lochan.service.references import NewReference
 from lochan.testing.sim import Faults, History, Server, Violation, World, explore
 from tests.profile import counted
 from tests.sim.catalog_checks import MISHAPS, fresh, moves_of, named
@@ -38,7 +37,7 @@ def assign(server: Server, call: Call) -> str:
 
 
 def force(server: Server, call: Call) -> str:
-    done = server.app.repository.merges.force(call, MoveAsk(branch="side", source="main"))
+    done = server.app.repository.merges.force(call, MoveRequest(branch="side", source="main"))
     return str(done.hash)
 
 

@@ -20,13 +20,19 @@ from lochan.codec.rows import Description
 from lochan.kernel import claims as claims_of_keys
 from lochan.kernel.references import ReferenceIndex
 from lochan.model.commits import CommitMeta, Put
+from lochan.model.requests import (
+    MergeRequest,
+    MoveRequest,
+    NewReference,
+    RevertRequest,
+    TransplantRequest,
+)
 from lochan.model.results import Merged
 from lochan.service import claims as service_claims
 from lochan.service.calls import Call
 from lochan.service.claims import Claims
 from lochan.service.commits import Commits
-from lochan.service.merges import MergeAsk, Merges, MoveAsk, RevertAsk, TransplantAsk
-from lochan.service.references import NewReference
+from lochan.service.merges import Merges
 from lochan.service.repository import Repository
 from lochan.testing.sim import Faults, History, Scenario, Server, Violation, World, explore
 from tests.profile import counted
@@ -69,12 +75,12 @@ def commit(server: Server, call: Call) -> Any:
 
 def merge(server: Server, call: Call) -> Any:
     meta = CommitMeta(message=call.who)
-    ask = MergeAsk(branch="target", expected=None, source="side", meta=meta)
+    ask = MergeRequest(branch="target", expected=None, source="side", meta=meta)
     return drive(server, lambda one: one.merges.merge(call, ask))
 
 
 def transplant(server: Server, call: Call) -> Any:
-    ask = TransplantAsk(
+    ask = TransplantRequest(
         branch="target",
         expected=None,
         source="side",
@@ -86,7 +92,7 @@ def transplant(server: Server, call: Call) -> Any:
 
 def revert(server: Server, call: Call) -> Any:
     meta = CommitMeta(message=call.who)
-    ask = RevertAsk(branch="target", expected=None, hashes=(FIXED["own"],), meta=meta)
+    ask = RevertRequest(branch="target", expected=None, hashes=(FIXED["own"],), meta=meta)
     return drive(server, lambda one: one.merges.revert(call, ask))
 
 
@@ -96,7 +102,7 @@ def assign(server: Server, call: Call) -> Any:
 
 
 def force(server: Server, call: Call) -> Any:
-    return server.app.repository.merges.force(call, MoveAsk(branch="target", source="side"))
+    return server.app.repository.merges.force(call, MoveRequest(branch="target", source="side"))
 
 
 def sends(name: str, ask: Ask, times: int = 1) -> Act:

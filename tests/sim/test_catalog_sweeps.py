@@ -12,8 +12,8 @@ from lochan.base.ids import InstanceId, ObjId
 from lochan.base.names import RefName
 from lochan.codec.rows import Description
 from lochan.kernel.references import ReferenceIndex
+from lochan.model.requests import NewReference
 from lochan.service.calls import Call
-from lochan.service.references import NewReference
 from lochan.service.repository import Repository
 from lochan.testing.invariants import check_references
 from lochan.testing.sim import Faults, History, Server, Violation, World, explore

@@ -9,7 +9,13 @@ import pytest
 from lochan.base.errors import Conflict, Invalid
 from lochan.model.commits import CommitMeta, ContentKey, Delete, Operation, Put, Unchanged
 from lochan.model.contents import Content, Namespace
-from lochan.service.merges import MergeAsk, MoveAsk, RebaseAsk, RevertAsk, TransplantAsk
+from lochan.model.requests import (
+    MergeRequest,
+    MoveRequest,
+    RebaseRequest,
+    RevertRequest,
+    TransplantRequest,
+)
 from tests.profile import counted
 from tests.service.bench import ME, Bench, moved, table
 
@@ -137,7 +143,7 @@ class Walk:
         before, theirs = self.look(target), self.look(source)
         default = self.pick.choice(BEHAVIOURS)
         squash = self.pick.random() < 0.6
-        ask = MergeAsk(
+        ask = MergeRequest(
             branch=target,
             expected=None,
             source=source,
@@ -164,8 +170,8 @@ class Walk:
         line = [entry.meta.hash or "" for entry in desk.history.log(branch, 4).items]
         aside = desk.history.log(other, 4).items
         picked = (self.pick.choice(aside).meta.hash or "",)
-        carry = TransplantAsk(branch=branch, expected=None, source="", hashes=picked)
-        revert = RevertAsk(branch=branch, expected=None, hashes=(self.pick.choice(line),))
+        carry = TransplantRequest(branch=branch, expected=None, source="", hashes=picked)
+        revert = RevertRequest(branch=branch, expected=None, hashes=(self.pick.choice(line),))
         before, unmoved = desk.head(branch), False
         try:
             match self.pick.randrange(9) // 2:
@@ -174,9 +180,9 @@ class Walk:
                 case 1:
                     desk.run(desk.merges.revert(ME, revert))
                 case 2:
-                    desk.merges.rebase(ME, RebaseAsk(branch=branch, onto=other))
+                    desk.merges.rebase(ME, RebaseRequest(branch=branch, onto=other))
                 case 3:
-                    desk.merges.fast_forward(ME, MoveAsk(branch=branch, source=other))
+                    desk.merges.fast_forward(ME, MoveRequest(branch=branch, source=other))
                 case _:
                     desk.references.assign(ME, branch, before, self.pick.choice(line))
         except Conflict:

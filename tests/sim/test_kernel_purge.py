@@ -13,7 +13,7 @@ from lochan.base.limits import GRACE_S
 from lochan.kernel import purge
 from lochan.kernel.check import check_repository
 from lochan.kernel.purge import sweep_references
-from lochan.kernel.references import NewReference, ReferenceIndex
+from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.reflog import RefLog
 from lochan.kv.store import Kind, Won, partition
 from lochan.persist.references import References
@@ -52,7 +52,7 @@ def with_an_old_tombstone(server: Server) -> Any:
     prepared = set_up(server)
     names = ReferenceIndex(parts_of(server, prepared))
     server.clock.jump_us(-30 * HOURS_US)
-    names.create_many([NewReference(NAME, "BRANCH", EMPTY_ID)], "old")
+    names.create_many([NewReferenceRow(NAME, "BRANCH", EMPTY_ID)], "old")
     names.delete(NAME, EMPTY_ID, "old")
     server.clock.jump_us(30 * HOURS_US)
     # As if the copies had been lost: then only the purge can make them.

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from lochan.client import KeyWish
+from lochan.client import KeyResolution
 from lochan.model.commits import Delete as SystemDelete
 from lochan.model.commits import Operation as SystemOperation
 from lochan.model.commits import Put as SystemPut
@@ -86,13 +86,13 @@ def to_system(operation: Operation) -> SystemOperation:
     return SystemUnchanged(key=operation.key)
 
 
-def wish_of(choice: Choice) -> KeyWish:
+def wish_of(choice: Choice) -> KeyResolution:
     """Returns a choice as the system takes it."""
 
     def side(value: Any) -> Any:
         return content_held(value) if isinstance(value, Held) else value
 
-    return KeyWish(
+    return KeyResolution(
         behaviour=choice.behaviour,
         expected_target=side(choice.expected),
         resolved=side(choice.resolved),

@@ -14,13 +14,13 @@ import pytest
 from lochan.assembly import open_store
 from lochan.base.errors import Conflict, Corrupt, LochanError
 from lochan.base.keys import is_record
-from lochan.client.values import KeyWish
 from lochan.embedded import Embedded, open_repository
 from lochan.kernel.job_records import RecordsOnHead
 from lochan.kernel.plan import Operation
 from lochan.model.commits import ContentKey, Delete, LogEntry, Put, RecordJob
 from lochan.model.commits import Operation as Wish
 from lochan.model.contents import IcebergTable
+from lochan.model.requests import KeyResolution
 from tests.profile import counted
 from tests.service.bench import Bench
 
@@ -89,7 +89,8 @@ class Walk:
         changed = {one.key for one in self.catalog.history.iterate_diff(branch, source)}
         default = self.random.choice(BEHAVIOURS)
         keys = {
-            key: KeyWish(behaviour=self.random.choice(BEHAVIOURS)) for key in sorted(changed)[:1]
+            key: KeyResolution(behaviour=self.random.choice(BEHAVIOURS))
+            for key in sorted(changed)[:1]
         }
         squash = self.random.random() < 0.6
         try:

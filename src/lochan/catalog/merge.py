@@ -31,15 +31,8 @@ from lochan.kernel.provenance import Provenance
 from lochan.kernel.views import CommitView
 from lochan.model.commits import ContentKey
 from lochan.model.contents import Content, with_id
+from lochan.model.requests import KeyResolution
 from lochan.model.results import ContentConflict, KeyOutcome
-
-
-class KeyWish(msgspec.Struct, frozen=True, kw_only=True):
-    """The caller's word on one key of a merge; None as a content means that there is none."""
-
-    behaviour: str = "NORMAL"
-    expected_target: Content | msgspec.UnsetType | None = msgspec.UNSET
-    resolved: Content | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Wishes(msgspec.Struct, frozen=True):
@@ -88,7 +81,7 @@ def read_wishes(
     context: RepositoryContext,
     types: ContentTypes,
     default: str,
-    keys: Mapping[ContentKey, KeyWish],
+    keys: Mapping[ContentKey, KeyResolution],
 ) -> Wishes:
     """Turns contents that the caller names into elements."""
     choices: dict[bytes, KeyChoice] = {}

@@ -16,8 +16,8 @@ from lochan.cli.content import read_content
 from lochan.cli.keys import key_text, parse_key
 from lochan.cli.printing import plain, short
 from lochan.cli.specs import BRANCH, SPEC
-from lochan.client.values import KeyWish
 from lochan.model.commits import CommitMeta, ContentKey
+from lochan.model.requests import KeyResolution
 from lochan.model.results import KeyOutcome, Merged
 
 _BEHAVIOURS: Final = ("NORMAL", "FORCE", "DROP", "TAKE_TARGET_ON_CONFLICT")
@@ -190,20 +190,22 @@ def _said(how: dict[str, Any]) -> str | CommitMeta | None:
     return CommitMeta(message=how["message"] or "", authors=(how["author"],))
 
 
-def _wishes(job: CommandContext, branch: str, how: dict[str, Any]) -> dict[ContentKey, KeyWish]:
-    wishes: dict[ContentKey, KeyWish] = {}
+def _wishes(
+    job: CommandContext, branch: str, how: dict[str, Any]
+) -> dict[ContentKey, KeyResolution]:
+    wishes: dict[ContentKey, KeyResolution] = {}
     for choice in how["choices"]:
         text, _, behaviour = choice.rpartition("=")
         if behaviour.upper() not in _BEHAVIOURS or not text:
             raise Invalid(f"--key takes KEY=BEHAVIOUR, one of {', '.join(_BEHAVIOURS)}")
-        wishes[parse_key(text)] = KeyWish(behaviour=behaviour.upper())
+        wishes[parse_key(text)] = KeyResolution(behaviour=behaviour.upper())
     for resolution in how["resolutions"]:
         text, equals, file = resolution.partition("=")
         if not equals:
             raise Invalid("--resolve takes KEY=FILE, or KEY=nothing")
         key = parse_key(text)
         resolved = None if file == "nothing" else read_content(Path(file))
-        wishes[key] = KeyWish(expected_target=_target(job, branch, key), resolved=resolved)
+        wishes[key] = KeyResolution(expected_target=_target(job, branch, key), resolved=resolved)
     return wishes
 
 

@@ -16,7 +16,7 @@ from lochan.base.errors import Bug, Conflict, KeysConflict
 from lochan.cli.history import summary
 from lochan.cli.keys import key_text
 from lochan.cli.printing import first_line, make_table, moment, plain, short
-from lochan.client import Client, KeyWish
+from lochan.client import Client, KeyResolution
 from lochan.model.commits import CommitMeta, Committed, ContentKey, Delete, Operation, Put
 from lochan.model.contents import Content, IcebergTable, Namespace, with_id
 from lochan.model.references import Annotation
@@ -89,7 +89,7 @@ class Story:
         self._sides(refusal)
         target, _ = self._client.contents.get("main", ORDERS)
         both = with_id(_table(ORDERS, 21), target.id or "")
-        wish = KeyWish(expected_target=target, resolved=both)
+        wish = KeyResolution(expected_target=target, resolved=both)
         said = _meta("Bob", "Merge etl")
         done = self._client.merges.merge("main", "etl", said, keys={ORDERS: wish})
         self._say(f"   resolved with what both wanted: main is at {short(done.hash)}")

@@ -6,6 +6,7 @@ errors of `base/errors.py`. Knows `wire/` and `model/` only.
 
 from lochan.client.asynchronous import AsyncClient
 from lochan.client.blocking import Client
-from lochan.client.values import DEFAULT_BRANCH, Config, KeyWish, NewReference
+from lochan.client.values import Config
+from lochan.model.requests import DEFAULT_BRANCH, KeyResolution, NewReference
 
-__all__ = ["DEFAULT_BRANCH", "AsyncClient", "Client", "Config", "KeyWish", "NewReference"]
+__all__ = ["DEFAULT_BRANCH", "AsyncClient", "Client", "Config", "KeyResolution", "NewReference"]

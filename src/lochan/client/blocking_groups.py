@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 from lochan.base.limits import PAGE_ENTRIES_MAX
 from lochan.client import merging, namespacing, protocol
 from lochan.client.asking import Flow
-from lochan.client.values import DEFAULT_BRANCH, KeyWish, NewReference, RecentChanges
+from lochan.client.values import RecentChanges
 from lochan.model.commits import (
     CommitMeta,
     Committed,
@@ -23,6 +23,7 @@ from lochan.model.commits import (
 )
 from lochan.model.contents import Content, Namespace
 from lochan.model.references import Annotation, Reference, ReferenceMove
+from lochan.model.requests import DEFAULT_BRANCH, KeyResolution, NewReference
 from lochan.model.results import DiffEntry, Entry, Merged, Page
 
 _Result = TypeVar("_Result")
@@ -299,7 +300,7 @@ class Merges(_Group):
         *,
         expected: str | None = None,
         default: str = "NORMAL",
-        keys: Mapping[ContentKey, KeyWish] | None = None,
+        keys: Mapping[ContentKey, KeyResolution] | None = None,
         dry_run: bool = False,
         conflicts_as_result: bool = False,
         squash: bool = True,
@@ -317,7 +318,7 @@ class Merges(_Group):
         *,
         expected: str | None = None,
         default: str = "NORMAL",
-        keys: Mapping[ContentKey, KeyWish] | None = None,
+        keys: Mapping[ContentKey, KeyResolution] | None = None,
         dry_run: bool = False,
         conflicts_as_result: bool = False,
         squash: bool = False,
@@ -335,7 +336,7 @@ class Merges(_Group):
         source: str | None = None,
         expected: str | None = None,
         default: str = "NORMAL",
-        keys: Mapping[ContentKey, KeyWish] | None = None,
+        keys: Mapping[ContentKey, KeyResolution] | None = None,
         dry_run: bool = False,
         conflicts_as_result: bool = False,
         squash: bool = False,
@@ -365,7 +366,7 @@ class Merges(_Group):
         *,
         expected: str | None = None,
         default: str = "NORMAL",
-        keys: Mapping[ContentKey, KeyWish] | None = None,
+        keys: Mapping[ContentKey, KeyResolution] | None = None,
         dry_run: bool = False,
     ) -> Merged:
         """Makes the branch's own commits again on top of something else."""

@@ -10,22 +10,22 @@ import msgspec
 from lochan.client.asking import Ask, Flow
 from lochan.client.replies import MergeReply, asked
 from lochan.client.specs import API, new_key, pinned, pinned_branch
-from lochan.client.values import KeyWish
 from lochan.model.commits import CommitMeta, ContentKey
 from lochan.model.contents import Content
+from lochan.model.requests import KeyResolution
 from lochan.model.results import Merged
 from lochan.wire.codec import encode
 from lochan.wire.contents import optional_out
 from lochan.wire.keys import KeyJson
 from lochan.wire.merges import (
-    CherryPickRequest,
+    CherryPickBody,
     KeyBehaviourIn,
-    MergeRequest,
+    MergeBody,
     MergeV2,
-    MoveRequest,
-    RebaseRequest,
-    RevertRequest,
-    TransplantRequest,
+    MoveBody,
+    RebaseBody,
+    RevertBody,
+    TransplantBody,
     merged_in,
 )
 from lochan.wire.metas import meta_to_send
@@ -38,7 +38,7 @@ class How(msgspec.Struct, frozen=True):
     """How keys are brought together, and what happens with conflicts."""
 
     default: str
-    keys: Mapping[ContentKey, KeyWish]
+    keys: Mapping[ContentKey, KeyResolution]
     dry_run: bool
     conflicts_as_result: bool
     squash: bool
@@ -48,7 +48,7 @@ def merge(branch: str, source: str, said: Said, expected: str | None, how: How) 
     """Brings a source into a branch."""
     where = yield from pinned_branch(branch, expected)
     origin = yield from pinned(source)
-    body = MergeRequest(
+    body = MergeBody(
         from_ref_name=origin.name or "DETACHED",
         from_hash=origin.hash,
         squash=how.squash,
@@ -62,7 +62,7 @@ def transplant(
 ) -> Flow[Merged]:
     """Makes commits of a source again on a branch."""
     where = yield from pinned_branch(branch, expected)
-    body = TransplantRequest(
+    body = TransplantBody(
         from_ref_name=source,
         hashes_to_transplant=tuple(hashes),
         squash=how.squash,
@@ -82,7 +82,7 @@ def cherry_pick(
     """Makes commits again on a branch; one text `a..b` is a range."""
     where = yield from pinned_branch(branch, expected)
     is_range = len(hashes) == 1 and ".." in hashes[0]
-    body = CherryPickRequest(
+    body = CherryPickBody(
         hashes=None if is_range else tuple(hashes),
         range=hashes[0] if is_range else None,
         from_ref_name=source,
@@ -98,29 +98,27 @@ def revert(
     """Undoes commits of a branch by new ones."""
     where = yield from pinned_branch(branch, expected)
     return (
-        yield from _asked(
-            where, "revert", RevertRequest(hashes=tuple(hashes), **_family(said, how))
-        )
+        yield from _asked(where, "revert", RevertBody(hashes=tuple(hashes), **_family(said, how)))
     )
 
 
 def rebase(branch: str, onto: str, expected: str | None, how: How) -> Flow[Merged]:
     """Makes the commits of a branch again on top of something else."""
     where = yield from pinned_branch(branch, expected)
-    return (yield from _asked(where, "rebase", RebaseRequest(onto=onto, **_family(None, how))))
+    return (yield from _asked(where, "rebase", RebaseBody(onto=onto, **_family(None, how))))
 
 
 def fast_forward(branch: str, source: str, expected: str | None, *, dry_run: bool) -> Flow[Merged]:
     """Moves a branch ahead."""
     where = yield from pinned_branch(branch, expected)
-    body = MoveRequest(source=source, is_dry_run=dry_run)
+    body = MoveBody(source=source, is_dry_run=dry_run)
     return (yield from _asked(where, "fast-forward", body))
 
 
 def force(branch: str, source: str, expected: str | None, *, dry_run: bool) -> Flow[Merged]:
     """Moves a branch anywhere."""
     where = yield from pinned_branch(branch, expected)
-    body = MoveRequest(source=source, is_dry_run=dry_run)
+    body = MoveBody(source=source, is_dry_run=dry_run)
     return (yield from _asked(where, "force", body))
 
 
@@ -142,7 +140,7 @@ def _family(said: Said, how: How) -> dict[str, Any]:
     }
 
 
-def _behaviour(key: ContentKey, wish: KeyWish) -> KeyBehaviourIn:
+def _behaviour(key: ContentKey, wish: KeyResolution) -> KeyBehaviourIn:
     return KeyBehaviourIn(
         key=KeyJson(tuple(key)),
         merge_behavior=wish.behaviour,

@@ -40,7 +40,7 @@ from lochan.client.specs import (
     pinned,
     pinned_branch,
 )
-from lochan.client.values import Config, NewReference, RecentChanges, RecentHead
+from lochan.client.values import Config, RecentChanges, RecentHead
 from lochan.model.commits import (
     AddedContent,
     CommitMeta,
@@ -52,6 +52,7 @@ from lochan.model.commits import (
 )
 from lochan.model.contents import Content
 from lochan.model.references import Reference, ReferenceMove
+from lochan.model.requests import NewReference
 from lochan.model.results import DiffEntry, Entry, Page
 from lochan.wire.codec import encode
 from lochan.wire.commits import commit_request, log_entry_in

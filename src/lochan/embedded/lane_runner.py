@@ -11,9 +11,9 @@ from typing import Final, TypeVar
 from lochan.base.errors import LochanError
 from lochan.base.limits import EMBEDDED_SWEEP_ROWS, EMBEDDED_SWEEP_WRITES, LANES_MAX
 from lochan.base.names import RefName
-from lochan.client.values import DEFAULT_BRANCH
 from lochan.kernel.publish import Settled
 from lochan.kv.store import Store
+from lochan.model.requests import DEFAULT_BRANCH
 from lochan.model.results import Page
 from lochan.process import after_fork
 from lochan.service.calls import Call

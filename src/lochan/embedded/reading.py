@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lochan.base.limits import PAGE_ENTRIES_MAX
-from lochan.client.values import (
-    DEFAULT_BRANCH,
-)
 from lochan.embedded.lane_runner import Group, all_of
 from lochan.model.commits import ContentKey, JobRecord, LogEntry
 from lochan.model.contents import Content
 from lochan.model.references import Reference
+from lochan.model.requests import DEFAULT_BRANCH
 from lochan.model.results import DiffEntry, Entry, Page
 
 

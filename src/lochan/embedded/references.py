@@ -6,16 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from lochan.base.errors import Invalid
 from lochan.base.limits import PAGE_ENTRIES_MAX
-from lochan.client.values import (
-    DEFAULT_BRANCH,
-    NewReference,
-    RecentChanges,
-    RecentHead,
-)
+from lochan.client.values import RecentChanges, RecentHead
 from lochan.embedded.lane_runner import Group, all_of
 from lochan.model.references import Annotation, Reference, ReferenceMove
+from lochan.model.requests import DEFAULT_BRANCH, NewReference
+from lochan.model.requests import NewReference as Wanted
 from lochan.model.results import Page
-from lochan.service.references import NewReference as Wanted
 
 
 class References(Group):

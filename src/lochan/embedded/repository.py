@@ -9,9 +9,7 @@ from typing import Self
 from lochan.assembly import open_store
 from lochan.base.ids import EMPTY_ID
 from lochan.catalog.types import ContentTypes
-from lochan.client.values import (
-    Config,
-)
+from lochan.client.values import Config
 from lochan.embedded.lane_runner import LaneRunner
 from lochan.embedded.reading import Contents, History
 from lochan.embedded.references import References

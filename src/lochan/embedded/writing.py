@@ -6,16 +6,12 @@ import builtins
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lochan.catalog.merge import KeyWish as CatalogWish
-from lochan.client.values import (
-    DEFAULT_BRANCH,
-    KeyWish,
-)
 from lochan.embedded.lane_runner import Group
+from lochan.model import requests as asks
 from lochan.model.commits import CommitMeta, Committed, ContentKey, Operation
 from lochan.model.contents import Namespace
+from lochan.model.requests import DEFAULT_BRANCH, KeyResolution
 from lochan.model.results import Merged
-from lochan.service import merges as asks
 
 
 class Commits(Group):
@@ -48,14 +44,14 @@ class Merges(Group):
         *,
         expected: str | None = None,
         default: str = "NORMAL",
-        keys: Mapping[ContentKey, KeyWish] | None = None,
+        keys: Mapping[ContentKey, KeyResolution] | None = None,
         dry_run: bool = False,
         conflicts_as_result: bool = False,
         squash: bool = True,
     ) -> Merged:
         """Brings what the source has and the branch lacks into the branch."""
         branch, seen = self._doing.target(branch, expected)
-        ask = asks.MergeAsk(
+        ask = asks.MergeRequest(
             branch=branch,
             expected=seen,
             source=source,
@@ -77,14 +73,14 @@ class Merges(Group):
         *,
         expected: str | None = None,
         default: str = "NORMAL",
-        keys: Mapping[ContentKey, KeyWish] | None = None,
+        keys: Mapping[ContentKey, KeyResolution] | None = None,
         dry_run: bool = False,
         conflicts_as_result: bool = False,
         squash: bool = False,
     ) -> Merged:
         """Makes commits of the source again on the branch, in the order in which they are given."""
         branch, seen = self._doing.target(branch, expected)
-        ask = asks.TransplantAsk(
+        ask = asks.TransplantRequest(
             branch=branch,
             expected=seen,
             source=source,
@@ -107,14 +103,14 @@ class Merges(Group):
         source: str | None = None,
         expected: str | None = None,
         default: str = "NORMAL",
-        keys: Mapping[ContentKey, KeyWish] | None = None,
+        keys: Mapping[ContentKey, KeyResolution] | None = None,
         dry_run: bool = False,
         conflicts_as_result: bool = False,
         squash: bool = False,
     ) -> Merged:
         """Makes commits again on the branch; one text `a..b` is a range, after a and up to b."""
         branch, seen = self._doing.target(branch, expected)
-        ask = asks.TransplantAsk(
+        ask = asks.TransplantRequest(
             branch=branch,
             expected=seen,
             source=source or "",
@@ -140,7 +136,7 @@ class Merges(Group):
     ) -> Merged:
         """Undoes commits by new ones."""
         branch, seen = self._doing.target(branch, expected)
-        ask = asks.RevertAsk(
+        ask = asks.RevertRequest(
             branch=branch,
             expected=seen,
             hashes=tuple(hashes),
@@ -157,12 +153,12 @@ class Merges(Group):
         *,
         expected: str | None = None,
         default: str = "NORMAL",
-        keys: Mapping[ContentKey, KeyWish] | None = None,
+        keys: Mapping[ContentKey, KeyResolution] | None = None,
         dry_run: bool = False,
     ) -> Merged:
         """Makes the branch's own commits again on top of something else."""
         branch, seen = self._doing.target(branch, expected)
-        ask = asks.RebaseAsk(
+        ask = asks.RebaseRequest(
             branch=branch,
             onto=onto,
             expected=seen,
@@ -177,7 +173,7 @@ class Merges(Group):
     ) -> Merged:
         """Moves the branch ahead to the source; Conflict unless it only has to move ahead."""
         branch, seen = self._doing.target(branch, expected)
-        ask = asks.MoveAsk(branch=branch, source=source, expected=seen, dry_run=dry_run)
+        ask = asks.MoveRequest(branch=branch, source=source, expected=seen, dry_run=dry_run)
         return self._doing.durably(lambda: self._service.merges.fast_forward(self._call, ask))
 
     def force(
@@ -185,7 +181,7 @@ class Merges(Group):
     ) -> Merged:
         """Moves the branch to the source, whatever it holds; the ref-log keeps where it was."""
         branch, seen = self._doing.target(branch, expected)
-        ask = asks.MoveAsk(branch=branch, source=source, expected=seen, dry_run=dry_run)
+        ask = asks.MoveRequest(branch=branch, source=source, expected=seen, dry_run=dry_run)
         return self._doing.durably(lambda: self._service.merges.force(self._call, ask))
 
     def _line(self, hashes: Sequence[str]) -> tuple[str, ...]:
@@ -250,10 +246,5 @@ def _meta(message: str | CommitMeta | None) -> CommitMeta | None:
     return CommitMeta(message=message) if isinstance(message, str) else message
 
 
-def _wishes(keys: Mapping[ContentKey, KeyWish] | None) -> dict[ContentKey, CatalogWish]:
-    return {
-        tuple(key): CatalogWish(
-            behaviour=wish.behaviour, expected_target=wish.expected_target, resolved=wish.resolved
-        )
-        for key, wish in (keys or {}).items()
-    }
+def _wishes(keys: Mapping[ContentKey, KeyResolution] | None) -> dict[ContentKey, KeyResolution]:
+    return {tuple(key): wish for key, wish in (keys or {}).items()}

@@ -9,12 +9,12 @@ import msgspec
 
 from lochan.base.errors import Corrupt, NotABranch
 from lochan.client import Client
-from lochan.client.values import DEFAULT_BRANCH
 from lochan.embedded import Embedded
 from lochan.iceberg.files import Metadata, MetadataFiles
 from lochan.model.commits import ContentKey
 from lochan.model.contents import Content, IcebergTable, IcebergView, Namespace, type_of
 from lochan.model.references import Reference
+from lochan.model.requests import DEFAULT_BRANCH
 
 Repository = Client | Embedded
 """A server's client and an embedded repository have the same groups of methods."""

@@ -31,7 +31,7 @@ from lochan.kernel.views import CommitView
 _FIRST_VERSION = 1
 
 
-class NewReference(msgspec.Struct, frozen=True):
+class NewReferenceRow(msgspec.Struct, frozen=True):
     """A reference to be created."""
 
     name: RefName
@@ -118,7 +118,7 @@ class AddNames:
     def __init__(
         self,
         context: RepositoryContext,
-        wanted: Sequence[NewReference],
+        wanted: Sequence[NewReferenceRow],
         who: str,
         operation: bytes | None = None,
     ) -> None:

@@ -43,7 +43,7 @@ from lochan.kernel.moves import UNMOVED, Once, left_by, moved
 from lochan.kernel.name_index import (
     AddNames,
     NameIndex,
-    NewReference,
+    NewReferenceRow,
     RemoveName,
     row_of,
 )
@@ -53,7 +53,7 @@ from lochan.kernel.views import CommitView
 from lochan.kv.store import Won
 from lochan.persist.references import StampedRow
 
-__all__ = ["Decide", "Destination", "MovedReference", "NewReference", "ReferenceIndex"]
+__all__ = ["Decide", "Destination", "MovedReference", "NewReferenceRow", "ReferenceIndex"]
 
 
 class Destination(msgspec.Struct, frozen=True):
@@ -88,7 +88,7 @@ class ReferenceIndex:
         """The publisher of the index of names, which everybody on this server shares."""
         return self._publisher
 
-    def create_many(self, wanted: Sequence[NewReference], who: str) -> list[ReferenceRow]:
+    def create_many(self, wanted: Sequence[NewReferenceRow], who: str) -> list[ReferenceRow]:
         """Creates references, all or none; AlreadyExists if one of the names is taken."""
         if not wanted:
             return []
@@ -97,7 +97,7 @@ class ReferenceIndex:
         return self.finish_create(add, settled)
 
     def prepare_create(
-        self, wanted: Sequence[NewReference], who: str, operation: bytes | None = None
+        self, wanted: Sequence[NewReferenceRow], who: str, operation: bytes | None = None
     ) -> AddNames:
         """Prepares step 1 for whoever publishes it, alone or chained with others.
 

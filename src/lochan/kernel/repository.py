@@ -32,7 +32,7 @@ from lochan.codec.rows import (
     encode_row,
 )
 from lochan.kernel.context import DEFAULT_TUNING, RepositoryContext, Tuning
-from lochan.kernel.references import NewReference, ReferenceIndex
+from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kv.store import ABSENT, Entry, Kind, Store, Won, partition
 from lochan.persist.references import References
 
@@ -86,7 +86,9 @@ def create_repository(
     row = ReferenceRow(1, REFS_NAME, "INTERNAL", EMPTY_ID, 1, 0, written, description.created_us)
     References(store, instance).update(row, None)
     context = join(store, instance, description, ports, tuning)
-    ReferenceIndex(context).create_many([NewReference(RefName(branch), "BRANCH", EMPTY_ID)], who="")
+    ReferenceIndex(context).create_many(
+        [NewReferenceRow(RefName(branch), "BRANCH", EMPTY_ID)], who=""
+    )
     _claim_name(store, name, listed)
     return context
 

@@ -20,24 +20,17 @@ from lochan.base.limits import (
     TAG_DEPTH_MAX,
 )
 from lochan.base.names import RefName
-from lochan.codec.commits import Headers, TagObject, decode_commit, is_commit
+from lochan.codec.commits import TagObject, decode_commit, is_commit
 from lochan.codec.objects import check_object_id
 from lochan.codec.rows import ReferenceRow
 from lochan.codec.tags import decode_tag, encode_tag, is_tag
 from lochan.kernel.context import RepositoryContext
-from lochan.kernel.references import NewReference, ReferenceIndex
+from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.views import EMPTY_VIEW, CommitView, view_of
+from lochan.model.references import Annotation
 
 TAG: Final = "TAG"
 BRANCH: Final = "BRANCH"
-
-
-class Annotation(msgspec.Struct, frozen=True):
-    """What the maker of a tag writes on it."""
-
-    message: str
-    headers: Headers = ()
-    signature: bytes = b""
 
 
 class Peeled(msgspec.Struct, frozen=True):
@@ -63,7 +56,7 @@ class Tags:
             pointer = self.annotate(target, annotation)
         else:
             self.peel_named(target)
-        return self._names.create_many([NewReference(name, TAG, pointer)], who)[0]
+        return self._names.create_many([NewReferenceRow(name, TAG, pointer)], who)[0]
 
     def annotate(self, target: ObjId, annotation: Annotation) -> ObjId:
         """Stores a tag object, which a name may point at from then on; returns its id."""
@@ -71,14 +64,14 @@ class Tags:
         if len(peeled.tags) >= TAG_DEPTH_MAX:
             raise Invalid(f"a tag is at most {TAG_DEPTH_MAX} tags away from its commit")
         _check(annotation)
-        tag = TagObject(1, target, annotation.message, annotation.headers, annotation.signature)
+        tag = TagObject(1, target, annotation.message, annotation.properties, annotation.signature)
         pointer, raw = encode_tag(tag)
         self._store([(pointer, raw)])
         return pointer
 
     def create_bare(self, name: RefName, who: str) -> ReferenceRow:
         """Makes a branch that holds nothing, whatever the others hold."""
-        return self._names.create_many([NewReference(name, BRANCH, EMPTY_ID)], who)[0]
+        return self._names.create_many([NewReferenceRow(name, BRANCH, EMPTY_ID)], who)[0]
 
     def peel(self, pointer: ObjId) -> Peeled:
         """Follows what a reference points at; Corrupt if it leads nowhere."""
@@ -137,7 +130,7 @@ def _check(annotation: Annotation) -> None:
     try:
         message_bytes = len(annotation.message.encode())
         headers_bytes = sum(
-            len("".join((name, *values)).encode()) for name, values in annotation.headers
+            len("".join((name, *values)).encode()) for name, values in annotation.properties
         )
     except UnicodeEncodeError as error:
         raise Invalid(f"not valid Unicode text at character {error.start}") from None

@@ -17,7 +17,7 @@ class ReferenceMetadata(msgspec.Struct, frozen=True):
     common_ancestor: str | None = None
 
 
-class Annotation(msgspec.Struct, frozen=True, kw_only=True):
+class Annotation(msgspec.Struct, frozen=True):
     """What the maker of a tag wrote on it; the signature is opaque."""
 
     message: str

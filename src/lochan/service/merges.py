@@ -13,7 +13,7 @@ from lochan.base.errors import Invalid, KeysConflict, ReferenceNotFound, TooLarg
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.limits import REBASE_COMMITS_MAX
 from lochan.catalog.conflicts import merge_conflict
-from lochan.catalog.merge import CarryContents, CatalogMerge, KeyWish, Wishes, read_wishes
+from lochan.catalog.merge import CarryContents, CatalogMerge, Wishes, read_wishes
 from lochan.catalog.meta import headers_of
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.claims import ClaimedMove, Done, Request
@@ -36,73 +36,21 @@ from lochan.kernel.publish import Published, Settled, head_at
 from lochan.kernel.references import MovedReference, ReferenceIndex
 from lochan.kernel.views import CommitView
 from lochan.model.commits import CommitMeta, ContentKey
+from lochan.model.requests import (
+    KeyResolution,
+    MergeRequest,
+    MoveRequest,
+    RebaseRequest,
+    RevertRequest,
+    TransplantRequest,
+)
 from lochan.model.results import ContentConflict, Merged
 from lochan.service.calls import Call, Gate, Right
 from lochan.service.claims import Claims
 from lochan.service.pending_writes import PendingWrite, answered
 from lochan.service.resolve import Resolver
 
-_NO_KEYS: Mapping[ContentKey, KeyWish] = {}
-
-
-class MergeAsk(msgspec.Struct, frozen=True, kw_only=True):
-    """A merge of a commit, named by a spec, into a branch; squashed unless it is to be replayed."""
-
-    branch: str
-    expected: str | None
-    source: str
-    meta: CommitMeta | None = None
-    default: str = "NORMAL"
-    keys: Mapping[ContentKey, KeyWish] = msgspec.field(default_factory=dict)
-    dry_run: bool = False
-    conflicts_as_result: bool = False
-    squash: bool = True
-
-
-class TransplantAsk(msgspec.Struct, frozen=True, kw_only=True):
-    """Commits of a reference, oldest first, to be made again on a branch; or as one, squashed."""
-
-    branch: str
-    expected: str | None
-    source: str
-    hashes: tuple[str, ...]
-    meta: CommitMeta | None = None
-    default: str = "NORMAL"
-    keys: Mapping[ContentKey, KeyWish] = msgspec.field(default_factory=dict)
-    dry_run: bool = False
-    conflicts_as_result: bool = False
-    squash: bool = False
-
-
-class RevertAsk(msgspec.Struct, frozen=True, kw_only=True):
-    """Commits of a branch to be undone by new ones, in the order given."""
-
-    branch: str
-    expected: str | None
-    hashes: tuple[str, ...]
-    meta: CommitMeta | None = None
-    dry_run: bool = False
-    conflicts_as_result: bool = False
-
-
-class RebaseAsk(msgspec.Struct, frozen=True, kw_only=True):
-    """A branch whose own commits are to be made again on another head."""
-
-    branch: str
-    onto: str
-    expected: str | None = None
-    default: str = "NORMAL"
-    keys: Mapping[ContentKey, KeyWish] = msgspec.field(default_factory=dict)
-    dry_run: bool = False
-
-
-class MoveAsk(msgspec.Struct, frozen=True, kw_only=True):
-    """A branch that is to be moved to a commit."""
-
-    branch: str
-    source: str
-    expected: str | None = None
-    dry_run: bool = False
+_NO_KEYS: Mapping[ContentKey, KeyResolution] = {}
 
 
 class _Wanted(msgspec.Struct, frozen=True):
@@ -142,11 +90,11 @@ class Merges:
         self._claims = claims
         self._moves = HeadMoves(context, names)
 
-    def merge(self, call: Call, ask: MergeAsk) -> PendingWrite[Merged]:
+    def merge(self, call: Call, ask: MergeRequest) -> PendingWrite[Merged]:
         """Prepares a merge; everything the source has since the merge base, or nothing."""
         return self._attempt(call, ask, _name_of(ask.source), partial(self._merge, call, ask))
 
-    def _merge(self, call: Call, ask: MergeAsk, tried: _Tried) -> PendingWrite[Merged]:
+    def _merge(self, call: Call, ask: MergeRequest, tried: _Tried) -> PendingWrite[Merged]:
         earlier = tried.earlier
         source = self._source(ask.source) if earlier is None else self._merged_by(earlier)
         shown = ask.source.partition("@")[0] or source.obj_id.hex()
@@ -168,11 +116,13 @@ class Merges:
         said = self._said(call, "merge", shown)
         return self._on_lane(call, wanted, make, wishes, said, tried, source.obj_id)
 
-    def transplant(self, call: Call, ask: TransplantAsk) -> PendingWrite[Merged]:
+    def transplant(self, call: Call, ask: TransplantRequest) -> PendingWrite[Merged]:
         """Prepares commits that follow each other to be made again, oldest first."""
         return self._attempt(call, ask, ask.source, partial(self._transplant, call, ask))
 
-    def _transplant(self, call: Call, ask: TransplantAsk, tried: _Tried) -> PendingWrite[Merged]:
+    def _transplant(
+        self, call: Call, ask: TransplantRequest, tried: _Tried
+    ) -> PendingWrite[Merged]:
         line = self._line(ask.hashes)
         for earlier, later in pairwise(line):
             if later.parent != earlier.obj_id:
@@ -181,7 +131,7 @@ class Merges:
             self._check_reachable(ask.source, line)
         return self._carry(call, ask, line, "transplant", tried)
 
-    def cherry_pick(self, call: Call, ask: TransplantAsk) -> PendingWrite[Merged]:
+    def cherry_pick(self, call: Call, ask: TransplantRequest) -> PendingWrite[Merged]:
         """Prepares any commits to be made again, in the order given."""
 
         def pick(tried: _Tried) -> PendingWrite[Merged]:
@@ -189,11 +139,11 @@ class Merges:
 
         return self._attempt(call, ask, ask.source, pick)
 
-    def revert(self, call: Call, ask: RevertAsk) -> PendingWrite[Merged]:
+    def revert(self, call: Call, ask: RevertRequest) -> PendingWrite[Merged]:
         """Prepares commits that undo others of the branch."""
         return self._attempt(call, ask, "", partial(self._revert, call, ask))
 
-    def _revert(self, call: Call, ask: RevertAsk, tried: _Tried) -> PendingWrite[Merged]:
+    def _revert(self, call: Call, ask: RevertRequest, tried: _Tried) -> PendingWrite[Merged]:
         line = self._line(ask.hashes)
         carried = []
         for view in line:
@@ -208,7 +158,7 @@ class Merges:
         said = self._said(call, "revert", ",".join(ask.hashes)[:200])
         return self._on_lane(call, wanted, _carrying(carried, undone=line), wishes, said, tried)
 
-    def rebase(self, call: Call, ask: RebaseAsk) -> Merged:
+    def rebase(self, call: Call, ask: RebaseRequest) -> Merged:
         """Makes a branch's own commits again on another head and moves the branch there."""
         wishes = read_wishes(self._context, self._types, ask.default, ask.keys)
         if wishes.values:
@@ -228,7 +178,7 @@ class Merges:
 
         return self._moved(call, ask, _name_of(ask.onto), move)
 
-    def fast_forward(self, call: Call, ask: MoveAsk) -> Merged:
+    def fast_forward(self, call: Call, ask: MoveRequest) -> Merged:
         """Moves a branch to a commit that has everything of it."""
 
         def move(expected: CommitView | None, once: ClaimedMove | None) -> HeadMoved:
@@ -243,7 +193,7 @@ class Merges:
 
         return self._moved(call, ask, _name_of(ask.source), move)
 
-    def force(self, call: Call, ask: MoveAsk) -> Merged:
+    def force(self, call: Call, ask: MoveRequest) -> Merged:
         """Moves a branch to a commit whatever it has; the old head stays in the ref-log."""
 
         def move(expected: CommitView | None, once: ClaimedMove | None) -> HeadMoved:
@@ -291,7 +241,7 @@ class Merges:
     def _carry(
         self,
         call: Call,
-        ask: TransplantAsk,
+        ask: TransplantRequest,
         line: Sequence[CommitView],
         kind: str,
         tried: _Tried,
@@ -317,7 +267,7 @@ class Merges:
     def _attempt(
         self,
         call: Call,
-        ask: MergeAsk | TransplantAsk | RevertAsk,
+        ask: MergeRequest | TransplantRequest | RevertRequest,
         source: str,
         prepare: Callable[[_Tried], PendingWrite[Merged]],
     ) -> PendingWrite[Merged]:
@@ -392,7 +342,7 @@ class Merges:
     def _moved(
         self,
         call: Call,
-        ask: RebaseAsk | MoveAsk,
+        ask: RebaseRequest | MoveRequest,
         source: str,
         move: Callable[[CommitView | None, ClaimedMove | None], HeadMoved],
     ) -> Merged:

@@ -31,14 +31,13 @@ from lochan.kernel.history import iterate_log
 from lochan.kernel.listing import ListedReference, UnreadableReference, page_references
 from lochan.kernel.logs import Logs
 from lochan.kernel.publish import Settled
-from lochan.kernel.references import Destination, MovedReference, ReferenceIndex
-from lochan.kernel.references import NewReference as NewRow
+from lochan.kernel.references import Destination, MovedReference, NewReferenceRow, ReferenceIndex
 from lochan.kernel.reflog import RefLog
 from lochan.kernel.tags import BRANCH, TAG, Tags
-from lochan.kernel.tags import Annotation as TagText
 from lochan.kernel.tokens import PageToken, Tokens
 from lochan.kernel.views import CommitView
-from lochan.model.references import Annotation, Reference, ReferenceMetadata, ReferenceMove
+from lochan.model.references import Reference, ReferenceMetadata, ReferenceMove
+from lochan.model.requests import NewReference
 from lochan.model.results import Page
 from lochan.service.calls import ANYONE, Call, Gate, Right
 from lochan.service.claims import Claims
@@ -51,16 +50,6 @@ _KIND: Final = "references"
 
 # Sorts after every character that a name may hold.
 _AFTER_NAMES: Final = "\x7f"
-
-
-class NewReference(msgspec.Struct, frozen=True, kw_only=True):
-    """A reference to be made; without a source it is a bare branch, which holds nothing."""
-
-    kind: str
-    name: str
-    source: str | None
-    expires_us: int | None = None
-    annotation: Annotation | None = None
 
 
 class PreviousHead(msgspec.Struct, frozen=True):
@@ -304,7 +293,7 @@ class References:
         )
         return Page(moves, page.token)
 
-    def _row_of(self, new: NewReference) -> NewRow:
+    def _row_of(self, new: NewReference) -> NewReferenceRow:
         name = ref_name(new.name)
         if new.kind not in (BRANCH, TAG):
             raise Invalid(f"a reference is a BRANCH or a TAG, not {new.kind[:40]!r}")
@@ -316,16 +305,13 @@ class References:
         if new.source is None:
             if new.kind != BRANCH:
                 raise Invalid("a tag names a commit; say which")
-            return NewRow(name, BRANCH, EMPTY_ID, new.expires_us)
+            return NewReferenceRow(name, BRANCH, EMPTY_ID, new.expires_us)
         pointer = self._resolver.view(new.source).obj_id
         if new.annotation is not None:
             if new.kind != TAG:
                 raise Invalid("only a tag is annotated")
-            said = new.annotation
-            pointer = self._tags.annotate(
-                pointer, TagText(said.message, said.properties, said.signature)
-            )
-        return NewRow(name, new.kind, pointer, new.expires_us)
+            pointer = self._tags.annotate(pointer, new.annotation)
+        return NewReferenceRow(name, new.kind, pointer, new.expires_us)
 
     def _meant(
         self, name: str, kind: str | None, expected: str | None

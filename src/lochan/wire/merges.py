@@ -48,7 +48,7 @@ class _Family(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return bool(self.is_return_conflict_as_result) or bool(self.return_conflict_as_result)
 
 
-class MergeRequest(_Family, frozen=True, rename="camel", kw_only=True):
+class MergeBody(_Family, frozen=True, rename="camel", kw_only=True):
     """A merge; `squash: false` replays the commits of the source one by one."""
 
     from_ref_name: str
@@ -57,7 +57,7 @@ class MergeRequest(_Family, frozen=True, rename="camel", kw_only=True):
     keep_individual_commits: bool | None = None
 
 
-class TransplantRequest(_Family, frozen=True, rename="camel", kw_only=True):
+class TransplantBody(_Family, frozen=True, rename="camel", kw_only=True):
     """A transplant of commits, the oldest first; `squash: true` makes one commit of them."""
 
     from_ref_name: str
@@ -66,7 +66,7 @@ class TransplantRequest(_Family, frozen=True, rename="camel", kw_only=True):
     keep_individual_commits: bool | None = None
 
 
-class CherryPickRequest(_Family, frozen=True, rename="camel", kw_only=True):
+class CherryPickBody(_Family, frozen=True, rename="camel", kw_only=True):
     """A cherry-pick of commits in the order given, or of a range `a..b`: after a, up to b."""
 
     hashes: tuple[str, ...] | None = None
@@ -75,19 +75,19 @@ class CherryPickRequest(_Family, frozen=True, rename="camel", kw_only=True):
     squash: bool | None = None
 
 
-class RevertRequest(_Family, frozen=True, rename="camel", kw_only=True):
+class RevertBody(_Family, frozen=True, rename="camel", kw_only=True):
     """A revert of commits in the order given."""
 
     hashes: tuple[str, ...]
 
 
-class RebaseRequest(_Family, frozen=True, rename="camel", kw_only=True):
+class RebaseBody(_Family, frozen=True, rename="camel", kw_only=True):
     """A rebase of the branch onto another reference or commit."""
 
     onto: str
 
 
-class MoveRequest(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class MoveBody(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Moves the branch to another reference or commit: forward only, or by force."""
 
     source: str

@@ -9,7 +9,7 @@ from lochan.wire.commits import CommitRequest, LogV1
 from lochan.wire.config import ConfigV1
 from lochan.wire.contents import ContentJson
 from lochan.wire.listings import ContentsRequest, ContentsV1, DiffV1, EntriesV1
-from lochan.wire.merges import MergeRequest, MergeV1, TransplantRequest
+from lochan.wire.merges import MergeBody, MergeV1, TransplantBody
 from lochan.wire.namespaces import NamespacesV1, NamespaceUpdateIn
 from lochan.wire.operations import Operation
 from lochan.wire.references import ReferenceIn, ReferencesV1, ReferenceV1
@@ -106,7 +106,7 @@ OPERATIONS_V1: Final = (
         path="/trees/branch/{branch}/merge",
         about="Merges a reference into a branch.",
         parameters=("v1-branch", *_WRITE),
-        request=MergeRequest,
+        request=MergeBody,
         response=MergeV1,
     ),
     Operation(
@@ -115,7 +115,7 @@ OPERATIONS_V1: Final = (
         path="/trees/branch/{branch}/transplant",
         about="Makes commits of a reference again on a branch.",
         parameters=("v1-branch", "message", *_WRITE),
-        request=TransplantRequest,
+        request=TransplantBody,
         response=MergeV1,
     ),
     Operation(

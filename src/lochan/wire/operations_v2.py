@@ -20,13 +20,13 @@ from lochan.wire.config import (
 from lochan.wire.jobs import JobsJson
 from lochan.wire.listings import ContentResponse, ContentsRequest, ContentsV2, DiffV2, EntriesV2
 from lochan.wire.merges import (
-    CherryPickRequest,
-    MergeRequest,
+    CherryPickBody,
+    MergeBody,
     MergeV2,
-    MoveRequest,
-    RebaseRequest,
-    RevertRequest,
-    TransplantRequest,
+    MoveBody,
+    RebaseBody,
+    RevertBody,
+    TransplantBody,
 )
 from lochan.wire.operations import Operation
 from lochan.wire.references import (
@@ -184,7 +184,7 @@ OPERATIONS_V2: Final = (
         path="/trees/{ref}/history/merge",
         about="Merges a reference into a branch.",
         parameters=_WRITE,
-        request=MergeRequest,
+        request=MergeBody,
         response=MergeV2,
     ),
     Operation(
@@ -193,7 +193,7 @@ OPERATIONS_V2: Final = (
         path="/trees/{ref}/history/transplant",
         about="Makes commits of a reference again on a branch.",
         parameters=_WRITE,
-        request=TransplantRequest,
+        request=TransplantBody,
         response=MergeV2,
     ),
     Operation(
@@ -230,7 +230,7 @@ OPERATIONS_V2: Final = (
         path="/trees/{ref}/history/revert",
         about="Undoes commits of a branch by new ones.",
         parameters=_WRITE,
-        request=RevertRequest,
+        request=RevertBody,
         response=MergeV2,
         beyond=True,
     ),
@@ -240,7 +240,7 @@ OPERATIONS_V2: Final = (
         path="/trees/{ref}/history/cherry-pick",
         about="Makes any commits, or a range of them, again on a branch.",
         parameters=_WRITE,
-        request=CherryPickRequest,
+        request=CherryPickBody,
         response=MergeV2,
         beyond=True,
     ),
@@ -250,7 +250,7 @@ OPERATIONS_V2: Final = (
         path="/trees/{ref}/history/rebase",
         about="Makes the commits of a branch again on another head.",
         parameters=_WRITE,
-        request=RebaseRequest,
+        request=RebaseBody,
         response=MergeV2,
         beyond=True,
     ),
@@ -260,7 +260,7 @@ OPERATIONS_V2: Final = (
         path="/trees/{ref}/history/fast-forward",
         about="Moves a branch forward to a commit that has everything of it.",
         parameters=_WRITE,
-        request=MoveRequest,
+        request=MoveBody,
         response=MergeV2,
         beyond=True,
     ),
@@ -270,7 +270,7 @@ OPERATIONS_V2: Final = (
         path="/trees/{ref}/history/force",
         about="Moves a branch to a commit whatever it has; the old head stays in the ref-log.",
         parameters=_WRITE,
-        request=MoveRequest,
+        request=MoveBody,
         response=MergeV2,
         beyond=True,
     ),

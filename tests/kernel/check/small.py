@@ -25,7 +25,7 @@ from lochan.kernel.claims import claim
 from lochan.kernel.plan import CommitPlan, Operation
 from lochan.kernel.publish import Publisher
 from lochan.kernel.repository import Ports
-from lochan.kernel.tags import Annotation, Tags
+from lochan.kernel.tags import Tags
 from lochan.kv.format import check_format
 from lochan.kv.store import Kind, Partition, Store
 from lochan.model.commits import Delete, Put
@@ -39,6 +39,7 @@ from lochan.model.contents import (
     UserFunction,
 )
 from lochan.model.entries import FileEntry, TableEntry
+from lochan.model.references import Annotation
 from lochan.service.calls import Call
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore

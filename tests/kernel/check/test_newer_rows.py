@@ -33,7 +33,7 @@ def with_branches(*names: str) -> Service:
 
 
 def new_branch(name: str):
-    from lochan.service.references import NewReference
+    from lochan.model.requests import NewReference
 
     return NewReference(kind="BRANCH", name=name, source="main")
 

@@ -7,25 +7,24 @@ from typing import Any
 import msgspec
 
 from lochan.base.errors import Invalid
-from lochan.catalog.merge import KeyWish
 from lochan.http.exchange import Exchange
 from lochan.http.nessie.params import with_headers
 from lochan.http.nessie.preconditions import expected_of, target_spec
 from lochan.model.commits import CommitMeta, ContentKey
-from lochan.service.merges import MergeAsk, TransplantAsk
+from lochan.model.requests import KeyResolution, MergeRequest, TransplantRequest
 from lochan.wire.contents import content_in
-from lochan.wire.merges import KeyBehaviourIn, MergeRequest, TransplantRequest
+from lochan.wire.merges import KeyBehaviourIn, MergeBody, TransplantBody
 from lochan.wire.metas import CommitMetaIn, meta_from_client
 from lochan.wire.refpaths import RefPath, check_name, parse_on_ref
 
 DETACHED = "DETACHED"
 
 
-def merge_ask(exchange: Exchange, request: MergeRequest, target: RefPath) -> MergeAsk:
+def merge_ask(exchange: Exchange, request: MergeBody, target: RefPath) -> MergeRequest:
     """Reads what is to be merged into a branch."""
     source = target_spec(_on(request.from_ref_name, request.from_hash), "Source hash")
     branch, expected = expected_of(exchange, target, "merge into")
-    return MergeAsk(
+    return MergeRequest(
         branch=branch,
         expected=expected,
         source=source,
@@ -39,8 +38,8 @@ def merge_ask(exchange: Exchange, request: MergeRequest, target: RefPath) -> Mer
 
 
 def transplant_ask(
-    exchange: Exchange, request: TransplantRequest, target: RefPath
-) -> TransplantAsk:
+    exchange: Exchange, request: TransplantBody, target: RefPath
+) -> TransplantRequest:
     """Reads which commits are to be made again on a branch."""
     if not request.hashes_to_transplant:
         raise Invalid("No hashes given to transplant.")
@@ -50,7 +49,7 @@ def transplant_ask(
     )
     name = check_name(request.from_ref_name)
     branch, expected = expected_of(exchange, target, "transplant into")
-    return TransplantAsk(
+    return TransplantRequest(
         branch=branch,
         expected=expected,
         source="" if name == DETACHED else name,
@@ -72,15 +71,15 @@ def meta_of(exchange: Exchange, meta: CommitMetaIn | None, message: str | None) 
     return with_headers(exchange, said)
 
 
-def wishes_of(behaviours: tuple[KeyBehaviourIn, ...] | None) -> dict[ContentKey, KeyWish]:
+def wishes_of(behaviours: tuple[KeyBehaviourIn, ...] | None) -> dict[ContentKey, KeyResolution]:
     """Reads what is wished for single keys."""
-    wishes: dict[ContentKey, KeyWish] = {}
+    wishes: dict[ContentKey, KeyResolution] = {}
     for position, each in enumerate(behaviours or ()):
         key = each.key.elements
         if key in wishes:
             raise Invalid(f"The key {'.'.join(key)!r} has two merge behaviours.")
         where = f"keyMergeModes[{position}]"
-        wishes[key] = KeyWish(
+        wishes[key] = KeyResolution(
             behaviour=each.merge_behavior,
             expected_target=_side(
                 each.expected_target_content,

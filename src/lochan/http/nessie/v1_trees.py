@@ -33,14 +33,14 @@ from lochan.http.nessie.preconditions import (
 from lochan.http.nessie.responses import NO_CONTENT, answer, etag, later
 from lochan.http.nessie.v1_entries import entries_of_depth
 from lochan.model.commits import Committed
+from lochan.model.requests import NewReference
 from lochan.model.results import Merged
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.references import NewReference
 from lochan.wire.codec import Reader
 from lochan.wire.commits import LogV1, committed_branch_v1, log_entry_v1, read_commit
 from lochan.wire.config import ConfigV1
 from lochan.wire.listings import EntriesV1, entry_v1
-from lochan.wire.merges import MergeRequest, TransplantRequest, merge_v1
+from lochan.wire.merges import MergeBody, TransplantBody, merge_v1
 from lochan.wire.references import ReferenceIn, ReferencesV1, reference_v1
 from lochan.wire.refpaths import (
     RefPath,
@@ -53,8 +53,8 @@ _DETACHED: Final = "DETACHED"
 _JAVA_TYPES: Final = {"BRANCH": "Branch", "TAG": "Tag", _DETACHED: "Detached"}
 
 _read_reference: Final = Reader(ReferenceIn)
-_read_merge: Final = Reader(MergeRequest)
-_read_transplant: Final = Reader(TransplantRequest)
+_read_merge: Final = Reader(MergeBody)
+_read_transplant: Final = Reader(TransplantBody)
 
 
 def get_config(exchange: Exchange) -> Response:
@@ -177,7 +177,7 @@ def _committed(committed: Committed) -> Response:
 def merge(exchange: Exchange) -> PendingWrite[Response]:
     """Merges a reference into a branch."""
     _check_body(exchange, "mergeRefIntoBranch.merge")
-    request: MergeRequest = _read_merge(exchange.request.body)
+    request: MergeBody = _read_merge(exchange.request.body)
     _check_kept(request.keep_individual_commits, wanted=False, purpose="Merge")
     path = _expected_path(exchange, check_name(exchange.params["branch"]))
     ask = merge_ask(exchange, request, path)
@@ -187,7 +187,7 @@ def merge(exchange: Exchange) -> PendingWrite[Response]:
 def transplant(exchange: Exchange) -> PendingWrite[Response]:
     """Makes commits of a reference again on a branch."""
     _check_body(exchange, "transplantCommitsIntoBranch.transplant")
-    request: TransplantRequest = _read_transplant(exchange.request.body)
+    request: TransplantBody = _read_transplant(exchange.request.body)
     _check_kept(request.keep_individual_commits, wanted=True, purpose="Transplant")
     message = exchange.request.query.get("message")
     if message and not request.message:

@@ -13,11 +13,16 @@ from lochan.http.nessie.problems import problem
 from lochan.http.nessie.raw_objects import RAW_OBJECTS, read_raw, write_raw
 from lochan.http.nessie.responses import answer, later, reference_for
 from lochan.http.nessie.v2_writes import expiry, kind_of
+from lochan.model.requests import (
+    MoveRequest,
+    NewReference,
+    RebaseRequest,
+    RevertRequest,
+    TransplantRequest,
+)
 from lochan.model.results import Merged, Page
 from lochan.service.calls import Call
-from lochan.service.merges import MoveAsk, RebaseAsk, RevertAsk, TransplantAsk
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.references import NewReference
 from lochan.wire.codec import Reader
 from lochan.wire.config import (
     NewRepository,
@@ -30,10 +35,10 @@ from lochan.wire.config import (
 )
 from lochan.wire.instants import instant
 from lochan.wire.merges import (
-    CherryPickRequest,
-    MoveRequest,
-    RebaseRequest,
-    RevertRequest,
+    CherryPickBody,
+    MoveBody,
+    RebaseBody,
+    RevertBody,
     merge_v2,
 )
 from lochan.wire.references import NewReferencesIn, ReferenceList, annotation_in
@@ -43,10 +48,10 @@ if TYPE_CHECKING:
     from lochan.service.repository import Repository
 
 _read_many: Final = Reader(NewReferencesIn)
-_read_revert: Final = Reader(RevertRequest)
-_read_pick: Final = Reader(CherryPickRequest)
-_read_rebase: Final = Reader(RebaseRequest)
-_read_move: Final = Reader(MoveRequest)
+_read_revert: Final = Reader(RevertBody)
+_read_pick: Final = Reader(CherryPickBody)
+_read_rebase: Final = Reader(RebaseBody)
+_read_move: Final = Reader(MoveBody)
 _read_ids: Final = Reader(ObjectIds)
 _read_objects: Final = Reader(ObjectsJson)
 _read_repository: Final = Reader(NewRepository)
@@ -85,11 +90,11 @@ def create_many(exchange: Exchange) -> PendingWrite[Response]:
 
 def revert(exchange: Exchange) -> PendingWrite[Response]:
     """Undoes commits of a branch by new ones."""
-    request: RevertRequest = _read_revert(exchange.request.body)
+    request: RevertBody = _read_revert(exchange.request.body)
     hashes = tuple(target_spec(parse_on_ref(None, each)) for each in request.hashes)
     path = parse_ref_path(exchange.params["ref"])
     branch, expected = expected_of(exchange, path, "revert on")
-    ask = RevertAsk(
+    ask = RevertRequest(
         branch=branch,
         expected=expected,
         hashes=hashes,
@@ -102,10 +107,10 @@ def revert(exchange: Exchange) -> PendingWrite[Response]:
 
 def cherry_pick(exchange: Exchange) -> PendingWrite[Response]:
     """Makes any commits again on a branch, in the order given, or a range of them."""
-    request: CherryPickRequest = _read_pick(exchange.request.body)
+    request: CherryPickBody = _read_pick(exchange.request.body)
     path = parse_ref_path(exchange.params["ref"])
     branch, expected = expected_of(exchange, path, "pick into")
-    ask = TransplantAsk(
+    ask = TransplantRequest(
         branch=branch,
         expected=expected,
         source=request.from_ref_name or "",
@@ -122,7 +127,7 @@ def cherry_pick(exchange: Exchange) -> PendingWrite[Response]:
     )
 
 
-def _picked(exchange: Exchange, request: CherryPickRequest) -> tuple[str, ...]:
+def _picked(exchange: Exchange, request: CherryPickBody) -> tuple[str, ...]:
     """Returns the commits to pick, oldest first; a range has no first but a last one."""
     if (request.hashes is None) == (request.range is None):
         raise Invalid("Say which commits to pick once: `hashes` or `range`.")
@@ -138,10 +143,10 @@ def _picked(exchange: Exchange, request: CherryPickRequest) -> tuple[str, ...]:
 
 def rebase(exchange: Exchange) -> Response:
     """Makes the commits of a branch again on another head."""
-    request: RebaseRequest = _read_rebase(exchange.request.body)
+    request: RebaseBody = _read_rebase(exchange.request.body)
     path = parse_ref_path(exchange.params["ref"])
     branch, expected = expected_of(exchange, path, "rebase")
-    ask = RebaseAsk(
+    ask = RebaseRequest(
         branch=branch,
         onto=full(parse_ref_path(request.onto)).spec(),
         expected=expected,
@@ -168,12 +173,12 @@ def force(exchange: Exchange) -> Response:
     )
 
 
-def _move_ask(exchange: Exchange, purpose: str) -> MoveAsk:
-    request: MoveRequest = _read_move(exchange.request.body)
+def _move_ask(exchange: Exchange, purpose: str) -> MoveRequest:
+    request: MoveBody = _read_move(exchange.request.body)
     path = parse_ref_path(exchange.params["ref"])
     branch, expected = expected_of(exchange, path, purpose)
     source = full(parse_ref_path(request.source)).spec()
-    return MoveAsk(branch=branch, source=source, expected=expected, dry_run=request.only_try())
+    return MoveRequest(branch=branch, source=source, expected=expected, dry_run=request.only_try())
 
 
 def _merged(merged: Merged) -> Response:

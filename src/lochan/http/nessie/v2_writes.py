@@ -13,14 +13,14 @@ from lochan.http.nessie.preconditions import expected_hash, expected_of, target_
 from lochan.http.nessie.responses import answer, later, reference_for
 from lochan.model.commits import Committed
 from lochan.model.references import Reference
+from lochan.model.requests import NewReference
 from lochan.model.results import Merged
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.references import NewReference
 from lochan.wire.codec import Reader
 from lochan.wire.commits import commit_response, read_commit
 from lochan.wire.config import RepositoryConfigPrevious, RepositoryConfigUpdate
 from lochan.wire.instants import Instant, micros, span_us
-from lochan.wire.merges import MergeRequest, TransplantRequest, merge_v2
+from lochan.wire.merges import MergeBody, TransplantBody, merge_v2
 from lochan.wire.references import (
     ReferenceIn,
     SingleReference,
@@ -39,8 +39,8 @@ DETACHED: Final = "DETACHED"
 _KINDS: Final = ("BRANCH", "TAG")
 
 _read_reference: Final = Reader(ReferenceIn)
-_read_merge: Final = Reader(MergeRequest)
-_read_transplant: Final = Reader(TransplantRequest)
+_read_merge: Final = Reader(MergeBody)
+_read_transplant: Final = Reader(TransplantBody)
 _read_update: Final = Reader(RepositoryConfigUpdate)
 
 
@@ -147,14 +147,14 @@ def _committed(committed: Committed) -> Response:
 
 def merge(exchange: Exchange) -> PendingWrite[Response]:
     """Merges a reference into a branch."""
-    request: MergeRequest = _read_merge(exchange.request.body)
+    request: MergeBody = _read_merge(exchange.request.body)
     ask = merge_ask(exchange, request, parse_ref_path(exchange.params["ref"]))
     return later(exchange.repository.merges.merge(call_of(exchange), ask), _merged, "merge into")
 
 
 def transplant(exchange: Exchange) -> PendingWrite[Response]:
     """Makes commits of a reference again on a branch."""
-    request: TransplantRequest = _read_transplant(exchange.request.body)
+    request: TransplantBody = _read_transplant(exchange.request.body)
     ask = transplant_ask(exchange, request, parse_ref_path(exchange.params["ref"]))
     return later(
         exchange.repository.merges.transplant(call_of(exchange), ask), _merged, "transplant into"
