@@ -20,8 +20,8 @@ from lochan.model.commits import ContentKey
 from lochan.model.contents import Content, type_of
 from lochan.model.references import Reference
 from lochan.model.results import Entry, Page
+from lochan.rules.filters import FilterKind, compile_filter
 from lochan.service.calls import ANYONE, Call, Gate, Right
-from lochan.service.filters import FilterKind, compile_filter
 from lochan.service.pages import Selection, check_limit
 from lochan.service.resolve import Resolved, Resolver
 

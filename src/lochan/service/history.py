@@ -29,8 +29,8 @@ from lochan.kernel.tokens import PageToken, Tokens
 from lochan.kernel.views import CommitView
 from lochan.model.commits import ContentKey, Delete, LogEntry, Put
 from lochan.model.results import DiffEntry, Page
+from lochan.rules.filters import FilterKind, compile_filter
 from lochan.service.calls import ANYONE, Call, Gate, Right
-from lochan.service.filters import FilterKind, compile_filter
 from lochan.service.pages import Selection, check_limit
 from lochan.service.resolve import Resolved, Resolver
 

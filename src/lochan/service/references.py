@@ -39,9 +39,9 @@ from lochan.kernel.views import CommitView
 from lochan.model.references import Reference, ReferenceMetadata, ReferenceMove
 from lochan.model.requests import NewReference
 from lochan.model.results import Page
+from lochan.rules.filters import FilterKind, compile_filter
 from lochan.service.calls import ANYONE, Call, Gate, Right
 from lochan.service.claims import Claims
-from lochan.service.filters import FilterKind, compile_filter
 from lochan.service.pages import check_limit
 from lochan.service.pending_writes import PendingWrite, answered
 from lochan.service.resolve import Resolver

@@ -15,8 +15,8 @@ from lochan.base.limits import (
     MESSAGE_BYTES_MAX,
 )
 from lochan.model.commits import CommitMeta, Delete, LogEntry
-from lochan.service.filters import compile_filter
-from tests.service.test_filters import LOG, META, compiled, on_log, refused
+from lochan.rules.filters import compile_filter
+from tests.rules.test_filters import LOG, META, compiled, on_log, refused
 
 ITEMS = ", ".join(str(number) for number in range(100))
 SEARCHES = " || ".join(["commit.message.contains('z')"] * 40)

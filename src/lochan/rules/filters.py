@@ -1,6 +1,6 @@
 """Filters that a request brings along: CEL texts that judge references, commits, entries, keys.
 
-The text is read and bounded first (`filter_text`), then handed to an evaluator that is an optional
+The text is read and bounded first (`syntax.py`), then handed to an evaluator that is an optional
 part of the installation. A filter never changes anything and never fails with anything but Invalid:
 
 * a text that is not understood, names what is not there or could cost too much is refused when it
@@ -28,8 +28,8 @@ from lochan.base.limits import (
 from lochan.model.commits import LogEntry
 from lochan.model.references import Reference
 from lochan.model.results import DiffEntry, Entry
-from lochan.service.filter_text import Reading, Work, read_filter
-from lochan.service.filter_values import (
+from lochan.rules.syntax import Reading, Work, read_filter
+from lochan.rules.values import (
     LONG_FIELDS,
     FilterKind,
     commit_shape,

@@ -31,8 +31,8 @@ from lochan.base.limits import (
     FILTER_TOKENS_MAX,
     KEY_ELEMENTS_MAX,
 )
-from lochan.service.filter_patterns import weigh_pattern
-from lochan.service.filter_values import VARIABLES, FilterKind
+from lochan.rules.patterns import weigh_pattern
+from lochan.rules.values import VARIABLES, FilterKind
 
 _TOKEN: Final = re.compile(
     r"""(?P<space>[ \t\r\n\f]+)

@@ -13,8 +13,8 @@ from lochan.model.commits import CommitMeta, Delete, LogEntry, Put
 from lochan.model.contents import Namespace, OtherContent
 from lochan.model.references import Reference, ReferenceMetadata
 from lochan.model.results import DiffEntry, Entry
-from lochan.service import filters
-from lochan.service.filters import Filter, FilterKind, compile_filter, filters_installed
+from lochan.rules import filters
+from lochan.rules.filters import Filter, FilterKind, compile_filter, filters_installed
 from tests.service.workbench import table
 
 LOG, ENTRIES = FilterKind.LOG, FilterKind.ENTRIES
