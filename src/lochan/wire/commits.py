@@ -79,7 +79,7 @@ class _CommitFast(msgspec.Struct, frozen=True, rename="camel"):
     operations: list[_PutFast | DeleteJson | UnchangedJson | RecordJobJson]
 
 
-class CommitRequest(msgspec.Struct, frozen=True, rename="camel"):
+class CommitBody(msgspec.Struct, frozen=True, rename="camel"):
     """A commit: what is said of it, and its operations."""
 
     commit_meta: CommitMetaIn
@@ -141,7 +141,7 @@ class LogEntryIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 _read_fast: Final = msgspec.json.Decoder(_CommitFast).decode
-_read_slow: Final = msgspec.json.Decoder(CommitRequest).decode
+_read_slow: Final = msgspec.json.Decoder(CommitBody).decode
 
 
 def read_commit(body: bytes) -> tuple[CommitMeta, list[Operation]]:
@@ -197,9 +197,9 @@ def _put_in(put: PutJson, where: str = "") -> Put:
     )
 
 
-def commit_request(meta: CommitMeta, operations: Sequence[Operation]) -> CommitRequest:
-    """Returns the request for a commit as a client writes it."""
-    return CommitRequest(meta_to_send(meta), [_operation_out(each) for each in operations])
+def commit_to_send(meta: CommitMeta, operations: Sequence[Operation]) -> CommitBody:
+    """Returns the body of a commit as a client sends it."""
+    return CommitBody(meta_to_send(meta), [_operation_out(each) for each in operations])
 
 
 def _operation_out(

@@ -188,23 +188,7 @@ def merge_v1(merged: Merged) -> MergeV1:
     )
 
 
-def merged_in(merge: MergeV2) -> Merged:
-    """Reads the outcome of a merge."""
-    return Merged(
-        branch=merge.target_branch,
-        applied=merge.was_applied,
-        successful=merge.was_successful,
-        hash=merge.resultant_target_hash,
-        effective_target=merge.effective_target_hash,
-        expected=merge.expected_hash,
-        common_ancestor=merge.common_ancestor,
-        keys=tuple(
-            KeyOutcome(
-                each.key.elements,
-                each.merge_behavior,
-                None if each.conflict is msgspec.UNSET else conflict_in(each.conflict),
-            )
-            for each in merge.details
-        ),
-        commits=() if merge.commits is msgspec.UNSET else merge.commits,
-    )
+def key_outcome_in(details: KeyDetailsV2) -> KeyOutcome:
+    """Reads the outcome of one key."""
+    conflict = None if details.conflict is msgspec.UNSET else conflict_in(details.conflict)
+    return KeyOutcome(details.key.elements, details.merge_behavior, conflict)

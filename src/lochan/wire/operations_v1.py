@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lochan.model.contents import Namespace
-from lochan.wire.commits import CommitRequest, LogV1
+from lochan.wire.commits import CommitBody, LogV1
 from lochan.wire.config import ConfigV1
 from lochan.wire.contents import ContentJson
 from lochan.wire.listings import ContentsRequest, ContentsV1, DiffV1, EntriesV1
@@ -97,7 +97,7 @@ OPERATIONS_V1: Final = (
         path="/trees/branch/{branch}/commit",
         about="Commits operations to a branch.",
         parameters=("v1-branch", *_WRITE),
-        request=CommitRequest,
+        request=CommitBody,
         response=ReferenceV1,
     ),
     Operation(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lochan.wire.commits import CommitRequest, CommitResponse, LogV2
+from lochan.wire.commits import CommitBody, CommitResponse, LogV2
 from lochan.wire.config import (
     ConfigV2,
     NewRepository,
@@ -175,7 +175,7 @@ OPERATIONS_V2: Final = (
         path="/trees/{ref}/history/commit",
         about="Commits operations to a branch.",
         parameters=_WRITE,
-        request=CommitRequest,
+        request=CommitBody,
         response=CommitResponse,
     ),
     Operation(

@@ -289,12 +289,6 @@ class ReferenceOfServer(msgspec.Struct, frozen=True, rename="camel", kw_only=Tru
     annotation: AnnotationJson | None = None
 
 
-def effective_in(reference: ReferenceV2) -> Reference:
-    """Reads the reference that an answer says it was read from."""
-    name = None if reference.name is msgspec.UNSET else reference.name
-    return Reference(reference.type, name, reference.hash)
-
-
 def reference_in(reference: ReferenceOfServer) -> Reference:
     """Reads a reference that a server wrote."""
     metadata = None
