@@ -44,7 +44,7 @@ def result_of(request: Any) -> Any:
     (base,) = (each for each in request.__orig_bases__ if get_origin(each) is not None)
     (result,) = get_args(base)
     is_page = issubclass(get_origin(base), PageRequest)
-    return operator.getitem(cast(Any, Page), result) if is_page else result
+    return operator.getitem(cast("Any", Page), result) if is_page else result
 
 
 def test_every_request_is_run_over_http_and_embedded():

@@ -8,6 +8,7 @@ from lochan.client.asynchronous import AsyncClient
 from lochan.client.blocking import Client
 from lochan.model.requests import DEFAULT_BRANCH, KeyResolution, NewReference
 from lochan.model.results import RepositoryInfo
+from lochan.model.specs import parse_spec
 
 __all__ = [
     "DEFAULT_BRANCH",
@@ -16,4 +17,5 @@ __all__ = [
     "KeyResolution",
     "NewReference",
     "RepositoryInfo",
+    "parse_spec",
 ]

@@ -27,6 +27,7 @@ from lochan.model.requests import (
     RepositoryRequest,
 )
 from lochan.model.results import Merged, RepositoryInfo
+from lochan.model.specs import ReferenceSpec
 from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repository import Repository
@@ -63,12 +64,11 @@ def _cherry_pick(
     repository: Repository, call: Call, request: CherryPickRequest
 ) -> PendingWrite[Merged]:
     """Prepares a cherry-pick; the commits of a range are picked from the oldest on."""
-    hashes = request.hashes
-    after, dots, last = hashes[0].partition("..") if len(hashes) == 1 else ("", "", "")
-    if dots:
-        hashes = repository.history.between(after, last, call=call)
-    request = msgspec.structs.replace(_expecting(repository, request), hashes=hashes)
-    return repository.merges.cherry_pick(call, request)
+    if request.after is not None:
+        found = repository.history.between(request.after, request.hashes[0], call=call)
+        hashes = tuple(ReferenceSpec(None, each) for each in found)
+        request = msgspec.structs.replace(request, hashes=hashes, after=None)
+    return repository.merges.cherry_pick(call, _expecting(repository, request))
 
 
 def _expecting(repository: Repository, request: _Write) -> _Write:
@@ -79,7 +79,7 @@ def _expecting(repository: Repository, request: _Write) -> _Write:
         name = repository.info.default_branch
     expected = request.expected
     if expected is None:
-        expected = repository.references.get(name).hash
+        expected = ReferenceSpec(None, repository.references.get(name).hash)
     return msgspec.structs.replace(request, **{field: name, "expected": expected})
 
 

@@ -24,6 +24,7 @@ from lochan.model.commits import (
 from lochan.model.contents import Content, Namespace
 from lochan.model.references import Annotation, Reference, ReferenceHistory, ReferenceMove
 from lochan.model.results import DiffEntry, Entry, Merged, Page, RepositoryInfo
+from lochan.model.specs import ReferenceSpec
 
 DEFAULT_BRANCH = "-"
 """The name that stands for a repository's default branch."""
@@ -76,7 +77,7 @@ class NewReference(RepositoryRequest[Reference], frozen=True, kw_only=True):
     """A branch or tag to be created at the source; without a source, a branch without commits."""
 
     name: str
-    source: str | None = DEFAULT_BRANCH
+    source: ReferenceSpec | None = ReferenceSpec(DEFAULT_BRANCH)
     kind: str = "BRANCH"
     expires_us: int | None = None
     annotation: Annotation | None = None
@@ -92,8 +93,8 @@ class AssignReferenceRequest(RepositoryRequest[Reference], frozen=True, kw_only=
     """Makes a reference point at another commit."""
 
     name: str
-    target: str
-    expected: str | None
+    target: ReferenceSpec
+    expected: ReferenceSpec | None
     kind: str | None
 
 
@@ -101,7 +102,7 @@ class DeleteReferenceRequest(RepositoryRequest[Reference], frozen=True, kw_only=
     """Deletes a reference."""
 
     name: str
-    expected: str | None
+    expected: ReferenceSpec | None
     kind: str | None
 
 
@@ -121,14 +122,14 @@ class RecentChangesRequest(RepositoryRequest[ReferenceHistory], frozen=True, kw_
 class ListEntriesRequest(KeysPageRequest[Entry], frozen=True, kw_only=True):
     """Lists keys in their order."""
 
-    spec: str
+    spec: ReferenceSpec
     with_content: bool
 
 
 class GetContentRequest(RepositoryRequest[tuple[Content, Reference]], frozen=True, kw_only=True):
     """Reads the content of one key."""
 
-    spec: str
+    spec: ReferenceSpec
     key: ContentKey
 
 
@@ -137,14 +138,14 @@ class GetContentsRequest(
 ):
     """Reads the contents of some keys."""
 
-    spec: str
+    spec: ReferenceSpec
     keys: tuple[ContentKey, ...]
 
 
 class FindJobsRequest(RepositoryRequest[tuple[JobRecord, ...]], frozen=True, kw_only=True):
     """Finds which of some jobs have written the content of a key."""
 
-    spec: str
+    spec: ReferenceSpec
     key: ContentKey
     jobs: tuple[str, ...]
 
@@ -152,7 +153,7 @@ class FindJobsRequest(RepositoryRequest[tuple[JobRecord, ...]], frozen=True, kw_
 class ListJobsRequest(PageRequest[JobRecord], frozen=True, kw_only=True):
     """Lists the jobs that have written the content of a key, in the order of their names."""
 
-    spec: str
+    spec: ReferenceSpec
     key: ContentKey
     start: str
     prefix: str
@@ -161,8 +162,8 @@ class ListJobsRequest(PageRequest[JobRecord], frozen=True, kw_only=True):
 class LogRequest(PageRequest[LogEntry], frozen=True, kw_only=True):
     """Lists commits, the latest first."""
 
-    spec: str
-    limit_hash: str | None
+    spec: ReferenceSpec
+    limit_hash: ReferenceSpec | None
     filter: str
     fetch_all: bool
 
@@ -170,15 +171,15 @@ class LogRequest(PageRequest[LogEntry], frozen=True, kw_only=True):
 class DiffRequest(KeysPageRequest[DiffEntry], frozen=True, kw_only=True):
     """Lists the keys that differ between two states."""
 
-    left: str
-    right: str
+    left: ReferenceSpec
+    right: ReferenceSpec
 
 
 class CommitRequest(RepositoryRequest[Committed], frozen=True, kw_only=True):
     """Operations to be committed to a branch: all of them or none."""
 
     branch: str
-    expected: str | None
+    expected: ReferenceSpec | None
     meta: CommitMeta
     operations: tuple[Operation, ...]
 
@@ -200,14 +201,14 @@ class BranchRequest(RepositoryRequest[Merged], frozen=True, kw_only=True):
     """A change of a branch by other commits; a dry run writes nothing and returns the outcome."""
 
     branch: str
-    expected: str | None = None
+    expected: ReferenceSpec | None = None
     dry_run: bool = False
 
 
 class MergeRequest(BranchRequest, frozen=True, kw_only=True):
-    """A merge of a commit, named by a spec, into a branch: as one commit, or each commit again."""
+    """A merge of a commit into a branch: as one commit, or each commit again."""
 
-    source: str
+    source: ReferenceSpec
     meta: CommitMeta | None = None
     default: str = "NORMAL"
     keys: Mapping[ContentKey, KeyResolution] = msgspec.field(default_factory=dict)
@@ -219,7 +220,7 @@ class TransplantRequest(BranchRequest, frozen=True, kw_only=True):
     """Commits of a reference to be made again on a branch, oldest first: each, or all as one."""
 
     source: str
-    hashes: tuple[str, ...]
+    hashes: tuple[ReferenceSpec, ...]
     meta: CommitMeta | None = None
     default: str = "NORMAL"
     keys: Mapping[ContentKey, KeyResolution] = msgspec.field(default_factory=dict)
@@ -230,14 +231,16 @@ class TransplantRequest(BranchRequest, frozen=True, kw_only=True):
 class CherryPickRequest(TransplantRequest, frozen=True, kw_only=True):
     """Commits to be made again on a branch, which need not be adjacent; the source may be empty.
 
-    A single text `a..b` among the hashes is the range of commits after a and up to b.
+    With `after`, the commits are those of a range: after that one and up to the one in `hashes`.
     """
+
+    after: ReferenceSpec | None = None
 
 
 class RevertRequest(BranchRequest, frozen=True, kw_only=True):
     """Commits of a branch to be undone by new ones, in the order given."""
 
-    hashes: tuple[str, ...]
+    hashes: tuple[ReferenceSpec, ...]
     meta: CommitMeta | None = None
     conflicts_as_result: bool = False
 
@@ -245,7 +248,7 @@ class RevertRequest(BranchRequest, frozen=True, kw_only=True):
 class RebaseRequest(BranchRequest, frozen=True, kw_only=True):
     """A branch whose own commits are to be made again on another head."""
 
-    onto: str
+    onto: ReferenceSpec
     default: str = "NORMAL"
     keys: Mapping[ContentKey, KeyResolution] = msgspec.field(default_factory=dict)
 
@@ -253,7 +256,7 @@ class RebaseRequest(BranchRequest, frozen=True, kw_only=True):
 class MoveRequest(BranchRequest, frozen=True, kw_only=True):
     """A branch to be moved to a commit."""
 
-    source: str
+    source: ReferenceSpec
 
 
 class FastForwardRequest(MoveRequest, frozen=True, kw_only=True):
@@ -267,14 +270,14 @@ class ForceRequest(MoveRequest, frozen=True, kw_only=True):
 class GetNamespaceRequest(RepositoryRequest[Namespace], frozen=True, kw_only=True):
     """Reads a namespace."""
 
-    spec: str
+    spec: ReferenceSpec
     elements: ContentKey
 
 
 class ListNamespacesRequest(RepositoryRequest[tuple[Namespace, ...]], frozen=True, kw_only=True):
     """Lists the namespaces that start with a prefix."""
 
-    spec: str
+    spec: ReferenceSpec
     prefix: ContentKey
 
 

@@ -11,7 +11,7 @@ from lochan.client.exchange import exchange
 from lochan.client.flows.queries import new_idempotency_key
 from lochan.client.messages import Flow, HttpRequest
 from lochan.client.replies import CommitReply, MergeReply
-from lochan.client.specs import parse_spec, pin, pinned_tree_path
+from lochan.client.specs import commit_text, pin, pinned_tree_path
 from lochan.model.commits import AddedContent, CommitMeta, Committed, ContentKey
 from lochan.model.contents import Content
 from lochan.model.requests import (
@@ -27,6 +27,7 @@ from lochan.model.requests import (
     TransplantRequest,
 )
 from lochan.model.results import Merged
+from lochan.model.specs import parse_spec
 from lochan.wire.codec import encode
 from lochan.wire.commits import commit_to_send
 from lochan.wire.contents import optional_out
@@ -76,7 +77,7 @@ def transplant(request: TransplantRequest) -> Flow[Merged]:
     """Makes commits of a source again on a branch."""
     body = TransplantBody(
         from_ref_name=request.source,
-        hashes_to_transplant=request.hashes,
+        hashes_to_transplant=tuple(commit_text(each) for each in request.hashes),
         squash=request.squash,
         **_meta(request.meta),
         **_choices(request),
@@ -85,11 +86,11 @@ def transplant(request: TransplantRequest) -> Flow[Merged]:
 
 
 def cherry_pick(request: CherryPickRequest) -> Flow[Merged]:
-    """Makes commits again on a branch; a single `a..b` is sent as a range."""
-    is_range = len(request.hashes) == 1 and ".." in request.hashes[0]
+    """Makes commits again on a branch."""
+    hashes = tuple(commit_text(each) for each in request.hashes)
     body = CherryPickBody(
-        hashes=None if is_range else request.hashes,
-        range=request.hashes[0] if is_range else None,
+        hashes=hashes if request.after is None else None,
+        range=None if request.after is None else f"{commit_text(request.after)}..{hashes[0]}",
         from_ref_name=request.source or None,
         squash=request.squash,
         **_meta(request.meta),
@@ -101,7 +102,7 @@ def cherry_pick(request: CherryPickRequest) -> Flow[Merged]:
 def revert(request: RevertRequest) -> Flow[Merged]:
     """Undoes commits of a branch by new ones."""
     body = RevertBody(
-        hashes=request.hashes,
+        hashes=tuple(commit_text(each) for each in request.hashes),
         is_dry_run=request.dry_run,
         is_return_conflict_as_result=request.conflicts_as_result,
         **_meta(request.meta),
@@ -112,7 +113,7 @@ def revert(request: RevertRequest) -> Flow[Merged]:
 def rebase(request: RebaseRequest) -> Flow[Merged]:
     """Makes the commits of a branch again on top of another commit."""
     body = RebaseBody(
-        onto=request.onto,
+        onto=request.onto.text(),
         key_merge_modes=_behaviours(request.keys),
         default_key_merge_mode=request.default,
         is_dry_run=request.dry_run,
@@ -122,13 +123,13 @@ def rebase(request: RebaseRequest) -> Flow[Merged]:
 
 def fast_forward(request: FastForwardRequest) -> Flow[Merged]:
     """Moves a branch ahead."""
-    body = MoveBody(source=request.source, is_dry_run=request.dry_run)
+    body = MoveBody(source=request.source.text(), is_dry_run=request.dry_run)
     return (yield from _change(request, "fast-forward", body))
 
 
 def force(request: ForceRequest) -> Flow[Merged]:
     """Moves a branch to any commit."""
-    body = MoveBody(source=request.source, is_dry_run=request.dry_run)
+    body = MoveBody(source=request.source.text(), is_dry_run=request.dry_run)
     return (yield from _change(request, "force", body))
 
 

@@ -20,6 +20,7 @@ from lochan.model.requests import (
     ListJobsRequest,
 )
 from lochan.model.results import Entry, Page
+from lochan.model.specs import ReferenceSpec
 from lochan.wire.codec import encode
 from lochan.wire.contents import content_in, optional_in
 from lochan.wire.jobs import job_in
@@ -75,7 +76,7 @@ def list_jobs(request: ListJobsRequest) -> Flow[Page[JobRecord]]:
     return (yield from _jobs(request.spec, request.key, query))
 
 
-def _jobs(spec: str, key: ContentKey, query: Query) -> Flow[Page[JobRecord]]:
+def _jobs(spec: ReferenceSpec, key: ContentKey, query: Query) -> Flow[Page[JobRecord]]:
     query = (("key", key_to_path(key)), *query)
     reply = yield from exchange(HttpRequest("GET", f"{tree_path(spec)}/jobs", query), JobsReply)
     found = tuple(job_in(each) for each in reply.jobs)

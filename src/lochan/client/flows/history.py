@@ -18,7 +18,7 @@ from lochan.wire.references import reference_in
 def log(request: LogRequest) -> Flow[Page[LogEntry]]:
     """Fetches a page of commits."""
     query = page_query(request) + query_of(
-        limit_hash=request.limit_hash,
+        limit_hash=None if request.limit_hash is None else request.limit_hash.on_reference,
         filter=request.filter,
         fetch="ALL" if request.fetch_all else None,
     )

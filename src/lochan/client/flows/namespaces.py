@@ -8,7 +8,6 @@ from urllib.parse import quote
 from lochan.client.exchange import exchange, exchange_undecoded
 from lochan.client.flows.queries import new_idempotency_key, query_of
 from lochan.client.messages import Flow, HttpRequest, Query
-from lochan.client.specs import parse_spec
 from lochan.model.commits import ContentKey
 from lochan.model.contents import Namespace
 from lochan.model.requests import (
@@ -18,6 +17,7 @@ from lochan.model.requests import (
     ListNamespacesRequest,
     UpdateNamespaceRequest,
 )
+from lochan.model.specs import ReferenceSpec, parse_spec
 from lochan.wire.codec import encode
 from lochan.wire.keys import key_to_path
 from lochan.wire.namespaces import NamespacesV1, NamespaceUpdateIn
@@ -43,20 +43,20 @@ def list_all(request: ListNamespacesRequest) -> Flow[tuple[Namespace, ...]]:
 
 def create(request: CreateNamespaceRequest) -> Flow[Namespace]:
     """Creates a namespace."""
-    path, query = _address(request.branch, request.namespace.elements)
+    path, query = _address(parse_spec(request.branch), request.namespace.elements)
     http = HttpRequest("PUT", path, query, encode(request.namespace), new_idempotency_key())
     return (yield from exchange(http, Namespace))
 
 
 def delete(request: DeleteNamespaceRequest) -> Flow[None]:
     """Deletes a namespace."""
-    path, query = _address(request.branch, request.elements)
+    path, query = _address(parse_spec(request.branch), request.elements)
     yield from exchange_undecoded(HttpRequest("DELETE", path, query, None, new_idempotency_key()))
 
 
 def update(request: UpdateNamespaceRequest) -> Flow[None]:
     """Changes the properties of a namespace."""
-    path, query = _address(request.branch, request.elements)
+    path, query = _address(parse_spec(request.branch), request.elements)
     body = encode(
         NamespaceUpdateIn(
             property_updates=dict(request.updates), property_removals=request.removals
@@ -65,14 +65,13 @@ def update(request: UpdateNamespaceRequest) -> Flow[None]:
     yield from exchange_undecoded(HttpRequest("POST", path, query, body, new_idempotency_key()))
 
 
-def _address(spec: str, elements: ContentKey) -> tuple[str, Query]:
+def _address(spec: ReferenceSpec, elements: ContentKey) -> tuple[str, Query]:
     name, query = _reference(spec)
     return f"{_NAMESPACES}/namespace/{name}/{quote(_text(elements), safe='')}", query
 
 
-def _reference(spec: str) -> tuple[str, Query]:
-    parsed = parse_spec(spec)
-    return quote(parsed.name or _DETACHED, safe=""), query_of(hashOnRef=parsed.on_ref)
+def _reference(spec: ReferenceSpec) -> tuple[str, Query]:
+    return quote(spec.name or _DETACHED, safe=""), query_of(hashOnRef=spec.on_reference)
 
 
 def _text(elements: ContentKey) -> str:

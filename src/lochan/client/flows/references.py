@@ -28,6 +28,7 @@ from lochan.model.requests import (
     ReferenceLogRequest,
 )
 from lochan.model.results import Page
+from lochan.model.specs import parse_spec
 from lochan.wire.codec import encode
 from lochan.wire.instants import instant_to_send
 from lochan.wire.references import (
@@ -101,7 +102,7 @@ def delete(request: DeleteReferenceRequest) -> Flow[Reference]:
 
 def log(request: ReferenceLogRequest) -> Flow[Page[ReferenceMove]]:
     """Fetches a page of a ref-log."""
-    http = HttpRequest("GET", f"{tree_path(request.name)}/reflog", page_query(request))
+    http = HttpRequest("GET", f"{tree_path(parse_spec(request.name))}/reflog", page_query(request))
     reply = yield from exchange(http, MovesReply)
     return Page(tuple(move_in(each) for each in reply.moves), reply.token)
 
@@ -110,7 +111,7 @@ def recent_changes(request: RecentChangesRequest) -> Flow[ReferenceHistory]:
     """Fetches the recent heads of a reference."""
     # The API takes a number of commits; any number scans as many as the server allows.
     query = query_of(scan_commits="1000" if request.scan_commits else None)
-    http = HttpRequest("GET", f"{tree_path(request.name)}/recent-changes", query)
+    http = HttpRequest("GET", f"{tree_path(parse_spec(request.name))}/recent-changes", query)
     reply = yield from exchange(http, HistoryReply)
     previous = tuple(_head(each) for each in reply.previous)
     return ReferenceHistory(reference_in(reply.reference), _head(reply.current), previous)
@@ -127,7 +128,7 @@ def _to_send(new: NewReference) -> NewReferenceIn:
     return NewReferenceIn(
         name=new.name,
         type=new.kind,
-        source=new.source,
+        source=None if new.source is None else new.source.text(),
         expires_at=None if expires_us is None else instant_to_send("expiresAt", expires_us),
         annotation=None if new.annotation is None else annotation_out(new.annotation),
     )

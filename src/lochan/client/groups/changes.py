@@ -17,6 +17,7 @@ from lochan.model.requests import (
     RevertRequest,
     TransplantRequest,
 )
+from lochan.model.specs import ReferenceSpec, parse_expected, parse_spec
 
 
 class Commits(Group[Runner]):
@@ -34,7 +35,10 @@ class Commits(Group[Runner]):
         """Commits all operations or none; without `expected`, on what the branch holds now."""
         meta = CommitMeta(message=message) if isinstance(message, str) else message
         return CommitRequest(
-            branch=branch, expected=expected, meta=meta, operations=tuple(operations)
+            branch=branch,
+            expected=parse_expected(expected),
+            meta=meta,
+            operations=tuple(operations),
         )
 
 
@@ -58,9 +62,9 @@ class Merges(Group[Runner]):
         """Brings the changes that the source has and the branch lacks into the branch."""
         return MergeRequest(
             branch=branch,
-            source=source,
+            source=parse_spec(source),
             meta=_meta(message),
-            expected=expected,
+            expected=parse_expected(expected),
             default=default,
             keys=_resolutions(keys),
             dry_run=dry_run,
@@ -87,9 +91,9 @@ class Merges(Group[Runner]):
         return TransplantRequest(
             branch=branch,
             source=source,
-            hashes=tuple(hashes),
+            hashes=_specs(hashes),
             meta=_meta(message),
-            expected=expected,
+            expected=parse_expected(expected),
             default=default,
             keys=_resolutions(keys),
             dry_run=dry_run,
@@ -113,12 +117,14 @@ class Merges(Group[Runner]):
         squash: bool = False,
     ) -> CherryPickRequest:
         """Makes commits again on the branch; a single `a..b` is a range, after a and up to b."""
+        after, dots, last = hashes[0].partition("..") if len(hashes) == 1 else ("", "", "")
         return CherryPickRequest(
             branch=branch,
             source=source or "",
-            hashes=tuple(hashes),
+            after=parse_spec(after) if dots else None,
+            hashes=_specs([last] if dots else hashes),
             meta=_meta(message),
-            expected=expected,
+            expected=parse_expected(expected),
             default=default,
             keys=_resolutions(keys),
             dry_run=dry_run,
@@ -140,9 +146,9 @@ class Merges(Group[Runner]):
         """Undoes commits by new ones."""
         return RevertRequest(
             branch=branch,
-            hashes=tuple(hashes),
+            hashes=_specs(hashes),
             meta=_meta(message),
-            expected=expected,
+            expected=parse_expected(expected),
             dry_run=dry_run,
             conflicts_as_result=conflicts_as_result,
         )
@@ -161,8 +167,8 @@ class Merges(Group[Runner]):
         """Makes the branch's own commits again on top of another commit."""
         return RebaseRequest(
             branch=branch,
-            onto=onto,
-            expected=expected,
+            onto=parse_spec(onto),
+            expected=parse_expected(expected),
             default=default,
             keys=_resolutions(keys),
             dry_run=dry_run,
@@ -173,14 +179,24 @@ class Merges(Group[Runner]):
         self, branch: str, source: str, *, expected: str | None = None, dry_run: bool = False
     ) -> FastForwardRequest:
         """Moves the branch ahead to the source; Conflict if the branch has commits of its own."""
-        return FastForwardRequest(branch=branch, source=source, expected=expected, dry_run=dry_run)
+        return FastForwardRequest(
+            branch=branch,
+            source=parse_spec(source),
+            expected=parse_expected(expected),
+            dry_run=dry_run,
+        )
 
     @request_method
     def force(
         self, branch: str, source: str, *, expected: str | None = None, dry_run: bool = False
     ) -> ForceRequest:
         """Moves the branch to the source, whatever it holds; the ref-log keeps where it was."""
-        return ForceRequest(branch=branch, source=source, expected=expected, dry_run=dry_run)
+        return ForceRequest(
+            branch=branch,
+            source=parse_spec(source),
+            expected=parse_expected(expected),
+            dry_run=dry_run,
+        )
 
 
 def _meta(message: str | CommitMeta | None) -> CommitMeta | None:
@@ -191,3 +207,7 @@ def _resolutions(
     keys: Mapping[ContentKey, KeyResolution] | None,
 ) -> dict[ContentKey, KeyResolution]:
     return {tuple(key): resolution for key, resolution in (keys or {}).items()}
+
+
+def _specs(texts: Sequence[str]) -> tuple[ReferenceSpec, ...]:
+    return tuple(parse_spec(text) for text in texts)

@@ -15,6 +15,7 @@ from lochan.model.requests import (
     ListEntriesRequest,
     ListJobsRequest,
 )
+from lochan.model.specs import parse_spec
 
 
 class Contents(Group[Runner]):
@@ -36,7 +37,7 @@ class Contents(Group[Runner]):
     ) -> ListEntriesRequest:
         """Returns a page of keys, in their order."""
         return ListEntriesRequest(
-            spec=spec,
+            spec=parse_spec(spec),
             limit=limit,
             token=token,
             keys=tuple(tuple(key) for key in keys),
@@ -61,7 +62,7 @@ class Contents(Group[Runner]):
     ) -> ListEntriesRequest:
         """Yields all keys, as they were when the first page was read."""
         return ListEntriesRequest(
-            spec=spec,
+            spec=parse_spec(spec),
             limit=PAGE_ENTRIES_MAX,
             keys=tuple(tuple(key) for key in keys),
             start=start,
@@ -74,17 +75,17 @@ class Contents(Group[Runner]):
     @request_method
     def get(self, spec: str, key: ContentKey) -> GetContentRequest:
         """Returns the content of a key, and where it was read; ContentNotFound if it has none."""
-        return GetContentRequest(spec=spec, key=tuple(key))
+        return GetContentRequest(spec=parse_spec(spec), key=tuple(key))
 
     @request_method
     def get_many(self, spec: str, keys: Sequence[ContentKey]) -> GetContentsRequest:
         """Returns the contents of those keys that have one, and where they were read."""
-        return GetContentsRequest(spec=spec, keys=tuple(tuple(key) for key in keys))
+        return GetContentsRequest(spec=parse_spec(spec), keys=tuple(tuple(key) for key in keys))
 
     @request_method
     def find_jobs(self, spec: str, key: ContentKey, jobs: Sequence[str]) -> FindJobsRequest:
         """Returns the records of those jobs that have written the content of a key."""
-        return FindJobsRequest(spec=spec, key=tuple(key), jobs=tuple(jobs))
+        return FindJobsRequest(spec=parse_spec(spec), key=tuple(key), jobs=tuple(jobs))
 
     @request_method
     def jobs(
@@ -99,5 +100,10 @@ class Contents(Group[Runner]):
     ) -> ListJobsRequest:
         """Returns a page of the jobs that have written the content of a key, in order of names."""
         return ListJobsRequest(
-            spec=spec, key=tuple(key), limit=limit, token=token, start=start, prefix=prefix
+            spec=parse_spec(spec),
+            key=tuple(key),
+            limit=limit,
+            token=token,
+            start=start,
+            prefix=prefix,
         )

@@ -12,6 +12,7 @@ from lochan.model.requests import (
     DiffRequest,
     LogRequest,
 )
+from lochan.model.specs import parse_expected, parse_spec
 
 
 class History(Group[Runner]):
@@ -30,10 +31,10 @@ class History(Group[Runner]):
     ) -> LogRequest:
         """Returns a page of commits, the latest first; `fetch_all` adds their operations."""
         return LogRequest(
-            spec=spec,
+            spec=parse_spec(spec),
             limit=limit,
             token=token,
-            limit_hash=limit_hash,
+            limit_hash=parse_expected(limit_hash),
             filter=filter,
             fetch_all=fetch_all,
         )
@@ -49,9 +50,9 @@ class History(Group[Runner]):
     ) -> LogRequest:
         """Yields all commits, the latest first; `fetch_all` adds their operations."""
         return LogRequest(
-            spec=spec,
+            spec=parse_spec(spec),
             limit=PAGE_ENTRIES_MAX,
-            limit_hash=limit_hash,
+            limit_hash=parse_expected(limit_hash),
             filter=filter,
             fetch_all=fetch_all,
         )
@@ -72,8 +73,8 @@ class History(Group[Runner]):
     ) -> DiffRequest:
         """Returns a page of the keys that differ."""
         return DiffRequest(
-            left=left,
-            right=right,
+            left=parse_spec(left),
+            right=parse_spec(right),
             limit=limit,
             token=token,
             keys=tuple(tuple(key) for key in keys),
@@ -97,8 +98,8 @@ class History(Group[Runner]):
     ) -> DiffRequest:
         """Yields all keys that differ."""
         return DiffRequest(
-            left=left,
-            right=right,
+            left=parse_spec(left),
+            right=parse_spec(right),
             limit=PAGE_ENTRIES_MAX,
             keys=tuple(tuple(key) for key in keys),
             start=start,

@@ -15,6 +15,7 @@ from lochan.model.requests import (
     ListNamespacesRequest,
     UpdateNamespaceRequest,
 )
+from lochan.model.specs import parse_spec
 
 
 class Namespaces(Group[Runner]):
@@ -23,12 +24,12 @@ class Namespaces(Group[Runner]):
     @request_method
     def get(self, spec: str, elements: ContentKey) -> GetNamespaceRequest:
         """Returns a namespace; NamespaceNotFound if there is none."""
-        return GetNamespaceRequest(spec=spec, elements=tuple(elements))
+        return GetNamespaceRequest(spec=parse_spec(spec), elements=tuple(elements))
 
     @request_method
     def list(self, spec: str = DEFAULT_BRANCH, prefix: ContentKey = ()) -> ListNamespacesRequest:
         """Returns the namespaces that start with the prefix."""
-        return ListNamespacesRequest(spec=spec, prefix=tuple(prefix))
+        return ListNamespacesRequest(spec=parse_spec(spec), prefix=tuple(prefix))
 
     @request_method
     def create(

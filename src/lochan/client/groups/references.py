@@ -18,6 +18,7 @@ from lochan.model.requests import (
     RecentChangesRequest,
     ReferenceLogRequest,
 )
+from lochan.model.specs import parse_expected, parse_spec
 
 
 class References(Group[Runner]):
@@ -68,7 +69,11 @@ class References(Group[Runner]):
     ) -> NewReference:
         """Creates a branch or tag where the source is; None: a branch without any commit."""
         return NewReference(
-            name=name, source=source, kind=kind, expires_us=expires_us, annotation=annotation
+            name=name,
+            source=None if source is None else parse_spec(source),
+            kind=kind,
+            expires_us=expires_us,
+            annotation=annotation,
         )
 
     @request_method
@@ -81,14 +86,16 @@ class References(Group[Runner]):
         self, name: str, target: str, *, expected: str | None = None, kind: str | None = None
     ) -> AssignReferenceRequest:
         """Makes a branch or tag point at another commit; without `expected`, wherever it is now."""
-        return AssignReferenceRequest(name=name, target=target, expected=expected, kind=kind)
+        return AssignReferenceRequest(
+            name=name, target=parse_spec(target), expected=parse_expected(expected), kind=kind
+        )
 
     @request_method
     def delete(
         self, name: str, *, expected: str | None = None, kind: str | None = None
     ) -> DeleteReferenceRequest:
         """Deletes a branch or tag; returns what it was."""
-        return DeleteReferenceRequest(name=name, expected=expected, kind=kind)
+        return DeleteReferenceRequest(name=name, expected=parse_expected(expected), kind=kind)
 
     @request_method
     def log(
