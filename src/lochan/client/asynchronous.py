@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
@@ -43,13 +42,7 @@ class AsyncClient(AsyncRunner, RepositoryGroups[AsyncRunner]):
     ) -> None:
         super().__init__(self)
         self._core: HttpCore[httpx.AsyncClient] = HttpCore(
-            httpx.AsyncClient,
-            url,
-            repository,
-            timeout_s=timeout_s,
-            attempts_max=attempts_max,
-            headers=headers,
-            transport=transport,
+            httpx.AsyncClient, url, repository, timeout_s, attempts_max, headers, transport
         )
         self._sleep = sleep
         self.url = self._core.url
@@ -62,12 +55,7 @@ class AsyncClient(AsyncRunner, RepositoryGroups[AsyncRunner]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def run(self, request: RepositoryRequest[_Result]) -> _Result:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
@@ -43,13 +42,7 @@ class Client(BlockingRunner, RepositoryGroups[BlockingRunner]):
     ) -> None:
         super().__init__(self)
         self._core: HttpCore[httpx.Client] = HttpCore(
-            httpx.Client,
-            url,
-            repository,
-            timeout_s=timeout_s,
-            attempts_max=attempts_max,
-            headers=headers,
-            transport=transport,
+            httpx.Client, url, repository, timeout_s, attempts_max, headers, transport
         )
         self._sleep = sleep
         self.url = self._core.url
@@ -62,12 +55,7 @@ class Client(BlockingRunner, RepositoryGroups[BlockingRunner]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def run(self, request: RepositoryRequest[_Result]) -> _Result:

@@ -61,7 +61,6 @@ class HttpCore(Generic[Http]):
         build: Callable[..., Http],
         url: str,
         repository: str,
-        *,
         timeout_s: float,
         attempts_max: int,
         headers: Mapping[str, str] | None,
