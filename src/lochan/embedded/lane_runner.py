@@ -33,7 +33,7 @@ class LaneRunner:
 
     def __init__(self, store: Store, repository: Repository, who: str) -> None:
         self.repository = repository
-        self.call = Call(who)
+        self.call = Call(who, repository=repository.name)
         self._store = store
         self._begin()
         after_fork(self, LaneRunner._begin)
@@ -99,7 +99,7 @@ class LaneRunner:
         """Returns the branch by its name, and what its writer expects: by default its head."""
         name = self.repository.info.default_branch if branch == DEFAULT_BRANCH else branch
         if expected is None:
-            return name, ReferenceSpec(None, self.repository.references.get(name).hash)
+            return name, ReferenceSpec(None, self.repository.references.get(self.call, name).hash)
         return name, parse_on_reference(None, expected)
 
 

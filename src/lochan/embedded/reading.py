@@ -32,6 +32,7 @@ class Contents(Group):
     ) -> Page[Entry]:
         """Returns a page of keys, in their order."""
         return self._service.contents.entries(
+            self._call,
             parse_spec(spec),
             limit,
             token,
@@ -71,17 +72,17 @@ class Contents(Group):
 
     def get(self, spec: str, key: ContentKey) -> tuple[Content, Reference]:
         """Returns what a key holds, and where that was read; ContentNotFound if it is nothing."""
-        return self._service.contents.get(parse_spec(spec), key)
+        return self._service.contents.get(self._call, parse_spec(spec), key)
 
     def get_many(
         self, spec: str, keys: Sequence[ContentKey]
     ) -> tuple[list[tuple[ContentKey, Content]], Reference]:
         """Returns what the keys hold, those that are there, and where that was read."""
-        return self._service.contents.get_many(parse_spec(spec), keys)
+        return self._service.contents.get_many(self._call, parse_spec(spec), keys)
 
     def find_jobs(self, spec: str, key: ContentKey, jobs: Sequence[str]) -> tuple[JobRecord, ...]:
         """Returns the records of those jobs that have written what a key holds."""
-        return self._service.jobs.find(parse_spec(spec), key, jobs).items
+        return self._service.jobs.find(self._call, parse_spec(spec), key, jobs).items
 
     def jobs(
         self,
@@ -95,7 +96,9 @@ class Contents(Group):
     ) -> Page[JobRecord]:
         """Returns a page of the jobs that have written what a key holds, in order of names."""
         where = parse_spec(spec)
-        return self._service.jobs.list(where, key, limit, token, start=start, prefix=prefix)
+        return self._service.jobs.list(
+            self._call, where, key, limit, token, start=start, prefix=prefix
+        )
 
 
 class History(Group):
@@ -113,6 +116,7 @@ class History(Group):
     ) -> Page[LogEntry]:
         """Returns a page of commits, the latest first; `fetch_all` adds their operations."""
         return self._service.history.log(
+            self._call,
             parse_spec(spec),
             limit,
             token,
@@ -151,6 +155,7 @@ class History(Group):
     ) -> Page[DiffEntry]:
         """Returns a page of the keys that differ."""
         return self._service.history.diff(
+            self._call,
             parse_spec(left),
             parse_spec(right),
             limit,

@@ -21,7 +21,7 @@ class References(Group):
         """Returns a branch or tag; `fetch_all` adds its metadata."""
         if any(mark in name for mark in "@~^*"):
             raise Invalid(f"a branch or tag is fetched by its name alone, not by {name[:80]!r}")
-        return self._service.references.get(name, fetch_all=fetch_all)
+        return self._service.references.get(self._call, name, fetch_all=fetch_all)
 
     def list(
         self,
@@ -34,7 +34,7 @@ class References(Group):
     ) -> Page[Reference]:
         """Returns a page of branches and tags, in the order of their names."""
         return self._service.references.list(
-            limit, token, filter=filter, fetch_all=fetch_all, prefix=prefix
+            self._call, limit, token, filter=filter, fetch_all=fetch_all, prefix=prefix
         )
 
     def iterate(
@@ -98,7 +98,7 @@ class References(Group):
         self, name: str, limit: int | None = None, token: str | None = None
     ) -> Page[ReferenceMove]:
         """Returns a page of where a reference has been, the latest first."""
-        return self._service.references.log(name, limit or PAGE_ENTRIES_MAX, token)
+        return self._service.references.log(self._call, name, limit or PAGE_ENTRIES_MAX, token)
 
     def iterate_log(self, name: str) -> Iterator[ReferenceMove]:
         """Yields everywhere a reference has been, the latest first."""
@@ -106,7 +106,7 @@ class References(Group):
 
     def recent_changes(self, name: str, *, scan_commits: bool = False) -> RecentChanges:
         """Returns the recent heads of a reference, and whether their commits are all there."""
-        found = self._service.references.recent_changes(name, scan_commits=scan_commits)
+        found = self._service.references.recent_changes(self._call, name, scan_commits=scan_commits)
         current, *previous = (
             RecentHead(each.hash, each.consistent) for each in (found.current, *found.previous)
         )

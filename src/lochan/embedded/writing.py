@@ -193,7 +193,7 @@ class Merges(Group):
         """Returns the commits to pick; those of a range `a..b` from the oldest on."""
         first, dots, last = hashes[0].partition("..") if len(hashes) == 1 else ("", "", "")
         if dots:
-            hashes = self._service.history.between(parse_spec(first), parse_spec(last))
+            hashes = self._service.history.between(self._call, parse_spec(first), parse_spec(last))
         return _specs(hashes)
 
 
@@ -202,11 +202,11 @@ class Namespaces(Group):
 
     def get(self, spec: str, elements: ContentKey) -> Namespace:
         """Returns a namespace; NamespaceNotFound if there is none."""
-        return self._service.namespaces.get(parse_spec(spec), elements)
+        return self._service.namespaces.get(self._call, parse_spec(spec), elements)
 
     def list(self, spec: str = DEFAULT_BRANCH, prefix: ContentKey = ()) -> tuple[Namespace, ...]:
         """Returns the namespaces that start with the prefix."""
-        return self._service.namespaces.list(parse_spec(spec), prefix)
+        return self._service.namespaces.list(self._call, parse_spec(spec), prefix)
 
     def create(
         self, branch: str, elements: ContentKey, properties: Mapping[str, str] | None = None
@@ -242,7 +242,7 @@ class RepositorySettings(Group):
 
     def get(self, types: Sequence[str] = ("GARBAGE_COLLECTOR",)) -> builtins.list[dict[str, Any]]:
         """Returns the settings of these types, those that were set."""
-        return self._service.settings.get(types)
+        return self._service.settings.get(self._call, types)
 
     def update(self, config: Mapping[str, Any]) -> dict[str, Any] | None:
         """Replaces the settings of one type; returns what they were."""
