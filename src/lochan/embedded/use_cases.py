@@ -15,6 +15,7 @@ from lochan.base.errors import Invalid
 from lochan.base.ids import EMPTY_ID
 from lochan.base.limits import PAGE_ENTRIES_MAX
 from lochan.model import requests
+from lochan.model.commits import Committed
 from lochan.model.references import Reference
 from lochan.model.requests import (
     DEFAULT_BRANCH,
@@ -32,9 +33,7 @@ from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repository import Repository
 
-_Write = TypeVar(
-    "_Write", bound=BranchRequest | CommitRequest | AssignReferenceRequest | DeleteReferenceRequest
-)
+_Request = TypeVar("_Request", bound=BranchRequest)
 
 UseCase = Callable[[Repository, Call, Any], Any]
 """Takes the repository, the caller and a request; returns the result or a pending write."""
@@ -57,7 +56,7 @@ def _info(repository: Repository) -> RepositoryInfo:
 def _reference(repository: Repository, call: Call, request: GetReferenceRequest) -> Reference:
     if any(mark in request.name for mark in "@~^*"):
         raise Invalid(f"a branch or tag is fetched by its name alone, not by {request.name[:80]!r}")
-    return repository.references.get(request.name, fetch_all=request.fetch_all, call=call)
+    return repository.references.get(call, request.name, fetch_all=request.fetch_all)
 
 
 def _cherry_pick(
@@ -65,32 +64,52 @@ def _cherry_pick(
 ) -> PendingWrite[Merged]:
     """Prepares a cherry-pick; the commits of a range are picked from the oldest on."""
     if request.after is not None:
-        found = repository.history.between(request.after, request.hashes[0], call=call)
+        found = repository.history.between(call, request.after, request.hashes[0])
         hashes = tuple(ReferenceSpec(None, each) for each in found)
         request = msgspec.structs.replace(request, hashes=hashes, after=None)
-    return repository.merges.cherry_pick(call, _expecting(repository, request))
+    return repository.merges.cherry_pick(call, _expecting(repository, call, request))
 
 
-def _expecting(repository: Repository, request: _Write) -> _Write:
-    """Returns a write with the name of its branch, and with the present head if it expects none."""
-    field = "branch" if isinstance(request, BranchRequest | CommitRequest) else "name"
-    name = getattr(request, field)
+def _assign(repository: Repository, call: Call, request: AssignReferenceRequest) -> Reference:
+    name, expected = _target(repository, call, request.name, request.expected)
+    return repository.references.assign(call, name, expected, request.target, kind=request.kind)
+
+
+def _delete(repository: Repository, call: Call, request: DeleteReferenceRequest) -> Reference:
+    name, expected = _target(repository, call, request.name, request.expected)
+    return repository.references.delete(call, name, expected, kind=request.kind)
+
+
+def _commit(repository: Repository, call: Call, request: CommitRequest) -> PendingWrite[Committed]:
+    branch, expected = _target(repository, call, request.branch, request.expected)
+    return repository.commits.commit(call, branch, expected, request.meta, request.operations)
+
+
+def _expecting(repository: Repository, call: Call, request: _Request) -> _Request:
+    """Returns a request with the name of its branch and its expected hash."""
+    branch, expected = _target(repository, call, request.branch, request.expected)
+    return msgspec.structs.replace(request, branch=branch, expected=expected)
+
+
+def _target(
+    repository: Repository, call: Call, name: str, expected: ReferenceSpec | None
+) -> tuple[str, ReferenceSpec]:
+    """Returns the name of a reference and the expected hash: by default its present head."""
     if name == DEFAULT_BRANCH:
         name = repository.info.default_branch
-    expected = request.expected
     if expected is None:
-        expected = ReferenceSpec(None, repository.references.get(name).hash)
-    return msgspec.structs.replace(request, **{field: name, "expected": expected})
+        expected = ReferenceSpec(None, repository.references.get(call, name).hash)
+    return name, expected
 
 
 def _by_fields(find: Callable[[Repository], Callable[..., Any]]) -> UseCase:
     """Returns a use case that takes the fields of a request by their names."""
-    return lambda service, call, request: find(service)(call=call, **_fields(request))
+    return lambda service, call, request: find(service)(call, **_fields(request))
 
 
 def _whole(find: Callable[[Repository], Callable[[Call, Any], Any]]) -> UseCase:
     """Returns a use case that takes a request on a branch, with its expected hash, as it is."""
-    return lambda service, call, request: find(service)(call, _expecting(service, request))
+    return lambda service, call, request: find(service)(call, _expecting(service, call, request))
 
 
 READS: Final[Mapping[type[RepositoryRequest[Any]], UseCase]] = {
@@ -98,14 +117,14 @@ READS: Final[Mapping[type[RepositoryRequest[Any]], UseCase]] = {
     requests.GetReferenceRequest: _reference,
     requests.ListReferencesRequest: _by_fields(lambda service: service.references.list),
     requests.ReferenceLogRequest: lambda service, call, request: service.references.log(
-        request.name, request.limit or PAGE_ENTRIES_MAX, request.token, call=call
+        call, request.name, request.limit or PAGE_ENTRIES_MAX, request.token
     ),
     requests.RecentChangesRequest: _by_fields(lambda service: service.references.recent_changes),
     requests.ListEntriesRequest: _by_fields(lambda service: service.contents.entries),
     requests.GetContentRequest: _by_fields(lambda service: service.contents.get),
     requests.GetContentsRequest: _by_fields(lambda service: service.contents.get_many),
     requests.FindJobsRequest: lambda service, call, request: (
-        service.jobs.find(request.spec, request.key, request.jobs, call=call).items
+        service.jobs.find(call, request.spec, request.key, request.jobs).items
     ),
     requests.ListJobsRequest: _by_fields(lambda service: service.jobs.list),
     requests.LogRequest: _by_fields(lambda service: service.history.log),
@@ -120,15 +139,9 @@ WRITES: Final[Mapping[type[RepositoryRequest[Any]], UseCase]] = {
     requests.NewReferencesRequest: lambda service, call, request: service.references.create_many(
         call, request.new
     ),
-    requests.AssignReferenceRequest: lambda service, call, request: service.references.assign(
-        call, **_fields(_expecting(service, request))
-    ),
-    requests.DeleteReferenceRequest: lambda service, call, request: service.references.delete(
-        call, **_fields(_expecting(service, request))
-    ),
-    requests.CommitRequest: lambda service, call, request: service.commits.commit(
-        call, **_fields(_expecting(service, request))
-    ),
+    requests.AssignReferenceRequest: _assign,
+    requests.DeleteReferenceRequest: _delete,
+    requests.CommitRequest: _commit,
     requests.MergeRequest: _whole(lambda service: service.merges.merge),
     requests.TransplantRequest: _whole(lambda service: service.merges.transplant),
     requests.CherryPickRequest: _cherry_pick,
