@@ -21,7 +21,13 @@ from lochan.model.requests import (
     TransplantRequest,
 )
 from lochan.model.results import Merged, Page
-from lochan.model.specs import ReferenceSpec, check_new_name, parse_on_reference, parse_path
+from lochan.model.specs import (
+    ReferenceSpec,
+    check_new_name,
+    parse_on_reference,
+    parse_path,
+    parse_spec,
+)
 from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.wire.codec import Reader
@@ -76,7 +82,7 @@ def create_many(exchange: Exchange) -> PendingWrite[Response]:
         NewReference(
             kind=kind_of(each.type) or "BRANCH",
             name=check_new_name(each.name),
-            source=None if each.source is None else parse_path(each.source),
+            source=None if each.source is None else parse_spec(each.source),
             expires_us=expiry(exchange, each.expires_at, each.ttl),
             annotation=None if each.annotation is None else annotation_in(each.annotation),
         )
@@ -151,7 +157,7 @@ def rebase(exchange: Exchange) -> Response:
     branch, expected = expected_of(exchange, path, "rebase")
     ask = RebaseRequest(
         branch=branch,
-        onto=parse_path(request.onto),
+        onto=parse_spec(request.onto),
         expected=expected,
         default=request.default_key_merge_mode or "NORMAL",
         keys=wishes_of(request.key_merge_modes),
@@ -180,7 +186,7 @@ def _move_ask(exchange: Exchange, purpose: str) -> MoveRequest:
     request: MoveBody = _read_move(exchange.request.body)
     path = parse_path(exchange.params["ref"])
     branch, expected = expected_of(exchange, path, purpose)
-    source = parse_path(request.source)
+    source = parse_spec(request.source)
     return MoveRequest(branch=branch, source=source, expected=expected, dry_run=request.only_try())
 
 
