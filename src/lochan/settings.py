@@ -68,10 +68,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     retry_sleep_max_ms: Annotated[
         int, Meta(ge=1, le=60_000, description="Sleeps double up to this.")
     ] = RETRY_SLEEP_MAX_MS
-    front: Annotated[
-        bool,
-        Meta(description="Whether a process of its own reads and writes HTTP, for many clients."),
-    ] = False
     brief_threads: Annotated[
         int,
         Meta(ge=1, le=512, description="Threads for brief requests on stores that may block."),

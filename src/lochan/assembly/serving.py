@@ -229,7 +229,6 @@ def options_of(settings: Settings) -> Options:
         brief_threads=settings.brief_threads,
         publish_threads=settings.publish_threads,
         long_threads=settings.long_threads,
-        front=settings.front,
         drain_s=settings.drain_timeout_s,
         show_traces=settings.stack_traces,
         default_repository=settings.repository,

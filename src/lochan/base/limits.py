@@ -260,12 +260,6 @@ HTTP_CONNECTIONS_MAX: Final = 10_000
 # Clients that the kernel keeps waiting at the door, when all of them come at once.
 LISTEN_BACKLOG: Final = 1_024
 
-# A front that ends by itself is started again; one that does so this often will not stay alive.
-FRONT_STARTS_MAX: Final = 5
-
-# What counts as often: a start takes a fifth of a second.
-FRONT_STARTS_WITHIN_S: Final = 60.0
-
 # Every connection has a file descriptor, and the embedded store has some thousands of files.
 FILES_MAX: Final = 65_536
 
