@@ -27,9 +27,10 @@ from lochan.kernel.plan import CommitPlan, Operation
 from lochan.kernel.publish import Published, Publisher
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository
-from lochan.kv.observe import CallCounts, ObservedStore
+from lochan.kv.observe import ObservedStore
 from lochan.kv.store import Store
 from lochan.system import SystemClock, SystemRandom, ThreadLane, ThreadWaiting
+from lochan.testing.call_counts import CallCounts
 from lochan.testing.postgres import shared_server
 
 PORTS = Ports(SystemClock(), SystemRandom(), ThreadWaiting())

@@ -25,8 +25,9 @@ from benchmarks.measure import Effort, emit
 from lochan.assembly import open_store
 from lochan.kernel.publish import Join, Proposal, Publisher, Settled
 from lochan.kernel.repository import create_repository, open_repository
-from lochan.kv.observe import CallCounts, ObservedStore
+from lochan.kv.observe import ObservedStore
 from lochan.system import SystemClock, ThreadLane
+from lochan.testing.call_counts import CallCounts
 from lochan.testing.postgres import PostgresServer, shared_server
 
 _REPOSITORY = "default"

@@ -20,8 +20,9 @@ from lochan.index.layers import EMPTY_INDEX
 from lochan.index.node import Change
 from lochan.index.read import find_many, iterate, read_page
 from lochan.index.source import CachedNodes
-from lochan.kv.observe import CallCounts, ObservedStore
+from lochan.kv.observe import ObservedStore
 from lochan.system import SystemClock
+from lochan.testing.call_counts import CallCounts
 
 # Trees of 100,000 keys are built first.
 pytestmark = pytest.mark.slow

@@ -28,8 +28,6 @@ from lochan.codec.elements import FILE_REMOVE, TABLE_REMOVE, decode_file, decode
 from lochan.codec.forms import add_checksum, leading_numbers
 from lochan.codec.objects import (
     NodeObject,
-    StringObject,
-    UniqueObject,
     ValueObject,
     build_value,
     check_object_id,
@@ -68,14 +66,6 @@ OBJECTS: dict[type[object], tuple[bytes, Decode]] = {
     NodeObject: (
         encode_object(NodeObject(1, 0, 1, 3, b"t", (b"a",), 1, b"v")),
         lambda raw: decode_object(NodeObject, raw),
-    ),
-    StringObject: (
-        encode_object(StringObject(1, "t", b"")),
-        lambda raw: decode_object(StringObject, raw),
-    ),
-    UniqueObject: (
-        encode_object(UniqueObject(1, "t", b"")),
-        lambda raw: decode_object(UniqueObject, raw),
     ),
     TagObject: (encode_tag(TagObject(1, ID, "m", (), b""))[1], decode_tag),
 }

@@ -7,7 +7,7 @@ import pytest
 
 from lochan.base.errors import Corrupt
 from lochan.base.ids import ObjId
-from lochan.codec.objects import StringObject, encode_object, object_id
+from lochan.codec.objects import ValueObject, encode_object, object_id
 from lochan.index.boundary import BoundaryRule
 from lochan.index.build import build_tree
 from lochan.index.edit import edit_tree
@@ -143,7 +143,7 @@ def test_remembering_again_what_is_there_pushes_nothing_out(tree):
 
 def test_an_object_of_another_type_is_corrupt():
     stored = MemoryNodes()
-    raw = encode_object(StringObject(1, "text/plain", b"no node"))
+    raw = encode_object(ValueObject(1, "id", 1, b"no node"))
     obj_id = object_id(raw)
     stored.raws[obj_id] = raw
     with pytest.raises(Corrupt):

@@ -16,8 +16,7 @@ from lochan.index.node import build_node, seal
 from lochan.index.read import find_many, find_one, iterate, read_page
 from lochan.index.source import CachedNodes
 from lochan.index.spill import advance
-from lochan.index.verify import check_tree
-from lochan.testing.memory_nodes import MemoryNodes
+from lochan.testing.memory_nodes import MemoryNodes, check_tree
 
 RULE = BoundaryRule(bytes(16))
 VALUE = bytes(50)

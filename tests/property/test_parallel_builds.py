@@ -11,8 +11,7 @@ from lochan.index import boundary
 from lochan.index.boundary import BoundaryRule
 from lochan.index.build import build_part, build_tree, join_parts
 from lochan.index.source import CachedNodes
-from lochan.index.verify import check_tree
-from lochan.testing.memory_nodes import MemoryNodes
+from lochan.testing.memory_nodes import MemoryNodes, check_tree
 from tests.property.tree_runs import hard_one_in
 
 VALUES = [b"\0" + bytes([number]) * 49 for number in range(256)]

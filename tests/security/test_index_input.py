@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lochan.base.errors import Corrupt, Invalid, LochanError, NewerFormat
 from lochan.base.keys import Universe
 from lochan.codec.elements import decode_file, decode_table
-from lochan.codec.objects import NodeObject, StringObject, UniqueObject, ValueObject, decode_object
+from lochan.codec.objects import NodeObject, ValueObject, decode_object
 from lochan.index.boundary import BoundaryRule
 from lochan.index.edit import edit_tree
 from lochan.index.layers import EMPTY_INDEX, SHAPES
@@ -23,7 +23,7 @@ from lochan.index.spill import advance, decode_embedded
 from lochan.testing.memory_nodes import MemoryNodes
 
 RULE = BoundaryRule(bytes(16))
-KINDS: list[Any] = [ValueObject, NodeObject, StringObject, UniqueObject]
+KINDS: list[Any] = [ValueObject, NodeObject]
 
 forged_nodes = st.builds(
     NodeObject,

@@ -21,7 +21,7 @@ from lochan.service.pending_writes import PendingWrite
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 from tests.profile import counted
 from tests.service.bench import table
 
@@ -41,7 +41,7 @@ class Month:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.store = MemoryStore()
-        ports = Ports(self.clock, SeededChance(1), RecordedWaiting(self.clock))
+        ports = Ports(self.clock, SeededRandom(1), RecordedWaiting(self.clock))
         self.repositories = Repositories(self.store, ports, tuning=SMALL)
         self.repository = self.repositories.create(ANYONE, "default")
         self.publishers: dict[str, Any] = {}

@@ -12,15 +12,14 @@ import msgspec
 
 from lochan.base.keys import Universe, prefix_end
 from lochan.codec.objects import encode_object
-from lochan.index.actions import Action, embedded_actions, own_actions, tree_actions
 from lochan.index.boundary import BoundaryRule
 from lochan.index.layers import EMPTY_INDEX, SHAPES, Index, diff, find_many, read_page
 from lochan.index.node import Change, Node
 from lochan.index.source import CachedNodes
 from lochan.index.spill import advance, decode_embedded
-from lochan.index.verify import check_tree
-from lochan.testing.memory_nodes import MemoryNodes
+from lochan.testing.memory_nodes import MemoryNodes, check_tree
 from lochan.testing.models.index import IndexModel
+from tests.index.actions import Action, embedded_actions, own_actions, tree_actions
 
 LIMITS = [0, 60, 400, 2_000, 4_096]
 

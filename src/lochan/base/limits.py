@@ -94,12 +94,6 @@ PARTITION_BYTES_MAX: Final = 255
 # The key of a store's row: a content key is the longest thing that names one.
 STORE_KEY_BYTES_MAX: Final = KEY_BYTES_MAX
 
-# Reads that failed without effect are sent again this often before the caller hears of it.
-READ_ATTEMPTS_MAX: Final = 4
-
-# The first pause of a retried read; it doubles, so four attempts add up to 35 ms.
-READ_RETRY_FIRST_SLEEP_MS: Final = 5
-
 # Nodes kept in memory: a quarter holds the inner nodes of ten million keys. Of the rest, either of
 # the cache's two halves holds the leaves of a million keys (110 MB), so that commits at random
 # places read nothing: with a third of this three of four read a leaf, and cost a quarter more

@@ -20,7 +20,6 @@ from lochan.base.ids import (
     ID_BYTES,
     ObjId,
     content_id_from_uuid_bytes,
-    find_uuid_bytes,
 )
 from lochan.base.limits import (
     FILE_ADDRESS_BYTES_MAX,
@@ -43,14 +42,8 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 _decode_file: Final = msgspec.msgpack.Decoder(_FileTuple).decode
 
 
-def encode_table(entry: TableEntry) -> bytes:
-    """Encodes a put of a table; a content id that is no UUID is left to the value object."""
-    raw_id = find_uuid_bytes(entry.content_id) if entry.content_id is not None else None
-    return pack_table(entry.payload, entry.value, raw_id)
-
-
 def pack_table(payload: int, value: ObjId, raw_content_id: bytes | None) -> bytes:
-    """Encodes a put of a table whose content id is known as the bytes of a UUID, or is none."""
+    """Encodes a put of a table; a content id that is no UUID is None here: the value holds it."""
     check(0 < payload <= PAYLOAD_MAX, "payloads are checked where they enter")
     if raw_content_id is None:
         element = bytes((FLAG_CONTENT_ID_IN_VALUE, payload)) + value + bytes(16)

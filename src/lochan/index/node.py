@@ -17,13 +17,7 @@ import msgspec
 from lochan.base.checks import check, check_stored
 from lochan.base.ids import ID_BYTES, ObjId
 from lochan.base.limits import TREE_LEVELS_MAX
-from lochan.codec.objects import (
-    NodeObject,
-    check_object_id,
-    decode_object,
-    encode_object,
-    object_id,
-)
+from lochan.codec.objects import NodeObject, encode_object, object_id
 
 Node = NodeObject
 
@@ -49,14 +43,6 @@ def seal(node: Node) -> NewNode:
     """Encodes a node and names it."""
     raw = encode_object(node)
     return NewNode(object_id(raw), raw, node)
-
-
-def read_node(obj_id: ObjId, raw: bytes) -> Node:
-    """Decodes a stored node after checking that the bytes are the ones that were stored."""
-    check_object_id(obj_id, raw)
-    node = decode_object(NodeObject, raw)
-    check_shape(node)
-    return node
 
 
 def check_shape(node: Node) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lochan.base.errors import Unavailable, Unknown
-from lochan.base.limits import SCAN_ENTRIES_MAX
-from lochan.kv.store import Adds, Entry, Outcome, Partition, SetIf, Store
+from lochan.kv.store import Adds, Entry, Outcome, SetIf, Store
 
 
 class PlainHold:
@@ -40,13 +39,3 @@ def apply_in_turn(store: Store, changes: Sequence[tuple[Adds, SetIf]]) -> list[O
                 raise
             raise Unknown(f"some of several writes were made ({error.message})") from error
     return outcomes
-
-
-def drop_by_scan(store: Store, partition: Partition) -> None:
-    """Deletes a partition row by row, page by page."""
-    start: bytes | None = b""
-    while start is not None:
-        page = store.scan(partition, start, None, SCAN_ENTRIES_MAX)
-        for entry in page.entries:
-            store.delete(partition, entry.key)
-        start = page.next_start

@@ -14,12 +14,12 @@ from lochan.base.names import INTERNAL_PREFIX, REFS_NAME, RefName
 from lochan.codec.commits import jump_sequence
 from lochan.codec.rows import Move, ReferenceRow, decode_reference_element
 from lochan.index.layers import read_page
-from lochan.index.verify import check_tree
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import ancestor_at, iterate_log
 from lochan.kernel.views import CommitView
 from lochan.kv.store import Kind, partition
 from lochan.persist.references import read_row
+from lochan.testing.memory_nodes import check_tree
 
 _ALL = 10_000
 

@@ -1,4 +1,4 @@
-"""The seed's five actions, as a view.
+"""The five actions of the source document, computed from what an index stores.
 
 Stored elements say only put or remove, so that the next commit can splice them unchanged. Which of
 them belong to the commit itself is known from the commit's own keys.

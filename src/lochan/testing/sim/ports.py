@@ -1,4 +1,4 @@
-"""Random, waiting and locks of a simulated server; its clock is the `ManualClock` of the tests."""
+"""Randomness, waiting and locks of a simulated server; its clock is a `ManualClock`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
-from lochan.base.ports import Lock
-
 if TYPE_CHECKING:
     from lochan.testing.sim.actors import Actor
     from lochan.testing.sim.server import Server
 
-# A sleep this long is time for everybody: clocks of servers drift apart by retries, not by hours.
+# A sleep this long moves the clocks of all servers: retries make clocks drift apart, hours do not.
 LONG_SLEEP_MS: Final = 1_000.0
 
 
-class SimChance:
-    """Random decided by the seed of the run and the name of the server."""
+class SimRandom:
+    """Random values that depend only on the seed of the run and the name of the server."""
 
     def __init__(self, seed: str) -> None:
         self._seed = seed
@@ -32,19 +30,19 @@ class SimChance:
         return low + (high - low) * (self._random or self._begin()).random()
 
     def _begin(self) -> Random:
-        # Seeding costs as much as several store calls, and many a server never asks.
+        # Seeding costs as much as several store calls, and many servers need no random value.
         self._random = Random(self._seed)
         return self._random
 
 
 class SimWaiting:
-    """Sleeps in virtual time: the scheduler decides who goes on meanwhile."""
+    """Sleeps in virtual time: the scheduler decides which actors run meanwhile."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
     def sleep_ms(self, duration_ms: float) -> None:
-        """Returns when the scheduler says so; the server's clock has moved by the duration."""
+        """Returns when the scheduler resumes the actor; its clock has moved by the duration."""
         self._server.pause("sleep", (duration_ms,))
         self._server.pass_time(round(duration_ms * 1_000), duration_ms >= LONG_SLEEP_MS)
 
@@ -63,7 +61,7 @@ class SimLock:
         return True
 
     def is_free(self) -> bool:
-        """Nobody has it."""
+        """Whether no actor has it."""
         return self.owner is None
 
     def __exit__(
@@ -73,14 +71,3 @@ class SimLock:
         trace: TracebackType | None,
     ) -> None:
         self.owner = None
-
-
-class SimLocks:
-    """Makes locks that the scheduler knows."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-
-    def new_lock(self) -> Lock:
-        """Returns a fresh, unlocked lock."""
-        return SimLock(self._server)
