@@ -24,6 +24,7 @@ from lochan.model.contents import (
     with_id,
 )
 from lochan.model.results import ContentConflict
+from lochan.model.specs import parse_spec
 from lochan.testing.call_counts import CallCounts
 from lochan.testing.ports import ManualClock
 from tests.service.workbench import CALL, Service, table
@@ -261,7 +262,11 @@ def test_the_same_rules_hold_between_members_of_one_chain(catalog):
     meta = CommitMeta(message="m")
     lanes = [
         commits.commit(
-            CALL, "main", catalog.after, meta, [put(table(snapshot=number, content_id=was.id))]
+            CALL,
+            "main",
+            parse_spec(catalog.after),
+            meta,
+            [put(table(snapshot=number, content_id=was.id))],
         )
         for number in (2, 3)
     ]

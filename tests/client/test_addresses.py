@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lochan.base.errors import Invalid, InvalidUrl
-from lochan.client.specs import parsed, path_of
+from lochan.client.specs import path_of
 from lochan.client.transport import base_url, is_loopback
 
 HASH = "ab" * 32
@@ -71,4 +71,4 @@ def test_specs_are_one_segment_of_a_url(spec, path):
 @pytest.mark.parametrize("spec", ["", "no name", "main@xyz", "main~", "../config", "a?b", "a\x00b"])
 def test_what_is_no_spec_never_leaves_the_client(spec):
     with pytest.raises(Invalid):
-        parsed(spec)
+        path_of(spec)

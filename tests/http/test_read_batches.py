@@ -12,6 +12,7 @@ from lochan.http.read_batches import Outcome, Reading, read_together
 from lochan.kernel.repository import Ports, create_repository
 from lochan.kv.observe import ObservedStore
 from lochan.model.requests import NewReference
+from lochan.model.specs import parse_spec
 from lochan.service.calls import ANYONE
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
@@ -27,7 +28,7 @@ def world() -> tuple[Repository, CallCounts]:
     ports = Ports(clock, SeededRandom(1), RecordedWaiting(clock))
     repository = Repository(create_repository(store, ports, "default"))
     for name in ("a", "b"):
-        new = NewReference(kind="BRANCH", name=name, source="main")
+        new = NewReference(kind="BRANCH", name=name, source=parse_spec("main"))
         asked = repository.references.create(ANYONE, new)
         (settled,) = repository.publisher(asked.branch).publish([asked.proposal])
         asked.finish(settled)

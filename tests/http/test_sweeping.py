@@ -9,6 +9,7 @@ from lochan.base.limits import SWEEP_CLAIMS_EVERY_S, SWEEP_EVERY_S
 from lochan.kernel.repository import Ports
 from lochan.kv.store import Kind, partition
 from lochan.model.requests import NewReference
+from lochan.model.specs import parse_spec
 from lochan.service.calls import ANYONE
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
@@ -31,7 +32,9 @@ class World:
     def make_branches(self, repository: Repository) -> None:
         for branch, after_s in (("short", 10), ("long", 10_000)):
             expires_us = self.clock.now_us() + after_s * 1_000_000
-            new = NewReference(kind="BRANCH", name=branch, source="main", expires_us=expires_us)
+            new = NewReference(
+                kind="BRANCH", name=branch, source=parse_spec("main"), expires_us=expires_us
+            )
             asked = repository.references.create(ANYONE, new)
             (settled,) = repository.publisher(asked.branch).publish([asked.proposal])
             asked.finish(settled)

@@ -16,6 +16,7 @@ from lochan.kv.store import Kind, Store, partition
 from lochan.model.commits import CommitMeta, Delete, Put
 from lochan.model.requests import MergeRequest, NewReference
 from lochan.model.results import Merged
+from lochan.model.specs import parse_spec
 from lochan.service.calls import ANYONE, Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repositories import Repositories
@@ -63,9 +64,9 @@ class Month:
         for _ in range(COMMITS):
             self.clock.advance_us(STEP_US // (COMMITS + 1))
             run(commit(repository, self.call(), self.keys % 2 == 0))
-        new = NewReference(kind="BRANCH", name=f"b{self.keys}", source="main")
+        new = NewReference(kind="BRANCH", name=f"b{self.keys}", source=parse_spec("main"))
         run(repository.references.create(self.call(), new))
-        ask = MergeRequest(branch="main", expected=None, source=new.name)
+        ask = MergeRequest(branch="main", expected=None, source=parse_spec(new.name))
         merged: Merged = run(repository.merges.merge(self.call(), ask))
         assert not merged.applied
         repository.references.delete(self.call(), new.name, None)
@@ -78,9 +79,11 @@ class Month:
 def commit(repository: Repository, call: Call, there: bool) -> PendingWrite[Any]:
     key = ("t",)
     head = repository.references.get("main").hash
-    found, _ = repository.contents.get_many("main", [key])
+    found, _ = repository.contents.get_many(parse_spec("main"), [key])
     does = [Delete(key=key)] if found else [Put(key=key, content=table("t"))]
-    return repository.commits.commit(call, "main", head, CommitMeta(message=f"{there}"), does)
+    return repository.commits.commit(
+        call, "main", parse_spec(head), CommitMeta(message=f"{there}"), does
+    )
 
 
 def count_rows(store: Store, place: Any) -> int:

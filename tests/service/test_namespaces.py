@@ -21,8 +21,10 @@ from lochan.kernel.plan import ANY, CommitPlan, Operation
 from lochan.kernel.publish import Published
 from lochan.model.commits import Delete, Put
 from lochan.model.contents import Namespace
+from lochan.model.specs import parse_spec
 from lochan.service import namespaces as rooms
 from lochan.service.calls import Call
+from tests.service.bench import optional_spec
 from tests.service.workbench import CALL, Service, table
 
 
@@ -35,10 +37,12 @@ class Spaces(Service):
 
     def create(self, *elements: str, call: Call = CALL, expected: str | None = None, **properties):
         made = space(*elements, **properties)
-        return self.run(self.repository.namespaces.create(call, "main", expected, made))
+        return self.run(
+            self.repository.namespaces.create(call, "main", optional_spec(expected), made)
+        )
 
     def delete(self, *elements: str, call: Call = CALL, expected: str | None = None) -> None:
-        self.run(self.repository.namespaces.delete(call, "main", expected, elements))
+        self.run(self.repository.namespaces.delete(call, "main", optional_spec(expected), elements))
 
     def update(self, *elements: str, call: Call = CALL, changes=None, removals=()) -> None:
         lane = self.repository.namespaces.update(
@@ -47,13 +51,18 @@ class Spaces(Service):
         self.run(lane)
 
     def get(self, *elements: str, spec: str = "main") -> Namespace:
-        return self.repository.namespaces.get(spec, elements)
+        return self.repository.namespaces.get(parse_spec(spec), elements)
 
     def names(self, *prefix: str) -> list[str]:
-        return [".".join(one.elements) for one in self.repository.namespaces.list("main", prefix)]
+        return [
+            ".".join(one.elements)
+            for one in self.repository.namespaces.list(parse_spec("main"), prefix)
+        ]
 
     def messages(self) -> list[str]:
-        return [entry.meta.message for entry in self.repository.history.log("main").items]
+        return [
+            entry.meta.message for entry in self.repository.history.log(parse_spec("main")).items
+        ]
 
     def orphan(self, *elements: str) -> None:
         """Puts a table without its parents, as an import may."""
@@ -217,7 +226,7 @@ def test_commits_elsewhere_do_not_disturb_an_update(spaces):
 def test_what_is_expected_of_an_older_commit_counts(spaces):
     before = spaces.put("t").hash
     spaces.create("a")
-    lane = spaces.repository.namespaces.create(CALL, "main", before, space("a"))
+    lane = spaces.repository.namespaces.create(CALL, "main", parse_spec(before), space("a"))
     with pytest.raises(NamespaceExists):
         spaces.run(lane)
     with pytest.raises(NamespaceNotFound):
@@ -241,7 +250,7 @@ def test_a_list_is_longer_than_a_page(spaces, monkeypatch):
     for name in "abcde":
         spaces.create(name, x=name)
         spaces.put(name, "t")
-    listed = spaces.repository.namespaces.list("main")
+    listed = spaces.repository.namespaces.list(parse_spec("main"))
     assert [(one.elements, one.properties) for one in listed] == [
         ((name,), {"x": name}) for name in "abcde"
     ]

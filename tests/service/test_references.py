@@ -26,9 +26,10 @@ from lochan.model.requests import (
     RevertRequest,
     TransplantRequest,
 )
+from lochan.model.specs import parse_spec
 from lochan.service import references as references_room
 from lochan.service.calls import Call
-from tests.service.bench import ME, Bench, names, new, pages
+from tests.service.bench import ME, Bench, names, new, optional_spec, pages
 
 EMPTY = EMPTY_ID.hex()
 SECOND_US = 1_000_000
@@ -45,7 +46,7 @@ def desk() -> Bench:
 
 
 def make(desk: Bench, name: str, source: str | None = "main", kind: str = "BRANCH", **more):
-    new = NewReference(kind=kind, name=name, source=source, **more)
+    new = NewReference(kind=kind, name=name, source=optional_spec(source), **more)
     return desk.run(desk.references.create(ME, new))
 
 
@@ -94,10 +95,14 @@ def test_what_makes_no_sense_is_refused(desk):
 
 
 def test_several_are_made_all_or_none(desk):
-    wanted = [NewReference(kind="BRANCH", name=f"b{n}", source="main") for n in range(5)]
+    wanted = [
+        NewReference(kind="BRANCH", name=f"b{n}", source=parse_spec("main")) for n in range(5)
+    ]
     made = desk.run(desk.references.create_many(ME, wanted))
     assert names(made) == [f"b{n}" for n in range(5)]
-    further = [NewReference(kind="TAG", name=name, source="main") for name in ("x", "b3", "y")]
+    further = [
+        NewReference(kind="TAG", name=name, source=parse_spec("main")) for name in ("x", "b3", "y")
+    ]
     with pytest.raises(AlreadyExists):
         desk.run(desk.references.create_many(ME, further))
     assert names(desk.references.list().items) == [*names(made), "main"]
@@ -126,7 +131,7 @@ def test_pages_make_a_whole_while_references_come_and_go(desk):
             "main",
         ]
     first = desk.references.list(3)
-    desk.references.delete(ME, "b3", desk.head("b3"))
+    desk.references.delete(ME, "b3", parse_spec(desk.head("b3")))
     make(desk, "b0a")
     rest = pages(partial(desk.references.list, 3), token=first.token)
     assert names([*first.items, *rest]) == ["b0", "b1", "b2", "b4", "b5", "b6", "main"]
@@ -156,7 +161,7 @@ def test_a_token_of_references_goes_on_with_its_own_selection_only(desk):
         with pytest.raises(Invalid, match="token"):
             desk.references.list(1, bad)
     with pytest.raises(Invalid, match="another listing"):
-        desk.contents.entries("main", 1, token)
+        desk.contents.entries(parse_spec("main"), 1, token)
     with pytest.raises(Invalid, match="at least one"):
         desk.references.list(0)
 
@@ -201,17 +206,17 @@ def test_assigning_needs_the_present_head_where_one_is_named(desk):
     line = [entry.meta.hash or "" for entry in desk.log()]
     make(desk, "b")
     with pytest.raises(HeadConflict, match="not at expected hash"):
-        desk.references.assign(ME, "b", line[1], "main~2")
+        desk.references.assign(ME, "b", parse_spec(line[1]), parse_spec("main~2"))
     assert desk.head("b") == line[0]
-    done = desk.references.assign(ME, "b", line[0], "main~2")
+    done = desk.references.assign(ME, "b", parse_spec(line[0]), parse_spec("main~2"))
     assert done.hash == desk.head("b") == line[2]
-    assert desk.references.assign(ME, "b", None, "main").hash == line[0]
+    assert desk.references.assign(ME, "b", None, parse_spec("main")).hash == line[0]
     with pytest.raises(ReferenceNotFound):
-        desk.references.assign(ME, "b", "ab" * 32, "main")
+        desk.references.assign(ME, "b", parse_spec("ab" * 32), parse_spec("main"))
     with pytest.raises(ReferenceNotFound):
-        desk.references.assign(ME, "nowhere", None, "main")
+        desk.references.assign(ME, "nowhere", None, parse_spec("main"))
     with pytest.raises(ReferenceNotFound):
-        desk.references.assign(ME, "int/refs", None, "main")
+        desk.references.assign(ME, "int/refs", None, parse_spec("main"))
 
 
 def test_what_is_meant_is_of_the_kind_that_was_said(desk):
@@ -219,23 +224,30 @@ def test_what_is_meant_is_of_the_kind_that_was_said(desk):
     make(desk, "t", kind="TAG")
     for name, kind in (("b", "TAG"), ("t", "BRANCH")):
         with pytest.raises(Invalid, match="type"):
-            desk.references.assign(ME, name, desk.head(name), "main~1", kind=kind)
+            desk.references.assign(
+                ME, name, parse_spec(desk.head(name)), parse_spec("main~1"), kind=kind
+            )
         with pytest.raises(Invalid, match="type"):
-            desk.references.delete(ME, name, desk.head(name), kind=kind)
-    assert desk.references.assign(ME, "t", desk.head("t"), "main~1", kind="TAG").kind == "TAG"
-    assert desk.references.delete(ME, "b", desk.head("b"), kind="BRANCH").name == "b"
+            desk.references.delete(ME, name, parse_spec(desk.head(name)), kind=kind)
+    assert (
+        desk.references.assign(
+            ME, "t", parse_spec(desk.head("t")), parse_spec("main~1"), kind="TAG"
+        ).kind
+        == "TAG"
+    )
+    assert desk.references.delete(ME, "b", parse_spec(desk.head("b")), kind="BRANCH").name == "b"
 
 
 def test_the_default_branch_may_be_assigned(desk):
-    done = desk.references.assign(ME, "-", desk.head(), "main~1")
+    done = desk.references.assign(ME, "-", parse_spec(desk.head()), parse_spec("main~1"))
     assert (done.name, desk.messages()[0]) == ("main", "second")
 
 
 def test_deleting_needs_the_present_head_where_one_is_named(desk):
     make(desk, "b")
     with pytest.raises(HeadConflict):
-        desk.references.delete(ME, "b", desk.log()[1].meta.hash)
-    gone = desk.references.delete(ME, "b", desk.head("b"))
+        desk.references.delete(ME, "b", parse_spec(desk.log()[1].meta.hash))
+    gone = desk.references.delete(ME, "b", parse_spec(desk.head("b")))
     assert (gone.name, gone.hash) == ("b", desk.head())
     with pytest.raises(ReferenceNotFound):
         desk.references.get("b")
@@ -247,48 +259,50 @@ def test_deleting_needs_the_present_head_where_one_is_named(desk):
 def test_a_branch_goes_whether_it_was_merged_or_not(desk):
     make(desk, "b")
     lost = desk.fill("ns.lost", branch="b").hash
-    desk.references.delete(ME, "b", lost)
+    desk.references.delete(ME, "b", parse_spec(lost))
     assert "ns.lost" in desk.state(lost)
 
 
 @pytest.mark.parametrize("name", ["main", "-"])
 def test_the_default_branch_is_not_deleted(desk, name):
     with pytest.raises(Invalid, match="cannot be deleted"):
-        desk.references.delete(ME, name, desk.head())
+        desk.references.delete(ME, name, parse_spec(desk.head()))
 
 
 def test_an_annotated_tag_is_expected_by_its_commit(desk):
     note = Annotation(message="released")
     make(desk, "v1", kind="TAG", annotation=note)
     with pytest.raises(HeadConflict):
-        desk.references.delete(ME, "v1", desk.log()[1].meta.hash)
-    moved = desk.references.assign(ME, "v1", desk.head(), "main~1")
+        desk.references.delete(ME, "v1", parse_spec(desk.log()[1].meta.hash))
+    moved = desk.references.assign(ME, "v1", parse_spec(desk.head()), parse_spec("main~1"))
     assert (moved.hash, moved.annotation) == (desk.log()[1].meta.hash, None)
     make(desk, "v2", kind="TAG", annotation=note)
-    assert desk.references.delete(ME, "v2", desk.head()).annotation == note
+    assert desk.references.delete(ME, "v2", parse_spec(desk.head())).annotation == note
 
 
 def test_every_kind_of_operation_is_told_in_the_ref_log(desk):
     make(desk, "b", "main~1")
     desk.fill("ns.x", branch="b")
     one = Call(who="one")
-    merge = MergeRequest(branch="b", expected=None, source="main")
+    merge = MergeRequest(branch="b", expected=None, source=parse_spec("main"))
     desk.run(desk.merges.merge(one, merge))
     make(desk, "side", "main")
     desk.fill("ns.y", branch="side")
     picked = desk.fill("ns.z", branch="side").hash
-    carry = TransplantRequest(branch="b", expected=None, source="side", hashes=(f"{picked}~1",))
+    carry = TransplantRequest(
+        branch="b", expected=None, source="side", hashes=(parse_spec(f"{picked}~1"),)
+    )
     desk.run(desk.merges.transplant(one, carry))
-    pick = TransplantRequest(branch="b", expected=None, source="", hashes=(picked,))
+    pick = TransplantRequest(branch="b", expected=None, source="", hashes=(parse_spec(picked),))
     desk.run(desk.merges.cherry_pick(one, pick))
-    revert = RevertRequest(branch="b", expected=None, hashes=(desk.head("b"),))
+    revert = RevertRequest(branch="b", expected=None, hashes=(parse_spec(desk.head("b")),))
     desk.run(desk.merges.revert(one, revert))
-    desk.merges.rebase(one, RebaseRequest(branch="b", onto="side"))
-    desk.merges.force(one, MoveRequest(branch="b", source="main"))
-    desk.merges.fast_forward(one, MoveRequest(branch="b", source="side"))
-    desk.references.assign(one, "b", None, "main")
+    desk.merges.rebase(one, RebaseRequest(branch="b", onto=parse_spec("side")))
+    desk.merges.force(one, MoveRequest(branch="b", source=parse_spec("main")))
+    desk.merges.fast_forward(one, MoveRequest(branch="b", source=parse_spec("side")))
+    desk.references.assign(one, "b", None, parse_spec("main"))
     last = desk.head("b")
-    desk.references.delete(one, "b", last)
+    desk.references.delete(one, "b", parse_spec(last))
     make(desk, "b", "side")
     moves = desk.references.log("b").items
     assert [move.kind for move in moves] == [
@@ -347,7 +361,7 @@ def test_a_branch_that_is_committed_to_while_it_is_deleted_is_one_or_the_other(d
 
     monkeypatch.setattr(ReferenceIndex, "remove", remove)
     with pytest.raises(Conflict):
-        desk.references.delete(ME, "b", desk.head("b"))
+        desk.references.delete(ME, "b", parse_spec(desk.head("b")))
     assert "ns.late" in desk.state("b")
 
 
@@ -356,7 +370,7 @@ def test_a_name_that_nobody_can_have_is_not_found_or_invalid(desk, name):
     for ask in (
         partial(desk.references.get, name),
         partial(desk.references.log, name),
-        partial(desk.references.assign, ME, name, None, "main"),
+        partial(desk.references.assign, ME, name, None, parse_spec("main")),
         partial(desk.references.delete, ME, name, None),
         partial(desk.commit, new("t"), branch=name, expected=None),
         partial(desk.merge, "main", name),

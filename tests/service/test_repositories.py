@@ -9,6 +9,7 @@ from lochan.base.ids import ROOT_INSTANCE
 from lochan.kernel.repository import create_repository
 from lochan.kv.store import Kind, Partition, partition
 from lochan.kv.store import Page as Rows
+from lochan.model.specs import parse_spec
 from lochan.service.calls import Call, Right
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
@@ -62,8 +63,8 @@ def test_repositories_do_not_see_each_other():
     service = Service()
     other = service.repositories.create(CALL, "other")
     service.put("t")
-    assert service.repository.contents.entries("main").items
-    assert other.contents.entries("main").items == ()
+    assert service.repository.contents.entries(parse_spec("main")).items
+    assert other.contents.entries(parse_spec("main")).items == ()
 
 
 def test_opening_makes_what_is_missing_and_opens_what_is_there():

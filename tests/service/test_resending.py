@@ -20,6 +20,7 @@ from lochan.model.requests import (
     NewReference,
 )
 from lochan.model.results import Merged
+from lochan.model.specs import parse_spec
 from lochan.persist.references import References
 from lochan.service.calls import Call, Right
 from lochan.service.repository import Repository
@@ -221,7 +222,7 @@ def test_a_try_whose_reply_is_lost_tells_of_the_move_that_another_try_has_made(
             answers.append(None)
             # Lost and without effect; then the branch goes away and comes back elsewhere.
             rival.commit(new("ns.more"), branch="target")
-            rival.references.assign(ME, "target", None, "@" + Hashes.target)
+            rival.references.assign(ME, "target", None, parse_spec("@" + Hashes.target))
             answers[0] = write(rival, KEYED)
             raise Unknown("lost")
         return right(self, row, expected)
@@ -321,7 +322,9 @@ def test_a_reference_that_was_made_is_answered_with_all_it_had(desk):
         call = Call("me", f"key {number}", b"one")
         soon = desk.clock.now_us() + 1_000_000 if kind == "BRANCH" else None
         said = None if kind == "BRANCH" else Annotation(message="release")
-        wanted = NewReference(kind=kind, name=name, source="side", expires_us=soon, annotation=said)
+        wanted = NewReference(
+            kind=kind, name=name, source=parse_spec("side"), expires_us=soon, annotation=said
+        )
         first = desk.run(desk.references.create(call, wanted))
         desk.clock.advance_us(500_000)
         source_is_made_again(desk)
@@ -337,7 +340,7 @@ def test_a_reference_that_was_made_is_answered_with_all_it_had(desk):
 def test_a_creation_that_was_overtaken_twice_makes_nothing(desk):
     """The first try has claimed; a second one makes the branch, and it is deleted again."""
     rival = desk.again()
-    wanted = NewReference(kind="BRANCH", name="x", source="side")
+    wanted = NewReference(kind="BRANCH", name="x", source=parse_spec("side"))
     prepared = desk.references.create(KEYED, wanted)
     first = rival.run(rival.references.create(KEYED, wanted))
     rival.references.delete(ME, "x", None)

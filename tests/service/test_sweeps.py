@@ -14,6 +14,7 @@ from lochan.kernel.repository import Ports
 from lochan.kv.observe import ObservedStore
 from lochan.kv.store import Kind, partition
 from lochan.model.requests import NewReference
+from lochan.model.specs import parse_spec
 from lochan.service.calls import ANYONE, Call
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
@@ -35,12 +36,16 @@ def desk() -> Bench:
 
 
 def make(desk: Bench, name: str, expires_us: int | None = None, source: str = "main") -> None:
-    wanted = NewReference(kind="BRANCH", name=name, source=source, expires_us=expires_us)
+    wanted = NewReference(
+        kind="BRANCH", name=name, source=parse_spec(source), expires_us=expires_us
+    )
     desk.run(desk.references.create(ME, wanted))
 
 
 def make_in(repository: Repository, name: str, expires_us: int | None = None) -> None:
-    wanted = NewReference(kind="BRANCH", name=name, source="main", expires_us=expires_us)
+    wanted = NewReference(
+        kind="BRANCH", name=name, source=parse_spec("main"), expires_us=expires_us
+    )
     asked = repository.references.create(ANYONE, wanted)
     (settled,) = repository.publisher(asked.branch).publish([asked.proposal])
     asked.finish(settled)

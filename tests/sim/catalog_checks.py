@@ -12,6 +12,7 @@ from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import iterate_log
 from lochan.model.commits import ContentKey, LogEntry, Put
 from lochan.model.contents import Content, IcebergTable, Namespace
+from lochan.model.specs import parse_spec
 from lochan.service.repository import Repository
 from lochan.testing.invariants import all_rows, check_chain, check_references
 from lochan.testing.sim import Event, History, World
@@ -30,7 +31,7 @@ def fresh(world: World) -> Repository:
 
 def log_of(repository: Repository, spec: str = "main") -> list[LogEntry]:
     """The commits of a branch with what they did, oldest first."""
-    return list(repository.history.log(spec, fetch_all=True).items)[::-1]
+    return list(repository.history.log(parse_spec(spec), fetch_all=True).items)[::-1]
 
 
 def apply(state: State, entry: LogEntry) -> None:
@@ -64,7 +65,7 @@ def commits_stand_on_what_they_saw(world: World, history: History) -> None:
         apply(state, entry)
         namespaces_are_there(state, entry)
         ids_are_unique(state, entry)
-    page = repository.contents.entries("main", with_content=True)
+    page = repository.contents.entries(parse_spec("main"), with_content=True)
     assert {one.key: one.content for one in page.items} == state, "K7: contents are the log's sum"
 
 
@@ -179,7 +180,9 @@ def merges_are_whole(world: World, history: History) -> None:
     repository = fresh(world)
     entries = log_of(repository)
     side = repository.references.get("side").hash
-    brought = {one.key for one in repository.history.diff("main~0", "side").items}
+    brought = {
+        one.key for one in repository.history.diff(parse_spec("main~0"), parse_spec("side")).items
+    }
     closing = [at for at, entry in enumerate(entries) if side in entry.meta.parents[1:]]
     assert len(closing) <= 1, "the source was merged twice"
     replays = [at for at, entry in enumerate(entries) if entry.meta.message.startswith("side")]

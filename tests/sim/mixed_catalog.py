@@ -32,6 +32,7 @@ from lochan.model.requests import (
     RevertRequest,
     TransplantRequest,
 )
+from lochan.model.specs import parse_spec
 from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repository import Repository
@@ -41,6 +42,7 @@ from lochan.testing.models.catalog import CATALOG, Held
 from lochan.testing.models.history import History as Plain
 from lochan.testing.models.merging import Outcome
 from lochan.testing.sim import Server
+from tests.service.bench import optional_spec
 from tests.sim.kernel_scenarios import parts_of
 from tests.sim.mixed_requests import (
     BRANCHES,
@@ -111,13 +113,15 @@ def set_up(server: Server) -> tuple[InstanceId, Description]:
     def commit(branch: str, *operations: Operation) -> None:
         head = repository.references.get(branch).hash
         meta = CommitMeta(message="setup")
-        publish(repository.commits.commit(Call(who="setup"), branch, head, meta, operations))
+        publish(
+            repository.commits.commit(Call(who="setup"), branch, parse_spec(head), meta, operations)
+        )
 
     commit("main", *[Put(key=key, content=table("A")) for key in TABLES[:2]])
     for name in (SIDE, THIRD):
-        new = NewReference(kind="BRANCH", name=name, source="main")
+        new = NewReference(kind="BRANCH", name=name, source=parse_spec("main"))
         publish(repository.references.create(Call(), new))
-    found = repository.contents.get("main", TABLES[1])[0]
+    found = repository.contents.get(parse_spec("main"), TABLES[1])[0]
     commit("side", Delete(key=TABLES[1]), Put(key=TABLES[2], content=found))
     for name in (SIDE, THIRD):
         commit(name, Put(key=("n",), content=Namespace(elements=("n",))))
@@ -154,14 +158,14 @@ class CatalogDraws(Draws):
 
     def read(self, branch: RefName) -> tuple[str, Contents]:
         """Reads a branch as a client does; returns the commit and its contents."""
-        page = self._repository.contents.entries(branch, with_content=True)
+        page = self._repository.contents.entries(parse_spec(branch), with_content=True)
         assert page.reference is not None
         found = {one.key: one.content for one in page.items if one.content is not None}
         return page.reference.hash, found
 
     def hashes(self, branch: RefName) -> list[str]:
         """Returns the last commits of a branch, oldest first."""
-        page = self._repository.history.log(branch, 3)
+        page = self._repository.history.log(parse_spec(branch), 3)
         return [entry.meta.hash or "" for entry in page.items][::-1]
 
     def expected(self, branch: RefName) -> str | None:
@@ -188,7 +192,9 @@ class CatalogDraws(Draws):
         operations = draw_operations(self.random, contents)
         meta = CommitMeta(message=name)
         call = Call(who=name)
-        asked = self._repository.commits.commit(call, branch, expected, meta, operations)
+        asked = self._repository.commits.commit(
+            call, branch, parse_spec(expected), meta, operations
+        )
 
         def outcomes(plain: Plain, head: str) -> list[Outcome]:
             return [commit_outcome(plain, head, expected, name, operations)]
@@ -209,8 +215,8 @@ class CatalogDraws(Draws):
             keys[key] = draw_wish(random, target.get(key))
         ask = MergeRequest(
             branch=branch,
-            expected=expected,
-            source=view,
+            expected=optional_spec(expected),
+            source=parse_spec(view),
             meta=CommitMeta(message=name),
             default=default,
             keys=keys,
@@ -246,7 +252,7 @@ class CatalogDraws(Draws):
             branch=branch,
             expected=None,
             source="",
-            hashes=tuple(line),
+            hashes=tuple(map(parse_spec, tuple(line))),
             meta=CommitMeta(message=name),
             default=default,
             squash=squash,
@@ -265,7 +271,10 @@ class CatalogDraws(Draws):
         """Undoes one of the last commits of the branch."""
         name, undone = self.name(), self.random.choice(self.hashes(branch))
         ask = RevertRequest(
-            branch=branch, expected=None, hashes=(undone,), meta=CommitMeta(message=name)
+            branch=branch,
+            expected=None,
+            hashes=(parse_spec(undone),),
+            meta=CommitMeta(message=name),
         )
 
         def outcomes(plain: Plain, head: str) -> list[Outcome]:
@@ -306,10 +315,10 @@ class CatalogDraws(Draws):
         def make() -> Moved:
             if how == "rebase":
                 done = merges.rebase(
-                    call, RebaseRequest(branch=branch, onto=source, default=default)
+                    call, RebaseRequest(branch=branch, onto=parse_spec(source), default=default)
                 )
             else:
-                done = merges.force(call, MoveRequest(branch=branch, source=source))
+                done = merges.force(call, MoveRequest(branch=branch, source=parse_spec(source)))
             return Moved(done.applied, done.hash or "")
 
         request.model = outcome

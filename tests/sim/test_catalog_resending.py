@@ -28,6 +28,7 @@ from lochan.model.requests import (
     TransplantRequest,
 )
 from lochan.model.results import Merged
+from lochan.model.specs import parse_spec
 from lochan.service import claims as service_claims
 from lochan.service.calls import Call
 from lochan.service.claims import Claims
@@ -53,7 +54,7 @@ def with_a_target(server: Server) -> tuple[InstanceId, Description]:
     """The usual repository, and a branch `target` with a commit of its own."""
     prepared = set_up(server)
     repository = Repository(parts_of(server, prepared))
-    new = NewReference(kind="BRANCH", name="target", source="main")
+    new = NewReference(kind="BRANCH", name="target", source=parse_spec("main"))
     made = repository.references.create(Call(), new)
     (settled,) = repository.publisher(made.branch).publish([made.proposal])
     made.finish(settled)
@@ -63,7 +64,7 @@ def with_a_target(server: Server) -> tuple[InstanceId, Description]:
     FIXED["own"] = asked.finish(settled).hash
     FIXED["main"] = repository.references.get("main").hash
     FIXED["side"] = repository.references.get("side").hash
-    FIXED["side0"] = repository.history.log("side", 2).items[1].meta.hash or ""
+    FIXED["side0"] = repository.history.log(parse_spec("side"), 2).items[1].meta.hash or ""
     return prepared
 
 
@@ -75,7 +76,7 @@ def commit(server: Server, call: Call) -> Any:
 
 def merge(server: Server, call: Call) -> Any:
     meta = CommitMeta(message=call.who)
-    ask = MergeRequest(branch="target", expected=None, source="side", meta=meta)
+    ask = MergeRequest(branch="target", expected=None, source=parse_spec("side"), meta=meta)
     return drive(server, lambda one: one.merges.merge(call, ask))
 
 
@@ -84,7 +85,7 @@ def transplant(server: Server, call: Call) -> Any:
         branch="target",
         expected=None,
         source="side",
-        hashes=(FIXED["side0"],),
+        hashes=(parse_spec(FIXED["side0"]),),
         meta=CommitMeta(message=call.who),
     )
     return drive(server, lambda one: one.merges.transplant(call, ask))
@@ -92,17 +93,21 @@ def transplant(server: Server, call: Call) -> Any:
 
 def revert(server: Server, call: Call) -> Any:
     meta = CommitMeta(message=call.who)
-    ask = RevertRequest(branch="target", expected=None, hashes=(FIXED["own"],), meta=meta)
+    ask = RevertRequest(
+        branch="target", expected=None, hashes=(parse_spec(FIXED["own"]),), meta=meta
+    )
     return drive(server, lambda one: one.merges.revert(call, ask))
 
 
 def assign(server: Server, call: Call) -> Any:
     references = server.app.repository.references
-    return references.assign(call, "target", None, "side")
+    return references.assign(call, "target", None, parse_spec("side"))
 
 
 def force(server: Server, call: Call) -> Any:
-    return server.app.repository.merges.force(call, MoveRequest(branch="target", source="side"))
+    return server.app.repository.merges.force(
+        call, MoveRequest(branch="target", source=parse_spec("side"))
+    )
 
 
 def sends(name: str, ask: Ask, times: int = 1) -> Act:
@@ -121,7 +126,7 @@ def sends(name: str, ask: Ask, times: int = 1) -> Act:
 def _moved(name: str, branch: str, target: str) -> Act:
     def move(server: Server, who: str) -> Any:
         references = server.app.repository.references
-        return references.assign(Call(who=who), branch, None, f"@{FIXED[target]}")
+        return references.assign(Call(who=who), branch, None, parse_spec(f"@{FIXED[target]}"))
 
     return lambda server: server.attempt("moved", move, server, name)
 
@@ -135,7 +140,7 @@ def _deleted(name: str, branch: str) -> Act:
 
 def _made(name: str, branch: str, target: str) -> Act:
     def make(server: Server, who: str) -> Any:
-        new = NewReference(kind="BRANCH", name=branch, source=f"@{FIXED[target]}")
+        new = NewReference(kind="BRANCH", name=branch, source=parse_spec(f"@{FIXED[target]}"))
         return drive(server, lambda one: one.references.create(Call(who=who), new))
 
     return lambda server: server.attempt("made", make, server, name)

@@ -13,6 +13,7 @@ from lochan.base.names import RefName
 from lochan.codec.rows import Description
 from lochan.kernel.references import ReferenceIndex
 from lochan.model.requests import NewReference
+from lochan.model.specs import parse_spec
 from lochan.service.calls import Call
 from lochan.service.repository import Repository
 from lochan.testing.invariants import check_references
@@ -33,7 +34,7 @@ def with_an_expired_branch(server: Server) -> tuple[InstanceId, Description]:
     server.clock.jump_us(-10 * MINUTES_US)
     repository = Repository(parts_of(server, prepared))
     soon = server.clock.now_us() + MINUTES_US
-    new = NewReference(kind="BRANCH", name="one", source="main", expires_us=soon)
+    new = NewReference(kind="BRANCH", name="one", source=parse_spec("main"), expires_us=soon)
     made = repository.references.create(Call(), new)
     (settled,) = repository.publisher(made.branch).publish([made.proposal])
     made.finish(settled)
@@ -56,7 +57,7 @@ def makes(name: str) -> Act:
     """Makes the branch again where it was, without an end."""
 
     def make(server: Server, who: str) -> Any:
-        new = NewReference(kind="BRANCH", name="one", source="main")
+        new = NewReference(kind="BRANCH", name="one", source=parse_spec("main"))
         return drive(server, lambda one: one.references.create(Call(who=who), new))
 
     return lambda server: server.attempt("make", make, server, name)

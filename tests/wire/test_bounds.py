@@ -16,6 +16,7 @@ from lochan.kernel.references import NewReferenceRow
 from lochan.model.commits import CommitMeta, Delete, Put
 from lochan.model.contents import IcebergTable
 from lochan.model.requests import NewReference
+from lochan.model.specs import parse_spec
 from lochan.service.calls import ANYONE
 from lochan.wire.openapi import build_document
 from tests.wire.harness import Wire, put, table
@@ -123,7 +124,9 @@ def test_a_time_of_an_earlier_version_that_cannot_be_shown_hides_nothing(wire):
     wire.repository.references._names.create_many([row], who="")
     shown = {each["name"]: each for each in wire.v2("GET", "/trees").json["references"]}
     assert shown["odd"]["expiresAt"].startswith("9999-12-31")
-    new = NewReference(kind="BRANCH", name="dev", source="main", expires_us=TIME_US_MAX + 1)
+    new = NewReference(
+        kind="BRANCH", name="dev", source=parse_spec("main"), expires_us=TIME_US_MAX + 1
+    )
     with pytest.raises(Invalid, match="expiresAt"):
         wire.repository.references.create(ANYONE, new)
     commit = wire.repository.commits.commit
@@ -146,7 +149,7 @@ def test_a_name_that_no_address_can_hold_is_refused(wire, name):
     ):
         assert answer.code == (400, "BAD_REQUEST")
         assert "name" in answer.message
-    new = NewReference(kind="BRANCH", name=name, source="main")
+    new = NewReference(kind="BRANCH", name=name, source=parse_spec("main"))
     with pytest.raises(Invalid, match="name"):
         wire.repository.references.create(ANYONE, new)
 
@@ -158,7 +161,7 @@ def test_a_name_of_an_earlier_version_stays_listed_and_can_be_deleted(wire):
     listed = [each["name"] for each in wire.v2("GET", "/trees").json["references"]]
     assert listed == ["a/./b", "main"]
     assert references.get("a/./b").hash == EMPTY_ID.hex()
-    references.delete(ANYONE, "a/./b", EMPTY_ID.hex())
+    references.delete(ANYONE, "a/./b", parse_spec(EMPTY_ID.hex()))
     assert [each.name for each in references.list().items] == ["main"]
 
 

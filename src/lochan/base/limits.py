@@ -88,6 +88,9 @@ PAGE_ENTRIES_MAX: Final = 1_000
 # A store's page: large enough to amortise a round trip (measured best at 1,000 to 5,000).
 SCAN_ENTRIES_MAX: Final = 10_000
 
+# A specification with more relative steps is a mistake; each step may cost some tens of reads.
+SPEC_STEPS_MAX: Final = 10
+
 # A partition name is an instance id, a kind and a short suffix; one byte must hold its length.
 PARTITION_BYTES_MAX: Final = 255
 

@@ -25,6 +25,7 @@ from lochan.model.contents import Content, Namespace
 from lochan.model.references import Annotation, Reference, ReferenceMove
 from lochan.model.requests import DEFAULT_BRANCH, KeyResolution, NewReference
 from lochan.model.results import DiffEntry, Entry, Merged, Page
+from lochan.model.specs import parse_spec
 
 _Result = TypeVar("_Result")
 _Item = TypeVar("_Item")
@@ -103,7 +104,11 @@ class References(_Group):
     ) -> Reference:
         """Makes a branch or tag where the source is; None makes a branch without any commit."""
         new = NewReference(
-            name=name, source=source, kind=kind, expires_us=expires_us, annotation=annotation
+            name=name,
+            source=None if source is None else parse_spec(source),
+            kind=kind,
+            expires_us=expires_us,
+            annotation=annotation,
         )
         return self._run(protocol.create_reference(new))
 

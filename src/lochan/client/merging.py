@@ -14,6 +14,7 @@ from lochan.model.commits import CommitMeta, ContentKey
 from lochan.model.contents import Content
 from lochan.model.requests import KeyResolution
 from lochan.model.results import Merged
+from lochan.model.specs import parse_spec
 from lochan.wire.codec import encode
 from lochan.wire.contents import optional_out
 from lochan.wire.keys import KeyJson
@@ -47,7 +48,7 @@ class How(msgspec.Struct, frozen=True):
 def merge(branch: str, source: str, said: Said, expected: str | None, how: How) -> Flow[Merged]:
     """Brings a source into a branch."""
     where = yield from pinned_branch(branch, expected)
-    origin = yield from pinned(source)
+    origin = yield from pinned(parse_spec(source))
     body = MergeBody(
         from_ref_name=origin.name or "DETACHED",
         from_hash=origin.hash,

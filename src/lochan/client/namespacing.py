@@ -8,9 +8,10 @@ from urllib.parse import quote
 
 from lochan.client.asking import Ask, Flow
 from lochan.client.replies import asked, asked_plainly
-from lochan.client.specs import new_key, parsed
+from lochan.client.specs import new_key
 from lochan.model.commits import ContentKey
 from lochan.model.contents import Namespace
+from lochan.model.specs import parse_spec
 from lochan.wire.codec import encode
 from lochan.wire.keys import key_to_path
 from lochan.wire.namespaces import NamespacesV1, NamespaceUpdateIn
@@ -67,9 +68,10 @@ def _where(spec: str, elements: ContentKey) -> tuple[str, Query]:
 
 
 def _reference(spec: str) -> tuple[str, Query]:
-    read = parsed(spec)
-    query: Query = () if read.on_ref is None else (("hashOnRef", read.on_ref),)
-    return read.name or _DETACHED, query
+    parsed = parse_spec(spec)
+    on_reference = parsed.on_reference
+    query: Query = (("hashOnRef", on_reference),) if on_reference else ()
+    return parsed.name or _DETACHED, query
 
 
 def _text(elements: ContentKey) -> str:

@@ -35,7 +35,6 @@ from lochan.client.specs import (
     API,
     fetch_reference,
     new_key,
-    parsed,
     path_of,
     pinned,
     pinned_branch,
@@ -54,6 +53,7 @@ from lochan.model.contents import Content
 from lochan.model.references import Reference, ReferenceMove
 from lochan.model.requests import NewReference
 from lochan.model.results import DiffEntry, Entry, Page
+from lochan.model.specs import parse_spec
 from lochan.wire.codec import encode
 from lochan.wire.commits import commit_request, log_entry_in
 from lochan.wire.config import RepositoryConfigUpdate
@@ -157,7 +157,7 @@ def create_references(new: Sequence[NewReference]) -> Flow[tuple[Reference, ...]
             NewReferenceIn(
                 name=each.name,
                 type=each.kind,
-                source=each.source,
+                source=None if each.source is None else each.source.text(),
                 expires_at=None
                 if each.expires_us is None
                 else instant_to_send("expiresAt", each.expires_us),
@@ -176,7 +176,7 @@ def assign_reference(
 ) -> Flow[Reference]:
     """Makes a reference point elsewhere."""
     where = yield from pinned_branch(name, expected)
-    goal = yield from pinned(target)
+    goal = yield from pinned(parse_spec(target))
     body = encode(ReferenceIn(type=goal.kind, name=goal.name, hash=goal.hash))
     ask = Ask("PUT", f"{API}/trees/{where}", _type(kind), body, new_key())
     reply = yield from asked(ask, ReferenceReply)
@@ -308,7 +308,7 @@ def commit(
     reply = yield from asked(ask, CommitReply)
     added = [AddedContent(one.key.elements, one.content_id) for one in reply.added_contents or ()]
     target = reply.target_branch
-    return Committed(target.name or parsed(branch).name or "", target.hash, tuple(added))
+    return Committed(target.name or parse_spec(branch).name or "", target.hash, tuple(added))
 
 
 def get_settings(types: Sequence[str]) -> Flow[list[dict[str, Any]]]:

@@ -6,7 +6,6 @@ steps, is first pinned to the head of the moment.
 
 from __future__ import annotations
 
-import re
 from secrets import token_hex
 from typing import Final
 from urllib.parse import quote
@@ -16,11 +15,10 @@ import msgspec
 from lochan.client.asking import Ask, Flow
 from lochan.client.replies import ReferenceReply, asked
 from lochan.model.references import Reference
+from lochan.model.specs import ReferenceSpec, parse_spec
 from lochan.wire.references import reference_in
-from lochan.wire.refpaths import RefPath, parse_ref_path
 
 API: Final = "/api/v2"
-_HASH_FIRST: Final = re.compile(r"[0-9a-fA-F]{64}(?![0-9A-Za-z._/-])")
 _KEY_BYTES: Final = 16
 
 
@@ -36,14 +34,13 @@ class Pinned(msgspec.Struct, frozen=True):
         return quote(f"{self.name or ''}@{self.hash}", safe="")
 
 
-def parsed(spec: str) -> RefPath:
-    """Reads a spec; a bare hash is a commit without a name."""
-    return parse_ref_path(f"@{spec}" if _HASH_FIRST.match(spec) else spec)
-
-
 def path_of(spec: str) -> str:
     """Returns a spec as one segment of a URL, encoded."""
-    return quote(parsed(spec).path(), safe="")
+    parsed = parse_spec(spec)
+    name = parsed.name or ""
+    # A name with slashes is told from a path by the `@` that follows it.
+    at = "@" if parsed.hash is not None or parsed.name is None or "/" in name else ""
+    return quote(f"{name}{at}{parsed.on_reference}", safe="")
 
 
 def fetch_reference(name: str, *, fetch_all: bool = False) -> Flow[Reference]:
@@ -53,20 +50,19 @@ def fetch_reference(name: str, *, fetch_all: bool = False) -> Flow[Reference]:
     return reference_in(reply.reference)
 
 
-def pinned(spec: str) -> Flow[Pinned]:
-    """Returns the spec with a hash in front of its steps; asks for the head if it has none."""
-    read = parsed(spec)
-    if read.hash is not None:
-        kind = "DETACHED" if read.name is None else "BRANCH"
-        return Pinned(read.name, read.hash + read.steps, kind)
-    reference = yield from fetch_reference(read.name or "")
-    return Pinned(reference.name, reference.hash + read.steps, reference.kind)
+def pinned(spec: ReferenceSpec) -> Flow[Pinned]:
+    """Returns the spec with a hash in front of its steps; fetches the head if it has none."""
+    if spec.hash is not None:
+        kind = "DETACHED" if spec.name is None else "BRANCH"
+        return Pinned(spec.name, spec.on_reference, kind)
+    reference = yield from fetch_reference(spec.name or "")
+    return Pinned(reference.name, reference.hash + spec.on_reference, reference.kind)
 
 
 def pinned_branch(branch: str, expected: str | None) -> Flow[str]:
     """Returns `branch@expected` for the URL of a write; without `expected` the present head."""
     if expected is None:
-        return (yield from pinned(branch)).path()
+        return (yield from pinned(parse_spec(branch))).path()
     return quote(f"{branch}@{expected}", safe="")
 
 

@@ -15,6 +15,7 @@ from lochan.kernel.publish import Settled
 from lochan.kv.store import Store
 from lochan.model.requests import DEFAULT_BRANCH
 from lochan.model.results import Page
+from lochan.model.specs import ReferenceSpec, parse_on_reference
 from lochan.process import after_fork
 from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
@@ -94,12 +95,12 @@ class LaneRunner:
                 self._lanes.popitem(last=False)
             return lane
 
-    def target(self, branch: str, expected: str | None) -> tuple[str, str]:
+    def target(self, branch: str, expected: str | None) -> tuple[str, ReferenceSpec]:
         """Returns the branch by its name, and what its writer expects: by default its head."""
         name = self.repository.info.default_branch if branch == DEFAULT_BRANCH else branch
         if expected is None:
-            return name, self.repository.references.get(name).hash
-        return name, expected
+            return name, ReferenceSpec(None, self.repository.references.get(name).hash)
+        return name, parse_on_reference(None, expected)
 
 
 class Group:

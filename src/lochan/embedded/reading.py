@@ -11,6 +11,7 @@ from lochan.model.contents import Content
 from lochan.model.references import Reference
 from lochan.model.requests import DEFAULT_BRANCH
 from lochan.model.results import DiffEntry, Entry, Page
+from lochan.model.specs import parse_on_reference, parse_spec
 
 
 class Contents(Group):
@@ -31,7 +32,7 @@ class Contents(Group):
     ) -> Page[Entry]:
         """Returns a page of keys, in their order."""
         return self._service.contents.entries(
-            spec,
+            parse_spec(spec),
             limit,
             token,
             keys=keys,
@@ -70,17 +71,17 @@ class Contents(Group):
 
     def get(self, spec: str, key: ContentKey) -> tuple[Content, Reference]:
         """Returns what a key holds, and where that was read; ContentNotFound if it is nothing."""
-        return self._service.contents.get(spec, key)
+        return self._service.contents.get(parse_spec(spec), key)
 
     def get_many(
         self, spec: str, keys: Sequence[ContentKey]
     ) -> tuple[list[tuple[ContentKey, Content]], Reference]:
         """Returns what the keys hold, those that are there, and where that was read."""
-        return self._service.contents.get_many(spec, keys)
+        return self._service.contents.get_many(parse_spec(spec), keys)
 
     def find_jobs(self, spec: str, key: ContentKey, jobs: Sequence[str]) -> tuple[JobRecord, ...]:
         """Returns the records of those jobs that have written what a key holds."""
-        return self._service.jobs.find(spec, key, jobs).items
+        return self._service.jobs.find(parse_spec(spec), key, jobs).items
 
     def jobs(
         self,
@@ -93,7 +94,8 @@ class Contents(Group):
         prefix: str = "",
     ) -> Page[JobRecord]:
         """Returns a page of the jobs that have written what a key holds, in order of names."""
-        return self._service.jobs.list(spec, key, limit, token, start=start, prefix=prefix)
+        where = parse_spec(spec)
+        return self._service.jobs.list(where, key, limit, token, start=start, prefix=prefix)
 
 
 class History(Group):
@@ -111,7 +113,12 @@ class History(Group):
     ) -> Page[LogEntry]:
         """Returns a page of commits, the latest first; `fetch_all` adds their operations."""
         return self._service.history.log(
-            spec, limit, token, limit_hash=limit_hash, filter=filter, fetch_all=fetch_all
+            parse_spec(spec),
+            limit,
+            token,
+            limit_hash=None if limit_hash is None else parse_on_reference(None, limit_hash),
+            filter=filter,
+            fetch_all=fetch_all,
         )
 
     def iterate(
@@ -144,8 +151,8 @@ class History(Group):
     ) -> Page[DiffEntry]:
         """Returns a page of the keys that differ."""
         return self._service.history.diff(
-            left,
-            right,
+            parse_spec(left),
+            parse_spec(right),
             limit,
             token,
             keys=keys,

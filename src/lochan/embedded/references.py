@@ -10,8 +10,8 @@ from lochan.client.values import RecentChanges, RecentHead
 from lochan.embedded.lane_runner import Group, all_of
 from lochan.model.references import Annotation, Reference, ReferenceMove
 from lochan.model.requests import DEFAULT_BRANCH, NewReference
-from lochan.model.requests import NewReference as Wanted
 from lochan.model.results import Page
+from lochan.model.specs import parse_spec
 
 
 class References(Group):
@@ -62,23 +62,17 @@ class References(Group):
     ) -> Reference:
         """Makes a branch or tag where the source is; None makes a branch without any commit."""
         new = NewReference(
-            name=name, source=source, kind=kind, expires_us=expires_us, annotation=annotation
+            name=name,
+            source=None if source is None else parse_spec(source),
+            kind=kind,
+            expires_us=expires_us,
+            annotation=annotation,
         )
         return self.create_many([new])[0]
 
     def create_many(self, new: Sequence[NewReference]) -> tuple[Reference, ...]:
         """Makes all of them or none."""
-        wanted = [
-            Wanted(
-                kind=each.kind,
-                name=each.name,
-                source=each.source,
-                expires_us=each.expires_us,
-                annotation=each.annotation,
-            )
-            for each in new
-        ]
-        return self._doing.on_lane(lambda: self._service.references.create_many(self._call, wanted))
+        return self._doing.on_lane(lambda: self._service.references.create_many(self._call, new))
 
     def assign(
         self, name: str, target: str, *, expected: str | None = None, kind: str | None = None
@@ -86,7 +80,9 @@ class References(Group):
         """Makes a branch or tag point elsewhere; without `expected`, wherever it is now."""
         name, seen = self._doing.target(name, expected)
         return self._doing.durably(
-            lambda: self._service.references.assign(self._call, name, seen, target, kind=kind)
+            lambda: self._service.references.assign(
+                self._call, name, seen, parse_spec(target), kind=kind
+            )
         )
 
     def delete(

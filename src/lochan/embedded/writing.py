@@ -12,6 +12,7 @@ from lochan.model.commits import CommitMeta, Committed, ContentKey, Operation
 from lochan.model.contents import Namespace
 from lochan.model.requests import DEFAULT_BRANCH, KeyResolution
 from lochan.model.results import Merged
+from lochan.model.specs import ReferenceSpec, parse_spec
 
 
 class Commits(Group):
@@ -54,7 +55,7 @@ class Merges(Group):
         ask = asks.MergeRequest(
             branch=branch,
             expected=seen,
-            source=source,
+            source=parse_spec(source),
             meta=_meta(message),
             default=default,
             keys=_wishes(keys),
@@ -84,7 +85,7 @@ class Merges(Group):
             branch=branch,
             expected=seen,
             source=source,
-            hashes=tuple(hashes),
+            hashes=_specs(hashes),
             meta=_meta(message),
             default=default,
             keys=_wishes(keys),
@@ -139,7 +140,7 @@ class Merges(Group):
         ask = asks.RevertRequest(
             branch=branch,
             expected=seen,
-            hashes=tuple(hashes),
+            hashes=_specs(hashes),
             meta=_meta(message),
             dry_run=dry_run,
             conflicts_as_result=conflicts_as_result,
@@ -160,7 +161,7 @@ class Merges(Group):
         branch, seen = self._doing.target(branch, expected)
         ask = asks.RebaseRequest(
             branch=branch,
-            onto=onto,
+            onto=parse_spec(onto),
             expected=seen,
             default=default,
             keys=_wishes(keys),
@@ -173,7 +174,9 @@ class Merges(Group):
     ) -> Merged:
         """Moves the branch ahead to the source; Conflict unless it only has to move ahead."""
         branch, seen = self._doing.target(branch, expected)
-        ask = asks.MoveRequest(branch=branch, source=source, expected=seen, dry_run=dry_run)
+        ask = asks.MoveRequest(
+            branch=branch, source=parse_spec(source), expected=seen, dry_run=dry_run
+        )
         return self._doing.durably(lambda: self._service.merges.fast_forward(self._call, ask))
 
     def force(
@@ -181,13 +184,17 @@ class Merges(Group):
     ) -> Merged:
         """Moves the branch to the source, whatever it holds; the ref-log keeps where it was."""
         branch, seen = self._doing.target(branch, expected)
-        ask = asks.MoveRequest(branch=branch, source=source, expected=seen, dry_run=dry_run)
+        ask = asks.MoveRequest(
+            branch=branch, source=parse_spec(source), expected=seen, dry_run=dry_run
+        )
         return self._doing.durably(lambda: self._service.merges.force(self._call, ask))
 
-    def _line(self, hashes: Sequence[str]) -> tuple[str, ...]:
+    def _line(self, hashes: Sequence[str]) -> tuple[ReferenceSpec, ...]:
         """Returns the commits to pick; those of a range `a..b` from the oldest on."""
         first, dots, last = hashes[0].partition("..") if len(hashes) == 1 else ("", "", "")
-        return self._service.history.between(first, last) if dots else tuple(hashes)
+        if dots:
+            hashes = self._service.history.between(parse_spec(first), parse_spec(last))
+        return _specs(hashes)
 
 
 class Namespaces(Group):
@@ -195,11 +202,11 @@ class Namespaces(Group):
 
     def get(self, spec: str, elements: ContentKey) -> Namespace:
         """Returns a namespace; NamespaceNotFound if there is none."""
-        return self._service.namespaces.get(spec, elements)
+        return self._service.namespaces.get(parse_spec(spec), elements)
 
     def list(self, spec: str = DEFAULT_BRANCH, prefix: ContentKey = ()) -> tuple[Namespace, ...]:
         """Returns the namespaces that start with the prefix."""
-        return self._service.namespaces.list(spec, prefix)
+        return self._service.namespaces.list(parse_spec(spec), prefix)
 
     def create(
         self, branch: str, elements: ContentKey, properties: Mapping[str, str] | None = None
@@ -240,6 +247,10 @@ class RepositorySettings(Group):
     def update(self, config: Mapping[str, Any]) -> dict[str, Any] | None:
         """Replaces the settings of one type; returns what they were."""
         return self._doing.durably(lambda: self._service.settings.update(self._call, dict(config)))
+
+
+def _specs(texts: Sequence[str]) -> tuple[ReferenceSpec, ...]:
+    return tuple(parse_spec(text) for text in texts)
 
 
 def _meta(message: str | CommitMeta | None) -> CommitMeta | None:

@@ -1,4 +1,4 @@
-"""What a user asks of a repository: one struct for each kind of write, whoever builds it.
+"""What a user requests of a repository: one struct for each kind of write.
 
 The command line, the client, every protocol and the embedded library build these values; `service/`
 takes them. None of them needs a store.
@@ -13,6 +13,7 @@ import msgspec
 from lochan.model.commits import CommitMeta, ContentKey
 from lochan.model.contents import Content
 from lochan.model.references import Annotation
+from lochan.model.specs import ReferenceSpec
 
 DEFAULT_BRANCH = "-"
 """The name that stands for a repository's default branch."""
@@ -22,7 +23,7 @@ class NewReference(msgspec.Struct, frozen=True, kw_only=True):
     """A branch or tag to be created at the source; without a source, a branch without commits."""
 
     name: str
-    source: str | None = DEFAULT_BRANCH
+    source: ReferenceSpec | None = ReferenceSpec(DEFAULT_BRANCH)
     kind: str = "BRANCH"
     expires_us: int | None = None
     annotation: Annotation | None = None
@@ -42,11 +43,11 @@ class KeyResolution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MergeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A merge of a commit, named by a spec, into a branch: as one commit, or each commit again."""
+    """A merge of a commit into a branch: as one commit, or each commit again."""
 
     branch: str
-    expected: str | None
-    source: str
+    expected: ReferenceSpec | None
+    source: ReferenceSpec
     meta: CommitMeta | None = None
     default: str = "NORMAL"
     keys: Mapping[ContentKey, KeyResolution] = msgspec.field(default_factory=dict)
@@ -59,9 +60,9 @@ class TransplantRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Commits of a reference to be made again on a branch, oldest first: each, or all as one."""
 
     branch: str
-    expected: str | None
+    expected: ReferenceSpec | None
     source: str
-    hashes: tuple[str, ...]
+    hashes: tuple[ReferenceSpec, ...]
     meta: CommitMeta | None = None
     default: str = "NORMAL"
     keys: Mapping[ContentKey, KeyResolution] = msgspec.field(default_factory=dict)
@@ -74,8 +75,8 @@ class RevertRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Commits of a branch to be undone by new ones, in the order given."""
 
     branch: str
-    expected: str | None
-    hashes: tuple[str, ...]
+    expected: ReferenceSpec | None
+    hashes: tuple[ReferenceSpec, ...]
     meta: CommitMeta | None = None
     dry_run: bool = False
     conflicts_as_result: bool = False
@@ -85,8 +86,8 @@ class RebaseRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A branch whose own commits are to be made again on another head."""
 
     branch: str
-    onto: str
-    expected: str | None = None
+    onto: ReferenceSpec
+    expected: ReferenceSpec | None = None
     default: str = "NORMAL"
     keys: Mapping[ContentKey, KeyResolution] = msgspec.field(default_factory=dict)
     dry_run: bool = False
@@ -96,6 +97,6 @@ class MoveRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A branch to be moved to a commit: by a fast-forward, or by force."""
 
     branch: str
-    source: str
-    expected: str | None = None
+    source: ReferenceSpec
+    expected: ReferenceSpec | None = None
     dry_run: bool = False

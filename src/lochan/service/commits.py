@@ -23,6 +23,7 @@ from lochan.kernel.provenance import Provenance
 from lochan.kernel.publish import Settled
 from lochan.kernel.views import CommitView
 from lochan.model.commits import AddedContent, CommitMeta, Committed, Operation
+from lochan.model.specs import ReferenceSpec
 from lochan.service.calls import Call, Gate, Right
 from lochan.service.claims import Claims
 from lochan.service.pending_writes import PendingWrite, answered
@@ -52,7 +53,7 @@ class Commits:
         self,
         call: Call,
         branch: str,
-        expected: str | None,
+        expected: ReferenceSpec | None,
         meta: CommitMeta,
         operations: Sequence[Operation],
     ) -> PendingWrite[Committed]:
@@ -91,7 +92,7 @@ class Commits:
         call: Call,
         request: Request | None,
         branch: str,
-        expected: str | None,
+        expected: ReferenceSpec | None,
         meta: CommitMeta,
         operations: Sequence[Operation],
     ) -> PendingWrite[Committed]:

@@ -20,6 +20,7 @@ from lochan.model.commits import ContentKey
 from lochan.model.contents import Content, type_of
 from lochan.model.references import Reference
 from lochan.model.results import Entry, Page
+from lochan.model.specs import ReferenceSpec
 from lochan.rules.filters import FilterKind, compile_filter
 from lochan.service.calls import ANYONE, Call, Gate, Right
 from lochan.service.pages import Selection, check_limit
@@ -45,7 +46,7 @@ class Contents:
 
     def entries(
         self,
-        spec: str,
+        spec: ReferenceSpec,
         limit: int | None = None,
         token: str | None = None,
         *,
@@ -65,7 +66,7 @@ class Contents:
         hide the others: its entry comes without it.
         """
         check_limit(limit)
-        self._gate.check(call, Right.READ_ENTRIES, spec)
+        self._gate.check(call, Right.READ_ENTRIES, spec.name)
         wanted = Selection(keys=keys, start=start, end=end, prefix=prefix, filter=filter)
         resolved = self._resolver.resolve(spec)
         at = wanted.range().start
@@ -98,24 +99,27 @@ class Contents:
             made = self._tokens.make(_KIND, resolved.view.obj_id, further, wanted.text(), of)
         return Page(tuple(found), made, resolved.reference)
 
-    def get(self, spec: str, key: ContentKey, *, call: Call = ANYONE) -> tuple[Content, Reference]:
+    def get(
+        self, spec: ReferenceSpec, key: ContentKey, *, call: Call = ANYONE
+    ) -> tuple[Content, Reference]:
         """Returns one content; ContentNotFound if the key holds none."""
-        self._gate.check(call, Right.READ_CONTENT, spec)
+        self._gate.check(call, Right.READ_CONTENT, spec.name)
         resolved = self._resolver.resolve(spec)
         raw = bytes(table_key(key))
         (element,) = find_many(self._context.nodes, resolved.view.tables, [raw])
         if element is None:
             raise ContentNotFound(
-                f"Could not find content for key '{text_of(key)}' in reference '{spec}'.", key
+                f"Could not find content for key '{text_of(key)}' in reference '{spec.text()}'.",
+                key,
             )
         content = load_contents(self._context, self._types, [element])[element]
         return content, resolved.reference
 
     def get_many(
-        self, spec: str, keys: Sequence[ContentKey], *, call: Call = ANYONE
+        self, spec: ReferenceSpec, keys: Sequence[ContentKey], *, call: Call = ANYONE
     ) -> tuple[list[tuple[ContentKey, Content]], Reference]:
         """Returns the contents of those keys that hold one."""
-        self._gate.check(call, Right.READ_CONTENT, spec)
+        self._gate.check(call, Right.READ_CONTENT, spec.name)
         resolved = self._resolver.resolve(spec)
         raws = sorted({bytes(table_key(key)) for key in keys})
         elements = find_many(self._context.nodes, resolved.view.tables, raws)

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Final
 
+import msgspec
+
 from lochan.base.errors import Invalid, ReferenceNotFound
 from lochan.base.ids import ObjId
 from lochan.base.keys import Key, Universe, table_elements
@@ -29,6 +31,7 @@ from lochan.kernel.tokens import PageToken, Tokens
 from lochan.kernel.views import CommitView
 from lochan.model.commits import ContentKey, Delete, LogEntry, Put
 from lochan.model.results import DiffEntry, Page
+from lochan.model.specs import ReferenceSpec
 from lochan.rules.filters import FilterKind, compile_filter
 from lochan.service.calls import ANYONE, Call, Gate, Right
 from lochan.service.pages import Selection, check_limit
@@ -52,11 +55,11 @@ class History:
 
     def log(
         self,
-        spec: str,
+        spec: ReferenceSpec,
         limit: int | None = None,
         token: str | None = None,
         *,
-        limit_hash: str | None = None,
+        limit_hash: ReferenceSpec | None = None,
         filter: str = "",  # noqa: A002 - the name that users know
         fetch_all: bool = False,
         call: Call = ANYONE,
@@ -68,10 +71,13 @@ class History:
         have a token.
         """
         check_limit(limit)
-        self._gate.check(call, Right.READ_LOG, spec)
+        self._gate.check(call, Right.READ_LOG, spec.name)
         room = PAGE_ENTRIES_MAX if limit is None else min(limit, PAGE_ENTRIES_MAX)
         resolved = self._resolver.resolve(spec)
-        wanted, of = f"{limit_hash or ''} {filter}", self._resolver.plain(spec)
+        wanted, of = (
+            f"{limit_hash.text() if limit_hash else ''} {filter}",
+            self._resolver.plain(spec),
+        )
         if token is None:
             start, last = resolved.view.obj_id, self._last(spec, limit_hash)
         else:
@@ -104,8 +110,8 @@ class History:
 
     def diff(
         self,
-        left: str,
-        right: str,
+        left: ReferenceSpec,
+        right: ReferenceSpec,
         limit: int | None = None,
         token: str | None = None,
         *,
@@ -118,8 +124,8 @@ class History:
     ) -> Page[DiffEntry]:
         """Returns the keys whose contents differ between two commits; pages stay on both."""
         check_limit(limit)
-        self._gate.check(call, Right.READ_ENTRIES, left)
-        self._gate.check(call, Right.READ_ENTRIES, right)
+        self._gate.check(call, Right.READ_ENTRIES, left.name)
+        self._gate.check(call, Right.READ_ENTRIES, right.name)
         wanted = Selection(keys=keys, start=start, end=end, prefix=prefix, filter=filter)
         one, other = self._resolver.resolve(left), self._resolver.resolve(right)
         of = f"{self._resolver.plain(left)} {self._resolver.plain(right)}"
@@ -156,24 +162,29 @@ class History:
             made = self._tokens.make(_DIFF, one.view.obj_id, place, wanted.text(), of)
         return Page(tuple(found), made, one.reference, other.reference)
 
-    def between(self, after: str, upto: str, *, call: Call = ANYONE) -> tuple[str, ...]:
+    def between(
+        self, after: ReferenceSpec, upto: ReferenceSpec, *, call: Call = ANYONE
+    ) -> tuple[str, ...]:
         """Returns the commits after one, up to and with another, the oldest first."""
-        self._gate.check(call, Right.READ_LOG, upto)
+        self._gate.check(call, Right.READ_LOG, upto.name)
         start, end = self._resolver.view(after), self._resolver.view(upto)
         if not is_ancestor(self._context.views, start, end):
-            raise ReferenceNotFound(f"Could not find commit '{after}' in reference '{upto}'.")
+            raise ReferenceNotFound(
+                f"Could not find commit '{after.text()}' in reference '{upto.text()}'."
+            )
         count = end.sequence - start.sequence
         if count > REBASE_COMMITS_MAX:
             raise Invalid(f"a range has at most {REBASE_COMMITS_MAX} commits, not {count}")
         line = islice(iterate_log(self._context.views, end.obj_id), count)
         return tuple(reversed([view.obj_id.hex() for view in line]))
 
-    def _last(self, spec: str, limit_hash: str | None) -> ObjId | None:
+    def _last(self, spec: ReferenceSpec, limit_hash: ReferenceSpec | None) -> ObjId | None:
         """Returns the commit where a log ends, that one included."""
         if limit_hash is None:
             return None
-        if limit_hash[:1] in ("~", "^", "*"):
-            return self._resolver.view(f"{spec}{limit_hash}").obj_id
+        if limit_hash.hash is None:
+            steps = (*spec.steps, *limit_hash.steps)
+            limit_hash = msgspec.structs.replace(spec, steps=steps)
         return self._resolver.view(limit_hash).obj_id
 
     def _entry(self, view: CommitView, *, with_operations: bool) -> tuple[LogEntry, int]:

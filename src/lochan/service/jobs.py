@@ -17,6 +17,7 @@ from lochan.kernel.context import RepositoryContext
 from lochan.kernel.tokens import PageToken, Tokens
 from lochan.model.commits import ContentKey, JobRecord
 from lochan.model.results import Page
+from lochan.model.specs import ReferenceSpec
 from lochan.service.calls import ANYONE, Call, Gate, Right
 from lochan.service.pages import check_limit
 from lochan.service.resolve import Resolved, Resolver
@@ -37,10 +38,10 @@ class Jobs:
         self._tokens = Tokens(context.description.token_key)
 
     def find(
-        self, spec: str, key: ContentKey, jobs: Sequence[str], *, call: Call = ANYONE
+        self, spec: ReferenceSpec, key: ContentKey, jobs: Sequence[str], *, call: Call = ANYONE
     ) -> Page[JobRecord]:
         """Returns the records of those jobs that have written what a key holds."""
-        self._gate.check(call, Right.READ_CONTENT, spec)
+        self._gate.check(call, Right.READ_CONTENT, spec.name)
         resolved = self._resolver.resolve(spec)
         prefix = self._prefix(resolved, spec, key)
         keys = sorted({prefix + job_name(job) for job in jobs})
@@ -54,7 +55,7 @@ class Jobs:
 
     def list(
         self,
-        spec: str,
+        spec: ReferenceSpec,
         key: ContentKey,
         limit: int | None = None,
         token: str | None = None,
@@ -68,7 +69,7 @@ class Jobs:
         `start` is the first name that is wanted, `prefix` is what all of them begin with.
         """
         check_limit(limit)
-        self._gate.check(call, Right.READ_CONTENT, spec)
+        self._gate.check(call, Right.READ_CONTENT, spec.name)
         resolved = self._resolver.resolve(spec)
         of, wanted = self._resolver.plain(spec), f"{text_of(key)}\n{start}\n{prefix}"
         at = b""
@@ -87,11 +88,12 @@ class Jobs:
         records = tuple(decode_job(*each) for each in found[:step])
         return Page(records, made, resolved.reference)
 
-    def _prefix(self, resolved: Resolved, spec: str, key: ContentKey) -> bytes:
+    def _prefix(self, resolved: Resolved, spec: ReferenceSpec, key: ContentKey) -> bytes:
         """Returns what the keys of the records of a content begin with."""
         element = find_one(self._context.nodes, resolved.view.tables, bytes(table_key(key)))
         if element is None:
             raise ContentNotFound(
-                f"Could not find content for key '{text_of(key)}' in reference '{spec}'.", key
+                f"Could not find content for key '{text_of(key)}' in reference '{spec.text()}'.",
+                key,
             )
         return jobs_prefix(load_content_ids(self._context, self._types, [element])[element])

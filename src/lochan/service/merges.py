@@ -45,6 +45,7 @@ from lochan.model.requests import (
     TransplantRequest,
 )
 from lochan.model.results import ContentConflict, Merged
+from lochan.model.specs import ReferenceSpec
 from lochan.service.calls import Call, Gate, Right
 from lochan.service.claims import Claims
 from lochan.service.pending_writes import PendingWrite, answered
@@ -57,7 +58,7 @@ class _Wanted(msgspec.Struct, frozen=True):
     """What all proposals of the family are told alike."""
 
     branch: str
-    expected: str | None
+    expected: ReferenceSpec | None
     dry_run: bool
     conflicts_as_result: bool
 
@@ -92,12 +93,12 @@ class Merges:
 
     def merge(self, call: Call, ask: MergeRequest) -> PendingWrite[Merged]:
         """Prepares a merge; everything the source has since the merge base, or nothing."""
-        return self._attempt(call, ask, _name_of(ask.source), partial(self._merge, call, ask))
+        return self._attempt(call, ask, ask.source.name or "", partial(self._merge, call, ask))
 
     def _merge(self, call: Call, ask: MergeRequest, tried: _Tried) -> PendingWrite[Merged]:
         earlier = tried.earlier
         source = self._source(ask.source) if earlier is None else self._merged_by(earlier)
-        shown = ask.source.partition("@")[0] or source.obj_id.hex()
+        shown = ask.source.name or source.obj_id.hex()
         meta = ask.meta or CommitMeta(message="")
         message = meta.message or f"Merged {shown} at {source.obj_id.hex()} into {ask.branch}"
         wishes = read_wishes(self._context, self._types, ask.default, ask.keys)
@@ -155,7 +156,7 @@ class Merges:
             carried.append(msgspec.structs.replace(one, headers=headers))
         wanted = _Wanted(ask.branch, ask.expected, ask.dry_run, ask.conflicts_as_result)
         wishes = read_wishes(self._context, self._types, "NORMAL", _NO_KEYS)
-        said = self._said(call, "revert", ",".join(ask.hashes)[:200])
+        said = self._said(call, "revert", ",".join(spec.text() for spec in ask.hashes)[:200])
         return self._on_lane(call, wanted, _carrying(carried, undone=line), wishes, said, tried)
 
     def rebase(self, call: Call, ask: RebaseRequest) -> Merged:
@@ -167,7 +168,7 @@ class Merges:
         def move(expected: CommitView | None, once: ClaimedMove | None) -> HeadMoved:
             return self._moves.rebase(
                 self._resolver.name(ask.branch),
-                Source(self._source(ask.onto), ask.onto.partition("@")[0]),
+                Source(self._source(ask.onto), ask.onto.name or ""),
                 call.who,
                 choices=wishes.choices,
                 expected=None if expected is None else expected.obj_id,
@@ -176,7 +177,7 @@ class Merges:
                 once=once,
             )
 
-        return self._moved(call, ask, _name_of(ask.onto), move)
+        return self._moved(call, ask, ask.onto.name or "", move)
 
     def fast_forward(self, call: Call, ask: MoveRequest) -> Merged:
         """Moves a branch to a commit that has everything of it."""
@@ -184,14 +185,14 @@ class Merges:
         def move(expected: CommitView | None, once: ClaimedMove | None) -> HeadMoved:
             return self._moves.fast_forward(
                 self._resolver.name(ask.branch),
-                Source(self._source(ask.source), ask.source.partition("@")[0]),
+                Source(self._source(ask.source), ask.source.name or ""),
                 call.who,
                 expected=None if expected is None else expected.obj_id,
                 dry_run=ask.dry_run,
                 once=once,
             )
 
-        return self._moved(call, ask, _name_of(ask.source), move)
+        return self._moved(call, ask, ask.source.name or "", move)
 
     def force(self, call: Call, ask: MoveRequest) -> Merged:
         """Moves a branch to a commit whatever it has; the old head stays in the ref-log."""
@@ -199,16 +200,16 @@ class Merges:
         def move(expected: CommitView | None, once: ClaimedMove | None) -> HeadMoved:
             return self._moves.force(
                 self._resolver.name(ask.branch),
-                Source(self._source(ask.source), ask.source.partition("@")[0]),
+                Source(self._source(ask.source), ask.source.name or ""),
                 call.who,
                 expected=None if expected is None else expected.obj_id,
                 dry_run=ask.dry_run,
                 once=once,
             )
 
-        return self._moved(call, ask, _name_of(ask.source), move)
+        return self._moved(call, ask, ask.source.name or "", move)
 
-    def _source(self, spec: str) -> CommitView:
+    def _source(self, spec: ReferenceSpec) -> CommitView:
         """Returns what is to be merged; a hash that was named with a reference is one of its own.
 
         (The empty commit has nothing that could be merged; to empty a branch, assign it.)
@@ -216,11 +217,11 @@ class Merges:
         view = self._resolver.view(spec)
         if view.obj_id == EMPTY_ID:
             raise Invalid("The source of a merge is a commit, not the empty hash.")
-        if "@" in spec and not spec.startswith("@"):
-            self._check_reachable(spec.partition("@")[0], [view])
+        if spec.name is not None and spec.hash is not None:
+            self._check_reachable(spec.name, [view])
         return view
 
-    def _line(self, hashes: Sequence[str]) -> list[CommitView]:
+    def _line(self, hashes: Sequence[ReferenceSpec]) -> list[CommitView]:
         if not hashes:
             raise Invalid("No hashes given to transplant.")
         if len(hashes) > REBASE_COMMITS_MAX:
@@ -231,7 +232,7 @@ class Merges:
         return line
 
     def _check_reachable(self, name: str, line: Sequence[CommitView]) -> None:
-        head = self._resolver.view(name)
+        head = self._resolver.view(ReferenceSpec(name))
         for view in line:
             if not is_ancestor(self._context.views, view, head):
                 raise ReferenceNotFound(
@@ -307,7 +308,9 @@ class Merges:
         expected = self._resolver.expected(name, wanted.expected)
         if expected is not None:
             # The caller may have named it by steps from another; it is told which one that was.
-            wanted = msgspec.structs.replace(wanted, expected=expected.obj_id.hex())
+            wanted = msgspec.structs.replace(
+                wanted, expected=ReferenceSpec(None, expected.obj_id.hex())
+            )
         proposal = CatalogMerge(self._context, self._types, expected, make, wishes, said)
 
         done = tried.earlier
@@ -382,11 +385,6 @@ class Merges:
         return merge_conflict(self._context, self._types, conflicts, {})
 
 
-def _name_of(spec: str) -> str:
-    """Returns the reference that a spec names, empty if it is a hash alone."""
-    return spec.partition("@")[0]
-
-
 def _carrying(
     carried: Sequence[Carried], undone: Sequence[CommitView] = ()
 ) -> Callable[[Choices], CarryProposal]:
@@ -401,7 +399,7 @@ def _outcome(name: str, wanted: _Wanted, proposal: CatalogMerge, refusal: KeysCo
         successful=False,
         hash=None,
         effective_target="" if proposal.target is None else proposal.target.obj_id.hex(),
-        expected=wanted.expected,
+        expected=None if wanted.expected is None else wanted.expected.hash,
         common_ancestor=None if proposal.base is None else proposal.base.obj_id.hex(),
         keys=proposal.outcomes(conflicts),
     )
@@ -424,7 +422,7 @@ def _success(
         successful=True,
         hash=(made[-1] if made else head).obj_id.hex() if is_known else None,
         effective_target=target.obj_id.hex(),
-        expected=wanted.expected,
+        expected=None if wanted.expected is None else wanted.expected.hash,
         common_ancestor=None if proposal.base is None else proposal.base.obj_id.hex(),
         keys=proposal.outcomes(()),
         commits=() if wanted.dry_run else commits,

@@ -38,6 +38,7 @@ from lochan.model.commits import (
 from lochan.model.contents import Content, Namespace
 from lochan.model.references import Reference
 from lochan.model.results import ContentConflict
+from lochan.model.specs import ReferenceSpec
 from lochan.service.calls import ANYONE, Call
 from lochan.service.commits import Commits
 from lochan.service.contents import Contents
@@ -62,7 +63,7 @@ class Namespaces:
         self._contents = contents
         self._commits = commits
 
-    def get(self, spec: str, elements: ContentKey, *, call: Call = ANYONE) -> Namespace:
+    def get(self, spec: ReferenceSpec, elements: ContentKey, *, call: Call = ANYONE) -> Namespace:
         """Returns a namespace; an implicit one has no id and no properties."""
         seen = self._look(call, spec, elements)
         if isinstance(seen.content, Namespace):
@@ -72,7 +73,7 @@ class Namespaces:
         return Namespace(elements=elements)
 
     def list(
-        self, spec: str, prefix: ContentKey = (), *, call: Call = ANYONE
+        self, spec: ReferenceSpec, prefix: ContentKey = (), *, call: Call = ANYONE
     ) -> tuple[Namespace, ...]:
         """Returns a namespace and all below it, implicit ones too, in the order of their keys."""
         explicit: dict[ContentKey, Namespace] = {}
@@ -102,7 +103,7 @@ class Namespaces:
         )
 
     def create(
-        self, call: Call, branch: str, expected: str | None, namespace: Namespace
+        self, call: Call, branch: str, expected: ReferenceSpec | None, namespace: Namespace
     ) -> PendingWrite[Namespace]:
         """Makes a namespace; NamespaceExists if the name is taken, by whatever."""
         key = namespace.elements
@@ -121,7 +122,7 @@ class Namespaces:
         return self._commit(call, branch, key, plan, answer)
 
     def delete(
-        self, call: Call, branch: str, expected: str | None, elements: ContentKey
+        self, call: Call, branch: str, expected: ReferenceSpec | None, elements: ContentKey
     ) -> PendingWrite[None]:
         """Takes an empty namespace away."""
 
@@ -133,7 +134,7 @@ class Namespaces:
                 raise _not_empty(elements)
             if seen.content is None:
                 raise _not_found(elements)
-            return _Write("delete", expected or seen.reference.hash, Delete(key=elements))
+            return _Write("delete", expected or pinned(seen.reference), Delete(key=elements))
 
         return self._commit(call, branch, elements, plan, _nothing)
 
@@ -141,7 +142,7 @@ class Namespaces:
         self,
         call: Call,
         branch: str,
-        expected: str | None,
+        expected: ReferenceSpec | None,
         elements: ContentKey,
         updates: Mapping[str, str],
         removals: AbstractSet[str],
@@ -158,11 +159,11 @@ class Namespaces:
             properties = {k: v for k, v in content.properties.items() if k not in removals}
             changed = msgspec.structs.replace(content, properties=properties | dict(updates))
             put = Put(key=elements, content=changed)
-            return _Write("update properties for", expected or seen.reference.hash, put)
+            return _Write("update properties for", expected or pinned(seen.reference), put)
 
         return self._commit(call, branch, elements, plan, _nothing)
 
-    def _look(self, call: Call, spec: str, elements: ContentKey) -> _Seen:
+    def _look(self, call: Call, spec: ReferenceSpec, elements: ContentKey) -> _Seen:
         """Reads what there is under a name, all at one commit."""
         if not elements:
             raise Invalid("Namespace name must not be empty")
@@ -210,17 +211,19 @@ class _Write(msgspec.Struct, frozen=True):
     """A write of one namespace: what it is called, where it stands, and what it does."""
 
     verb: str
-    expected: str | None
+    expected: ReferenceSpec | None
     operation: Operation
 
 
-def pinned(reference: Reference) -> str:
-    """Returns the spec of exactly the commit that was read, under the name it was reached by."""
-    return f"{reference.name or ''}@{reference.hash}"
+def pinned(reference: Reference) -> ReferenceSpec:
+    """Returns exactly the commit that was read, under the name it was reached by."""
+    return ReferenceSpec(reference.name, reference.hash)
 
 
-def _at(branch: str, expected: str | None) -> str:
-    return branch if expected is None else f"{branch}@{expected}"
+def _at(branch: str, expected: ReferenceSpec | None) -> ReferenceSpec:
+    if expected is None:
+        return ReferenceSpec(branch)
+    return msgspec.structs.replace(expected, name=branch)
 
 
 def _nothing(_: Committed) -> None:

@@ -39,6 +39,7 @@ from lochan.kernel.views import CommitView
 from lochan.model.references import Reference, ReferenceMetadata, ReferenceMove
 from lochan.model.requests import NewReference
 from lochan.model.results import Page
+from lochan.model.specs import ReferenceSpec
 from lochan.rules.filters import FilterKind, compile_filter
 from lochan.service.calls import ANYONE, Call, Gate, Right
 from lochan.service.claims import Claims
@@ -200,14 +201,14 @@ class References:
         self,
         call: Call,
         name: str,
-        expected: str | None,
-        target: str,
+        expected: ReferenceSpec | None,
+        target: ReferenceSpec,
         *,
         kind: str | None = None,
     ) -> Reference:
         """Points a reference elsewhere; the old head stays in the ref-log."""
         full = self._resolver.name(name)
-        source = target.partition("@")[0]
+        source = target.name or ""
         request = self._claims.request(call, Right.ASSIGN_REFERENCE, full, source)
 
         def work(earlier: MovedReference | None) -> Reference:
@@ -227,7 +228,7 @@ class References:
         return self._claims.attempt(request, partial(self._claims.find_move, call), work)
 
     def delete(
-        self, call: Call, name: str, expected: str | None, *, kind: str | None = None
+        self, call: Call, name: str, expected: ReferenceSpec | None, *, kind: str | None = None
     ) -> Reference:
         """Deletes a reference that points where the caller believes; merged or not."""
         full = self._resolver.name(name)
@@ -314,7 +315,7 @@ class References:
         return NewReferenceRow(name, new.kind, pointer, new.expires_us)
 
     def _meant(
-        self, name: str, kind: str | None, expected: str | None
+        self, name: str, kind: str | None, expected: ReferenceSpec | None
     ) -> tuple[str | None, ObjId | None]:
         view = self._resolver.expected(name, expected)
         return kind, None if view is None else view.obj_id

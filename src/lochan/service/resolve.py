@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,14 +15,15 @@ from lochan.base.names import INTERNAL_PREFIX, RefName
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.references import ReferenceIndex
-from lochan.kernel.specs import Spec, parse_spec, resolve_steps
+from lochan.kernel.specs import resolve_steps
 from lochan.kernel.tags import Tags
 from lochan.kernel.views import CommitView
 from lochan.model.references import Annotation, Reference
+from lochan.model.specs import ReferenceSpec
 from lochan.persist.references import StampedRow
 
 DEFAULT_ALIAS: Final = "-"
-_WHOLE_HASH: Final = re.compile(r"[0-9a-f]{64}\Z")
+_HASH_DIGITS: Final = 64
 
 
 # Rows that were read for a batch of reads, by the resolver that read them.
@@ -55,24 +55,23 @@ class Resolver:
         self._names = names
         self._tags = Tags(context, names)
 
-    def resolve(self, text: str) -> Resolved:
-        """Returns the commit that a spec names; the name alone is the head."""
-        spec = parse_spec(text)
+    def resolve(self, spec: ReferenceSpec) -> Resolved:
+        """Returns the commit that a specification names; the name alone is the head."""
         if spec.name is None and spec.hash is None:
             # To take it for the empty commit would empty a branch that is assigned by mistake.
-            raise Invalid(f"neither a reference nor a commit is named: {text[:80]!r}")
+            raise Invalid(f"neither a reference nor a commit is named: {spec.text()[:80]!r}")
         row = None if spec.name is None else self.row(spec.name)
         return Resolved(self._view(spec, row), row)
 
-    def view(self, text: str) -> CommitView:
-        """Returns the commit of a spec."""
-        return self.resolve(text).view
+    def view(self, spec: ReferenceSpec) -> CommitView:
+        """Returns the commit of a specification."""
+        return self.resolve(spec).view
 
-    def plain(self, text: str) -> str:
-        """Returns a spec with the name of the default branch in place of its alias."""
-        if text[:1] == DEFAULT_ALIAS:
-            return f"{self._context.description.default_branch}{text[1:]}"
-        return text
+    def plain(self, spec: ReferenceSpec) -> str:
+        """Returns the text of a specification with the default branch in place of its alias."""
+        if spec.name == DEFAULT_ALIAS:
+            spec = msgspec.structs.replace(spec, name=self._context.description.default_branch)
+        return spec.text()
 
     def name(self, text: str) -> RefName:
         """Returns the name that is meant; internal ones are nobody's."""
@@ -136,34 +135,39 @@ class Resolver:
             annotation=annotation,
         )
 
-    def expected_id(self, branch: str, text: str | None) -> ObjId | None:
-        """Returns the id of the commit that a writer expects; touches nothing for a plain hash."""
-        if text is not None and _WHOLE_HASH.match(text):
-            return ObjId(bytes.fromhex(text))
-        view = self.expected(branch, text)
+    def expected_id(self, branch: str, spec: ReferenceSpec | None) -> ObjId | None:
+        """Returns the id of the commit that a writer expects; reads nothing without steps."""
+        if spec is not None and spec.hash is not None and not spec.steps:
+            return _whole_id(spec.hash)
+        view = self.expected(branch, spec)
         return None if view is None else view.obj_id
 
-    def expected(self, branch: str, text: str | None) -> CommitView | None:
+    def expected(self, branch: str, spec: ReferenceSpec | None) -> CommitView | None:
         """Returns the commit that a writer expects in a branch's history."""
-        if text is None:
+        if spec is None:
             return None
-        if not text or text[0] in "~^*":
+        if spec.hash is None:
             raise Invalid("an expected hash starts with a commit, not with a relative part")
-        spec = parse_spec(text)
-        if spec.name is not None:
-            raise Invalid(f"not a commit hash: {text[:80]!r}")
+        _whole_id(spec.hash)
         try:
             return self._view(spec, None)
         except ReferenceNotFound:
             raise ReferenceNotFound(
-                f"Could not find commit '{text}' in reference '{branch}'."
+                f"Could not find commit '{spec.on_reference}' in reference '{branch}'."
             ) from None
 
-    def _view(self, spec: Spec, row: ReferenceRow | None) -> CommitView:
+    def _view(self, spec: ReferenceSpec, row: ReferenceRow | None) -> CommitView:
         if spec.hash is not None:
-            start = self._tags.peel_named(spec.hash).commit
+            start = self._tags.peel_named(_whole_id(spec.hash)).commit
         elif row is not None:
             start = self.head(row)
         else:
             start = self._context.views.load(EMPTY_ID)
         return resolve_steps(self._context.views, start, spec.steps) if spec.steps else start
+
+
+def _whole_id(digits: str) -> ObjId:
+    """Returns the id that a hash spells; no commit has a shorter one."""
+    if len(digits) != _HASH_DIGITS:
+        raise ReferenceNotFound(f"Commit '{digits}' not found")
+    return ObjId(bytes.fromhex(digits))

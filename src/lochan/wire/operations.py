@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lochan.wire.refpaths import NAME_MESSAGE
+from lochan.model.specs import NAME_MESSAGE
 
 
 class Parameter(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from lochan.kernel.reflog import UNREADABLE
 from lochan.kv.store import Kind, partition
 from lochan.model.commits import Put
 from lochan.model.contents import OtherContent
+from lochan.model.specs import parse_spec
 from tests.kernel.check.newer import (
     make_content_newer,
     make_description_newer,
@@ -35,7 +36,7 @@ def with_branches(*names: str) -> Service:
 def new_branch(name: str):
     from lochan.model.requests import NewReference
 
-    return NewReference(kind="BRANCH", name=name, source="main")
+    return NewReference(kind="BRANCH", name=name, source=parse_spec("main"))
 
 
 def test_a_reference_of_a_newer_format_does_not_hide_the_others():
@@ -60,7 +61,7 @@ def test_a_reference_of_a_newer_format_does_not_hide_the_others():
     with pytest.raises(NewerFormat, match="upgrade Lochan"):
         references.get("newer")
     with pytest.raises(NewerFormat, match="upgrade Lochan"):
-        references.delete(CALL, "newer", head)
+        references.delete(CALL, "newer", parse_spec(head))
 
 
 def test_a_damaged_reference_still_fails_the_listing():
@@ -75,7 +76,7 @@ def test_a_move_of_a_newer_format_does_not_hide_the_others():
     service = with_branches("moving")
     references = service.repository.references
     for _ in range(20):
-        references.assign(CALL, "moving", None, "main")
+        references.assign(CALL, "moving", None, parse_spec("main"))
     context = service.repository.context
     place = partition(context.instance, Kind.LOG)
     entries = service.store.scan(place, b"", None, 100).entries
@@ -98,7 +99,7 @@ def test_commits_beside_an_unreadable_move_are_left_out_and_others_shown():
     references = service.repository.references
     for number in range(20):
         service.commit(Put(key=(f"k{number}",), content=table(f"s3://{number}")), branch="moving")
-        references.assign(CALL, "moving", None, "moving")
+        references.assign(CALL, "moving", None, parse_spec("moving"))
     place = partition(service.repository.context.instance, Kind.LOG)
     entries = service.store.scan(place, b"", None, 100).entries
     rewrite(service.store, place, entries[2].key)
@@ -114,28 +115,31 @@ def test_a_content_of_a_newer_format_does_not_hide_the_others():
     service.commit(Put(key=("odd",), content=OtherContent("ODD", None, {"x": 1})))
     service.put("z")
     context = service.repository.context
-    ids = {one.key: one.content_id for one in service.repository.contents.entries("main").items}
+    ids = {
+        one.key: one.content_id
+        for one in service.repository.contents.entries(parse_spec("main")).items
+    }
     make_content_newer(context, "main", "a")
     make_content_newer(service.again().repository.context, "main", "odd")
     contents = service.again().repository.contents
-    entries = contents.entries("main", with_content=True).items
+    entries = contents.entries(parse_spec("main"), with_content=True).items
     assert [(one.key, one.type, one.content is None) for one in entries] == [
         (("a",), "ICEBERG_TABLE", True),
         (("odd",), "UNKNOWN", True),
         (("z",), "ICEBERG_TABLE", False),
     ]
     assert {one.key: one.content_id for one in entries} == ids
-    assert [one.type for one in contents.entries("main").items] == [
+    assert [one.type for one in contents.entries(parse_spec("main")).items] == [
         "ICEBERG_TABLE",
         "UNKNOWN",
         "ICEBERG_TABLE",
     ]
-    assert contents.get("main", ("z",))[0] == entries[2].content
+    assert contents.get(parse_spec("main"), ("z",))[0] == entries[2].content
     with pytest.raises(NewerFormat):
-        contents.get("main", ("a",))
+        contents.get(parse_spec("main"), ("a",))
     with pytest.raises(NewerFormat):
         # To leave it out would say that the key holds nothing.
-        contents.get_many("main", [("a",), ("z",)])
+        contents.get_many(parse_spec("main"), [("a",), ("z",)])
 
 
 def test_a_repository_of_a_newer_format_does_not_hide_the_others():

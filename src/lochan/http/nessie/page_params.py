@@ -13,6 +13,7 @@ from lochan.base.limits import PAGE_ENTRIES_MAX
 from lochan.http.exchange import Exchange
 from lochan.http.nessie.params import filter_of
 from lochan.model.results import Entry, Page
+from lochan.model.specs import ReferenceSpec
 from lochan.wire.codec import encode, joined
 
 _Shown = TypeVar("_Shown")
@@ -21,7 +22,7 @@ _Shown = TypeVar("_Shown")
 class AskForPage(Protocol):
     """Reads a page of entries of a commit."""
 
-    def __call__(self, spec: str, limit: int | None, token: str | None) -> Page[Entry]:
+    def __call__(self, spec: ReferenceSpec, limit: int | None, token: str | None) -> Page[Entry]:
         """Returns the page that follows a token, or the first."""
         ...
 
@@ -29,7 +30,7 @@ class AskForPage(Protocol):
 def whole_or_page(
     exchange: Exchange,
     ask: AskForPage,
-    spec: str,
+    spec: ReferenceSpec,
     paging: tuple[int | None, str | None],
     show: Callable[[Entry], _Shown],
 ) -> tuple[list[_Shown], Page[Any]]:
@@ -44,7 +45,7 @@ def whole_or_page(
     first = page = ask(spec, PAGE_ENTRIES_MAX, token)
     written = [encode([show(each) for each in page.items])]
     while page.token is not None and first.reference is not None:
-        page = ask(first.reference.hash, PAGE_ENTRIES_MAX, page.token)
+        page = ask(ReferenceSpec(None, first.reference.hash), PAGE_ENTRIES_MAX, page.token)
         written.append(encode([show(each) for each in page.items]))
     whole: Page[Entry] = Page((), None, first.reference)
     # Bytes that stand for the list; whoever writes the answer writes them as they are.

@@ -9,17 +9,17 @@ import msgspec
 from lochan.base.errors import Invalid
 from lochan.http.exchange import Exchange, Response
 from lochan.http.nessie.params import call_of
-from lochan.http.nessie.preconditions import reading_spec
+from lochan.http.nessie.preconditions import check_readable
 from lochan.http.nessie.responses import NO_CONTENT, answer, later
 from lochan.http.nessie.v1_trees import on_reference
 from lochan.model.contents import Namespace
+from lochan.model.specs import ReferenceSpec, check_name
 from lochan.service.pending_writes import PendingWrite
 from lochan.wire.codec import Reader
 from lochan.wire.contents import content_v1
 from lochan.wire.keys import key_from_path
 from lochan.wire.listings import ContentsRequest, ContentsV1, DiffV1, content_with_key_v1, diff_v1
 from lochan.wire.namespaces import NamespacesV1, NamespaceUpdateIn
-from lochan.wire.refpaths import check_name
 
 _read_keys: Final = Reader(ContentsRequest)
 _read_namespace: Final = Reader(Namespace)
@@ -42,10 +42,10 @@ def get_multiple_contents(exchange: Exchange) -> Response:
     return answer(ContentsV1(shown), reference.hash)
 
 
-def _spec(exchange: Exchange) -> str:
+def _spec(exchange: Exchange) -> ReferenceSpec:
     query = exchange.request.query
     name = query.get("ref") or "-"
-    return reading_spec(on_reference(check_name(name), query.get("hashOnRef")))
+    return check_readable(on_reference(check_name(name), query.get("hashOnRef")))
 
 
 def get_diff(exchange: Exchange) -> Response:
@@ -57,16 +57,16 @@ def get_diff(exchange: Exchange) -> Response:
     return answer(DiffV1(page.token is not None, page.token, diffs))
 
 
-def _side(text: str) -> str:
+def _side(text: str) -> ReferenceSpec:
     name, _, digits = text.partition("*")
-    return reading_spec(on_reference(check_name(name) if name else "-", digits or None))
+    return check_readable(on_reference(check_name(name) if name else "-", digits or None))
 
 
 def get_namespaces(exchange: Exchange) -> Response:
     """Lists namespaces, those below another if one is named."""
     query = exchange.request.query
     name = query.get("name")
-    spec = reading_spec(on_reference(check_name(exchange.params["ref"]), query.get("hashOnRef")))
+    spec = check_readable(on_reference(check_name(exchange.params["ref"]), query.get("hashOnRef")))
     prefix = key_from_path(name) if name else ()
     return answer(NamespacesV1(exchange.repository.namespaces.list(spec, prefix)))
 
@@ -74,7 +74,7 @@ def get_namespaces(exchange: Exchange) -> Response:
 def get_namespace(exchange: Exchange) -> Response:
     """Reads one namespace, also one that only other keys imply."""
     digits = exchange.request.query.get("hashOnRef")
-    spec = reading_spec(on_reference(check_name(exchange.params["ref"]), digits))
+    spec = check_readable(on_reference(check_name(exchange.params["ref"]), digits))
     return answer(exchange.repository.namespaces.get(spec, _elements(exchange)))
 
 

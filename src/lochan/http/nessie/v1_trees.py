@@ -24,17 +24,22 @@ from lochan.http.nessie.params import (
     with_headers,
 )
 from lochan.http.nessie.preconditions import (
+    check_readable,
+    check_unambiguous,
     expected_hash,
     expected_of,
-    full,
-    reading_spec,
-    target_spec,
 )
 from lochan.http.nessie.responses import NO_CONTENT, answer, etag, later
 from lochan.http.nessie.v1_entries import entries_of_depth
 from lochan.model.commits import Committed
 from lochan.model.requests import NewReference
 from lochan.model.results import Merged
+from lochan.model.specs import (
+    ReferenceSpec,
+    check_name,
+    check_new_name,
+    parse_on_reference,
+)
 from lochan.service.pending_writes import PendingWrite
 from lochan.wire.codec import Reader
 from lochan.wire.commits import LogV1, committed_branch_v1, log_entry_v1, read_commit
@@ -42,12 +47,6 @@ from lochan.wire.config import ConfigV1
 from lochan.wire.listings import EntriesV1, entry_v1
 from lochan.wire.merges import MergeBody, TransplantBody, merge_v1
 from lochan.wire.references import ReferenceIn, ReferencesV1, reference_v1
-from lochan.wire.refpaths import (
-    RefPath,
-    check_name,
-    check_new_name,
-    parse_on_ref,
-)
 
 _DETACHED: Final = "DETACHED"
 _JAVA_TYPES: Final = {"BRANCH": "Branch", "TAG": "Tag", _DETACHED: "Detached"}
@@ -93,9 +92,11 @@ def create_reference(exchange: Exchange) -> PendingWrite[Response]:
     if wanted.type not in ("BRANCH", "TAG"):
         raise Invalid("Only a branch or a tag can be created.")
     source = exchange.request.query.get("sourceRefName") or None
-    path = parse_on_ref(None if source in (None, _DETACHED) else check_name(source), wanted.hash)
+    path = parse_on_reference(
+        None if source in (None, _DETACHED) else check_name(source), wanted.hash
+    )
     new = NewReference(
-        kind=wanted.type, name=check_new_name(wanted.name or ""), source=target_spec(path)
+        kind=wanted.type, name=check_new_name(wanted.name or ""), source=check_unambiguous(path)
     )
     made = exchange.repository.references.create(call_of(exchange), new)
     return made.then(lambda one: answer(reference_v1(one), one.hash))
@@ -108,7 +109,7 @@ def assign_reference(exchange: Exchange) -> Response:
     kind, name = _kind_and_name(exchange)
     expected = expected_hash(exchange, _expected_path(exchange, name))
     named = None if target.type == _DETACHED else target.name
-    spec = target_spec(parse_on_ref(named, target.hash))
+    spec = check_unambiguous(parse_on_reference(named, target.hash))
     references = exchange.repository.references
     moved = references.assign(call_of(exchange), name, expected, spec, kind=kind)
     return Response(204, b"", etag(moved.hash))
@@ -127,7 +128,7 @@ def delete_reference(exchange: Exchange) -> Response:
 
 def get_entries(exchange: Exchange) -> Response:
     """Lists keys and the types of what they hold; with a depth, namespaces of that depth."""
-    spec = reading_spec(_read_path(exchange, "hashOnRef"))
+    spec = check_readable(_read_path(exchange, "hashOnRef"))
     depth = limit_of(exchange, "namespaceDepth")
     ask = partial(exchange.repository.contents.entries, filter=filter_of(exchange))
     if depth is None:
@@ -144,12 +145,12 @@ def get_entries(exchange: Exchange) -> Response:
 def get_log(exchange: Exchange) -> Response:
     """Reads commits from newest (`endHash`) to oldest (`startHash`)."""
     path = _read_path(exchange, "endHash")
-    last = parse_on_ref(path.name, exchange.request.query.get("startHash"))
+    last = parse_on_reference(path.name, exchange.request.query.get("startHash"))
     page = exchange.repository.history.log(
-        reading_spec(path),
+        check_readable(path),
         log_limit_of(exchange, "maxRecords"),
         token_of(exchange, "pageToken"),
-        limit_hash=full(last).on_ref,
+        limit_hash=last if last.on_reference else None,
         filter=filter_of(exchange),
         fetch_all=fetches_all(exchange),
     )
@@ -212,21 +213,21 @@ def _check_kept(kept: bool | None, *, wanted: bool, purpose: str) -> None:
         )
 
 
-def _read_path(exchange: Exchange, parameter: str) -> RefPath:
+def _read_path(exchange: Exchange, parameter: str) -> ReferenceSpec:
     name = check_name(exchange.params["ref"])
     return on_reference(name, exchange.request.query.get(parameter))
 
 
-def on_reference(name: str | None, text: str | None) -> RefPath:
+def on_reference(name: str | None, text: str | None) -> ReferenceSpec:
     """Returns a hash on a reference that version 1 names; DETACHED is none."""
-    path = parse_on_ref(None if name == _DETACHED else name, text)
+    path = parse_on_reference(None if name == _DETACHED else name, text)
     if name == _DETACHED and path.hash is None:
         raise Invalid("Expected hash must be provided.")
     return path
 
 
-def _expected_path(exchange: Exchange, name: str) -> RefPath:
-    return parse_on_ref(name, exchange.request.query.get("expectedHash"))
+def _expected_path(exchange: Exchange, name: str) -> ReferenceSpec:
+    return parse_on_reference(name, exchange.request.query.get("expectedHash"))
 
 
 def _kind_and_name(exchange: Exchange) -> tuple[str, str]:
@@ -262,7 +263,7 @@ def _body_reference(exchange: Exchange, name: str, missing: Any = ()) -> Referen
         if kind != _DETACHED:
             check_name(reference.name or "")
         if reference.hash is not None:
-            parse_on_ref(None, reference.hash)
+            parse_on_reference(None, reference.hash)
     except Invalid as error:
         raise Invalid(
             "Cannot construct instance of `org.projectnessie.model.Immutable"

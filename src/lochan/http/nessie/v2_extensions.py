@@ -8,7 +8,7 @@ from lochan.base.errors import AlreadyExists, Invalid
 from lochan.http.exchange import Exchange, Response
 from lochan.http.nessie.merge_requests import meta_of, wishes_of
 from lochan.http.nessie.params import call_of, is_json, limit_of, token_of
-from lochan.http.nessie.preconditions import expected_of, full, target_spec
+from lochan.http.nessie.preconditions import check_unambiguous, expected_of
 from lochan.http.nessie.problems import problem
 from lochan.http.nessie.raw_objects import RAW_OBJECTS, read_raw, write_raw
 from lochan.http.nessie.responses import answer, later, reference_for
@@ -21,6 +21,7 @@ from lochan.model.requests import (
     TransplantRequest,
 )
 from lochan.model.results import Merged, Page
+from lochan.model.specs import ReferenceSpec, check_new_name, parse_on_reference, parse_path
 from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.wire.codec import Reader
@@ -42,7 +43,6 @@ from lochan.wire.merges import (
     merge_v2,
 )
 from lochan.wire.references import NewReferencesIn, ReferenceList, annotation_in
-from lochan.wire.refpaths import check_new_name, parse_on_ref, parse_ref_path
 
 if TYPE_CHECKING:
     from lochan.service.repository import Repository
@@ -76,7 +76,7 @@ def create_many(exchange: Exchange) -> PendingWrite[Response]:
         NewReference(
             kind=kind_of(each.type) or "BRANCH",
             name=check_new_name(each.name),
-            source=None if each.source is None else full(parse_ref_path(each.source)).spec(),
+            source=None if each.source is None else parse_path(each.source),
             expires_us=expiry(exchange, each.expires_at, each.ttl),
             annotation=None if each.annotation is None else annotation_in(each.annotation),
         )
@@ -91,8 +91,8 @@ def create_many(exchange: Exchange) -> PendingWrite[Response]:
 def revert(exchange: Exchange) -> PendingWrite[Response]:
     """Undoes commits of a branch by new ones."""
     request: RevertBody = _read_revert(exchange.request.body)
-    hashes = tuple(target_spec(parse_on_ref(None, each)) for each in request.hashes)
-    path = parse_ref_path(exchange.params["ref"])
+    hashes = tuple(check_unambiguous(parse_on_reference(None, each)) for each in request.hashes)
+    path = parse_path(exchange.params["ref"])
     branch, expected = expected_of(exchange, path, "revert on")
     ask = RevertRequest(
         branch=branch,
@@ -108,7 +108,7 @@ def revert(exchange: Exchange) -> PendingWrite[Response]:
 def cherry_pick(exchange: Exchange) -> PendingWrite[Response]:
     """Makes any commits again on a branch, in the order given, or a range of them."""
     request: CherryPickBody = _read_pick(exchange.request.body)
-    path = parse_ref_path(exchange.params["ref"])
+    path = parse_path(exchange.params["ref"])
     branch, expected = expected_of(exchange, path, "pick into")
     ask = TransplantRequest(
         branch=branch,
@@ -127,28 +127,30 @@ def cherry_pick(exchange: Exchange) -> PendingWrite[Response]:
     )
 
 
-def _picked(exchange: Exchange, request: CherryPickBody) -> tuple[str, ...]:
+def _picked(exchange: Exchange, request: CherryPickBody) -> tuple[ReferenceSpec, ...]:
     """Returns the commits to pick, oldest first; a range has no first but a last one."""
     if (request.hashes is None) == (request.range is None):
         raise Invalid("Say which commits to pick once: `hashes` or `range`.")
     if request.hashes is not None:
-        return tuple(target_spec(parse_on_ref(None, each)) for each in request.hashes)
+        return tuple(check_unambiguous(parse_on_reference(None, each)) for each in request.hashes)
     first, dots, last = (request.range or "").partition("..")
     if not dots:
         raise Invalid("A range is written a..b: what comes after a, up to and with b.")
-    after = target_spec(parse_on_ref(None, first))
-    upto = target_spec(parse_on_ref(None, last))
-    return exchange.repository.history.between(after, upto)
+    after = check_unambiguous(parse_on_reference(None, first))
+    upto = check_unambiguous(parse_on_reference(None, last))
+    return tuple(
+        ReferenceSpec(None, digits) for digits in exchange.repository.history.between(after, upto)
+    )
 
 
 def rebase(exchange: Exchange) -> Response:
     """Makes the commits of a branch again on another head."""
     request: RebaseBody = _read_rebase(exchange.request.body)
-    path = parse_ref_path(exchange.params["ref"])
+    path = parse_path(exchange.params["ref"])
     branch, expected = expected_of(exchange, path, "rebase")
     ask = RebaseRequest(
         branch=branch,
-        onto=full(parse_ref_path(request.onto)).spec(),
+        onto=parse_path(request.onto),
         expected=expected,
         default=request.default_key_merge_mode or "NORMAL",
         keys=wishes_of(request.key_merge_modes),
@@ -175,9 +177,9 @@ def force(exchange: Exchange) -> Response:
 
 def _move_ask(exchange: Exchange, purpose: str) -> MoveRequest:
     request: MoveBody = _read_move(exchange.request.body)
-    path = parse_ref_path(exchange.params["ref"])
+    path = parse_path(exchange.params["ref"])
     branch, expected = expected_of(exchange, path, purpose)
-    source = full(parse_ref_path(request.source)).spec()
+    source = parse_path(request.source)
     return MoveRequest(branch=branch, source=source, expected=expected, dry_run=request.only_try())
 
 

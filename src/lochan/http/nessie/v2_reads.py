@@ -19,10 +19,11 @@ from lochan.http.nessie.params import (
     log_limit_of,
     token_of,
 )
-from lochan.http.nessie.preconditions import reading_spec
+from lochan.http.nessie.preconditions import check_readable
 from lochan.http.nessie.responses import answer, reference_for
 from lochan.model.commits import ContentKey
 from lochan.model.references import Reference
+from lochan.model.specs import ReferenceSpec, parse_on_reference, parse_path
 from lochan.service.references import PreviousHead
 from lochan.wire.codec import Reader
 from lochan.wire.commits import LogV2, log_entry_v2
@@ -50,7 +51,6 @@ from lochan.wire.references import (
     SingleReference,
     move_out,
 )
-from lochan.wire.refpaths import parse_on_ref, parse_ref_path
 
 SPEC_VERSION: Final = "2.2.0"
 
@@ -122,7 +122,7 @@ def _state(exchange: Exchange, head: PreviousHead) -> ReferenceStateJson:
     consistency = _consistency(head.consistent)
     if head.consistent is False:
         return ReferenceStateJson(head.hash, consistency, None)
-    entries = exchange.repository.history.log(f"@{head.hash}", 1).items
+    entries = exchange.repository.history.log(ReferenceSpec(None, head.hash), 1).items
     meta = meta_v2(entries[0].meta) if entries else None
     return ReferenceStateJson(head.hash, consistency, meta)
 
@@ -159,7 +159,7 @@ def get_entries(exchange: Exchange) -> Response:
         filter=filter_of(exchange),
         with_content=flag_of(exchange, "content"),
     )
-    spec = reading_spec(parse_ref_path(exchange.params["ref"]))
+    spec = check_readable(parse_path(exchange.params["ref"]))
     paging = (limit_of(exchange), token_of(exchange))
     entries, page = whole_or_page(exchange, ask, spec, paging, entry_v2)
     reference = pinned(page.reference)
@@ -170,7 +170,7 @@ def get_entries(exchange: Exchange) -> Response:
 
 def get_content(exchange: Exchange) -> Response:
     """Reads one content."""
-    spec = reading_spec(parse_ref_path(exchange.params["ref"]))
+    spec = check_readable(parse_path(exchange.params["ref"]))
     key = key_from_path(exchange.params["key"])
     content, reference = exchange.repository.contents.get(spec, key)
     shown = ContentResponse(content_out(content), reference_for(exchange, reference))
@@ -189,7 +189,7 @@ def get_multiple_contents(exchange: Exchange) -> Response:
 
 
 def _contents(exchange: Exchange, keys: tuple[ContentKey, ...]) -> Response:
-    spec = reading_spec(parse_ref_path(exchange.params["ref"]))
+    spec = check_readable(parse_path(exchange.params["ref"]))
     found, reference = exchange.repository.contents.get_many(spec, keys)
     shown = [content_with_key(key, content) for key, content in found]
     return answer(ContentsV2(shown, reference_for(exchange, reference)), reference.hash)
@@ -197,7 +197,7 @@ def _contents(exchange: Exchange, keys: tuple[ContentKey, ...]) -> Response:
 
 def get_jobs(exchange: Exchange) -> Response:
     """Lists jobs that have written what a key holds, or finds those that the address names."""
-    spec = reading_spec(parse_ref_path(exchange.params["ref"]))
+    spec = check_readable(parse_path(exchange.params["ref"]))
     query, keys = exchange.request.query, keys_of(exchange)
     if len(keys) != 1:
         raise Invalid("the parameter 'key' names one key, whose jobs are wanted")
@@ -221,16 +221,17 @@ def get_jobs(exchange: Exchange) -> Response:
 
 def get_log(exchange: Exchange) -> Response:
     """Reads commits from newest to oldest."""
-    path = parse_ref_path(exchange.params["ref"])
-    last = parse_on_ref(path.name, exchange.request.query.get("limit-hash"))
-    spec = reading_spec(path, "Youngest hash")
-    if last.on_ref is not None:
-        reading_spec(last, "Oldest hash")
+    path = parse_path(exchange.params["ref"])
+    last = parse_on_reference(path.name, exchange.request.query.get("limit-hash"))
+    spec = check_readable(path, "Youngest hash")
+    limited = bool(last.on_reference)
+    if limited:
+        check_readable(last, "Oldest hash")
     page = exchange.repository.history.log(
         spec,
         log_limit_of(exchange),
         token_of(exchange),
-        limit_hash=last.on_ref,
+        limit_hash=last if limited else None,
         filter=filter_of(exchange),
         fetch_all=fetches_all(exchange),
     )
@@ -241,8 +242,8 @@ def get_log(exchange: Exchange) -> Response:
 
 def get_diff(exchange: Exchange) -> Response:
     """Reads what differs between two references."""
-    left = reading_spec(parse_ref_path(exchange.params["ref"]), '"From" hash')
-    right = reading_spec(parse_ref_path(exchange.params["to-ref"]), '"To" hash')
+    left = check_readable(parse_path(exchange.params["ref"]), '"From" hash')
+    right = check_readable(parse_path(exchange.params["to-ref"]), '"To" hash')
     start, end, prefix = key_range_of(exchange)
     page = exchange.repository.history.diff(
         left,
@@ -270,8 +271,8 @@ def get_diff(exchange: Exchange) -> Response:
 
 def only_name(exchange: Exchange, purpose: str) -> str:
     """Returns the name of a reference that must come without a hash."""
-    path = parse_ref_path(exchange.params["ref"])
-    if path.on_ref is not None or path.name is None:
+    path = parse_path(exchange.params["ref"])
+    if path.on_reference or path.name is None:
         raise Invalid(f"Hashes are not allowed when {purpose}")
     return path.name
 
