@@ -124,10 +124,10 @@ def test_the_demo_tells_its_whole_story_and_ends_when_told_once(place):
     assert (done.returncode, done.stderr) == (0, "")
     chapters = [line for line in done.stdout.splitlines() if line[:1].isdigit()]
     assert [line[0] for line in chapters] == list("123456789")
-    assert "left out, pyspark is missing: `pip install 'lochan[spark]'`" in done.stdout
+    assert "skipped, pyspark is missing: `pip install 'lochan[spark]'`" in done.stdout
     assert "the merge is refused, nothing was written" in done.stdout
     assert "sent 2 times with one idempotency key, committed 1 time" in done.stdout
-    assert "That was the story" in done.stdout
+    assert "The demo is finished" in done.stdout
     assert list(temporary.iterdir()) == []
 
 
@@ -138,7 +138,7 @@ def test_the_demo_serves_on_until_it_is_stopped_and_keeps_named_data(place):
         url = (
             next(line for line in lines if "serves an empty catalog" in line).split()[6].rstrip(",")
         )
-        assert next(line for line in lines if "goes on until Ctrl-C" in line)
+        assert next(line for line in lines if "runs until Ctrl-C" in line)
         assert len(Shell("--url", url).lines("log")) > 3
         code, said = stopped(demo, signal.SIGINT)
     assert code == 0

@@ -1,6 +1,6 @@
-"""How errors leave the house: an exit code for each reaction, and a hint on what to do.
+"""The exit code and the hint for each class of error.
 
-A script may trust the codes: they are only ever added to. `docs/cli.md` lists them.
+Scripts may rely on the codes: new ones are added, none is changed. `docs/cli.md` lists them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Value = TypeVar("_Value")
 
 DONE: Final = 0
 FAILED: Final = 1
-CALLED_WRONGLY: Final = 2
+INVALID: Final = 2
 CONFLICT: Final = 3
 NOT_FOUND: Final = 4
 UNKNOWN: Final = 5
@@ -44,23 +44,23 @@ NEWER_FORMAT: Final = 9
 MEANINGS: Final[dict[int, str]] = {
     DONE: "done",
     FAILED: "failed, for a reason that has no code of its own",
-    CALLED_WRONGLY: "called wrongly: the same call will never succeed",
-    CONFLICT: "conflict: somebody else was first, or keys stand against the change",
-    NOT_FOUND: "what was named does not exist",
+    INVALID: "invalid call: the same call will never succeed",
+    CONFLICT: "conflict: the branch or the keys were changed by another commit",
+    NOT_FOUND: "a branch, tag, commit or key does not exist",
     UNKNOWN: "unknown outcome: the change may or may not have taken effect",
-    UNAVAILABLE: "not available now, without any effect: try again later",
+    UNAVAILABLE: "not available; nothing was changed: try again later",
     DENIED: "not allowed",
     DAMAGED: "stored data is damaged",
     NEWER_FORMAT: "stored data has a newer format: upgrade Lochan",
 }
 
-# The nearest class of the tree counts, so a more exact one may have a code of its own.
+# The entry of the nearest base class applies, so a subclass may have a code of its own.
 _CODES: Final[dict[type[LochanError], int]] = {
     LochanError: FAILED,
     NotFound: NOT_FOUND,
     AlreadyExists: CONFLICT,
     Conflict: CONFLICT,
-    Invalid: CALLED_WRONGLY,
+    Invalid: INVALID,
     Denied: DENIED,
     Exhausted: UNAVAILABLE,
     Unknown: UNKNOWN,
@@ -71,31 +71,31 @@ _CODES: Final[dict[type[LochanError], int]] = {
 }
 
 _HINTS: Final[dict[type[LochanError], str]] = {
-    ReferenceNotFound: "`lochan branch` and `lochan tag` list what there is",
+    ReferenceNotFound: "`lochan branch` and `lochan tag` list the names",
     ContentNotFound: "`lochan content list` lists the keys",
     AlreadyExists: "choose another name, or delete the old one first",
-    HeadConflict: "read the branch again; without --expected the present head is taken",
-    KeysConflict: "look at what others changed (`lochan diff`, `lochan log`), then try again",
-    Conflict: "read again, then try again",
+    HeadConflict: "read the branch again; without --expected the current head is used",
+    KeysConflict: "`lochan log -o` shows which commit changed the keys; then try again",
+    Conflict: "read the current state, then try again",
     Exhausted: "try again later",
-    Unknown: "`lochan log` and `lochan reflog` show whether it took effect; look before repeating",
-    StoreLocked: "a running server has the store: stop it, or talk to it with --url",
+    Unknown: "before a retry, look in `lochan log` and `lochan reflog` whether it took effect",
+    StoreLocked: "a running server has the store open: stop it, or connect to it with --url",
     Unavailable: "`lochan serve` starts a server; --store opens a store without one",
-    Corrupt: "stop writing to this store; `lochan check` tells what is damaged",
+    Corrupt: "stop writing to this store; `lochan check` reports what is damaged",
     NewerFormat: "upgrade Lochan to the version that wrote it; nothing is damaged",
-    Bug: "this is our fault; please report it with the command that led here",
+    Bug: "this is a bug in Lochan; please report it with the command that was run",
 }
 
 
 def exit_code(error: LochanError) -> int:
-    """Returns the code with which a command that met this error leaves."""
+    """Returns the exit code of a command that failed with this error."""
     return _nearest(_CODES, error, FAILED)
 
 
 def hint(error: LochanError) -> str:
-    """Returns what to do about an error, '' where its message says all."""
-    if isinstance(error, KeysConflict) and any(_is_absent(one) for one in error.details):
-        return "make the namespace first; `lochan content put -p` makes missing ones"
+    """Returns what to do about an error, '' if its message is enough."""
+    if isinstance(error, KeysConflict) and any(map(_is_absent, error.details)):
+        return "create the namespace first; `lochan content put -p` creates missing ones"
     return _nearest(_HINTS, error, "")
 
 

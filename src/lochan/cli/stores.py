@@ -1,6 +1,6 @@
-"""Which stores are installed, told from package metadata.
+"""`lochan stores`: the kinds of store that are installed, according to package metadata.
 
-A store belongs to whoever declares an entry point for it; this room names no store itself.
+A store is declared by an entry point of its package; this module names no store itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lochan.base.errors import NotFound
 
 
 class InstalledStore(msgspec.Struct, frozen=True):
-    """One kind of store: its URL scheme, the package that brings it, and whether it can be used."""
+    """One kind of store: its URL scheme, its package, and whether it can be imported."""
 
     scheme: str
     package: str
@@ -27,21 +27,17 @@ class InstalledStore(msgspec.Struct, frozen=True):
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
 def stores(as_json: bool) -> None:
     """List the kinds of store that are installed."""
-    found = find_installed_stores()
-    if not found:
-        raise NotFound("no store is installed; reinstall lochan")
+    declared = sorted(entry_points(group=STORE_GROUP), key=lambda point: point.name)
+    if not declared:
+        raise NotFound("no store is installed; install the package lochan again")
+    # A store that cannot be imported is listed with the reason.
+    installed = [_inspect(point) for point in declared]
     if as_json:
-        click.echo(msgspec.json.encode(found))
+        click.echo(msgspec.json.encode(installed))
         return
-    width = max(len(store.scheme) for store in found)
-    for store in found:
+    width = max(len(store.scheme) for store in installed)
+    for store in installed:
         click.echo(f"{store.scheme + ':':<{width + 1}}  {store.state}  ({store.package})")
-
-
-def find_installed_stores() -> list[InstalledStore]:
-    """Returns all declared stores, ordered by scheme; a broken one is listed, not hidden."""
-    declared = entry_points(group=STORE_GROUP)
-    return [_inspect(point) for point in sorted(declared, key=lambda point: point.name)]
 
 
 def _inspect(point: EntryPoint) -> InstalledStore:

@@ -21,9 +21,9 @@ from lochan.base.errors import (
     Unavailable,
     Unknown,
 )
-from lochan.cli import exits
-from lochan.cli.exits import exit_code, hint
-from lochan.cli.groups import Failed
+from lochan.cli import exit_codes
+from lochan.cli.exit_codes import exit_code, hint
+from lochan.cli.groups import CommandFailure
 from tests.architecture.tree import ROOT
 
 
@@ -39,7 +39,7 @@ def made(kind: type[LochanError]) -> LochanError:
 def test_the_documented_codes_are_those_of_the_code():
     page = (ROOT / "docs/cli.md").read_text("utf-8")
     rows = re.findall(r"^\| (\d) \| (.+) \|$", page, re.MULTILINE)
-    assert {int(code): meaning for code, meaning in rows} == exits.MEANINGS
+    assert {int(code): meaning for code, meaning in rows} == exit_codes.MEANINGS
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_errors_that_are_hard_to_cause_have_their_codes(kind, code):
 
 @pytest.mark.parametrize("kind", all_errors(), ids=lambda one: one.kind)
 def test_every_error_has_a_documented_code_that_is_not_success(kind):
-    assert exit_code(made(kind)) in exits.MEANINGS.keys() - {exits.DONE}
+    assert exit_code(made(kind)) in exit_codes.MEANINGS.keys() - {exit_codes.DONE}
 
 
 def test_more_exact_errors_have_more_exact_hints():
@@ -98,7 +98,7 @@ def test_errors_are_json_for_programs(shell):
 
 
 def test_a_failure_never_shows_a_traceback():
-    shown = Failed(Unknown("it is not known"), as_json=False)
+    shown = CommandFailure(Unknown("it is not known"), as_json=False)
     assert shown.exit_code == 5
     assert shown.format_message() == "it is not known"
 
@@ -133,7 +133,7 @@ def test_an_unknown_outcome_is_five(local):
         thread.join(60)
         server.server_close()
     assert "it is unknown whether the change took effect" in told
-    assert "look before repeating" in told
+    assert "before a retry" in told
 
 
 def test_files_that_cannot_be_read_are_a_wrong_call(shell):

@@ -1,13 +1,13 @@
-"""What commands print: tables for people, JSON for programs.
+"""The output of commands: tables for people, JSON for programs.
 
-Text that came from users or servers is shown as text: control characters are spelled out, and
-nothing in it is taken for markup.
+Text from users or servers is printed as text: control characters are escaped, and markup has no
+effect.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
@@ -21,29 +21,29 @@ _Item = TypeVar("_Item")
 
 Cell = str | int | None | Text
 
-# What is written to a file or a pipe is never cut to the width of a terminal.
+# Output to a file or a pipe is never cut to the width of a terminal.
 _UNCUT_COLUMNS: Final = 10_000
 _SHORT_HASH: Final = 12
 
 
 class Printer:
-    """Prints the outcome of one command, in one of two ways."""
+    """Prints the result of one command, as text or as JSON."""
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
         self.console = make_console()
 
-    def say(self, text: str, style: str = "") -> None:
-        """Says a sentence to people; programs do not see it."""
+    def text(self, text: str, style: str = "") -> None:
+        """Prints a line of text; with `--json`, nothing."""
         if not self.as_json:
             self.console.print(Text(plain(text), style), soft_wrap=True)
 
-    def document(self, value: Any, sentence: str) -> None:
-        """Prints one outcome: a sentence, or one JSON document."""
+    def document(self, value: Any, text: str) -> None:
+        """Prints one result: a line of text, or one JSON document."""
         if self.as_json:
             self.line(value)
         else:
-            self.say(sentence)
+            self.text(text)
 
     def line(self, value: Any) -> None:
         """Prints a value as one line of JSON."""
@@ -55,9 +55,9 @@ class Printer:
         columns: Sequence[str],
         row: Callable[[_Item], Sequence[Cell]],
         document: Callable[[_Item], Any],
-        nothing: str,
+        empty: str,
     ) -> int:
-        """Prints items, one row or one line of JSON each; returns how many there were."""
+        """Prints each item as a row or as a line of JSON; returns the number of items."""
         if self.as_json:
             printed = 0
             for item in items:
@@ -66,12 +66,16 @@ class Printer:
             return printed
         table = make_table(columns)
         for item in items:
-            table.add_row(*(_cell(value) for value in row(item)))
+            add_row(table, row(item))
         if table.row_count:
             self._print(table)
         else:
-            self.say(nothing, "dim")
+            self.text(empty, "dim")
         return table.row_count
+
+    def facts(self, facts: Mapping[str, Cell]) -> None:
+        """Prints names with their values, one line each."""
+        self.table(facts.items(), ("", ""), lambda fact: fact, lambda fact: fact, "")
 
     def _print(self, table: Table) -> None:
         if self.console.is_terminal:
@@ -84,14 +88,14 @@ class Printer:
 
 
 def make_console(*, errors: bool = False) -> Console:
-    """Returns a console that cuts nothing unless a person looks at it."""
+    """Returns a console; it cuts lines only on a terminal."""
     stream = sys.stderr if errors else sys.stdout
     width = None if stream.isatty() else _UNCUT_COLUMNS
     return Console(stderr=errors, highlight=False, emoji=False, width=width)
 
 
 def make_table(columns: Sequence[str]) -> Table:
-    """Returns an empty table in our style."""
+    """Returns an empty table without borders."""
     table = Table(
         box=None,
         padding=(0, 2, 0, 0),
@@ -105,7 +109,7 @@ def make_table(columns: Sequence[str]) -> Table:
 
 
 def plain(text: str) -> str:
-    """Spells control characters out, so that no text can steer a terminal."""
+    """Escapes control characters, so that no text can control a terminal."""
     if text.isprintable():
         return text
     return "".join(
@@ -119,7 +123,7 @@ def first_line(text: str) -> str:
 
 
 def short(digits: str | None) -> str:
-    """Returns the beginning of a hash, enough for eyes."""
+    """Returns the first characters of a hash, for people."""
     return "" if digits is None else digits[:_SHORT_HASH]
 
 
@@ -130,7 +134,11 @@ def moment(time_us: int | None) -> str:
     return datetime.fromtimestamp(time_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _cell(value: Cell) -> Text:
-    if isinstance(value, Text):
-        return value
-    return Text("" if value is None else plain(str(value)))
+def add_row(table: Table, row: Sequence[Cell]) -> None:
+    """Adds a row of escaped texts to a table."""
+    table.add_row(
+        *(
+            cell if isinstance(cell, Text) else Text("" if cell is None else plain(str(cell)))
+            for cell in row
+        )
+    )

@@ -1,4 +1,4 @@
-"""Names of branches, tags and commits as arguments: completed by the shell where that is easy."""
+"""Arguments that name branches, tags and commits; the shell completes them if a server runs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _SUGGESTED_MAX: Final = 100
 _COMPLETION_TIMEOUT_S: Final = 1.0
 
 
-class SpecType(click.ParamType[str, object]):
-    """A branch, tag or commit; anything is passed on, whoever reads it says what is wrong."""
+class ReferenceArgument(click.ParamType[str, object]):
+    """A branch, tag or commit; the text is passed on unchanged, the catalog checks it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -27,7 +27,7 @@ class SpecType(click.ParamType[str, object]):
         param: click.Parameter,  # noqa: ARG002 - click's own
         incomplete: str,
     ) -> list[CompletionItem]:
-        """Suggests names of the server that is meant; without one, nothing."""
+        """Suggests names of branches and tags on the server; without a server, nothing."""
         url = ctx.params.get("url")
         if url is None:
             running = find_server()
@@ -40,10 +40,10 @@ class SpecType(click.ParamType[str, object]):
             repository = str(ctx.params.get("repository") or "default")
             with Client(url, repository, timeout_s=_COMPLETION_TIMEOUT_S, attempts_max=1) as client:
                 page = client.references.list(_SUGGESTED_MAX, prefix=incomplete)
-                return [CompletionItem(one.name) for one in page.items if one.name]
+                return [CompletionItem(each.name) for each in page.items if each.name]
         return []
 
 
-SPEC: Final = SpecType("spec")
-BRANCH: Final = SpecType("branch")
-REFERENCE: Final = SpecType("name")
+SPEC: Final = ReferenceArgument("spec")
+BRANCH: Final = ReferenceArgument("branch")
+REFERENCE: Final = ReferenceArgument("name")

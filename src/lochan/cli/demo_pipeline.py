@@ -1,7 +1,7 @@
-"""The last chapters of `lochan demo`: a star schema on Spark that must pass its audit.
+"""The last steps of `lochan demo`: a star schema on Spark that must pass its audit.
 
-Told on the demo's own server, after the story. Spark is an extra: where it or Java is missing, one
-sentence says so and how to get it, and the demo goes on.
+They run on the demo's server after the steps of `demo_catalog`. Spark is an extra: if it or Java is
+missing, one line names what is missing and how to install it, and the demo goes on.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
 from lochan.base.errors import AuditFailed, Bug, Unavailable
-from lochan.cli.printing import first_line, make_table, plain, short
+from lochan.cli.demo_output import DemoOutput
+from lochan.cli.output import first_line, plain, short
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,10 +30,10 @@ SALES: Final = 20_000
 CUSTOMERS: Final = 200
 PRODUCTS: Final = 40
 
-_MARKS: Final = {"passed": "green", "failed": "red", "error": "red", "missing": "red"}
+_STATUS_STYLES: Final = {"passed": "green", "failed": "red", "error": "red", "missing": "red"}
 
 CHECKS: Final = """\
-# What must be true of the star before main may have it.
+# The checks that the star must pass before it is published to main.
 
 [[check]]
 kind = "unique"
@@ -92,65 +92,67 @@ sql = "SELECT * FROM {star.products} WHERE price <= 0"
 """
 
 
-class Pipeline:
-    """Told from top to bottom; leaves nothing running."""
+class PipelineDemo:
+    """The steps on Spark, from top to bottom; stops Spark at the end."""
 
-    def __init__(self, url: str, place: Path, reports: Path, out: Console) -> None:
+    def __init__(self, url: str, directory: Path, reports: Path, output: DemoOutput) -> None:
         self._url = url
-        self._place = place
+        self._directory = directory
         self._reports = reports
-        self._out = out
+        self._output = output
 
-    def tell(self) -> None:
-        """Tells it, or says what is missing."""
-        self._chapter("9. The pipeline on Spark: two dimensions and a table of facts")
+    def run(self) -> None:
+        """Runs all steps, or prints what is missing."""
+        self._output.heading("9. The pipeline on Spark: two dimensions and a fact table")
         try:
             from lochan.spark import Lake, session
         except ImportError as error:
-            self._say(
-                f"   left out, {error.name or 'a package'} is missing: "
-                "`pip install 'lochan[spark]'` brings all that this needs"
+            self._output.line(
+                f"skipped, {error.name or 'a package'} is missing: "
+                "`pip install 'lochan[spark]'` installs it"
             )
             return
-        log = self._place / "spark.log"
+        log = self._directory / "spark.log"
         try:
-            with _hushed(log), self._out.status("starting Spark"):
+            with _stderr_to(log), self._output.console.status("starting Spark"):
                 spark = session("lochan-demo", master="local[2]", settings=_SETTINGS)
         except Unavailable as error:
-            self._say(f"   left out, Spark did not start: {first_line(error.message)}")
+            self._output.line(f"skipped, Spark did not start: {first_line(error.message)}")
             return
         try:
-            warehouse = str(self._place / "warehouse")
+            warehouse = str(self._directory / "warehouse")
             with Lake(spark, self._url, warehouse=warehouse) as lake:
-                self._say(f"   Spark {spark.version} is up; what it has to say goes to {log}")
-                self._runs(lake)
+                self._output.line(f"Spark {spark.version} has started; its log is {log}")
+                self._run_pipelines(lake)
         finally:
             spark.stop()
 
-    def _runs(self, lake: Lake) -> None:
+    def _run_pipelines(self, lake: Lake) -> None:
         checks = self._reports / "checks.toml"
         self._reports.mkdir(parents=True, exist_ok=True)
         checks.write_text(CHECKS, "utf-8")
-        self._say(f"   what must be true of them is in {checks}")
+        self._output.line(f"the checks that the tables must pass are in {checks}")
         before = lake.client.references.get("main").hash
-        self._chapter("10. A run with faults: it stays on its branch, and main never sees it")
-        failed = self._run(lake, checks, "faulty", is_good=False)
-        self._checks(failed)
+        self._output.heading("10. A run with faults stays on its branch; main does not change")
+        failed = self._run_pipeline(lake, checks, "faulty", is_good=False)
+        self._print_checks(failed)
         after = lake.client.references.get("main").hash
         if after != before:
             raise Bug("a run that failed its audit was published")
-        self._say(f"   main is still at {short(after)}; the branch {failed.branch} is kept a day")
-        self._chapter("11. A run without: every check passes, and main moves to what was checked")
-        passed = self._run(lake, checks, "repaired", is_good=True)
-        self._checks(passed)
-        self._say(f"   main is at {short(passed.commits.published)}; all three tables at once")
-        self._history(lake, before)
-        self._answer(lake)
+        self._output.line(
+            f"main is still at {short(after)}; the branch {failed.branch} is kept for a day"
+        )
+        self._output.heading("11. A run without faults passes every check and is published to main")
+        passed = self._run_pipeline(lake, checks, "repaired", is_good=True)
+        self._print_checks(passed)
+        self._output.line(f"main is at {short(passed.commits.published)}; all three tables at once")
+        self._print_history(lake, before)
+        self._print_totals(lake)
 
-    def _run(self, lake: Lake, checks: Path, job: str, *, is_good: bool) -> Report:
+    def _run_pipeline(self, lake: Lake, checks: Path, job: str, *, is_good: bool) -> Report:
         star = build_star(lake.spark, is_good=is_good)
         paths = [self._reports / f"{job}.html", self._reports / f"{job}.json"]
-        with _Watched(self._out) as watched:
+        with _AuditProgress(self._output.console) as progress:
             audit = lake.audited(
                 "main",
                 checks,
@@ -158,70 +160,68 @@ class Pipeline:
                 publish="merge",
                 message=f"Load the star ({job})",
                 report=paths,
-                progress=watched.tell,
+                progress=progress.update,
             )
             try:
                 with audit:
-                    watched.expect(len(star) + checks.read_text("utf-8").count("[[check]]"))
+                    progress.expect(len(star) + checks.read_text("utf-8").count("[[check]]"))
                     for name, frame in star.items():
                         audit.write(frame, name)
             except AuditFailed as refusal:
                 if is_good:
                     raise
-                self._say(f"   refused: {refusal.message.partition(':')[0]}")
+                self._output.line(f"refused: {refusal.message.partition(':')[0]}")
         report = audit.report
-        for one in report.tables:
-            self._say(f"   {one.table:<16} {one.rows:>7,} rows written on {report.branch}")
-        self._say(f"   the report: {paths[0]}")
+        for each in report.tables:
+            self._output.line(f"{each.table:<16} {each.rows:>7,} rows written on {report.branch}")
+        self._output.line(f"the report: {paths[0]}")
         return report
 
-    def _checks(self, report: Report) -> None:
-        table = make_table(("", "check", "seen", "wanted"))
-        for one in report.checks:
-            mark = Text(one.status, _MARKS[one.status])
-            cells = (one.check, one.observed or one.detail, one.expected)
-            table.add_row(mark, *(Text(plain(cell)) for cell in cells))
-        self._table(table)
+    def _print_checks(self, report: Report) -> None:
+        self._output.table(
+            ("", "check", "observed", "expected"),
+            (
+                (
+                    Text(each.status, _STATUS_STYLES[each.status]),
+                    each.check,
+                    each.observed or each.detail,
+                    each.expected,
+                )
+                for each in report.checks
+            ),
+        )
 
-    def _history(self, lake: Lake, before: str) -> None:
-        self._out.print("   what main got, as a frame (`lake.diff`):")
-        found = lake.diff(before, "main").select("change", "name", "to_type").orderBy("name")
-        self._frame(found)
-        self._out.print("   and its log (`lake.log`):")
+    def _print_history(self, lake: Lake, before: str) -> None:
+        self._output.line("the changes on main as a frame (`lake.diff`):")
+        self._print_frame(
+            lake.diff(before, "main").select("change", "name", "to_type").orderBy("name")
+        )
+        self._output.line("the log of main (`lake.log`):")
         log = lake.log("main").orderBy("seq", ascending=False).limit(5)
-        shown = ("substr(commit, 1, 12) AS commit", "date_trunc('second', time) AS time", "message")
-        self._frame(log.selectExpr(*shown))
+        self._print_frame(
+            log.selectExpr(
+                "substr(commit, 1, 12) AS commit", "date_trunc('second', time) AS time", "message"
+            )
+        )
 
-    def _answer(self, lake: Lake) -> None:
-        self._out.print("   and an answer from it, read natively from main:")
+    def _print_totals(self, lake: Lake) -> None:
+        self._output.line("a query on main, read natively:")
         sales, customers, products = (
             lake.read(f"star.{name}", ref="main") for name in ("sales", "customers", "products")
         )
         joined = sales.join(customers, "customer_id").join(products, "product_id")
         worth = joined.selectExpr("country", "quantity", "quantity * price AS worth")
         totals = worth.groupBy("country").sum("quantity", "worth").orderBy("country")
-        self._frame(totals.toDF("country", "pieces", "worth"))
+        self._print_frame(totals.toDF("country", "pieces", "worth"))
 
-    def _frame(self, frame: DataFrame) -> None:
-        table = make_table(frame.columns)
-        for row in frame.collect():
-            table.add_row(*(Text(plain(_shown(value))) for value in row))
-        self._table(table)
-
-    def _chapter(self, title: str) -> None:
-        self._out.print(Text(f"\n{title}", "bold"))
-
-    def _say(self, text: str) -> None:
-        self._out.print(Text(plain(text)), soft_wrap=True)
-
-    def _table(self, table: Table) -> None:
-        grid = Table.grid(padding=(0, 0, 0, 6))
-        grid.add_row("", table)
-        self._out.print(grid)
+    def _print_frame(self, frame: DataFrame) -> None:
+        self._output.table(
+            frame.columns, ([_text(value) for value in row] for row in frame.collect())
+        )
 
 
 def build_star(spark: SparkSession, *, is_good: bool) -> dict[str, DataFrame]:
-    """Returns two dimensions and a table of facts; with faults, some sales fit neither."""
+    """Returns two dimensions and a fact table; with faults, some sales fail the checks."""
     products = PRODUCTS if is_good else PRODUCTS + 3
     least = 1 if is_good else -1
     return {
@@ -243,34 +243,34 @@ def build_star(spark: SparkSession, *, is_good: bool) -> dict[str, DataFrame]:
     }
 
 
-class _Watched:
-    """A bar that grows with every write and every check; gone when it is done."""
+class _AuditProgress:
+    """A bar that advances with every write and every check, and disappears at the end."""
 
-    def __init__(self, out: Console) -> None:
+    def __init__(self, console: Console) -> None:
         self._bar = Progress(
             TextColumn("   "),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.description}"),
             TimeElapsedColumn(),
-            console=out,
+            console=console,
             transient=True,
-            disable=not out.is_terminal,
+            disable=not console.is_terminal,
         )
         self._task = self._bar.add_task("", total=None)
         self._is_writing = False
 
     def expect(self, total: int) -> None:
-        """Says how many steps there will be."""
+        """Sets the number of steps."""
         self._bar.update(self._task, total=total)
 
-    def tell(self, name: str, detail: str) -> None:
-        """Shows what is being done; a write is over when something else begins."""
+    def update(self, name: str, detail: str) -> None:
+        """Shows the current step; a write is finished when the next step begins."""
         done = int(self._is_writing) + int(name == "checked")
         self._is_writing = name == "write"
         self._bar.update(self._task, advance=done, description=plain(f"{name} {detail}"))
 
-    def __enter__(self) -> _Watched:
+    def __enter__(self) -> _AuditProgress:
         self._bar.start()
         return self
 
@@ -279,25 +279,25 @@ class _Watched:
 
 
 @contextmanager
-def _hushed(log: Path) -> Iterator[None]:
-    """Sends what a child that is started here says on stderr to a file, for the child's life."""
-    told = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+def _stderr_to(log: Path) -> Iterator[None]:
+    """Gives a process that is started in the block a file as its standard error."""
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     saved = os.dup(2)
     try:
-        os.dup2(told, 2)
+        os.dup2(file, 2)
         yield
     finally:
         os.dup2(saved, 2)
         os.close(saved)
-        os.close(told)
+        os.close(file)
 
 
 _SETTINGS: Final = {"spark.sql.shuffle.partitions": "2"}
 
 
-def _shown(value: Any) -> str:
+def _text(value: Any) -> str:
     if isinstance(value, (int, float)):
         return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return ".".join(str(one) for one in value)
+        return ".".join(str(each) for each in value)
     return "" if value is None else str(value)

@@ -1,7 +1,8 @@
-"""Counting what the workers did, and how fast it went: over all and for each tenth of the run."""
+"""The progress of a run: hands out the commits and counts the results, in all and by tenths."""
 
 from __future__ import annotations
 
+from collections import Counter
 from threading import Event, Lock
 from typing import Final
 
@@ -23,7 +24,7 @@ class Decile(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Summary(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A run that is over."""
+    """The results of a run."""
 
     commits: int
     puts: int
@@ -37,22 +38,27 @@ class Summary(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     deciles: tuple[Decile, ...]
 
 
-class Tally:
-    """Hands out the numbers of commits and counts what became of them; for many threads."""
+class Progress:
+    """Hands out the numbers of commits and counts their results; used by many threads."""
 
     def __init__(self, clock: Clock, commits: int) -> None:
         self._clock = clock
         self._commits = commits
         self._lock = Lock()
         self._next = 0
-        self._marks: list[tuple[int, int]] = []
+        self._counts: Counter[str] = Counter()
+        self._decile_ends: list[tuple[int, int]] = []
         self._started_ns = clock.monotonic_ns()
-        self.done = self.puts = self.namespaces = self.tags = self.conflicts = self.errors = 0
         self.failure: LochanError | None = None
         self._stopped = Event()
 
+    @property
+    def done(self) -> int:
+        """The number of commits made so far."""
+        return self._counts["commits"]
+
     def next_number(self) -> int | None:
-        """Returns the next commit to make; None when all are given out or the run was stopped."""
+        """Returns the next commit; None when all are handed out or the run was stopped."""
         with self._lock:
             if self._stopped.is_set() or self._next == self._commits:
                 return None
@@ -64,57 +70,42 @@ class Tally:
         elapsed_s = (self._clock.monotonic_ns() - self._started_ns) / 1e9
         return max(0.0, number * duration_s / self._commits - elapsed_s)
 
-    def committed(self, puts: int, namespaces: int) -> None:
-        """Counts a commit."""
+    def count(self, **counts: int) -> None:
+        """Adds to the counts of the summary, by their names."""
         with self._lock:
-            self.done += 1
-            self.puts += puts
-            self.namespaces += namespaces
-            if self.done * _TENTHS // self._commits > len(self._marks):
-                self._marks.append((self.done, self._clock.monotonic_ns()))
+            self._counts.update(counts)
+            is_commit = "commits" in counts
+            if is_commit and self.done * _TENTHS // self._commits > len(self._decile_ends):
+                self._decile_ends.append((self.done, self._clock.monotonic_ns()))
 
-    def tagged(self) -> None:
-        """Counts a tag."""
+    def fail(self, error: LochanError, *, continues: bool) -> None:
+        """Counts a commit that failed; stops the run unless it continues on errors."""
         with self._lock:
-            self.tags += 1
-
-    def conflicted(self) -> None:
-        """Counts an attempt that another worker was faster than."""
-        with self._lock:
-            self.conflicts += 1
-
-    def failed(self, error: LochanError, *, go_on: bool) -> None:
-        """Counts a commit that could not be made; stops the run unless it shall go on."""
-        with self._lock:
-            self.errors += 1
-            if not go_on:
+            self._counts["errors"] += 1
+            if not continues:
                 self.failure = self.failure or error
                 self._stopped.set()
 
     def stop(self) -> None:
-        """Gives out no more, and wakes those who wait."""
+        """Hands out no more commits, and wakes the workers that wait."""
         self._stopped.set()
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the run is to end before all is done."""
+        """Whether the run ends before all commits are made."""
         return self._stopped.is_set()
 
     def wait(self, pause_s: float) -> None:
-        """Waits so long, or until the run is stopped."""
+        """Waits that long, or until the run is stopped."""
         self._stopped.wait(pause_s)
 
     def summary(self, workers: int) -> Summary:
-        """Returns what was done until now."""
+        """Returns the results so far."""
         with self._lock:
             seconds = (self._clock.monotonic_ns() - self._started_ns) / 1e9
+            names = ("commits", "puts", "namespaces", "tags", "conflicts", "errors")
             return Summary(
-                commits=self.done,
-                puts=self.puts,
-                namespaces=self.namespaces,
-                tags=self.tags,
-                conflicts=self.conflicts,
-                errors=self.errors,
+                **{name: self._counts[name] for name in names},
                 workers=workers,
                 seconds=round(seconds, 3),
                 commits_per_second=_rate(self.done, seconds),
@@ -122,14 +113,14 @@ class Tally:
             )
 
     def _deciles(self) -> list[Decile]:
-        found = []
+        deciles = []
         before, since_ns = 0, self._started_ns
-        for number, (done, at_ns) in enumerate(self._marks, 1):
-            seconds = (at_ns - since_ns) / 1e9
+        for number, (done, end_ns) in enumerate(self._decile_ends, 1):
+            seconds = (end_ns - since_ns) / 1e9
             count = done - before
-            found.append(Decile(number, count, round(seconds, 3), _rate(count, seconds)))
-            before, since_ns = done, at_ns
-        return found
+            deciles.append(Decile(number, count, round(seconds, 3), _rate(count, seconds)))
+            before, since_ns = done, end_ns
+        return deciles
 
 
 def _rate(count: int, seconds: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lochan.cli.printing import Printer, first_line, moment, plain, short
+from lochan.cli.output import Printer, first_line, moment, plain, short
 
 
 @pytest.mark.parametrize(
