@@ -50,7 +50,7 @@ from lochan.codec.rows import (
 )
 from lochan.codec.tags import decode_tag, encode_tag, is_tag
 from lochan.kernel.views import view_of
-from lochan.persist.claims import Claim, read_claim
+from lochan.persist.claims import CLAIM_FORM, Claim
 
 ID = bytes(range(32))
 COMMIT = CommitObject(1, (EMPTY_ID,), "m", (), (), ID, 1, 1, 1, 0, b"", (), EMPTY_ID, (), (), None)
@@ -96,7 +96,7 @@ ROWS: dict[type[object], tuple[bytes, Decode]] = {
                 Claim(1, bytes(32), b"d", "commit", "main", "", 1, 1, 1, bytes(16), 5)
             )
         ),
-        read_claim,
+        CLAIM_FORM.decode,
     ),
 }
 # Parts of other forms, whose version covers them.

@@ -23,10 +23,10 @@ from lochan.http.server import Chore, Options, Server, check_loopback
 from lochan.http.server_file import ServerFile, announce, find_presence, server_file, withdraw
 from lochan.kernel.context import Tuning
 from lochan.kernel.repository import Ports
-from lochan.kernel.retry import RetryPolicy
 from lochan.kv.observe import ObservedStore, Observer
 from lochan.kv.store import Store
 from lochan.kv.url import parse_store_url
+from lochan.persist.retry import RetryPolicy
 from lochan.service.calls import ANYONE
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository

@@ -13,7 +13,8 @@ import msgspec
 
 from lochan.base.errors import Corrupt
 from lochan.codec.elements import check_flags
-from lochan.codec.forms import add_checksum, unreadable_row, without_checksum
+from lochan.codec.forms import add_checksum
+from lochan.codec.row_form import RowForm
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -127,15 +128,15 @@ class SettingsRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
 Row = ReferenceRow | Description | MoveRow | RepositoryRow | SettingsRow
 _Row = TypeVar("_Row", ReferenceRow, Description, MoveRow, RepositoryRow, SettingsRow)
 
-_WORDS: Final[dict[type[Any], str]] = {
-    ReferenceRow: "reference",
-    Description: "description of a repository",
-    MoveRow: "move of a reference",
-    RepositoryRow: "entry in the list of repositories",
-    SettingsRow: "row of settings",
-}
-_decoders: Final[dict[type[Any], Any]] = {
-    kind: msgspec.msgpack.Decoder(kind).decode for kind in _WORDS
+REFERENCE_FORM: Final = RowForm(ReferenceRow, "reference")
+REPOSITORY_FORM: Final = RowForm(RepositoryRow, "entry in the list of repositories")
+SETTINGS_FORM: Final = RowForm(SettingsRow, "row of settings")
+_FORMS: Final[dict[type[Any], RowForm[Any]]] = {
+    ReferenceRow: REFERENCE_FORM,
+    Description: RowForm(Description, "description of a repository"),
+    MoveRow: RowForm(MoveRow, "move of a reference"),
+    RepositoryRow: REPOSITORY_FORM,
+    SettingsRow: SETTINGS_FORM,
 }
 _decode_element: Final = msgspec.msgpack.Decoder(ReferenceElement).decode
 _FAILURES: Final = (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError)
@@ -148,11 +149,7 @@ def encode_row(row: Row) -> bytes:
 
 def decode_any_row(kind: type[_Row], raw: bytes) -> _Row:
     """Reads a row; Corrupt if its bytes were changed, NewerFormat if a newer Lochan wrote it."""
-    body = without_checksum(raw)
-    try:
-        row: _Row = _decoders[kind](body)
-    except _FAILURES as error:
-        raise unreadable_row(_WORDS[kind], body, error) from None
+    row: _Row = _FORMS[kind].decode(raw)
     return row
 
 

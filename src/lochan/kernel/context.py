@@ -13,12 +13,12 @@ from lochan.codec.rows import Description
 from lochan.index.boundary import BoundaryRule
 from lochan.index.source import CachedNodes
 from lochan.kernel.moves import MoveLog
-from lochan.kernel.retry import Retry, RetryPolicy
 from lochan.kernel.views import Views
 from lochan.kv.store import Store
 from lochan.persist.cache import BoundedCache
 from lochan.persist.objects import Objects
 from lochan.persist.references import References
+from lochan.persist.retry import Retry, RetryPolicy
 
 
 class Tuning(msgspec.Struct, frozen=True):

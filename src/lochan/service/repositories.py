@@ -20,6 +20,7 @@ from lochan.kernel.repository import (
 from lochan.kv.store import Store
 from lochan.model.results import Page
 from lochan.persist.claims import Claim, ClaimRows, claim_key
+from lochan.persist.retry import Retry
 from lochan.service.calls import ANYONE, Call, Gate, OpenPolicy, Right
 from lochan.service.claims import check_key
 from lochan.service.repository import Repository
@@ -112,7 +113,11 @@ class Repositories:
         row_key = claim_key(call.who, key)
         wanted = Claim(1, row_key, call.digest, right, name, "", 0, 0, 0, operation, now_us)
         rows = ClaimRows(self._store, ROOT_INSTANCE)
-        return check_same(rows.add(wanted), request).operation
+        return check_same(rows.add(wanted, self._retry()), request).operation
+
+    def _retry(self) -> Retry:
+        ports = self._ports
+        return Retry(ports.clock, ports.random, ports.waiting, self._tuning.retry_policy)
 
     def _find_made(self, name: str, operation: bytes) -> Repository | None:
         try:
