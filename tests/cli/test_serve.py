@@ -113,7 +113,8 @@ def without_spark(place: Path) -> dict[str, str]:
     hidden = place / "hidden"
     hidden.mkdir()
     (hidden / "pyspark.py").write_text("raise ModuleNotFoundError('none', name='pyspark')\n")
-    return {"PYTHONPATH": str(hidden)}
+    inherited = os.environ.get("PYTHONPATH")
+    return {"PYTHONPATH": os.pathsep.join(filter(None, (str(hidden), inherited)))}
 
 
 def test_the_demo_tells_its_whole_story_and_ends_when_told_once(place):

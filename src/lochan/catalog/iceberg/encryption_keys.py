@@ -1,14 +1,13 @@
-"""Encryption keys of a table: kept as they come, wrapped by a key that nobody here knows."""
+"""Encryption keys of a table: stored as they come; the wrapping key is not known here."""
 
 from __future__ import annotations
 
-from lochan.catalog.iceberg.draft import Draft
+from lochan.catalog.iceberg.draft import TableDraft
 from lochan.catalog.iceberg.values import Json, find_objects, get_object, get_text
 
 
-def add_key(draft: Draft, update: Json) -> None:
-    """Applies `add-encryption-key`; a key that is there stays as it is."""
-    what = "add-encryption-key"
+def add_key(draft: TableDraft, update: Json, what: str) -> None:
+    """Applies `add-encryption-key`; an existing key stays as it is."""
     key = get_object(update, "encryption-key", what)
     number = get_text(key, "key-id", what)
     get_text(key, "encrypted-key-metadata", what)
@@ -18,9 +17,9 @@ def add_key(draft: Draft, update: Json) -> None:
         draft.changed = True
 
 
-def remove_key(draft: Draft, update: Json) -> None:
-    """Applies `remove-encryption-key`; a key that is not there is no error."""
-    number = get_text(update, "key-id", "remove-encryption-key")
+def remove_key(draft: TableDraft, update: Json, what: str) -> None:
+    """Applies `remove-encryption-key`; an unknown key is no error."""
+    number = get_text(update, "key-id", what)
     keys = find_objects(draft.metadata, "encryption-keys", "table metadata")
     others = [each for each in keys if each.get("key-id") != number]
     if len(others) != len(keys):
