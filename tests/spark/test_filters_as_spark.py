@@ -26,7 +26,7 @@ from lochan.spark.read.column_text import text_of
 from lochan.spark.read.comparands import Zone
 from lochan.spark.read.filters import Node, Unread
 from lochan.spark.read.planning import FileFilter
-from lochan.spark.read.sql_text import Columns, read_condition, read_shown, whole_fields
+from lochan.spark.read.sql_conditions import Columns, read_condition, read_shown, whole_fields
 from lochan.spark.write.statistics import build_layout, read_facts
 from lochan.spark.write.upsert import _ranges
 from tests.profile import counted

@@ -176,7 +176,7 @@ def test_the_reader_in_executors_leaves_out_nothing_that_is_chosen_in_memory(lak
                 load_file_io({}, task.file.file_path),
                 plan.table.metadata,
                 plan.table.schema(),
-                plan.asked_bound,
+                plan.condition,
                 task,
             )
             for row in batch.to_pylist()

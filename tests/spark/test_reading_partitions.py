@@ -80,9 +80,7 @@ def test_files_are_chosen_by_the_partition_and_read_with_it(lake, source, transf
     assert oracle
     assert rows(lake.read("t.events", where=where)) == oracle
     whole = plan_read(lake, "t.events", ref="main")
-    by_arrow = arrow_frame(
-        lake, whole.table, whole.schema, whole.asked, whole.tasks, case_sensitive=False
-    )
+    by_arrow = arrow_frame(lake, whole.table, whole.schema, whole.condition, whole.tasks)
     assert rows(by_arrow) == rows(table.scan())
 
 

@@ -138,7 +138,7 @@ def test_a_table_without_its_current_snapshot_is_corrupt_and_not_empty(lake):
 
 def by_arrow(lake, name: str, columns: list[str] | None = None):
     plan = plan_read(lake, name, ref="main", columns=columns)
-    return arrow_frame(lake, plan.table, plan.schema, plan.asked, plan.tasks, case_sensitive=False)
+    return arrow_frame(lake, plan.table, plan.schema, plan.condition, plan.tasks)
 
 
 def test_a_list_or_map_of_structs_that_is_null_is_null_for_both_readers(lake, nested):

@@ -8,7 +8,7 @@ from pyiceberg.schema import Schema
 
 from lochan.spark.read.comparands import Zone
 from lochan.spark.read.filters import Domain, Unread, can_match
-from lochan.spark.read.sql_text import (
+from lochan.spark.read.sql_conditions import (
     Columns,
     mentioned,
     read_condition,

@@ -9,8 +9,8 @@ from pyiceberg.types import DoubleType, IntegerType, ListType, LongType, NestedF
 from lochan.spark.audit.row_checks import Seen, find_by_files, is_told_by_files
 from lochan.spark.checks import InRange, InSet, NotNull, RowCount
 from lochan.spark.schemas import to_spark
+from lochan.spark.write.bounds import FileFacts
 from lochan.spark.write.columns import ColumnFacts, column_facts, join_facts
-from lochan.spark.write.statistics import FileFacts
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),

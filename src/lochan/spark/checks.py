@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -18,7 +18,7 @@ from lochan.base.errors import Invalid
 from lochan.base.pipeline_limits import (
     AUDIT_CHECKS_MAX,
 )
-from lochan.spark.sql_text import check_one_query, code_of
+from lochan.spark.sql_queries import check_one_query, code_of
 
 _PLACE: Final = re.compile(r"\{(target:)?([A-Za-z_][^{}\s]*)\}")
 
@@ -29,8 +29,6 @@ class Check(
     """What all checks have: a name for the report, made from the rest where none is given."""
 
     name: str = ""
-
-    about: ClassVar[str] = ""
 
     @property
     def kind(self) -> str:
@@ -46,8 +44,10 @@ class Check(
         return self.name or f"{self.kind} {self.subject()}"
 
     def subject(self) -> str:
-        """Returns what is looked at, in few words."""
-        return ", ".join(self.tables())
+        """Returns the tables that are looked at, and the columns of them if these are listed."""
+        columns = getattr(self, "columns", (getattr(self, "column", ""),))
+        listed = "" if isinstance(columns, dict) else ", ".join(columns)
+        return ", ".join(self.tables()) + (f"({listed})" if listed else "")
 
 
 class NotNull(Check, frozen=True, tag="not_null"):
@@ -58,10 +58,6 @@ class NotNull(Check, frozen=True, tag="not_null"):
 
     def __post_init__(self) -> None:
         _some(self, "columns")
-
-    def subject(self) -> str:
-        """Returns the table and its columns."""
-        return f"{self.table}({', '.join(self.columns)})"
 
 
 class InRange(Check, frozen=True, tag="in_range"):
@@ -78,10 +74,6 @@ class InRange(Check, frozen=True, tag="in_range"):
     def __post_init__(self) -> None:
         _one_of(self, "min", "max")
 
-    def subject(self) -> str:
-        """Returns the table and its column."""
-        return f"{self.table}({self.column})"
-
 
 class Matches(Check, frozen=True, tag="matches"):
     """Every value of the column matches the (Java) pattern as a whole; NULL passes.
@@ -92,10 +84,6 @@ class Matches(Check, frozen=True, tag="matches"):
     table: str
     column: str
     pattern: str
-
-    def subject(self) -> str:
-        """Returns the table and its column."""
-        return f"{self.table}({self.column})"
 
 
 class InSet(Check, frozen=True, tag="in_set"):
@@ -109,10 +97,6 @@ class InSet(Check, frozen=True, tag="in_set"):
         _some(self, "values")
         if any(one is None for one in self.values):
             raise Invalid(f"{self.kind}: NULL is no value; it passes, unless not_null forbids it")
-
-    def subject(self) -> str:
-        """Returns the table and its column."""
-        return f"{self.table}({self.column})"
 
 
 class Expression(Check, frozen=True, tag="expression"):
@@ -169,10 +153,6 @@ class Unique(Check, frozen=True, tag="unique"):
     def __post_init__(self) -> None:
         _some(self, "columns")
 
-    def subject(self) -> str:
-        """Returns the table and its columns."""
-        return f"{self.table}({', '.join(self.columns)})"
-
 
 class Fresh(Check, frozen=True, tag="fresh"):
     """The latest time in the column is not older than so many seconds, and not in the future.
@@ -186,10 +166,6 @@ class Fresh(Check, frozen=True, tag="fresh"):
 
     def __post_init__(self) -> None:
         _one_of(self, "age_s_max")
-
-    def subject(self) -> str:
-        """Returns the table and its column."""
-        return f"{self.table}({self.column})"
 
 
 class RefersTo(Check, frozen=True, tag="refers_to"):
@@ -209,7 +185,7 @@ class RefersTo(Check, frozen=True, tag="refers_to"):
 
     def subject(self) -> str:
         """Returns both tables."""
-        return f"{self.table}({', '.join(self.columns)}) in {self.other}"
+        return f"{super().subject()} in {self.other}"
 
 
 class Query(Check, frozen=True, tag="query"):
@@ -294,7 +270,6 @@ class Unchecked(Check, frozen=True, tag="unchecked"):
             raise Invalid(f"unchecked {self.table}: say why no check is wanted")
 
 
-RowCheck = NotNull | InRange | Matches | InSet | Expression | RowCount
 ROW_CHECKS: Final = (NotNull, InRange, Matches, InSet, Expression, RowCount)
 
 FROM_FILES: Final[dict[str, type[Check]]] = {

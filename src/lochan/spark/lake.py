@@ -14,16 +14,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lochan.base.errors import Invalid, StoreClosed
+from lochan.base.errors import Invalid
 from lochan.base.pipeline_limits import AUDIT_TTL_S
 from lochan.client import Client
 from lochan.spark.access import headers_for
 from lochan.spark.authorship import application_of, author_of
 from lochan.spark.boundary import boundary
+from lochan.spark.history.frames import HistoryFrames
 from lochan.spark.serving import Service, open_service
 from lochan.spark.session import HeldSettings
 from lochan.spark.storage import How
@@ -39,13 +40,13 @@ if TYPE_CHECKING:
     from lochan.spark.write.assignments import Assignments
     from lochan.spark.write.bases import OnChange
     from lochan.spark.write.files import Measures
-    from lochan.spark.write.parts import Mode, Steps
+    from lochan.spark.write.parts import Mode, Steps, Written
     from lochan.spark.write.row_changes import Where
-    from lochan.spark.write.writing import Batch, Written
+    from lochan.spark.write.writing import Batch
 
 
-class Lake:
-    """Tables of one repository, by reference, in one Spark session.
+class Lake(HistoryFrames):
+    """Tables of one repository, by reference, in one Spark session, and its history as frames.
 
     `address` is a server (`http://…`) or a store (`rocksdb:PATH`, `memory:`, `postgresql://…`), for
     which a server is started on loopback and ended by `close`. `warehouse` is a directory or a
@@ -67,9 +68,8 @@ class Lake:
     ) -> None:
         from lochan.iceberg.files import warehouse_location
 
-        self._is_closed = False
-        self.spark: Final = spark
-        self.repository: Final = repository
+        self.spark = spark
+        self.repository = repository
         if not warehouse:
             raise Invalid("a lake needs a warehouse: a directory, or a location like s3://bucket/x")
         self.warehouse: Final = warehouse_location(warehouse)
@@ -83,12 +83,12 @@ class Lake:
         # What reading and writing need on a session, until this is closed.
         self.settings: Final = HeldSettings()
         self._service: Final[Service] = open_service(address, repository)
-        self.uri: Final = self._service.url
+        self.uri = self._service.url
         try:
             self.settings.apply(spark)
             headers = headers_for(self.uri)
-            self.client: Final = Client(self.uri, repository, headers=headers)
-            self.default_branch: Final = self.client.config().default_branch
+            self.client = Client(self.uri, repository, headers=headers)
+            self.default_branch = self.client.config().default_branch
         except BaseException:
             self.settings.release()
             self._service.close()
@@ -158,25 +158,23 @@ class Lake:
         unless they are `required`. `measures` are columns to be computed meanwhile; `steps` is
         called after each step.
         """
-        from lochan.spark.write.writing import write
+        from lochan.spark.write.writing import Batch
 
-        return write(
-            self,
-            frame,
-            table,
-            branch=self._branch(branch),
-            mode=mode,
-            job=job,
-            keys=keys,
-            message=message,
-            partition_by=partition_by,
-            properties=properties,
-            required=required,
-            create=create,
-            on_change=on_change,
-            measures=measures,
-            steps=steps,
-        )
+        branch = self._branch(branch)
+        with Batch(self, branch=branch, job=job, message=message, steps=steps) as batch:
+            batch.write(
+                frame,
+                table,
+                mode,
+                keys=keys,
+                partition_by=partition_by,
+                properties=properties,
+                required=required,
+                create=create,
+                on_change=on_change,
+                measures=measures,
+            )
+        return batch.written[0]
 
     @boundary
     def delete(
@@ -190,17 +188,12 @@ class Lake:
         steps: Steps | None = None,
     ) -> Written:
         """Deletes the rows that a condition is true for; only files that have some are replaced."""
-        from lochan.spark.write.writing import delete
+        from lochan.spark.write.writing import Batch
 
-        return delete(
-            self,
-            table,
-            where,
-            branch=self._branch(branch),
-            job=job,
-            message=message,
-            steps=steps,
-        )
+        branch = self._branch(branch)
+        with Batch(self, branch=branch, job=job, message=message, steps=steps) as batch:
+            batch.delete(table, where)
+        return batch.written[0]
 
     @boundary
     def update(
@@ -218,18 +211,12 @@ class Lake:
 
         `set` has expressions of SQL, Columns or values by column; a text is an expression.
         """
-        from lochan.spark.write.writing import update
+        from lochan.spark.write.writing import Batch
 
-        return update(
-            self,
-            table,
-            set,
-            where,
-            branch=self._branch(branch),
-            job=job,
-            message=message,
-            steps=steps,
-        )
+        branch = self._branch(branch)
+        with Batch(self, branch=branch, job=job, message=message, steps=steps) as batch:
+            batch.update(table, set, where)
+        return batch.written[0]
 
     @boundary
     def writing(
@@ -239,92 +226,6 @@ class Lake:
         from lochan.spark.write.writing import Batch
 
         return Batch(self, branch=self._branch(branch), job=job, message=message)
-
-    @boundary
-    def refs(self, *, prefix: str = "", metadata: bool = False) -> DataFrame:
-        """Returns the branches and tags whose names start with `prefix`.
-
-        `metadata` counts their commits and how far they went apart.
-        """
-        from lochan.spark.history import frames
-
-        self._check_open()
-        return frames.refs(self, prefix=prefix, metadata=metadata)
-
-    @boundary
-    def log(
-        self,
-        ref: str | None = None,
-        *,
-        since: str | None = None,
-        commits_per_partition: int | None = None,
-    ) -> DataFrame:
-        """Returns the commits of a reference, those after `since` if that is given."""
-        from lochan.spark.history import frames
-
-        return frames.log(
-            self, self._branch(ref), since=since, commits_per_partition=commits_per_partition
-        )
-
-    @boundary
-    def entries(
-        self,
-        ref: str | None = None,
-        *,
-        prefix: str = "",
-        content: bool = True,
-        keys_per_partition: int | None = None,
-    ) -> DataFrame:
-        """Returns what a reference holds below the key `prefix`.
-
-        Without `content` only keys, types and ids.
-        """
-        from lochan.spark.history import frames
-
-        return frames.entries(
-            self,
-            self._branch(ref),
-            prefix=prefix,
-            content=content,
-            keys_per_partition=keys_per_partition,
-        )
-
-    @boundary
-    def diff(self, before: str, after: str, *, prefix: str = "") -> DataFrame:
-        """Returns the keys below `prefix` that differ between two references."""
-        from lochan.spark.history import frames
-
-        self._check_open()
-        return frames.diff(self, before, after, prefix=prefix)
-
-    @boundary
-    def changes(
-        self,
-        ref: str | None = None,
-        *,
-        since: str | None = None,
-        commits_per_partition: int | None = None,
-        follow: bool = False,
-        commits_max: int | None = None,
-        on_reassign: Literal["fail", "reset"] = "fail",
-    ) -> DataFrame:
-        """Returns what the commits of a reference changed, after `since` if that is given.
-
-        `follow` returns a stream that goes on with what is committed later, with at most
-        `commits_max` commits a batch; `on_reassign` says what becomes of it when the branch is
-        assigned to another line of commits.
-        """
-        from lochan.spark.history import frames
-
-        return frames.changes(
-            self,
-            self._branch(ref),
-            since=since,
-            commits_per_partition=commits_per_partition,
-            follow=follow,
-            commits_max=commits_max,
-            on_reassign=on_reassign,
-        )
 
     @boundary
     def audited(
@@ -363,15 +264,6 @@ class Lake:
             report=report,
             progress=progress,
         )
-
-    def _branch(self, given: str | None) -> str:
-        """Returns what is meant; only None is the default branch, an empty text is a mistake."""
-        self._check_open()
-        return self.default_branch if given is None else given
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise StoreClosed("this lake is closed; open another one")
 
     def close(self) -> None:
         """Ends what was started here, and sets the Spark session's settings back.

@@ -65,17 +65,11 @@ class Service:
             _stop(child)
 
 
-class _Ready(msgspec.Struct, frozen=True):
-    """The line that a server prints when requests may be sent."""
+class _Server(msgspec.Struct, frozen=True):
+    """What a server prints when requests may be sent, and leaves beside an embedded store."""
 
     url: str
-
-
-class _Note(msgspec.Struct, frozen=True):
-    """What a server leaves beside an embedded store."""
-
-    url: str
-    pid: int
+    pid: int = 0
 
 
 def open_service(address: str, repository: str = "default") -> Service:
@@ -112,7 +106,7 @@ def _start(store: str, repository: str) -> Service:
             _stop(child)
             raise
         if line:
-            return Service(msgspec.json.decode(line, type=_Ready).url, child)
+            return Service(msgspec.json.decode(line, type=_Server).url, child)
         _stop(child)
         said = _said(errors)
     return _find_running(store, said)
@@ -167,11 +161,11 @@ def _path(store: str) -> Path:
     return Path(store.partition(":")[2].partition("?")[0].removeprefix("//")).resolve()
 
 
-def _read_note(store: str) -> _Note | None:
+def _read_note(store: str) -> _Server | None:
     if not store.startswith("rocksdb:"):
         return None
     try:
-        return msgspec.json.decode((_path(store).parent / _NOTE).read_bytes(), type=_Note)
+        return msgspec.json.decode((_path(store).parent / _NOTE).read_bytes(), type=_Server)
     except (OSError, msgspec.DecodeError):
         return None
 

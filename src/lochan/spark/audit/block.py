@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final, Self
 import msgspec
 from pyspark.sql import DataFrame
 
-from lochan.base.errors import AuditFailed, Conflict, Invalid, NotABranch, TooLarge
+from lochan.base.errors import AuditFailed, Conflict, Invalid
 from lochan.base.pipeline_limits import AUDIT_JOB_CHARACTERS_MAX, AUDIT_TTL_S
 from lochan.iceberg.names import key_of, text_of
 from lochan.model.commits import CommitMeta
@@ -38,25 +38,26 @@ from lochan.spark.audit.check_files import load_checks
 from lochan.spark.audit.evidence import Evidence, Writes
 from lochan.spark.audit.judging import Judging
 from lochan.spark.audit.publishing import MODES, Candidate, Mode, Place, Publisher
-from lochan.spark.audit.recording import Progress, Recording, written_table
+from lochan.spark.audit.recording import Progress, Recording
 from lochan.spark.audit.report import Outcome, Report, check_path
 from lochan.spark.audit.report_files import ReportFiles
 from lochan.spark.audit.row_checks import Seen, check_pattern, watch
 from lochan.spark.audit.verdicts import Ledger, Result, Verdict, build_verdict
 from lochan.spark.boundary import boundary
 from lochan.spark.checks import Check, Matches
+from lochan.spark.write.jobs import check_job_name
 from lochan.spark.write.parts import JOB
 from lochan.spark.write.parts import Mode as WriteMode
+from lochan.spark.write.writing import get_branch
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
 
     from lochan.spark.lake import Lake
     from lochan.spark.write.bases import OnChange
-    from lochan.spark.write.writing import Written
+    from lochan.spark.write.parts import Written
 
 _ODD: Final = re.compile(r"[^A-Za-z0-9_-]+")
-_BRANCH: Final = "BRANCH"
 _NAMESPACE: Final = "NAMESPACE"
 
 
@@ -91,7 +92,13 @@ class Audit:
             raise Invalid(f"a branch lives for some seconds, not for {ttl_s}")
         self._lake = lake
         self._declared = load_checks(checks)
-        self._writes = Writes(_checked_job(job))
+        if job is not None:
+            check_job_name(job, AUDIT_JOB_CHARACTERS_MAX)
+            if "#" in job:
+                raise Invalid(
+                    f"the name of an audit's job has no #, which numbers its writes: {job!r}"
+                )
+        self._writes = Writes(job)
         # One after the other: what a write is called depends on those before it.
         self._writing = Lock()
         paths: Sequence[str | Path] = [report] if isinstance(report, (str, Path)) else report
@@ -234,7 +241,7 @@ class Audit:
             is_new = not written.was_done_before
             seen = self._seen_with(before, written) if is_new and before is not None else None
             writes.add(table, seen, is_new=is_new)
-            self._recording.wrote(written_table(written, mode))
+            self._recording.wrote(written, mode)
         return written
 
     @boundary
@@ -334,9 +341,7 @@ class Audit:
     def _make_branch(self) -> str:
         """Makes the branch of the audit; returns the commit that it has from its target."""
         references, place = self._lake.client.references, self._place
-        source = references.get(place.target)
-        if source.kind != _BRANCH:
-            raise NotABranch(f"{place.target} is a {source.kind.lower()}; publish on a branch")
+        source = get_branch(self._lake.client, place.target)
         onto = f"{place.target}@{source.hash}"
         return references.create(place.branch, onto, expires_us=place.expires_us).hash
 
@@ -377,18 +382,6 @@ def _in_line(refusal: AuditFailed, candidate: Candidate) -> AuditFailed:
         f'would become part of the target\'s history: {refusal.message}; publish="merge" publishes '
         "the result of the run as one commit"
     )
-
-
-def _checked_job(job: str | None) -> str | None:
-    if job is None:
-        return None
-    if not job or job != job.strip():
-        raise Invalid(f"a job has a name, without spaces around it, not {job!r}")
-    if "#" in job:
-        raise Invalid(f"no # in the name of an audit's job: its writes are numbered; not {job!r}")
-    if len(job) > AUDIT_JOB_CHARACTERS_MAX:
-        raise TooLarge(f"the job of an audit has {AUDIT_JOB_CHARACTERS_MAX} characters at most")
-    return job
 
 
 def _branch_name(job: str | None) -> str:

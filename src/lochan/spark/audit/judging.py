@@ -38,12 +38,6 @@ if TYPE_CHECKING:
 Tell = Callable[[Result], None]
 
 
-class _Outcome(msgspec.Struct, frozen=True):
-    finding: Finding | None
-    how: How
-    seconds: float
-
-
 class Judging:
     """Runs the checks of one audit on one commit."""
 
@@ -65,11 +59,12 @@ class Judging:
         usable = self._usable(commit)
         pool = ThreadPoolExecutor(AUDIT_CHECKS_TOGETHER_MAX, "lochan-check")
         try:
-            waiting = [
-                (check, pool.submit(self._look, check, scene, usable))
-                for check in self._declared.checks
-            ]
-            return tuple(self._settled(check, commit, future) for check, future in waiting)
+            waiting = []
+            for check in self._declared.checks:
+                blank = _blank(check, commit)
+                future = pool.submit(self._look, check, blank, scene, usable)
+                waiting.append((blank, future))
+            return tuple(self._settled(blank, future) for blank, future in waiting)
         finally:
             # Whoever interrupts this waits for none: those under way only read, no other begins.
             pool.shutdown(wait=False, cancel_futures=True)
@@ -88,7 +83,9 @@ class Judging:
             if content == one.content
         }
 
-    def _look(self, check: Check, scene: Scene, usable: Mapping[str, Evidence]) -> _Outcome:
+    def _look(
+        self, check: Check, blank: Result, scene: Scene, usable: Mapping[str, Evidence]
+    ) -> Result:
         begun = time.monotonic()
         how: How = "schema" if isinstance(check, Schema) else "query"
         finding: Finding | None
@@ -96,7 +93,17 @@ class Judging:
             finding, how = self._look_at_rows(check, scene, usable)
         else:
             finding = find_state(check, scene)
-        return _Outcome(finding, how, time.monotonic() - begun)
+        if finding is None:
+            return blank
+        return msgspec.structs.replace(
+            blank,
+            status="passed" if finding.passed is True else "failed",
+            how=how,
+            observed=cut(finding.observed),
+            expected=cut(finding.expected),
+            detail="",
+            seconds=time.monotonic() - begun,
+        )
 
     def _look_at_rows(
         self, check: Check, scene: Scene, usable: Mapping[str, Evidence]
@@ -121,38 +128,27 @@ class Judging:
             return told, "observed"
         return found, "query"
 
-    def _settled(self, check: Check, commit: str, future: Future[_Outcome]) -> Result:
-        blank = Result(
-            check=check.label(),
-            kind=check.kind,
-            tables=check.tables(),
-            status="missing",
-            commit=commit,
-            detail="this run has not written the table, or it was changed afterwards",
-        )
+    def _settled(self, blank: Result, future: Future[Result]) -> Result:
         # An error is taken as a value, so that no kind of error can pass for anything else.
         error = future.exception()
-        if error is not None:
-            result = msgspec.structs.replace(blank, status="error", detail=told(error))
+        if error is None:
+            result = future.result()
         else:
-            result = _filled(blank, future.result())
+            result = msgspec.structs.replace(blank, status="error", detail=told(error))
         if self._tell is not None:
             self._tell(result)
         return result
 
 
-def _filled(blank: Result, outcome: _Outcome) -> Result:
-    finding = outcome.finding
-    if finding is None:
-        return blank
-    return msgspec.structs.replace(
-        blank,
-        status="passed" if finding.passed is True else "failed",
-        how=outcome.how,
-        observed=cut(finding.observed),
-        expected=cut(finding.expected),
-        detail="",
-        seconds=outcome.seconds,
+def _blank(check: Check, commit: str) -> Result:
+    """Returns the result of a check that was not run."""
+    return Result(
+        check=check.label(),
+        kind=check.kind,
+        tables=check.tables(),
+        status="missing",
+        commit=commit,
+        detail="this run has not written the table, or it was changed afterwards",
     )
 
 

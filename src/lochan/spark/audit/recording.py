@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -30,6 +30,9 @@ from lochan.spark.audit.report import (
 )
 from lochan.spark.audit.verdicts import Result
 from lochan.spark.checks import Declared
+
+if TYPE_CHECKING:
+    from lochan.spark.write.parts import Written
 
 Progress = Callable[[str, str], None]
 """Is told what is being done, and on what, at the beginning of each step."""
@@ -77,9 +80,19 @@ class Recording:
         start, seconds = begun - self._begun_s, time.monotonic() - begun
         self._steps.append(Step(name, cut(detail), start, seconds, "done" if is_done else "failed"))
 
-    def wrote(self, written: WrittenTable) -> None:
+    def wrote(self, written: Written, mode: str) -> None:
         """Adds a write."""
-        self._tables.append(written)
+        self._tables.append(
+            WrittenTable(
+                table=written.table,
+                mode=mode,
+                rows=written.rows,
+                files=written.files,
+                bytes=written.bytes,
+                commit=written.commit,
+                was_done_before=written.was_done_before,
+            )
+        )
 
     def about(self, **hashes: str) -> None:
         """Notes hashes of commits."""
@@ -134,16 +147,3 @@ class Recording:
             changes=self._changes,
             changes_total=self._changes_total,
         )
-
-
-def written_table(written: Any, mode: str) -> WrittenTable:
-    """Returns a line of the report for what a write returned."""
-    return WrittenTable(
-        table=written.table,
-        mode=mode,
-        rows=written.rows,
-        files=written.files,
-        bytes=written.bytes,
-        commit=written.commit or "",
-        was_done_before=written.was_done_before,
-    )

@@ -85,22 +85,10 @@ class Scene(msgspec.Struct, frozen=True):
 
 def find_state(check: Check, scene: Scene) -> Finding:
     """Looks, and returns what was found; whatever goes wrong is raised as it is."""
-    match check:
-        case TableRows():
-            return _table_rows(check, scene)
-        case Schema():
-            return _schema(check, scene)
-        case Unique():
-            return _unique(check, scene)
-        case Fresh():
-            return _fresh(check, scene)
-        case RefersTo():
-            return _refers_to(check, scene)
-        case Query():
-            return _query(check, scene)
-        case Custom():
-            return _custom(check, scene)
-    raise Bug(f"{check.kind} is no check of tables")
+    find = _FINDERS.get(type(check))
+    if find is None:
+        raise Bug(f"{check.kind} is no check of tables")
+    return find(check, scene)
 
 
 def _table_rows(check: TableRows, scene: Scene) -> Finding:
@@ -206,7 +194,7 @@ def _query(check: Query, scene: Scene) -> Finding:
             if frame is None:
                 # The target has no such table yet: it is compared with none of its rows.
                 frame = scene.table(table).limit(0)
-            views[is_target, table] = _view_name()
+            views[is_target, table] = f"lochan_audit_{token_hex(8)}"
             frame.createOrReplaceTempView(views[is_target, table])
         _check_read(check, spark, views)
         found = spark.sql(check.filled(views))
@@ -217,10 +205,6 @@ def _query(check: Query, scene: Scene) -> Finding:
     finally:
         for view in views.values():
             spark.catalog.dropTempView(view)
-
-
-def _view_name() -> str:
-    return f"lochan_audit_{token_hex(8)}"
 
 
 def _is_unwanted(record: logging.LogRecord) -> bool:
@@ -275,3 +259,14 @@ def _type_text(text: str) -> str:
     plain = "".join(text.split())
     # Names of fields inside a struct keep their case.
     return plain if "<" in plain else _ALIASES.get(plain.lower(), plain.lower())
+
+
+_FINDERS: Final[Mapping[type[Check], Callable[[Any, Scene], Finding]]] = {
+    TableRows: _table_rows,
+    Schema: _schema,
+    Unique: _unique,
+    Fresh: _fresh,
+    RefersTo: _refers_to,
+    Query: _query,
+    Custom: _custom,
+}

@@ -13,8 +13,9 @@ The options `since` and `prefix` narrow a read without that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -31,10 +32,13 @@ from lochan.base.errors import Invalid
 from lochan.base.limits import PAGE_ENTRIES_MAX
 from lochan.client import Client
 from lochan.model.commits import ContentKey
+from lochan.model.results import Page
 from lochan.spark.history import kinds, walks
 from lochan.spark.history.options import EARLIEST, LATEST, Options, read_options
 from lochan.spark.history.walks import Pin, Slice
 from lochan.spark.session import is_session
+
+Item = TypeVar("Item")
 
 
 class Keys(msgspec.Struct, frozen=True):
@@ -170,18 +174,14 @@ def since(client: Client, spec: str, newest: Pin) -> Pin:
 
 def _key_parts(client: Client, wanted: Options, whole: Keys) -> list[Keys]:
     """Cuts the keys of a commit; names are a small part of what their contents cost."""
-    parts: list[Keys] = []
-    token: str | None = None
-    while True:
-        page = client.contents.entries(
-            whole.commit, wanted.keys_per_partition, token, prefix=whole.prefix
-        )
-        if page.items:
-            first, last = page.items[0].key, page.items[-1].key
-            parts.append(Keys(whole.commit, start=first, end=last))
-        token = page.token
-        if token is None:
-            return parts
+    fetch = partial(
+        client.contents.entries, whole.commit, wanted.keys_per_partition, prefix=whole.prefix
+    )
+    return [
+        Keys(whole.commit, start=items[0].key, end=items[-1].key)
+        for items in _pages(fetch)
+        if items
+    ]
 
 
 def _commit_rows(client: Client, kind: str, part: Slice) -> Iterator[list[kinds.Row]]:
@@ -194,42 +194,40 @@ def _commit_rows(client: Client, kind: str, part: Slice) -> Iterator[list[kinds.
 
 
 def _reference_rows(client: Client, part: Names, *, metadata: bool) -> Iterator[list[kinds.Row]]:
-    token: str | None = None
-    while True:
-        page = client.references.list(
-            PAGE_ENTRIES_MAX, token, fetch_all=metadata, prefix=part.prefix
-        )
-        yield [kinds.reference_row(each) for each in page.items]
-        token = page.token
-        if token is None:
-            return
+    references = client.references
+    fetch = partial(references.list, PAGE_ENTRIES_MAX, fetch_all=metadata, prefix=part.prefix)
+    for items in _pages(fetch):
+        yield [kinds.reference_row(each) for each in items]
 
 
 def _entry_rows(client: Client, wanted: Options, part: Keys) -> Iterator[list[kinds.Row]]:
-    token: str | None = None
-    while True:
-        page = client.contents.entries(
-            part.commit,
-            PAGE_ENTRIES_MAX,
-            token,
-            start=part.start,
-            end=part.end,
-            prefix=part.prefix,
-            with_content=wanted.content,
-        )
-        yield [kinds.entry_row(each) for each in page.items]
-        token = page.token
-        if token is None:
-            return
+    fetch = partial(
+        client.contents.entries,
+        part.commit,
+        PAGE_ENTRIES_MAX,
+        start=part.start,
+        end=part.end,
+        prefix=part.prefix,
+        with_content=wanted.content,
+    )
+    for items in _pages(fetch):
+        yield [kinds.entry_row(each) for each in items]
 
 
 def _diff_rows(client: Client, part: Keys) -> Iterator[list[kinds.Row]]:
+    fetch = partial(
+        client.history.diff, part.commit, part.other, PAGE_ENTRIES_MAX, prefix=part.prefix
+    )
+    for items in _pages(fetch):
+        yield [kinds.diff_row(each) for each in items]
+
+
+def _pages(fetch: Callable[[str | None], Page[Item]]) -> Iterator[Sequence[Item]]:
+    """Yields the items of all pages, a page at a time; `fetch` is given the token of a page."""
     token: str | None = None
     while True:
-        page = client.history.diff(
-            part.commit, part.other, PAGE_ENTRIES_MAX, token, prefix=part.prefix
-        )
-        yield [kinds.diff_row(each) for each in page.items]
+        page = fetch(token)
+        yield page.items
         token = page.token
         if token is None:
             return

@@ -1,4 +1,4 @@
-"""Columns of Spark as texts that `sql_text` reads.
+"""Columns of Spark as texts that `sql_conditions` reads.
 
 Through Connect a column is a tree in Python, and is written down exactly. In a classic session it
 is an object of the JVM, of which only its own description is asked: names and numbers are not
@@ -19,6 +19,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.pipeline_limits import FILTER_CHARACTERS_MAX, FILTER_DEPTH_MAX
+from lochan.spark.sql_tokens import condition_tokens, cut_at
 
 # A sign that no condition has a meaning for.
 _UNKNOWN: Final = "?"
@@ -79,12 +80,8 @@ def _written(tree: Any, depth: int) -> str:
 
 def _is_closed(text: str) -> bool:
     """Returns whether brackets in a text cannot reach what is around it."""
-    depth = 0
-    for each in re.findall(r"'[^']*'|`[^`]*`|[()]", text):
-        depth += {"(": 1, ")": -1}.get(each, 0)
-        if depth < 0:
-            return False
-    return depth == 0 and "--" not in text and "/*" not in text and "\\" not in text
+    tokens = condition_tokens(text)
+    return tokens is not None and cut_at(tokens, lambda _: False) is not None
 
 
 def _function(tree: Any, depth: int) -> str:

@@ -21,6 +21,7 @@ from pyiceberg import types as iceberg
 
 from lochan.spark.read.domains import DAY_MICROS, day_of
 from lochan.spark.read.filters import Comparand
+from lochan.spark.write.bounds import upper_of_text
 
 _EXACT: Final = Context(prec=100)
 _DECIMAL_DIGITS_MAX: Final = 38
@@ -28,7 +29,7 @@ _LONG_BITS: Final = 63
 _INT_BITS: Final = 31
 _FLOAT_STEP: Final = 2.0**-22
 _FLOAT_LEAST: Final = 2.0**-149
-_FLOATS: Final = (iceberg.FloatType, iceberg.DoubleType)
+FLOATS: Final = (iceberg.FloatType, iceberg.DoubleType)
 # How many digits Spark gives to whole numbers before it compares them with decimals.
 _WHOLE_DIGITS: Final[dict[Any, int]] = {iceberg.IntegerType: 10, iceberg.LongType: 20}
 # The furthest that a zone may be from UTC, as Java has it.
@@ -89,13 +90,31 @@ def alternatives(
         comparands(kind, [Literal(each, _number(literal.value, each))], zone)
         for each in ("decimal", "double", "float")
         # Spark compares whole numbers and decimals with a float as it does with a double.
-        if each != "float" or isinstance(kind, _FLOATS)
+        if each != "float" or isinstance(kind, FLOATS)
     ]
     found = _all(None if each is None else each[0] for each in several)
-    if found is None or isinstance(kind, _FLOATS):
+    if found is None or isinstance(kind, FLOATS):
         return found
     as_float = _as_double(Literal("double", _number(literal.value, "float")))
     return None if as_float is None else (*found, as_float)
+
+
+def is_beyond(kind: iceberg.IcebergType, literals: Sequence[Literal]) -> bool:
+    """Returns whether whole numbers are compared with what none of them can be.
+
+    Spark answers such a comparison for all rows alike, those with NULL too.
+    """
+    is_whole = isinstance(kind, iceberg.IntegerType | iceberg.LongType)
+    return is_whole and any(
+        each.kind in ("integer", "decimal", "number") and abs(Decimal(each.value)) >= 1 << _INT_BITS
+        for each in literals
+        if each.kind != "integer" or abs(each.value) >= 1 << _LONG_BITS
+    )
+
+
+def prefix_comparand(text: str) -> Comparand:
+    """Returns the ends of what begins with a text; the upper one is None if there is none."""
+    return Comparand(text, upper_of_text(text + "\0", len(text)))
 
 
 def _number(text: str, kind: str) -> Any:

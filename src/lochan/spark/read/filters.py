@@ -47,8 +47,8 @@ class Domain(msgspec.Struct, frozen=True):
 
     def within(self, other: Domain) -> Domain:
         """Returns what both say."""
-        low = _larger(self.low, other.low)
-        high = _smaller(self.high, other.high)
+        low = max((each for each in (self.low, other.low) if each is not None), default=None)
+        high = min((each for each in (self.high, other.high) if each is not None), default=None)
         is_crossed = low is not None and high is not None and low > high
         return Domain(
             low,
@@ -58,14 +58,6 @@ class Domain(msgspec.Struct, frozen=True):
             self.may_be_nan and other.may_be_nan,
             self.buckets + other.buckets,
         )
-
-
-def _larger(one: Any, two: Any) -> Any:
-    return two if one is None else one if two is None else max(one, two)
-
-
-def _smaller(one: Any, two: Any) -> Any:
-    return two if one is None else one if two is None else min(one, two)
 
 
 class Comparand(msgspec.Struct, frozen=True):

@@ -28,7 +28,7 @@ from lochan.spark.read.column_text import text_of
 from lochan.spark.read.comparands import Zone
 from lochan.spark.read.filters import Node, Unread
 from lochan.spark.read.planning import FileFilter
-from lochan.spark.read.sql_text import Columns, read_condition, read_shown
+from lochan.spark.read.sql_conditions import Columns, read_condition, read_shown
 from lochan.spark.storage import shown_path
 
 if TYPE_CHECKING:
@@ -82,13 +82,11 @@ def restriction(kept: Sequence[FileScanTask], all_of_them: Sequence[FileScanTask
     others = [task.file.file_path for task in all_of_them if task.file.file_path not in wanted]
     shown = F.col("_metadata.file_path")
     is_plain = all(_PLAIN_PATH.fullmatch(path) for path in wanted)
-    if is_plain and len(wanted) <= min(len(others), FILTER_FILES_NAMED_MAX):
+    if min(len(wanted) if is_plain else len(others), len(others)) > FILTER_FILES_NAMED_MAX:
+        return None
+    if is_plain and len(wanted) <= len(others):
         return shown.isin([shown_path(path) for path in sorted(wanted)])
-    if len(others) <= FILTER_FILES_NAMED_MAX:
-        return ~shown.isin([shown_path(path) for path in others])
-    if is_plain and len(wanted) <= FILTER_FILES_NAMED_MAX:
-        return shown.isin([shown_path(path) for path in sorted(wanted)])
-    return None
+    return ~shown.isin([shown_path(path) for path in others])
 
 
 class _Choosing:

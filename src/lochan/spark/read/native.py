@@ -30,7 +30,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark
 
 from lochan.spark.lookups import looking_up
-from lochan.spark.read.conditions import quoted
+from lochan.spark.read.field_paths import quoted
 from lochan.spark.schemas import FIELD_ID, nullable, shown, spark_type
 from lochan.spark.storage import native_options, native_path, shown_path
 
@@ -274,20 +274,21 @@ def native_frames(lake: Lake, shape: Shape, tasks: Sequence[FileScanTask]) -> It
     """Yields the rows of files of one shape: of those as they are, and of those with deletes."""
     whole = [task.file.file_path for task in tasks if not task.delete_files]
     if whole:
-        yield _parquet(lake, shape.struct(), whole, shape.options()).select(*shape.columns())
+        yield parquet_frame(lake, shape.struct(), whole, shape.options()).select(*shape.columns())
     partial = [task for task in tasks if task.delete_files]
     if partial:
         paths = [task.file.file_path for task in partial]
-        frame = _parquet(lake, shape.struct(), paths, shape.options())
+        frame = parquet_frame(lake, shape.struct(), paths, shape.options())
         yield _without_deleted(lake, frame, partial).select(*shape.columns())
 
 
-def _parquet(
+def parquet_frame(
     lake: Lake,
     schema: spark.StructType,
     paths: Sequence[str],
     options: Mapping[str, str] = OPTIONS,
 ) -> DataFrame:
+    """Returns the rows of Parquet files as Spark reads them."""
     reader = lake.spark.read.schema(schema).options(**options, **native_options(lake, paths[0]))
     with looking_up(lake.spark, paths):
         return reader.parquet(*[native_path(path) for path in paths])
@@ -305,7 +306,7 @@ def _without_deleted(lake: Lake, frame: DataFrame, tasks: Sequence[FileScanTask]
         [(path, shown_path(path)) for path in paths], f"{_PATH} string, {_SHOWN} string"
     )
     deletes = sorted({each.file_path for task in tasks for each in task.delete_files})
-    deleted = _parquet(lake, _DELETES, deletes).select(
+    deleted = parquet_frame(lake, _DELETES, deletes).select(
         F.col("file_path").alias(_PATH), F.col("pos").alias(_ROW)
     )
     shown_as = F.col("_metadata.file_path")

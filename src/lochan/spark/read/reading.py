@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression
-from pyiceberg.schema import Schema, prune_columns
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import NestedField
@@ -33,9 +33,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from lochan.base.errors import ContentNotFound, Invalid
 from lochan.spark.provenance import marked
 from lochan.spark.read.arrow import arrow_frame
-from lochan.spark.read.conditions import column_at, field_paths, to_column
 from lochan.spark.read.failures import bracketed, explained
-from lochan.spark.read.filters import Node
+from lochan.spark.read.field_paths import column_at, field_paths
+from lochan.spark.read.filters import Node, Unread
 from lochan.spark.read.footers import FOREIGN, find_named
 from lochan.spark.read.frames import Chooser, choosing, zone_of
 from lochan.spark.read.native import (
@@ -47,14 +47,8 @@ from lochan.spark.read.native import (
     shape_by_names,
 )
 from lochan.spark.read.planning import plan_files
-from lochan.spark.read.predicates import (
-    asked_of,
-    bind_filter,
-    filtered_fields,
-    fit_filter,
-    node_of,
-)
-from lochan.spark.read.sql_text import Columns, mentioned, read_condition, whole_fields
+from lochan.spark.read.predicates import ExpressionFilter
+from lochan.spark.read.sql_conditions import Columns, mentioned, read_condition, whole_fields
 from lochan.spark.schemas import find_defaults, nullable, to_spark
 from lochan.spark.session import READ_SETTINGS
 from lochan.spark.storage import how
@@ -70,12 +64,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[FileScanTask, ...]
     schema: Schema
     """The columns that are asked for, and those that the filter looks at."""
-    asked: BooleanExpression
-    asked_bound: BooleanExpression
-    """What PyIceberg's reader may leave out rows by. It is never the condition on rows: of a text
-    it is only a part. See `condition_of`."""
-    text: str | None = None
-    """The condition on rows, if it was given as a text."""
+    condition: Node = Unread()
+    """The condition on files, by which readers in executors may leave out rows, too. It is never
+    the condition on rows: it may be only a part of it. See `condition_of`."""
+    where: str | ExpressionFilter | None = None
+    """The condition on rows."""
     columns: tuple[tuple[str, ...], ...]
     """The way to every column that is asked for, in order."""
     case_sensitive: bool
@@ -122,26 +115,24 @@ def plan_table(
     """Finds the files of a table that is loaded; `files` chooses files and no rows."""
     case_sensitive = lake.spark.conf.get("spark.sql.caseSensitive", "false") == "true"
     whole = table.schema()
-    text = where if isinstance(where, str) else None
-    if text is None:
-        given = where if isinstance(where, BooleanExpression) else AlwaysTrue()
-        expression = fit_filter(given, whole, case_sensitive=case_sensitive)
-        condition = node_of(expression, whole, case_sensitive=case_sensitive)
-    else:
-        names = Columns(whole_fields(whole), case_sensitive=case_sensitive, zone=zone_of(lake))
-        condition = read_condition(text, names)
-        expression = asked_of(condition, whole)
-    bound = bind_filter(expression, whole, case_sensitive=case_sensitive)
     chosen = _choose(whole, columns, case_sensitive=case_sensitive)
-    needed = {path[0] for path in chosen} | _top_level(whole, filtered_fields(bound))
-    needed |= set() if text is None else mentioned(text, whole)
+    needed = {path[0] for path in chosen}
+    condition: Node = Unread()
+    expression: ExpressionFilter | None = None
+    if isinstance(where, BooleanExpression):
+        expression = ExpressionFilter(where, whole, case_sensitive=case_sensitive)
+        condition = expression.node(zone_of(lake))
+        needed |= {expression.paths[number][0] for number in expression.field_ids()}
+    elif where is not None:
+        names = Columns(whole_fields(whole), case_sensitive=case_sensitive, zone=zone_of(lake))
+        condition = read_condition(where, names)
+        needed |= mentioned(where, whole)
     return Plan(
         table=table,
         tasks=plan_files(table, condition if files is None else files),
         schema=Schema(*[field for field in whole.fields if field.name in needed]),
-        asked=expression,
-        asked_bound=bound,
-        text=text,
+        condition=condition,
+        where=where if isinstance(where, str) else expression,
         columns=chosen,
         case_sensitive=case_sensitive,
     )
@@ -155,8 +146,8 @@ def frame_of(lake: Lake, plan: Plan) -> DataFrame:
         frame = reduce(DataFrame.unionAll, [each.frame for each in frames])
     else:
         frame = lake.spark.createDataFrame([], nullable(to_spark(plan.schema, ids=False)))
-    if plan.text is not None:
-        frame = _where(frame, plan.text)
+    if isinstance(plan.where, str):
+        frame = _where(frame, plan.where)
     elif (condition := condition_of(plan)) is not None:
         frame = frame.where(condition)
     if [(name,) for name in frame.columns] != list(plan.columns):
@@ -176,11 +167,9 @@ def _shown_fields(plan: Plan) -> dict[str, NestedField]:
 
 def condition_of(plan: Plan) -> Column | None:
     """Returns the condition on rows, None if there is none; whether a text is one, Spark says."""
-    if plan.text is not None:
-        return F.expr(bracketed(plan.text))
-    if isinstance(plan.asked_bound, AlwaysTrue):
-        return None
-    return to_column(plan.asked_bound, plan.schema)
+    if isinstance(plan.where, str):
+        return F.expr(bracketed(plan.where))
+    return None if plan.where is None else plan.where.column()
 
 
 def _where(frame: DataFrame, text: str) -> DataFrame:
@@ -232,14 +221,7 @@ def _frames(lake: Lake, plan: Plan) -> list[_Group]:
             is_scan = not is_foreign and not any(task.delete_files for task in tasks)
             frames.extend(_Group(each, is_scan) for each in native_frames(lake, shape, tasks))
     if by_arrow:
-        frame = arrow_frame(
-            lake,
-            plan.table,
-            plan.schema,
-            plan.asked,
-            by_arrow,
-            case_sensitive=plan.case_sensitive,
-        )
+        frame = arrow_frame(lake, plan.table, plan.schema, plan.condition, by_arrow)
         frames.append(_Group(frame))
     return frames
 
@@ -288,8 +270,3 @@ def _choose(
         else:
             raise Invalid(f"there is no column {name}; there are {', '.join(names)}")
     return tuple(chosen)
-
-
-def _top_level(schema: Schema, ids: set[int]) -> set[str]:
-    """Returns the columns that hold some fields."""
-    return {field.name for field in prune_columns(schema, ids).fields} if ids else set()

@@ -12,8 +12,20 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression, BoundIsNaN, BoundNotNaN
-from pyiceberg.expressions.visitors import translate_column_names
+from pyiceberg.expressions import (
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+    Or,
+    Reference,
+)
+from pyiceberg.expressions.visitors import bind
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import (
     ArrowAccessor,
@@ -27,24 +39,34 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.schema import Schema, prune_columns, visit_with_partner
 from pyiceberg.table import FileScanTask
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.types import ListType, MapType, UUIDType
+from pyiceberg.types import DateType, IntegerType, ListType, LongType, MapType, StringType
 
-from lochan.spark.read.conditions import field_paths
+from lochan.spark.read.filters import Constant, Junction, Leaf, Negation, Node, Unread, fold
 from lochan.spark.read.footers import held_schema
-from lochan.spark.read.predicates import bind_filter, weaken
 
 # Ranges of an object are asked for together, in pieces of this many bytes.
 _BUFFER_BYTES: Final = 8 << 20
+# Comparisons that mean the same for every reader: of these types, by these operators.
+_COMPARED_TYPES: Final = (IntegerType, LongType, StringType, DateType)
+_COMPARISONS: Final[dict[str, Any]] = {
+    "=": EqualTo,
+    "<": LessThan,
+    "<=": LessThanOrEqual,
+    ">": GreaterThan,
+    ">=": GreaterThanOrEqual,
+    "in": In,
+}
+_INT_BITS: Final = 31
 
 
 def rows_of(
     files: FileIO,
     metadata: TableMetadata,
     schema: Schema,
-    bound: BooleanExpression,
+    condition: Node,
     task: FileScanTask,
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a file in some columns; those that the filter does not want may miss."""
+    """Yields the rows of a file in some columns; rows that the condition excludes may miss."""
     deletes = _read_all_delete_files(files, [task]).get(task.file.file_path)
     with files.new_input(task.file.file_path).open() as stream:
         reading: dict[str, Any] = {"pre_buffer": True, "buffer_size": _BUFFER_BYTES}
@@ -63,7 +85,7 @@ def rows_of(
             allow_timestamp_tz_mismatch=True,
         )
         # Positions are those of all rows, so what was deleted is left out before anything else.
-        wanted = None if deletes else _file_filter(bound, metadata.schema(), held)
+        wanted = None if deletes else _file_filter(condition, metadata.schema(), held)
         # Rows without any column could not be counted.
         names = [field.name for field in needed.fields] or physical.names[:1]
         scanner = ds.Scanner.from_fragment(fragment, schema=physical, filter=wanted, columns=names)
@@ -85,31 +107,45 @@ def _values(schema: Schema) -> set[int]:
     return {each for each in ids if not isinstance(schema.find_type(each), ListType | MapType)}
 
 
-def _file_filter(bound: BooleanExpression, schema: Schema, held: Schema) -> ds.Expression | None:
-    """Returns what pyarrow can check of a filter, if anything; Spark checks all of it on rows.
+def _file_filter(condition: Node, schema: Schema, held: Schema) -> ds.Expression | None:
+    """Returns the part of a condition that pyarrow can check, if any; Spark checks all of it.
 
     A column that the file lacks may have a default or the value of a partition, one that was
-    narrower once cannot be compared with every value, uuids pyarrow does not compare, and names
-    with dots it does not find. NaN it asks statistics for, which do not count it.
+    narrower once cannot be compared with every value, and names with dots pyarrow does not find.
     """
-    paths = field_paths(held)
-
-    def is_asked(predicate: Any) -> bool:
-        number = predicate.term.ref().field.field_id
-        kind = schema.find_type(number)
-        return (
-            not isinstance(predicate, BoundIsNaN | BoundNotNaN)
-            and not isinstance(kind, UUIDType)
-            and number in paths
-            and held.find_type(number) == kind
-            and not any("." in name for name in paths[number])
-        )
-
-    asked = weaken(bound, is_asked)
-    if isinstance(asked, AlwaysTrue):
+    checked = fold(condition, lambda leaf: _comparison(leaf, schema, held), _combined)
+    if isinstance(checked, AlwaysTrue):
         return None
-    named = translate_column_names(asked, held)
-    return expression_to_pyarrow(bind_filter(named, held, case_sensitive=True), held)
+    return expression_to_pyarrow(bind(held, checked, case_sensitive=True), held)
+
+
+def _combined(node: Negation | Junction, parts: list[BooleanExpression]) -> BooleanExpression:
+    # The opposite of a part of a condition says nothing about rows.
+    if isinstance(node, Negation):
+        return AlwaysTrue()
+    return And(*parts) if node.is_and else Or(*parts)
+
+
+def _comparison(leaf: Unread | Constant | Leaf, schema: Schema, held: Schema) -> BooleanExpression:
+    """Returns a comparison by the name that a column has in a file; AlwaysTrue if there is none."""
+    if not isinstance(leaf, Leaf) or leaf.has_null or leaf.is_loose or leaf.is_any_for_null:
+        return AlwaysTrue()
+    comparison = _COMPARISONS.get(leaf.operator)
+    field = next((each for each in held.fields if each.field_id == leaf.field_id), None)
+    if comparison is None or field is None or "." in field.name:
+        return AlwaysTrue()
+    kind = field.field_type
+    if kind != schema.find_type(leaf.field_id) or not isinstance(kind, _COMPARED_TYPES):
+        return AlwaysTrue()
+    values = [each.exact for each in leaf.comparands if each.exact is not None]
+    if isinstance(kind, IntegerType):
+        values = [each for each in values if abs(each) < 1 << _INT_BITS]
+    if len(values) < len(leaf.comparands):
+        return AlwaysTrue()
+    compared: BooleanExpression = comparison(
+        Reference(field.name), values if comparison is In else values[0]
+    )
+    return compared
 
 
 class _Projection(ArrowProjectionVisitor):

@@ -32,8 +32,10 @@ from pyiceberg.types import (
 from lochan.base.pipeline_limits import (
     SPARK_ROW_GROUP_BYTES_MAX,
 )
-from lochan.spark.write.statistics import FileFacts, Layout, columns_of, facts_of, with_partition
-from lochan.spark.write.transforms import paths_of_sources, values_of
+from lochan.spark.schemas import has_types
+from lochan.spark.write.bounds import FileFacts
+from lochan.spark.write.statistics import Layout, add_partition_values, facts_of, with_partition
+from lochan.spark.write.transforms import paths_of_sources
 
 _NO_CODEC: Final = "uncompressed"
 _REQUIRED: Final = ("required", "element-required", "value-required")
@@ -41,7 +43,7 @@ _REQUIRED: Final = ("required", "element-required", "value-required")
 
 def needs_pyarrow(schema: Schema) -> bool:
     """Tells whether a table has types that Spark itself cannot write as Iceberg wants them."""
-    return any(isinstance(kind, UUIDType | FixedType) for kind in _all(schema))
+    return has_types(schema, UUIDType, FixedType)
 
 
 def find_unwritable(schema: Schema) -> list[str]:
@@ -52,10 +54,6 @@ def find_unwritable(schema: Schema) -> list[str]:
         for number in schema.field_ids
         if number not in own and isinstance(schema.find_type(number), UUIDType)
     ]
-
-
-def _all(schema: Schema) -> Iterator[IcebergType]:
-    return (schema.find_type(number) for number in schema.field_ids)
 
 
 def write_task(
@@ -98,7 +96,8 @@ class _Writing:
             yield from self.end()
             self._group = group
         self._held.append(rows)
-        self._note_partition(rows)
+        self._found = self._found or [[] for _ in self._paths]
+        add_partition_values(self._layout, self._found, rows, self._paths)
         if sum(each.nbytes for each in self._held) >= SPARK_ROW_GROUP_BYTES_MAX:
             self._flush()
             if self._stream.tell() >= self._layout.file_bytes:
@@ -138,13 +137,6 @@ class _Writing:
             store_decimal_as_integer=True,
             store_schema=False,
         )
-
-    def _note_partition(self, rows: pa.Table) -> None:
-        columns = list(columns_of(rows, self._paths))
-        new = values_of(self._layout.schema, self._layout.spec, columns)
-        self._found = self._found or [[] for _ in new]
-        for known, values in zip(self._found, new, strict=True):
-            known.extend(value for value in values if repr(value) not in map(repr, known))
 
 
 def _runs(batch: pa.RecordBatch, grouped: bool) -> Iterator[tuple[int | None, int, int]]:

@@ -8,7 +8,8 @@ import msgspec
 from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, LongType, NestedField, PrimitiveType
 
-from lochan.spark.write.statistics import FileFacts
+from lochan.spark.read.domains import value_of
+from lochan.spark.write.bounds import FileFacts
 
 
 class ColumnFacts(msgspec.Struct, frozen=True):
@@ -51,10 +52,5 @@ def _of_file(field: NestedField, file: FileFacts) -> ColumnFacts | None:
         return None
     if not isinstance(kind, (IntegerType, LongType)) or nulls == file.rows:
         return ColumnFacts(nulls)
-    if number not in file.lower or number not in file.upper:
-        return None
-    return ColumnFacts(nulls, _number(file.lower[number]), _number(file.upper[number]))
-
-
-def _number(bound: bytes) -> int:
-    return int.from_bytes(bound, "little", signed=True)
+    ends = [value_of(kind, each.get(number)) for each in (file.lower, file.upper)]
+    return None if None in ends else ColumnFacts(nulls, *ends)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pyarrow as pa
+from pyiceberg.types import ListType, MapType
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -21,12 +22,14 @@ from lochan.base.pipeline_limits import (
     SPARK_FOOTER_TASKS_MAX,
     SPARK_WRITE_FILES_MAX,
 )
+from lochan.spark.schemas import has_types
 from lochan.spark.storage import how, native_options, native_path
 from lochan.spark.write.arrow_files import needs_pyarrow, write_task
-from lochan.spark.write.element_ids import add_element_ids, has_elements, is_local
+from lochan.spark.write.bounds import FileFacts
+from lochan.spark.write.element_ids import add_element_ids, is_local
 from lochan.spark.write.parquet_footers import EncryptedError
 from lochan.spark.write.shaping import free_name, missing_values, with_ids
-from lochan.spark.write.statistics import FileFacts, Layout, read_facts
+from lochan.spark.write.statistics import Layout, read_facts
 from lochan.spark.write.transforms import group_of
 
 if TYPE_CHECKING:
@@ -95,7 +98,7 @@ def _is_for_pyarrow(lake: Lake, frame: DataFrame, layout: Layout) -> bool:
     """Tells whether Spark cannot write the files itself."""
     if how(lake, layout.directory) == "arrow" or needs_pyarrow(layout.schema):
         return True
-    if not has_elements(layout.schema):
+    if not has_types(layout.schema, ListType, MapType):
         return False
     # In the old layout elements have other names, and nothing between them and their list.
     is_legacy = frame.sparkSession.conf.get(_LEGACY) == "true"
@@ -157,7 +160,7 @@ def _reader(layout: Layout) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
 
 def _with_element_ids(layout: Layout, path: str) -> FileFacts | None:
     """Gives a file the ids that Spark does not write, if there are such; or says why not."""
-    if not has_elements(layout.schema):
+    if not has_types(layout.schema, ListType, MapType):
         return None
     try:
         add_element_ids(layout.schema, path)

@@ -20,7 +20,9 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 from pyspark.sql.types import StructType
 
-from lochan.base.errors import Conflict, Corrupt
+from lochan.base.errors import Conflict, Corrupt, Invalid, TooLarge
+from lochan.base.keys import job_name
+from lochan.base.pipeline_limits import SPARK_JOB_CHARACTERS_MAX
 from lochan.iceberg.names import key_of
 
 if TYPE_CHECKING:
@@ -46,6 +48,16 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     def texts(self) -> Mapping[str, str]:
         """Returns the facts as a commit holds them."""
         return {name: str(value) for name, value in msgspec.structs.asdict(self).items()}
+
+
+def check_job_name(job: str, characters_max: int = SPARK_JOB_CHARACTERS_MAX) -> str:
+    """Returns the name of a job; Invalid or TooLarge if no commit may hold it."""
+    if not job or job != job.strip():
+        raise Invalid(f"a job has a name, without spaces around it, not {job!r}")
+    if len(job) > characters_max:
+        raise TooLarge(f"the name of this job has {characters_max} characters at most")
+    job_name(job)
+    return job
 
 
 def find_job(lake: Lake, table: str, commit: str, job: str) -> JobFacts | None:

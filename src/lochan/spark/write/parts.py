@@ -40,6 +40,7 @@ from lochan.spark.provenance import find_readings, place_of
 from lochan.spark.schemas import check_required, to_iceberg
 from lochan.spark.write.arrow_files import find_unwritable
 from lochan.spark.write.bases import Base, OnChange, find_base
+from lochan.spark.write.bounds import FileFacts
 from lochan.spark.write.columns import ColumnFacts, column_facts
 from lochan.spark.write.files import Measures, write_files
 from lochan.spark.write.jobs import (
@@ -51,7 +52,7 @@ from lochan.spark.write.jobs import (
 )
 from lochan.spark.write.replacing import all_files, files_of_partitions, replace_files
 from lochan.spark.write.shaping import check_shape, shape
-from lochan.spark.write.statistics import FileFacts, Layout, build_data_file, build_layout
+from lochan.spark.write.statistics import Layout, build_data_file, build_layout
 from lochan.spark.write.transforms import build_spec
 from lochan.spark.write.upsert import check_keys, check_unique, find_matching, keys_of, survivors
 

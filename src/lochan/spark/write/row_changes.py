@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.expressions import BooleanExpression
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table
 from pyspark.errors import PySparkException
@@ -27,6 +27,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import Bug, Invalid
 from lochan.spark.read.failures import bracketed
+from lochan.spark.read.filters import Unread
 from lochan.spark.read.reading import Plan, condition_of, frame_of, plan_table
 from lochan.spark.write.assignments import (
     DOES_NOT_FIT,
@@ -35,13 +36,14 @@ from lochan.spark.write.assignments import (
     check_assignments,
     not_understood,
 )
+from lochan.spark.write.bounds import FileFacts
 from lochan.spark.write.file_rows import rows_by_file, tasks_at
 from lochan.spark.write.files import write_files
 from lochan.spark.write.jobs import short_text
 from lochan.spark.write.parts import Part, Steps, Wish, Written, find_table
 from lochan.spark.write.replacing import replace_files
 from lochan.spark.write.shaping import free_name, shape
-from lochan.spark.write.statistics import FileFacts, build_data_file
+from lochan.spark.write.statistics import build_data_file
 
 if TYPE_CHECKING:
     from lochan.iceberg import LochanCatalog, Many
@@ -257,9 +259,7 @@ class RowChange(Part):
 
 def _every_row(plan: Plan, tasks: Sequence[FileScanTask]) -> Plan:
     """Returns a plan for all rows of some files."""
-    return msgspec.structs.replace(
-        plan, tasks=tuple(tasks), asked=AlwaysTrue(), asked_bound=AlwaysTrue(), text=None
-    )
+    return msgspec.structs.replace(plan, tasks=tuple(tasks), condition=Unread(), where=None)
 
 
 def _checked(table: str, where: Any, values: Assignments | None) -> Where:

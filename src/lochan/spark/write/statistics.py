@@ -40,7 +40,7 @@ from pyiceberg.types import (
 from pyiceberg.utils.properties import property_as_int
 
 from lochan.base.errors import Invalid
-from lochan.spark.write.bounds import read_figures
+from lochan.spark.write.bounds import FileFacts, read_columns
 from lochan.spark.write.transforms import (
     decode_values,
     encode_values,
@@ -55,23 +55,6 @@ _NAMED_MAX: Final = 3
 _METRICS: Final = "write.metadata.metrics"
 _MICROS: Final = "microseconds"
 _UUID_BYTES: Final = 16
-
-
-class FileFacts(msgspec.Struct, frozen=True):
-    """One written file; or why there is none: rows that are `refused`, a `problem` of ours."""
-
-    path: str
-    size: int
-    rows: int = 0
-    column_sizes: dict[int, int] = {}
-    value_counts: dict[int, int] = {}
-    null_counts: dict[int, int] = {}
-    lower: dict[int, bytes] = {}
-    upper: dict[int, bytes] = {}
-    split_offsets: list[int] = []
-    partition: list[bytes | None] = []
-    refused: str = ""
-    problem: str = ""
 
 
 class Layout(msgspec.Struct, frozen=True, dict=True):
@@ -152,18 +135,8 @@ def facts_of(layout: Layout, path: str, size: int, footer: pq.FileMetaData) -> F
         return FileFacts(path=path, size=size, rows=footer.num_rows, problem=f"{path}: {problem}")
     if not footer.num_rows:
         return FileFacts(path=path, size=size)
-    told = read_figures(footer, layout.schema, layout.plan)
-    return FileFacts(
-        path=path,
-        size=size,
-        rows=footer.num_rows,
-        column_sizes=told.column_sizes,
-        value_counts=told.value_counts,
-        null_counts=told.null_counts,
-        lower=told.lower,
-        upper=told.upper,
-        split_offsets=told.split_offsets,
-    )
+    facts = FileFacts(path=path, size=size, rows=footer.num_rows)
+    return read_columns(facts, footer, layout.schema, layout.plan)
 
 
 def with_partition(layout: Layout, facts: FileFacts, found: list[list[Any]]) -> FileFacts:
@@ -278,10 +251,20 @@ def _partition_from_rows(layout: Layout, file: pq.ParquetFile) -> list[list[Any]
     paths = paths_of_sources(layout.schema, layout.spec)
     found: list[list[Any]] = [[] for _ in paths]
     for batch in file.iter_batches(columns=[".".join(path) for path in paths if path]):
-        columns = list(columns_of(batch, paths))
-        for known, new in zip(found, values_of(layout.schema, layout.spec, columns), strict=True):
-            known.extend(value for value in new if repr(value) not in map(repr, known))
+        add_partition_values(layout, found, batch, paths)
     return found
+
+
+def add_partition_values(
+    layout: Layout,
+    found: list[list[Any]],
+    rows: pa.RecordBatch | pa.Table,
+    paths: list[tuple[str, ...]],
+) -> None:
+    """Adds the partition values that some rows have to those that were found before."""
+    columns = list(columns_of(rows, paths))
+    for known, new in zip(found, values_of(layout.schema, layout.spec, columns), strict=True):
+        known.extend(value for value in new if repr(value) not in map(repr, known))
 
 
 def columns_of(

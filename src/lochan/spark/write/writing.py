@@ -34,114 +34,34 @@ import msgspec
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyspark.sql import DataFrame
 
-from lochan.base.errors import Conflict, Invalid, NotABranch, TooLarge, Unknown
-from lochan.base.keys import job_name
+from lochan.base.errors import Conflict, Invalid, NotABranch, Unknown
 from lochan.base.pipeline_limits import (
     SPARK_COMMIT_ATTEMPTS_MAX,
-    SPARK_JOB_CHARACTERS_MAX,
     SPARK_REWRITE_ATTEMPTS_MAX,
 )
+from lochan.client import Client
+from lochan.model.references import Reference
 from lochan.spark.boundary import boundary, writing_to
 from lochan.spark.write.assignments import Assignments
 from lochan.spark.write.bases import ON_CHANGES, OnChange
 from lochan.spark.write.files import Measures
-from lochan.spark.write.parts import JOB, MODES, Mode, Part, Steps, Wish, Written
+from lochan.spark.write.jobs import check_job_name
+from lochan.spark.write.parts import (
+    JOB,
+    MODES,
+    Mode,
+    Part,
+    Steps,
+    Wish,
+    Written,
+)
 from lochan.spark.write.row_changes import RowChange, Where
 
 if TYPE_CHECKING:
     from lochan.iceberg import LochanCatalog, Many
     from lochan.spark.lake import Lake
 
-__all__ = ["Batch", "Written", "delete", "update", "write"]
-
 _BRANCH: Final = "BRANCH"
-
-
-def write(
-    lake: Lake,
-    frame: DataFrame,
-    table: str,
-    *,
-    branch: str,
-    mode: Mode = "append",
-    job: str | None = None,
-    keys: Sequence[str] = (),
-    message: str | None = None,
-    partition_by: Sequence[str] = (),
-    properties: Mapping[str, str] | None = None,
-    required: Sequence[str] = (),
-    create: bool = True,
-    on_change: OnChange = "conflict",
-    measures: Measures | None = None,
-    steps: Steps | None = None,
-) -> Written:
-    """Writes a frame into a table on a branch, as one commit.
-
-    `mode` is `append`, `overwrite` (all rows), `overwrite_partitions` (the partitions that the
-    frame has rows of) or `merge` (rows with the same `keys` are replaced, others added). A table
-    that is missing is made in the same commit, with `partition_by`, such as
-    `("day(ts)", "bucket(16, id)", "region")`, with table `properties`, and with columns that may be
-    NULL unless they are `required`; unless `create` is false. For one that is there, all of that
-    must be as it has it. Rows are removed only if they are as the frame has read them from the
-    table, or, where it does not read the table, as they were at the call; else it is a Conflict,
-    unless `on_change` is `replace`; see `bases`.
-
-    A `job` that has written into the table before does nothing, unless that was rolled back; in
-    another mode, with other columns or another number of rows it is a Conflict; see `jobs`.
-    """
-    with Batch(lake, branch=branch, job=job, message=message, steps=steps) as batch:
-        batch.write(
-            frame,
-            table,
-            mode,
-            keys=keys,
-            partition_by=partition_by,
-            properties=properties,
-            required=required,
-            create=create,
-            on_change=on_change,
-            measures=measures,
-        )
-    return batch.written[0]
-
-
-def delete(
-    lake: Lake,
-    table: str,
-    where: Where,
-    *,
-    branch: str,
-    job: str | None = None,
-    message: str | None = None,
-    steps: Steps | None = None,
-) -> Written:
-    """Deletes the rows of a table that a condition is true for, as one commit; see `row_changes`.
-
-    `where` is what `lake.read` takes, any condition of Spark's SQL, or a Column.
-    """
-    with Batch(lake, branch=branch, job=job, message=message, steps=steps) as batch:
-        batch.delete(table, where)
-    return batch.written[0]
-
-
-def update(
-    lake: Lake,
-    table: str,
-    set: Assignments,  # noqa: A002 - the word of SQL
-    where: Where,
-    *,
-    branch: str,
-    job: str | None = None,
-    message: str | None = None,
-    steps: Steps | None = None,
-) -> Written:
-    """Gives columns new values in the rows that a condition is true for, as one commit.
-
-    `set` has expressions of SQL, Columns or values by column; a text is an expression.
-    """
-    with Batch(lake, branch=branch, job=job, message=message, steps=steps) as batch:
-        batch.update(table, set, where)
-    return batch.written[0]
 
 
 class Batch:
@@ -161,7 +81,7 @@ class Batch:
         message: str | None = None,
         steps: Steps | None = None,
     ) -> None:
-        self.job: Final = _checked_job(job)
+        self.job: Final = uuid.uuid4().hex if job is None else check_job_name(job)
         self.branch: Final = branch
         self.written: tuple[Written, ...] = ()
         self._lake = lake
@@ -173,9 +93,7 @@ class Batch:
 
     @boundary
     def __enter__(self) -> Self:
-        reference = self._lake.client.references.get(self.branch)
-        if reference.kind != _BRANCH:
-            raise NotABranch(f"{self.branch} is a {reference.kind.lower()}; write to a branch")
+        get_branch(self._lake.client, self.branch)
         self._catalog = self._lake.catalog.at(self.branch)
         return self
 
@@ -205,7 +123,17 @@ class Batch:
         on_change: OnChange = "conflict",
         measures: Measures | None = None,
     ) -> None:
-        """Writes the files of a frame at once; the table gets them when the block ends."""
+        """Writes the files of a frame at once; the table gets them when the block ends.
+
+        `mode` is `append`, `overwrite` (all rows), `overwrite_partitions` (the partitions that the
+        frame has rows of) or `merge` (rows with the same `keys` are replaced, others added). A
+        table that is missing is made in the same commit, unless `create` is false, with
+        `partition_by`, with `properties`, and with columns that may be NULL unless they are
+        `required`; a table that exists must have all of that already. Rows are removed only if they
+        are as the frame has read them from the table, or, where it does not read the table, as they
+        were at the call; else it is a Conflict, unless `on_change` is `replace`; see `bases`. A
+        `job` that has written the table before does nothing; see `jobs`.
+        """
         self._check_free(table)
         if mode not in MODES:
             raise Invalid(f"there is no mode {mode!r}; there are {', '.join(MODES)}")
@@ -229,13 +157,13 @@ class Batch:
 
     @boundary
     def delete(self, table: str, where: Where) -> None:
-        """Finds the rows at once and writes those again that stay; see `delete`."""
+        """Deletes the rows that a condition is true for: finds them at once; see `row_changes`."""
         self._check_free(table)
         self._take(RowChange(self._lake, self.job, table, where, None, self._steps))
 
     @boundary
     def update(self, table: str, set: Assignments, where: Where) -> None:  # noqa: A002
-        """Finds the rows at once and writes their files with the new values; see `update`."""
+        """Gives columns new values where a condition is true: finds the rows at once."""
         self._check_free(table)
         self._take(RowChange(self._lake, self.job, table, where, set, self._steps))
 
@@ -341,19 +269,16 @@ class Batch:
         return found
 
 
+def get_branch(client: Client, name: str) -> Reference:
+    """Returns a branch; NotABranch if the name is that of a tag."""
+    found = client.references.get(name)
+    if found.kind != _BRANCH:
+        raise NotABranch(f"{name} is a {found.kind.lower()}, and only a branch can be written to")
+    return found
+
+
 def _pass(step: str) -> None:
     """Does nothing after a step."""
-
-
-def _checked_job(job: str | None) -> str:
-    if job is None:
-        return uuid.uuid4().hex
-    if not job or job != job.strip():
-        raise Invalid(f"a job has a name, without spaces around it, not {job!r}")
-    if len(job) > SPARK_JOB_CHARACTERS_MAX:
-        raise TooLarge(f"the name of a job has {SPARK_JOB_CHARACTERS_MAX} characters at most")
-    job_name(job)
-    return job
 
 
 def _listed(name: str, words: Sequence[str]) -> tuple[str, ...]:

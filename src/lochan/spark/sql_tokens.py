@@ -1,4 +1,9 @@
-"""Tokens of a condition in SQL, as far as they are needed to choose files by it."""
+"""Texts of SQL, cut into tokens as Spark's parser cuts them.
+
+Comments may be nested, texts may be raw, escaped or between dollars; each of these is one token, so
+that what is inside is never taken for code. `condition_tokens` has less: a text with anything in it
+that Spark may read in two ways, by its version or by its settings, has no tokens there.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +13,39 @@ from typing import Final
 
 import msgspec
 
+from lochan.base.errors import Invalid
 from lochan.base.pipeline_limits import FILTER_CHARACTERS_MAX
 
+# A letter before r'…' belongs to a name that ends there, if it is one that names may have.
+_RAW: Final = r"(?<![A-Za-z0-9_])[rR]['\"]"
 _TOKEN: Final = re.compile(
-    r"""\s*(?:
-    (?P<bad>--|/\*|;|\$\$)
+    rf"""(?P<blank>\s+)
+    |(?P<comment>--(?:\\\n|[^\r\n])*|/\*)
     |(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:[lLsSyYdDfF]|[bB][dD])?(?![\w.]))
-    |(?P<word>\w+)
+    |(?P<word>(?:(?!{_RAW})\w)+)
     |`(?P<name>(?:[^`]|``)*)`
     |'(?P<text>[^'\\]*)'(?!')
     |"(?P<double>[^"\\]*)"(?!")
-    |(?P<sign><=>|<>|<=|>=|!=|==|[=<>!()\[\]{},.+*/%&|^~:?@-])
-    )""",
-    re.VERBOSE,
+    |(?P<escaped>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
+    |(?P<raw>[rR]'[^']*'|[rR]"[^"]*"|(?P<tag>\$[A-Za-z_]*\$).*?(?P=tag))
+    |(?P<unclosed>[rR]?['"]|`|\$[A-Za-z_]*\$)
+    |(?P<sign><=>|<>|<=|>=|!=|==|[=<>!()\[\]{{}},.+*/%&|^~:?@-])
+    |(?P<other>.)
+    """,
+    re.VERBOSE | re.DOTALL,
 )
+_NESTED: Final = re.compile(r"/\*|\*/")
 _OPENING: Final = {"(": ")", "[": "]", "{": "}"}
+_IN_CONDITIONS: Final = ("number", "word", "name", "text", "double", "sign")
 
 
 class Token(msgspec.Struct, frozen=True):
-    """A word, a quoted name, a number, a text or a sign."""
+    """A part of a text, without the quotes around it, and where it begins and ends."""
 
     kind: str
     text: str
+    start: int = 0
+    end: int = 0
 
     def is_word(self, *words: str) -> bool:
         """Returns whether it is one of some words, which are given in capitals."""
@@ -40,19 +56,38 @@ class Token(msgspec.Struct, frozen=True):
         return self.kind == "sign" and self.text in signs
 
 
-def tokens_of(text: str) -> list[Token] | None:
-    """Returns the tokens of a text, None if it has some that are not known here."""
+def tokens_of(sql: str) -> Iterator[Token]:
+    """Yields all tokens of a text; Invalid if a comment or a text in it does not end."""
+    start = 0
+    while start < len(sql) and (match := _TOKEN.match(sql, start)):
+        kind, end = str(match.lastgroup), match.end()
+        if match[0] == "/*":
+            end = _end_of_comment(sql, start)
+        if kind == "unclosed" or end < 0:
+            raise Invalid(f"the query has a {match[0]} at character {start + 1} that is not closed")
+        yield Token(kind, match[kind], start, end)
+        start = end
+
+
+def _end_of_comment(sql: str, start: int) -> int:
+    """Returns the place after a comment, which may have others inside; -1 if it does not end."""
+    depth = 0
+    for mark in _NESTED.finditer(sql, start):
+        depth += 1 if mark[0] == "/*" else -1
+        if depth == 0:
+            return mark.end()
+    return -1
+
+
+def condition_tokens(text: str) -> list[Token] | None:
+    """Returns the tokens of a condition, None if it has some that files are not chosen by."""
     if len(text) > FILTER_CHARACTERS_MAX:
         return None
-    found: list[Token] = []
-    place, text = 0, text.rstrip()
-    while place < len(text):
-        match = _TOKEN.match(text, place)
-        if match is None or match.lastgroup is None or match.lastgroup == "bad":
-            return None
-        found.append(Token(match.lastgroup, match[match.lastgroup]))
-        place = match.end()
-    return found
+    try:
+        found = [each for each in tokens_of(text) if each.kind != "blank"]
+    except Invalid:
+        return None
+    return found if all(each.kind in _IN_CONDITIONS for each in found) else None
 
 
 def cut_at(

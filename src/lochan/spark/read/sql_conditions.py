@@ -20,10 +20,17 @@ from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
 from lochan.base.pipeline_limits import FILTER_DEPTH_MAX
-from lochan.spark.read.comparands import Literal, Zone, alternatives, comparands, to_float
+from lochan.spark.read.comparands import (
+    Literal,
+    Zone,
+    alternatives,
+    comparands,
+    is_beyond,
+    prefix_comparand,
+    to_float,
+)
 from lochan.spark.read.filters import (
     NULL,
-    Comparand,
     Constant,
     Junction,
     Leaf,
@@ -31,8 +38,7 @@ from lochan.spark.read.filters import (
     Node,
     Unread,
 )
-from lochan.spark.read.sql_tokens import Token, cut_at, inside_of, tokens_of
-from lochan.spark.write.bounds import upper_of_text
+from lochan.spark.sql_tokens import Token, condition_tokens, cut_at, inside_of
 
 _COMPARED: Final = {
     "=": "=",
@@ -48,8 +54,6 @@ _UNEQUAL: Final = ("!=", "<>")
 _TYPED: Final = {"DATE": "date", "TIMESTAMP": "timestamp", "TIMESTAMP_NTZ": "local"}
 _TEMPORAL: Final = (iceberg.DateType, iceberg.TimestampType, iceberg.TimestamptzType)
 _CONSTANTS: Final = ("TRUE", "FALSE", "NULL")
-_BEYOND_INT: Final = 1 << 31
-_BEYOND_LONG: Final = 1 << 63
 _SHOWN_MOMENT: Final = re.compile(
     r"(\d{4}) - (\d{2}) - (\d{2})(?: (\d{2}) : (\d{2}) : (\d{2}\.\d{1,6}))?"
 )
@@ -125,7 +129,7 @@ def mentioned(text: str, schema: Schema) -> set[str]:
 
 def read_condition(text: str, columns: Columns) -> Node:
     """Returns what is understood of a condition in SQL."""
-    tokens = tokens_of(text)
+    tokens = condition_tokens(text)
     return Unread() if tokens is None else _Reading(columns, is_shown=False).any_of(tokens, 0)
 
 
@@ -134,7 +138,7 @@ def read_shown(text: str, columns: Columns, *, is_quoted: bool) -> Node:
 
     Where names are not quoted, none of the table may look like something else.
     """
-    tokens = tokens_of(text) if is_quoted or columns.are_plain() else None
+    tokens = condition_tokens(text) if is_quoted or columns.are_plain() else None
     return Unread() if tokens is None else _Reading(columns, is_shown=True).any_of(tokens, 0)
 
 
@@ -294,7 +298,9 @@ class _Reading:
         found = alternatives(field.field_type, literal, self._columns.zone)
         if found is None or (len(found) > 1 and operator == "<=>"):
             return Unread()
-        return Leaf(field.field_id, operator, found, is_any_for_null=_is_beyond(field, literals))
+        return Leaf(
+            field.field_id, operator, found, is_any_for_null=is_beyond(field.field_type, literals)
+        )
 
     def _in(self, field: iceberg.NestedField | None, values: Sequence[Sequence[Token]]) -> Node:
         if field is None or not values:
@@ -314,7 +320,9 @@ class _Reading:
             return Unread()
         # Without ANSI, days and times are compared as texts here.
         is_loose = isinstance(field.field_type, _TEMPORAL) and literals[0].kind == "text"
-        return Leaf(field.field_id, "in", found, has_null, is_loose, _is_beyond(field, literals))
+        return Leaf(
+            field.field_id, "in", found, has_null, is_loose, is_beyond(field.field_type, literals)
+        )
 
     def _like(self, field: iceberg.NestedField, tokens: Sequence[Token]) -> Node:
         is_text = isinstance(field.field_type, iceberg.StringType)
@@ -324,7 +332,7 @@ class _Reading:
         prefix = re.split("[%_]", literal.value, maxsplit=1)[0]
         if prefix == literal.value:
             return self._leaf(field, "=", [literal])
-        return Leaf(field.field_id, "prefix", (prefix_of(prefix),))
+        return Leaf(field.field_id, "prefix", (prefix_comparand(prefix),))
 
     def _literal(self, tokens: Sequence[Token]) -> Literal | None:
         if len(tokens) == 2 and tokens[0].is_sign("-", "+") and tokens[1].kind == "number":
@@ -366,24 +374,6 @@ class _Reading:
         if self._is_shown:
             return Literal("number", digits)
         return Literal("decimal", Decimal(digits))
-
-
-def _is_beyond(field: iceberg.NestedField, literals: Sequence[Literal]) -> bool:
-    """Returns whether whole numbers are compared with what none of them can be.
-
-    Spark answers such a comparison for all rows alike, those with NULL too.
-    """
-    is_whole = isinstance(field.field_type, iceberg.IntegerType | iceberg.LongType)
-    return is_whole and any(
-        each.kind in ("integer", "decimal", "number") and abs(Decimal(each.value)) >= _BEYOND_INT
-        for each in literals
-        if each.kind != "integer" or abs(each.value) >= _BEYOND_LONG
-    )
-
-
-def prefix_of(text: str) -> Comparand:
-    """Returns the ends of what begins with a text; the upper one is None if there is none."""
-    return Comparand(text, upper_of_text(text + "\0", len(text)))
 
 
 def _typed(kind: str, text: str) -> Literal | None:
