@@ -16,6 +16,7 @@ from lochan.kv.store import Kind, Store, partition
 from lochan.model.commits import CommitMeta, Delete, Put
 from lochan.model.requests import MergeRequest, NewReference
 from lochan.model.results import Merged
+from lochan.persist.cache import Caches
 from lochan.service.calls import ANYONE, Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repositories import Repositories
@@ -32,7 +33,7 @@ STEPS = counted(8, 24)
 STEP_US = 24 * HOUR_US // STEPS
 COMMITS = counted(2, 40)
 PER_STEP = COMMITS + 3
-SMALL = Tuning(20_000, 20_000, 20_000)
+SMALL = Tuning(Caches(60_000))
 
 
 class Month:
