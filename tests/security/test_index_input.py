@@ -20,6 +20,7 @@ from lochan.index.layers import EMPTY_INDEX, SHAPES
 from lochan.index.node import check_shape, items_of, seal
 from lochan.index.source import CachedNodes
 from lochan.index.spill import advance, decode_embedded
+from lochan.persist.cache import Caches
 from lochan.testing.memory_nodes import MemoryNodes
 
 RULE = BoundaryRule(bytes(16))
@@ -64,7 +65,7 @@ def test_a_forged_node_is_loaded_whole_or_corrupt(node):
     new = seal(node)
     stored.keep(new)
     with suppress(Corrupt, NewerFormat):
-        assert CachedNodes(stored, 1 << 20).load_node(new.obj_id) == node
+        assert CachedNodes(stored, Caches(1 << 20)).load_node(new.obj_id) == node
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ def test_a_bomb_of_nested_arrays_in_a_field_is_corrupt():
 @given(st.lists(st.tuples(st.binary(max_size=3), st.none() | st.binary(max_size=51)), max_size=5))
 def test_any_changes_are_applied_or_refused_with_nothing_to_store(changes):
     stored = MemoryNodes()
-    source = CachedNodes(stored, 1 << 20)
+    source = CachedNodes(stored, Caches(1 << 20))
     shape = SHAPES[Universe.TABLES]
     keys = [key for key, _ in changes]
     right = keys == sorted(set(keys) - {b""}) and all(

@@ -17,6 +17,7 @@ from lochan.model.commits import CommitMeta, Delete, Put
 from lochan.model.requests import MergeRequest, NewReference
 from lochan.model.results import Merged
 from lochan.model.specs import parse_spec
+from lochan.persist.cache import Caches
 from lochan.service.calls import ANYONE, Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repositories import Repositories
@@ -33,7 +34,7 @@ STEPS = counted(8, 24)
 STEP_US = 24 * HOUR_US // STEPS
 COMMITS = counted(2, 40)
 PER_STEP = COMMITS + 3
-SMALL = Tuning(20_000, 20_000, 20_000)
+SMALL = Tuning(Caches(60_000))
 
 
 class Month:

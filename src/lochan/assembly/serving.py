@@ -26,6 +26,7 @@ from lochan.kernel.repository import Ports
 from lochan.kv.observe import ObservedStore, Observer
 from lochan.kv.store import Store
 from lochan.kv.url import parse_store_url
+from lochan.persist.cache import Caches
 from lochan.persist.retry import RetryPolicy
 from lochan.service.calls import ANYONE
 from lochan.service.repositories import Repositories
@@ -45,8 +46,7 @@ def tuning_of(settings: Settings) -> Tuning:
     """Returns what the settings say of each repository."""
     sleep_first_ms = (settings.retry_sleep_low_ms, settings.retry_sleep_high_ms)
     return Tuning(
-        settings.commit_cache_mb * _MEGABYTE,
-        settings.node_cache_mb * _MEGABYTE,
+        Caches(settings.cache_mb * _MEGABYTE),
         retry_policy=RetryPolicy(
             settings.commit_timeout_ms, sleep_first_ms, settings.retry_sleep_max_ms
         ),

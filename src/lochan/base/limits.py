@@ -97,11 +97,11 @@ PARTITION_BYTES_MAX: Final = 255
 # The key of a store's row: a content key is the longest thing that names one.
 STORE_KEY_BYTES_MAX: Final = KEY_BYTES_MAX
 
-# Nodes kept in memory: a quarter holds the inner nodes of ten million keys. Of the rest, either of
-# the cache's two halves holds the leaves of a million keys (110 MB), so that commits at random
-# places read nothing: with a third of this three of four read a leaf, and cost a quarter more
-# (ADR-0012). Filled by use only, so an idle server does not pay for it.
-NODE_CACHE_BYTES_MAX: Final = 384 * 1_024 * 1_024
+# Memory for the caches of all repositories of a server: inner nodes 96 MB (ten million keys),
+# leaves 288 MB, commits 64 MB (some tens of thousands), contents 32 MB. Either half of the leaves'
+# share holds a million keys (110 MB), so that commits at random places read nothing: with a third
+# of this three of four read a leaf, and cost a quarter more (ADR-0012). Filled by use only.
+CACHE_BYTES_MAX: Final = 480 * 1_024 * 1_024
 
 # Half of the 24 hours for which unreachable objects are kept; storing again refreshes at this age.
 HALF_GRACE_S: Final = 12 * 3_600
@@ -159,9 +159,6 @@ RETRY_SLEEP_MAX_MS: Final = 250
 
 # A step of several writes gives up this long after its first read, far below the collector's grace.
 MULTI_STEP_TIMEOUT_MS: Final = 60_000
-
-# Decoded commits kept in memory: some tens of thousands.
-COMMIT_CACHE_BYTES_MAX: Final = 64 * 1_024 * 1_024
 
 # Commits that one page of a filtered log looks at: 2,000 are 100 fetches, well under a second on a
 # networked database; a page that found less says where to go on.
@@ -379,8 +376,8 @@ OBJECTS_BYTES_PER_CALL_MAX: Final = 32 * 1_024 * 1_024
 # Objects that are read at once before their bytes are counted: the largest make 12 MB.
 OBJECTS_FETCHED_AT_ONCE: Final = 32
 
-# Repositories that a server keeps open; each fills its own caches by use only.
-REPOSITORIES_OPEN_MAX: Final = 64
+# Repositories that a server keeps open: 15 KB each, 16 MB in all; their caches share one budget.
+REPOSITORIES_OPEN_MAX: Final = 1_024
 
 # Attempts of the generator for one commit: with 64 workers on one key the unluckiest needs dozens.
 GENERATE_ATTEMPTS_MAX: Final = 200
@@ -399,9 +396,6 @@ LOG_PAGE_COMMITS_MAX: Final = 250
 
 # Some hundreds of keys in a body, each a lookup in a tree that is in memory: a few milliseconds.
 BRIEF_KEYS_BYTES_MAX: Final = 16_384
-
-# Stored contents kept in memory: some ten thousand tables that are read again and again.
-VALUE_CACHE_BYTES_MAX: Final = 32 * 1_024 * 1_024
 
 # One write of several branches waits for the database while the next is being planned.
 WRITES_TOGETHER_MAX: Final = 2

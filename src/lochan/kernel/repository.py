@@ -32,7 +32,7 @@ from lochan.codec.rows import (
     decode_description,
     encode_row,
 )
-from lochan.kernel.context import DEFAULT_TUNING, RepositoryContext, Tuning
+from lochan.kernel.context import RepositoryContext, Tuning
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kv.store import Entry, Kind, Store, partition
 from lochan.persist.rows import Doubt, RowTable, add_row
@@ -59,7 +59,7 @@ def create_repository(
     ports: Ports,
     name: str,
     default_branch: str = "main",
-    tuning: Tuning = DEFAULT_TUNING,
+    tuning: Tuning | None = None,
     operation: bytes = b"",
 ) -> RepositoryContext:
     """Creates a repository with an empty default branch; remembers an operation that is given."""
@@ -101,7 +101,7 @@ def create_repository(
 
 
 def open_repository(
-    store: Store, ports: Ports, name: str, tuning: Tuning = DEFAULT_TUNING
+    store: Store, ports: Ports, name: str, tuning: Tuning | None = None
 ) -> RepositoryContext:
     """Opens a repository; NotFound if there is none of that name."""
     listed = store.get(REPOSITORIES_PLACE, name.encode())
@@ -155,7 +155,7 @@ def join(
     instance: InstanceId,
     description: Description,
     ports: Ports,
-    tuning: Tuning = DEFAULT_TUNING,
+    tuning: Tuning | None = None,
 ) -> RepositoryContext:
     """Joins what is known of a repository; reads and writes nothing."""
     return RepositoryContext(

@@ -10,7 +10,7 @@ from lochan.base.limits import PAGE_ENTRIES_MAX, REPOSITORIES_OPEN_MAX
 from lochan.base.names import known_name, ref_name
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.claims import Request, check_same
-from lochan.kernel.context import DEFAULT_TUNING, RepositoryContext, Tuning
+from lochan.kernel.context import RepositoryContext, Tuning
 from lochan.kernel.repository import (
     Ports,
     create_repository,
@@ -43,12 +43,12 @@ class Repositories:
         gate: Gate | None = None,
         *,
         open_max: int = REPOSITORIES_OPEN_MAX,
-        tuning: Tuning = DEFAULT_TUNING,
+        tuning: Tuning | None = None,
     ) -> None:
         self.store = self._store = store
         self.clock = ports.clock
         self._ports = ports
-        self._tuning = tuning
+        self._tuning = tuning or Tuning()
         self._types = types
         self._gate = gate or OpenPolicy()
         self._half = max(open_max // 2, 1)
