@@ -11,6 +11,7 @@ from typing import Any
 
 from lochan.assembly import open_store
 from lochan.client import AsyncClient
+from lochan.client.methods import Group
 from lochan.http.nessie.face import nessie_faces
 from lochan.http.server import Options, Server
 from lochan.kernel.repository import Ports
@@ -60,8 +61,9 @@ class StepByStep:
         self._loop = asyncio.new_event_loop()
         self._client = AsyncClient(url, repository, **more)
         for name in vars(self._client):
-            if not name.startswith("_") and hasattr(getattr(self._client, name), "_run"):
-                setattr(self, name, _Group(self, getattr(self._client, name)))
+            group = getattr(self._client, name)
+            if isinstance(group, Group) and group is not self._client:
+                setattr(self, name, _Group(self, group))
 
     def config(self) -> Any:
         return self.settle(self._client.config())

@@ -132,3 +132,14 @@ def test_a_branch_is_moved_ahead_or_by_force(catalog):
     assert catalog.references.get("main").hash == back
     catalog.merges.force("main", "dev")
     assert catalog.references.get("main").hash == catalog.references.get("dev").hash
+
+
+def test_a_branch_is_moved_and_rebased_to_a_commit_that_is_named_by_its_hash_alone(catalog):
+    """A hash may begin with a digit or with a letter; a name begins with a letter."""
+    hashes = [put(catalog, "main", ORDERS, version) for version in range(1, 13)]
+    catalog.references.create("side", hashes[0])
+    for commit in hashes[1:]:
+        assert catalog.merges.fast_forward("side", commit).hash == commit
+    for commit in hashes:
+        assert catalog.merges.force("side", commit).hash == commit
+        assert catalog.merges.rebase("side", commit).hash == commit

@@ -171,6 +171,6 @@ def test_more_branches_than_lanes_are_kept_all_work(monkeypatch):
         for name in names * 2:
             put(repository, name, ORDERS, len(messages(repository, name)) + 1)
         assert [len(messages(repository, name)) for name in names] == [2] * 8
-        doing = repository.commits._doing
+        doing = repository.commits.runner
         assert isinstance(doing, LaneRunner)
         assert len(doing._lanes) == 3

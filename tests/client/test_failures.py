@@ -17,16 +17,17 @@ from lochan.base.errors import (
     Unavailable,
     Unknown,
 )
-from lochan.client.asking import Ask, Reply
+from lochan.client.exchange import exchange
 from lochan.client.failures import error_of
-from lochan.client.replies import ReferenceReply, asked
+from lochan.client.messages import HttpReply, HttpRequest
+from lochan.client.replies import ReferenceReply
 from lochan.http.exchange import Request
 from lochan.http.nessie.problems import CODES, problem_of
 from lochan.model.contents import Namespace
 from lochan.model.results import ContentConflict
 
-READ = Ask("GET", "/config")
-WRITE = Ask("POST", "/trees", body=b"{}", key="k")
+READ = HttpRequest("GET", "/config")
+WRITE = HttpRequest("POST", "/trees", body=b"{}", key="k")
 INSIDE = {Corrupt, Bug, LochanError}
 
 
@@ -34,11 +35,11 @@ def made(kind: type[LochanError]) -> LochanError:
     return KeysConflict("why", ()) if kind is KeysConflict else kind("why")
 
 
-def heard(error: LochanError, ask: Ask = READ) -> LochanError:
+def heard(error: LochanError, ask: HttpRequest = READ) -> LochanError:
     """What the client makes of what the server makes of an error."""
     request = Request("GET", b"/", headers=((b"nessie-client-spec", b"2.2.0"),))
     response = problem_of(request, error)
-    return error_of(ask, Reply(response.status, response.body, {}))
+    return error_of(ask, HttpReply(response.status, response.body, {}))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in CODES if kind not in INSIDE])
@@ -80,14 +81,14 @@ def test_keys_come_back_with_what_was_not_found():
     [(400, Invalid), (404, LochanError), (413, TooLarge), (418, Invalid), (503, Unavailable)],
 )
 def test_a_body_that_is_not_ours_is_judged_by_its_status(status, kind):
-    error = error_of(READ, Reply(status, b"<html>a proxy says no</html>", {}))
+    error = error_of(READ, HttpReply(status, b"<html>a proxy says no</html>", {}))
     assert isinstance(error, kind)
     assert "a proxy says no" in error.message
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b"\xff", b'{"reference":{"type":1}}'])
 def test_an_answer_that_cannot_be_read_is_never_taken_for_a_result(body):
-    flow = asked(READ, ReferenceReply)
+    flow = exchange(READ, ReferenceReply)
     next(flow)
     with pytest.raises(Corrupt):
-        flow.send(Reply(200, body, {}))
+        flow.send(HttpReply(200, body, {}))

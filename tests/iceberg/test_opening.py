@@ -77,7 +77,7 @@ def test_what_was_written_is_there_after_opening_again(tmp_path, warehouse):
 def test_headers_are_for_the_server_and_kept_from_everything_else(address, warehouse):
     with LochanCatalog("lake", uri=address, warehouse=warehouse, **{"header.x-team": "blue"}) as it:
         assert isinstance(it.repository, Client)
-        assert it.repository._headers == {"x-team": "blue"}
+        assert it.repository._core.headers == {"x-team": "blue"}
         table = it.create_table("shop.orders", schema=SCHEMA)
         assert not any("x-team" in key for key in {**it.properties, **table.io.properties})
 

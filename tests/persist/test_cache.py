@@ -10,7 +10,7 @@ from lochan.kernel.repository import Ports
 from lochan.persist.cache import ENTRY_BYTES, BoundedCache, CacheBudget, Caches
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 from tests.service.bench import ME
 
 VALUE = bytes(1_000)
@@ -90,7 +90,7 @@ def test_the_budgets_of_a_server_add_up_to_what_it_was_given():
 def test_repositories_of_one_server_share_their_caches():
     clock = ManualClock()
     repositories = Repositories(
-        MemoryStore(), Ports(clock, SeededChance(1), RecordedWaiting(clock))
+        MemoryStore(), Ports(clock, SeededRandom(1), RecordedWaiting(clock))
     )
     one, two = (repositories.create(ME, text).context for text in ("one", "two"))
     assert one.views._cache._budget is two.views._cache._budget

@@ -142,12 +142,12 @@ def test_rows_and_memory_of_a_server_reach_a_plateau(record_property, monkeypatc
 
 def test_rows_of_an_embedded_repository_reach_a_plateau(record_property):
     month = Month()
-    embedded = Embedded(month.store, month.repository, "me")
+    runner = Embedded(month.store, month.repository, "me")._lane_runner
     claims: list[int] = []
     references: list[int] = []
     for _ in range(DAYS):
         for _ in range(STEPS):
-            month.write(lambda asked: embedded._doing.on_lane(lambda: asked))
+            month.write(lambda write: runner.durably(lambda: runner.publish(write)))
         claims.append(month.rows(Kind.CLAIMS))
         references.append(month.rows(Kind.REFERENCES))
     record_property("told", f"claims by day {claims}, references {references}")

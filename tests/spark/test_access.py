@@ -25,7 +25,7 @@ def secret(monkeypatch):
 
 
 def headers_of(uri: str) -> dict[str, str]:
-    return read_options({"uri": uri, "kind": "refs"}).client()._headers
+    return read_options({"uri": uri, "kind": "refs"}).client()._core.headers
 
 
 @pytest.mark.parametrize(
@@ -73,10 +73,10 @@ def test_a_lake_and_its_catalog_send_the_token_to_the_server_that_it_belongs_to(
     for belongs, sent in ((server, {"authorization": f"Bearer {TOKEN}"}), (SERVER, {})):
         monkeypatch.setenv("LOCHAN_TOKEN_URI", belongs)
         with Lake(spark, server, warehouse=str(tmp_path)) as lake:
-            assert lake.client._headers == sent
+            assert lake.client._core.headers == sent
             repository = lake.catalog.repository
             assert isinstance(repository, Client)
-            assert repository._headers == sent
+            assert repository._core.headers == sent
             assert TOKEN not in repr(lake.catalog.properties)
             assert TOKEN.encode() not in pickle.dumps(append_to(lake, "t", query="q"))
 

@@ -10,7 +10,7 @@ from lochan.base.errors import Invalid
 from lochan.model.commits import CommitMeta, Delete, Operation, Put, Unchanged
 from lochan.model.contents import IcebergTable, OtherContent
 from lochan.wire.codec import encode
-from lochan.wire.commits import commit_request, read_commit
+from lochan.wire.commits import commit_to_send, read_commit
 
 TABLE = {
     "type": "ICEBERG_TABLE",
@@ -120,4 +120,4 @@ def test_what_a_client_writes_is_read_back():
         Delete(key=("c",)),
         Unchanged(key=("d", "e")),
     ]
-    assert read_commit(encode(commit_request(meta, operations))) == (meta, operations)
+    assert read_commit(encode(commit_to_send(meta, operations))) == (meta, operations)

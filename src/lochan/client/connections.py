@@ -16,26 +16,26 @@ import httpx
 from lochan.base.errors import Invalid
 from lochan.process import Descriptor, after_fork, never_destroy
 
-_Http = TypeVar("_Http", httpx.Client, httpx.AsyncClient)
+Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
 
 
-class Connections(Generic[_Http]):
+class Connections(Generic[Http]):
     """The pool of this process; `build` makes it, and `again` says whether it may be made again.
 
     A transport that the caller has brought cannot be made again.
     """
 
-    def __init__(self, build: Callable[[], _Http], *, again: bool) -> None:
-        self._build: Callable[[], _Http] = build
+    def __init__(self, build: Callable[[], Http], *, again: bool) -> None:
+        self._build: Callable[[], Http] = build
         self._may_build_again = again
         self._lock = Lock()
-        self._http: _Http | None = None
-        self._finalizer: weakref.finalize[..., Connections[_Http]] | None = None
+        self._http: Http | None = None
+        self._finalizer: weakref.finalize[..., Connections[Http]] | None = None
         self._use(build())
         self._sockets: weakref.WeakKeyDictionary[object, Descriptor] = weakref.WeakKeyDictionary()
         after_fork(self, Connections._forked)
 
-    def http(self) -> _Http:
+    def http(self) -> Http:
         """Returns the pool of this process."""
         http = self._http
         return self._open_again() if http is None else http
@@ -48,7 +48,7 @@ class Connections(Generic[_Http]):
             if socket is not None:
                 self._sockets[stream] = Descriptor(socket.fileno())
 
-    def _use(self, http: _Http) -> None:
+    def _use(self, http: Http) -> None:
         self._http = http
         if isinstance(http, httpx.Client):
             # A client that nobody has any more, such as one that a cache has dropped, leaves
@@ -56,7 +56,7 @@ class Connections(Generic[_Http]):
             self._finalizer = weakref.finalize(self, http.close)
             self._finalizer.atexit = False
 
-    def _open_again(self) -> _Http:
+    def _open_again(self) -> Http:
         if not self._may_build_again:
             raise Invalid(
                 "this client was given a transport by the process from which this one was forked; "

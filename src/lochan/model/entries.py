@@ -31,13 +31,3 @@ class FileEntry(msgspec.Struct, frozen=True):
     modified_us: int
     metadata: tuple[tuple[str, str], ...] = ()
     content_type: str = ""
-
-
-def same_file(left: FileEntry, right: FileEntry) -> bool:
-    """Tells whether two entries are the same state of a file."""
-    return (
-        left.size == right.size
-        and left.checksum == right.checksum
-        and left.metadata == right.metadata
-        and left.content_type == right.content_type
-    )

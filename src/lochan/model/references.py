@@ -57,3 +57,22 @@ class ReferenceMove(msgspec.Struct, frozen=True):
     base: str
     incarnation: int
     version: int
+
+
+class PreviousHead(msgspec.Struct, frozen=True):
+    """A head that a reference has or had, and since when.
+
+    `when_us` is None for the present head and over HTTP; `consistent` is None without a scan.
+    """
+
+    hash: str
+    when_us: int | None = None
+    consistent: bool | None = None
+
+
+class ReferenceHistory(msgspec.Struct, frozen=True):
+    """Where a reference points, and where it pointed recently, the latest first."""
+
+    reference: Reference
+    current: PreviousHead
+    previous: tuple[PreviousHead, ...]

@@ -26,6 +26,15 @@ class Page(msgspec.Struct, Generic[_Item], frozen=True):
     """The right side of a diff."""
 
 
+class RepositoryInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What a repository states about itself; `created_us` is None if a server does not state it."""
+
+    default_branch: str
+    created_us: int | None
+    empty_hash: str
+    spec_version: str
+
+
 class Entry(msgspec.Struct, frozen=True):
     """A key and what it holds; the content only where it was asked for.
 

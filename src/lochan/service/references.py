@@ -36,7 +36,13 @@ from lochan.kernel.reflog import RefLog
 from lochan.kernel.tags import BRANCH, TAG, Tags
 from lochan.kernel.tokens import PageToken, Tokens
 from lochan.kernel.views import CommitView
-from lochan.model.references import Reference, ReferenceMetadata, ReferenceMove
+from lochan.model.references import (
+    PreviousHead,
+    Reference,
+    ReferenceHistory,
+    ReferenceMetadata,
+    ReferenceMove,
+)
 from lochan.model.requests import NewReference
 from lochan.model.results import Page
 from lochan.model.specs import ReferenceSpec
@@ -51,22 +57,6 @@ _KIND: Final = "references"
 
 # Sorts after every character that a name may hold.
 _AFTER_NAMES: Final = "\x7f"
-
-
-class PreviousHead(msgspec.Struct, frozen=True):
-    """Where a reference pointed before; `consistent` is None where nobody looked."""
-
-    hash: str
-    when_us: int | None
-    consistent: bool | None = None
-
-
-class ReferenceHistory(msgspec.Struct, frozen=True):
-    """Where a reference points, and where it pointed lately."""
-
-    reference: Reference
-    current: PreviousHead
-    previous: tuple[PreviousHead, ...]
 
 
 class References:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
 from lochan.base.errors import Invalid
-
-_Value = TypeVar("_Value")
 
 # One call keeps the interpreter until it returns: 100,000 entries in one took 36 ms.
 _SLICE: Final = 1_000
@@ -53,12 +51,6 @@ class Reader:
             return self._decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Invalid(not_readable(error)) from None
-
-
-def decode(body: bytes, of: type[_Value]) -> _Value:
-    """Reads a value from JSON; for what is read rarely, otherwise keep a `Reader`."""
-    value: _Value = Reader(of)(body)
-    return value
 
 
 def convert(value: Any, of: Any, where: str) -> Any:

@@ -13,7 +13,6 @@ import msgspec
 
 from lochan.base.errors import Invalid
 from lochan.model.commits import (
-    AddedContent,
     CommitMeta,
     Committed,
     Delete,
@@ -37,6 +36,7 @@ from lochan.wire.metas import (
     meta_v1,
     meta_v2,
 )
+from lochan.wire.pages import PageJson
 from lochan.wire.references import ReferenceV1, ReferenceV2
 
 
@@ -79,7 +79,7 @@ class _CommitFast(msgspec.Struct, frozen=True, rename="camel"):
     operations: list[_PutFast | DeleteJson | UnchangedJson | RecordJobJson]
 
 
-class CommitRequest(msgspec.Struct, frozen=True, rename="camel"):
+class CommitBody(msgspec.Struct, frozen=True, rename="camel"):
     """A commit: what is said of it, and its operations."""
 
     commit_meta: CommitMetaIn
@@ -116,19 +116,15 @@ class LogEntryV1(msgspec.Struct, frozen=True, rename="camel"):
     operations: list[PutJson | DeleteJson] | None
 
 
-class LogV2(msgspec.Struct, frozen=True, rename="camel"):
+class LogV2(PageJson, frozen=True, rename="camel"):
     """A page of a log, the newest commit first."""
 
-    has_more: bool
-    token: str | None
     log_entries: list[LogEntryV2]
 
 
-class LogV1(msgspec.Struct, frozen=True, rename="camel"):
+class LogV1(PageJson, frozen=True, rename="camel"):
     """A page of a log, version 1."""
 
-    has_more: bool
-    token: str | None
     log_entries: list[LogEntryV1]
 
 
@@ -141,7 +137,7 @@ class LogEntryIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 _read_fast: Final = msgspec.json.Decoder(_CommitFast).decode
-_read_slow: Final = msgspec.json.Decoder(CommitRequest).decode
+_read_slow: Final = msgspec.json.Decoder(CommitBody).decode
 
 
 def read_commit(body: bytes) -> tuple[CommitMeta, list[Operation]]:
@@ -197,9 +193,9 @@ def _put_in(put: PutJson, where: str = "") -> Put:
     )
 
 
-def commit_request(meta: CommitMeta, operations: Sequence[Operation]) -> CommitRequest:
-    """Returns the request for a commit as a client writes it."""
-    return CommitRequest(meta_to_send(meta), [_operation_out(each) for each in operations])
+def commit_to_send(meta: CommitMeta, operations: Sequence[Operation]) -> CommitBody:
+    """Returns the body of a commit as a client sends it."""
+    return CommitBody(meta_to_send(meta), [_operation_out(each) for each in operations])
 
 
 def _operation_out(
@@ -226,15 +222,6 @@ def commit_response(committed: Committed) -> CommitResponse:
 def committed_branch_v1(committed: Committed) -> ReferenceV1:
     """Returns the answer to a commit, version 1."""
     return ReferenceV1("BRANCH", committed.branch, committed.hash)
-
-
-def committed_in(response: CommitResponse) -> Committed:
-    """Reads the answer to a commit."""
-    added = [AddedContent(each.key.elements, each.content_id) for each in response.added_contents]
-    name = response.target_branch.name
-    return Committed(
-        "" if name is msgspec.UNSET else name, response.target_branch.hash, tuple(added)
-    )
 
 
 def log_entry_v2(entry: LogEntry) -> LogEntryV2:

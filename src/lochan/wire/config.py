@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from lochan.wire.instants import Instant
+from lochan.wire.pages import PageJson
 
 
 class ConfigV2(msgspec.Struct, frozen=True, rename="camel"):
@@ -62,11 +63,9 @@ class NewRepository(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     default_branch: str = "main"
 
 
-class RepositoryList(msgspec.Struct, frozen=True, rename="camel"):
+class RepositoryList(PageJson, frozen=True, rename="camel"):
     """A page of repositories' names."""
 
-    has_more: bool
-    token: str | None
     repositories: list[str]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from lochan.model.commits import JobRecord
+from lochan.wire.pages import PageJson
 from lochan.wire.references import ReferenceV2
 
 
@@ -15,11 +16,9 @@ class JobJson(msgspec.Struct, frozen=True):
     facts: dict[str, str]
 
 
-class JobsJson(msgspec.Struct, frozen=True, rename="camel"):
+class JobsJson(PageJson, frozen=True, rename="camel"):
     """A page of jobs, in the order of their names."""
 
-    has_more: bool
-    token: str | None
     jobs: list[JobJson]
     effective_reference: ReferenceV2
 

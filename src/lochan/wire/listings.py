@@ -18,6 +18,7 @@ from lochan.wire.contents import (
     optional_out,
 )
 from lochan.wire.keys import KeyJson
+from lochan.wire.pages import PageJson
 from lochan.wire.references import ReferenceV2
 
 
@@ -37,20 +38,16 @@ class EntryV1(msgspec.Struct, frozen=True, gc=False):
     name: KeyJson
 
 
-class EntriesV2(msgspec.Struct, frozen=True, rename="camel"):
+class EntriesV2(PageJson, frozen=True, rename="camel"):
     """A page of entries, in the order of their keys."""
 
-    has_more: bool
-    token: str | None
     entries: list[EntryV2]
     effective_reference: ReferenceV2
 
 
-class EntriesV1(msgspec.Struct, frozen=True, rename="camel"):
+class EntriesV1(PageJson, frozen=True, rename="camel"):
     """A page of entries, version 1."""
 
-    has_more: bool
-    token: str | None
     entries: list[EntryV1]
 
 
@@ -74,17 +71,16 @@ class ContentsRequest(msgspec.Struct, frozen=True, rename="camel"):
     requested_keys: Annotated[list[KeyJson], msgspec.Meta(min_length=1)]
 
 
-class ContentsV2(msgspec.Struct, frozen=True, rename="camel"):
-    """Contents of the requested keys that exist, and where they were read."""
-
-    contents: list[ContentWithKey]
-    effective_reference: ReferenceV2
-
-
 class ContentsV1(msgspec.Struct, frozen=True, rename="camel"):
     """Contents of the requested keys that exist, version 1."""
 
     contents: list[ContentWithKey]
+
+
+class ContentsV2(ContentsV1, frozen=True, rename="camel"):
+    """Contents of the requested keys that exist, and where they were read."""
+
+    effective_reference: ReferenceV2
 
 
 class DiffEntryJson(msgspec.Struct, frozen=True, rename={"left": "from", "right": "to"}):
@@ -95,22 +91,17 @@ class DiffEntryJson(msgspec.Struct, frozen=True, rename={"left": "from", "right"
     right: ContentJson | None
 
 
-class DiffV2(msgspec.Struct, frozen=True, rename="camel"):
-    """A page of differences, in the order of their keys."""
-
-    has_more: bool
-    token: str | None
-    diffs: list[DiffEntryJson]
-    effective_from_reference: ReferenceV2
-    effective_to_reference: ReferenceV2
-
-
-class DiffV1(msgspec.Struct, frozen=True, rename="camel"):
+class DiffV1(PageJson, frozen=True, rename="camel"):
     """A page of differences, version 1."""
 
-    has_more: bool
-    token: str | None
     diffs: list[DiffEntryJson]
+
+
+class DiffV2(DiffV1, frozen=True, rename="camel"):
+    """A page of differences, in the order of their keys."""
+
+    effective_from_reference: ReferenceV2
+    effective_to_reference: ReferenceV2
 
 
 def entry_v2(entry: Entry) -> EntryV2:
@@ -127,13 +118,6 @@ def entry_v2(entry: Entry) -> EntryV2:
 def entry_v1(entry: Entry) -> EntryV1:
     """Returns an entry as version 1 writes it."""
     return EntryV1(entry.type, KeyJson(entry.key))
-
-
-def entry_in(entry: EntryV2) -> Entry:
-    """Reads an entry."""
-    return Entry(
-        entry.name.elements, entry.type, entry.content_id or "", optional_in(entry.content)
-    )
 
 
 def content_with_key(key: ContentKey, content: Content) -> ContentWithKey:

@@ -117,8 +117,8 @@ class KeyDetailsV1(msgspec.Struct, frozen=True, rename="camel"):
     target_commits: tuple[str, ...] = ()
 
 
-class MergeV2(msgspec.Struct, frozen=True, rename="camel"):
-    """The outcome; `commits` only where Nessie has no such operation."""
+class _MergeOutcome(msgspec.Struct, frozen=True, rename="camel"):
+    """The fields that the outcome of a merge begins with, in both versions."""
 
     was_applied: bool
     was_successful: bool
@@ -127,20 +127,18 @@ class MergeV2(msgspec.Struct, frozen=True, rename="camel"):
     target_branch: str
     effective_target_hash: str
     expected_hash: str | None
+
+
+class MergeV2(_MergeOutcome, frozen=True, rename="camel"):
+    """The outcome; `commits` only where Nessie has no such operation."""
+
     details: list[KeyDetailsV2]
     commits: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
-class MergeV1(msgspec.Struct, frozen=True, rename="camel"):
+class MergeV1(_MergeOutcome, frozen=True, rename="camel"):
     """The outcome, version 1."""
 
-    was_applied: bool
-    was_successful: bool
-    resultant_target_hash: str | None
-    common_ancestor: str | None
-    target_branch: str
-    effective_target_hash: str
-    expected_hash: str | None
     details: list[KeyDetailsV1]
     source_commits: tuple[str, ...] = ()
     target_commits: tuple[str, ...] | None = None
@@ -148,7 +146,17 @@ class MergeV1(msgspec.Struct, frozen=True, rename="camel"):
 
 def merge_v2(merged: Merged, *, with_commits: bool = False) -> MergeV2:
     """Returns the outcome of a merge as version 2 writes it."""
-    return MergeV2(
+    details = [_details_v2(each) for each in merged.keys]
+    return MergeV2(*_outcome(merged), details, merged.commits if with_commits else msgspec.UNSET)
+
+
+def merge_v1(merged: Merged) -> MergeV1:
+    """Returns the outcome of a merge as version 1 writes it."""
+    return MergeV1(*_outcome(merged), [_details_v1(each) for each in merged.keys])
+
+
+def _outcome(merged: Merged) -> tuple[bool, bool, str | None, str | None, str, str, str | None]:
+    return (
         merged.applied,
         merged.successful,
         merged.hash,
@@ -156,8 +164,6 @@ def merge_v2(merged: Merged, *, with_commits: bool = False) -> MergeV2:
         merged.branch,
         merged.effective_target,
         merged.expected,
-        [_details_v2(each) for each in merged.keys],
-        merged.commits if with_commits else msgspec.UNSET,
     )
 
 
@@ -167,44 +173,12 @@ def _details_v2(outcome: KeyOutcome) -> KeyDetailsV2:
     return KeyDetailsV2(KeyJson(outcome.key), outcome.behaviour, conflict_out(outcome.conflict))
 
 
-def merge_v1(merged: Merged) -> MergeV1:
-    """Returns the outcome of a merge as version 1 writes it."""
-    return MergeV1(
-        merged.applied,
-        merged.successful,
-        merged.hash,
-        merged.common_ancestor,
-        merged.branch,
-        merged.effective_target,
-        merged.expected,
-        [
-            KeyDetailsV1(
-                KeyJson(each.key),
-                each.behaviour,
-                "NONE" if each.conflict is None else "UNRESOLVABLE",
-            )
-            for each in merged.keys
-        ],
-    )
+def _details_v1(outcome: KeyOutcome) -> KeyDetailsV1:
+    conflict = "NONE" if outcome.conflict is None else "UNRESOLVABLE"
+    return KeyDetailsV1(KeyJson(outcome.key), outcome.behaviour, conflict)
 
 
-def merged_in(merge: MergeV2) -> Merged:
-    """Reads the outcome of a merge."""
-    return Merged(
-        branch=merge.target_branch,
-        applied=merge.was_applied,
-        successful=merge.was_successful,
-        hash=merge.resultant_target_hash,
-        effective_target=merge.effective_target_hash,
-        expected=merge.expected_hash,
-        common_ancestor=merge.common_ancestor,
-        keys=tuple(
-            KeyOutcome(
-                each.key.elements,
-                each.merge_behavior,
-                None if each.conflict is msgspec.UNSET else conflict_in(each.conflict),
-            )
-            for each in merge.details
-        ),
-        commits=() if merge.commits is msgspec.UNSET else merge.commits,
-    )
+def key_outcome_in(details: KeyDetailsV2) -> KeyOutcome:
+    """Reads the outcome of one key."""
+    conflict = None if details.conflict is msgspec.UNSET else conflict_in(details.conflict)
+    return KeyOutcome(details.key.elements, details.merge_behavior, conflict)

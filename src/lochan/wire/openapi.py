@@ -14,7 +14,7 @@ import msgspec
 
 from lochan.model.contents import KNOWN_TYPES
 from lochan.wire.contents import ContentJson
-from lochan.wire.operations import PARAMETERS, WIRE_NAMES, Operation, Parameter
+from lochan.wire.operations import PARAMETERS, WIRE_NAMES, ApiOperation, Parameter
 from lochan.wire.operations_v1 import OPERATIONS_V1
 from lochan.wire.operations_v2 import OPERATIONS_V2
 from lochan.wire.problems import ErrorJson
@@ -79,7 +79,7 @@ def document_text() -> str:
     return to_yaml(build_document())
 
 
-def _operation(prefix: str, operation: Operation) -> dict[str, Any]:
+def _operation(prefix: str, operation: ApiOperation) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "operationId": operation.id,
         "summary": operation.about,
@@ -108,11 +108,12 @@ def _parameter(name: str, parameter: Parameter) -> dict[str, Any]:
     }
 
 
-def _responses(operation: Operation) -> dict[str, Any]:
+def _responses(operation: ApiOperation) -> dict[str, Any]:
     success: dict[str, Any] = {"description": operation.about}
     if operation.response is not None:
         success["content"] = {_JSON: {"schema": _schema(operation.response)}}
-    responses: dict[str, Any] = {str(operation.status): success}
+    status = "204" if operation.response is None else "200"
+    responses: dict[str, Any] = {status: success}
     for name, (status, _) in _ERRORS.items():
         if name != "NotJson" or operation.request is not None:
             responses[status] = {"$ref": f"#/components/responses/{name}"}
@@ -128,7 +129,7 @@ def _schema(of: Any) -> dict[str, Any]:
     return schema
 
 
-def _schemas(operations: Iterable[Operation]) -> dict[str, Any]:
+def _schemas(operations: Iterable[ApiOperation]) -> dict[str, Any]:
     """Returns every shape by its name, and the contents that shapes refer to."""
     shapes: list[Any] = [ErrorJson, *KNOWN_TYPES.values()]
     for each in operations:

@@ -23,20 +23,21 @@ class Parameter(msgspec.Struct, frozen=True):
     required: bool = False
 
 
-class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation; `path` is below the prefix of its version, values in braces."""
+class ApiOperation(msgspec.Struct, frozen=True):
+    """One operation; `path` is below the prefix of its version, values in braces.
+
+    Without a `response` it answers 204. `beyond` marks what is not in Nessie's API.
+    """
 
     id: str
     method: str
     path: str
     about: str
+    response: Any = None
     parameters: tuple[str, ...] = ()
     request: Any = None
     request_needed: bool = True
-    response: Any = None
-    status: int = 200
     beyond: bool = False
-    """Not in Nessie's API."""
 
 
 _TEXT: Final[dict[str, Any]] = {"type": "string"}

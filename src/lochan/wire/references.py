@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -19,26 +21,27 @@ from lochan.wire.metas import (
     meta_v1,
     meta_v2,
 )
+from lochan.wire.pages import PageJson
+
+_Meta = TypeVar("_Meta")
 
 
-class ReferenceMetadataV2(msgspec.Struct, frozen=True, rename="camel"):
+class _ReferenceMetadata(msgspec.Struct, Generic[_Meta], frozen=True, rename="camel"):
+    """The fields of a reference's metadata, with the meta of either version."""
+
+    num_commits_ahead: int | None
+    num_commits_behind: int | None
+    commit_meta_of_head: _Meta | None = msgspec.field(name="commitMetaOfHEAD")
+    common_ancestor_hash: str | None
+    num_total_commits: int | None
+
+
+class ReferenceMetadataV2(_ReferenceMetadata[CommitMetaV2], frozen=True, rename="camel"):
     """What is computed of a reference."""
 
-    num_commits_ahead: int | None
-    num_commits_behind: int | None
-    commit_meta_of_head: CommitMetaV2 | None = msgspec.field(name="commitMetaOfHEAD")
-    common_ancestor_hash: str | None
-    num_total_commits: int | None
 
-
-class ReferenceMetadataV1(msgspec.Struct, frozen=True, rename="camel"):
+class ReferenceMetadataV1(_ReferenceMetadata[CommitMetaV1], frozen=True, rename="camel"):
     """What is computed of a reference, with version 1's meta."""
-
-    num_commits_ahead: int | None
-    num_commits_behind: int | None
-    commit_meta_of_head: CommitMetaV1 | None = msgspec.field(name="commitMetaOfHEAD")
-    common_ancestor_hash: str | None
-    num_total_commits: int | None
 
 
 class AnnotationJson(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -75,19 +78,15 @@ class SingleReference(msgspec.Struct, frozen=True):
     reference: ReferenceV2
 
 
-class ReferencesV2(msgspec.Struct, frozen=True, rename="camel"):
+class ReferencesV2(PageJson, frozen=True, rename="camel"):
     """A page of references."""
 
-    has_more: bool
-    token: str | None
     references: list[ReferenceV2]
 
 
-class ReferencesV1(msgspec.Struct, frozen=True, rename="camel"):
+class ReferencesV1(PageJson, frozen=True, rename="camel"):
     """A page of references, version 1."""
 
-    has_more: bool
-    token: str | None
     references: list[ReferenceV1]
 
 
@@ -161,11 +160,9 @@ class ReferenceMoveJson(msgspec.Struct, frozen=True, rename="camel"):
     version: int
 
 
-class ReferenceLog(msgspec.Struct, frozen=True, rename="camel"):
+class ReferenceLog(PageJson, frozen=True, rename="camel"):
     """A page of a ref-log, the newest move first."""
 
-    has_more: bool
-    token: str | None
     moves: list[ReferenceMoveJson]
 
 
@@ -178,7 +175,9 @@ def reference_v2(reference: Reference) -> ReferenceV2:
         reference.kind,
         name,
         reference.hash,
-        msgspec.UNSET if reference.metadata is None else _metadata_v2(reference.metadata),
+        msgspec.UNSET
+        if reference.metadata is None
+        else ReferenceMetadataV2(*_metadata(reference.metadata, meta_v2)),
         msgspec.UNSET if reference.expires_us is None else instant(reference.expires_us),
         msgspec.UNSET if reference.annotation is None else annotation_out(reference.annotation),
     )
@@ -187,28 +186,19 @@ def reference_v2(reference: Reference) -> ReferenceV2:
 def reference_v1(reference: Reference) -> ReferenceV1:
     """Returns a reference as version 1 writes it."""
     name = msgspec.UNSET if reference.name is None else reference.name
-    metadata = reference.metadata
-    if metadata is None:
+    if reference.metadata is None:
         return ReferenceV1(reference.kind, name, reference.hash)
-    return ReferenceV1(
-        reference.kind,
-        name,
-        reference.hash,
-        ReferenceMetadataV1(
-            metadata.ahead,
-            metadata.behind,
-            None if metadata.head is None else meta_v1(metadata.head),
-            metadata.common_ancestor,
-            metadata.total,
-        ),
-    )
+    metadata = ReferenceMetadataV1(*_metadata(reference.metadata, meta_v1))
+    return ReferenceV1(reference.kind, name, reference.hash, metadata)
 
 
-def _metadata_v2(metadata: ReferenceMetadata) -> ReferenceMetadataV2:
-    return ReferenceMetadataV2(
+def _metadata(
+    metadata: ReferenceMetadata, meta_out: Callable[[CommitMeta], _Meta]
+) -> tuple[int | None, int | None, _Meta | None, str | None, int]:
+    return (
         metadata.ahead,
         metadata.behind,
-        None if metadata.head is None else meta_v2(metadata.head),
+        None if metadata.head is None else meta_out(metadata.head),
         metadata.common_ancestor,
         metadata.total,
     )
@@ -287,12 +277,6 @@ class ReferenceOfServer(msgspec.Struct, frozen=True, rename="camel", kw_only=Tru
     metadata: ReferenceMetadataIn | None = None
     expires_at: Instant | None = None
     annotation: AnnotationJson | None = None
-
-
-def effective_in(reference: ReferenceV2) -> Reference:
-    """Reads the reference that an answer says it was read from."""
-    name = None if reference.name is msgspec.UNSET else reference.name
-    return Reference(reference.type, name, reference.hash)
 
 
 def reference_in(reference: ReferenceOfServer) -> Reference:

@@ -6,15 +6,15 @@ import pytest
 
 from lochan.base.errors import Unavailable, Unknown
 from lochan.base.limits import CLIENT_ATTEMPTS_MAX, CLIENT_RETRY_AFTER_MAX_S
-from lochan.client.asking import Ask, Reply
-from lochan.client.retrying import Attempts
+from lochan.client.messages import HttpReply, HttpRequest
+from lochan.client.retry import Attempts
 
-READ = Ask("GET", "/config")
-WRITE = Ask("POST", "/trees", body=b"{}", key="k")
+READ = HttpRequest("GET", "/config")
+WRITE = HttpRequest("POST", "/trees", body=b"{}", key="k")
 
 
-def reply(status: int, **headers: str) -> Reply:
-    return Reply(status, b"", {name.replace("_", "-"): text for name, text in headers.items()})
+def reply(status: int, **headers: str) -> HttpReply:
+    return HttpReply(status, b"", {name.replace("_", "-"): text for name, text in headers.items()})
 
 
 @pytest.mark.parametrize("status", [200, 204, 400, 404, 409, 429, 500])
