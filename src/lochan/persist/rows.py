@@ -32,7 +32,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from lochan.base.errors import Corrupt, Exhausted, NewerFormat, Unavailable, Unknown
+from lochan.base.errors import Corrupt, Exhausted, LochanError, NewerFormat, Unavailable, Unknown
 from lochan.codec.row_form import Row, RowForm
 from lochan.kv.store import ABSENT, Entry, Lost, Outcome, Partition, SetIf, Stamp, Store, Won
 from lochan.persist.retry import Retry
@@ -99,21 +99,24 @@ def send_until_known(
 
     `in_doubt` says that the caller has sent it already and lost the reply.
     """
+    trouble: LochanError
     while True:
         try:
             outcome = send()
             if isinstance(outcome, Won) or not in_doubt:
                 return outcome
             return find_done() or outcome
-        except Unknown:
-            in_doubt = True
-        except Unavailable:
+        except Unknown as error:
+            in_doubt, trouble = True, error
+        except Unavailable as error:
             if not in_doubt:
                 raise
+            trouble = error
         try:
             retry.again()
         except Exhausted as error:
-            raise doubt.error(error.message) from None
+            # The log of the server shows what the store reported last.
+            raise doubt.error(error.message) from trouble
 
 
 class RowTable(Generic[Row]):
