@@ -15,6 +15,7 @@ import json
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 from random import Random
@@ -66,11 +67,11 @@ def _measure(repositories: int, chosen: argparse.Namespace) -> float:
         with start_lochan(url, Path(folder), "--cache-mb", str(chosen.cache_mb)) as server:
             samples = [resident_mb([server.pid])]
             began = time.monotonic()
-            client = _Client(server, repositories, chosen.keys, chosen.seed)
-            for number in range(chosen.operations):
-                client.do_something()
-                if number % max(1, chosen.operations // _SAMPLES) == 0:
-                    samples.append(resident_mb([server.pid]))
+            with closing(_Client(server, repositories, chosen.keys, chosen.seed)) as client:
+                for number in range(chosen.operations):
+                    client.do_something()
+                    if number % max(1, chosen.operations // _SAMPLES) == 0:
+                        samples.append(resident_mb([server.pid]))
             samples.append(resident_mb([server.pid]))
             spent_s = time.monotonic() - began
     emit(
@@ -97,6 +98,9 @@ class _Client:
         self._keys = keys
         self._random = Random(seed)
         self._heads: dict[int, str] = {}
+
+    def close(self) -> None:
+        self._connection.close()
 
     def do_something(self) -> None:
         repository = self._random.randrange(self._repositories)
