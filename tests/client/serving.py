@@ -15,6 +15,7 @@ from lochan.client.methods import Group
 from lochan.http.nessie.face import nessie_faces
 from lochan.http.server import Options, Server
 from lochan.kernel.repository import Ports
+from lochan.service.calls import Call
 from lochan.service.repositories import Repositories
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting
 
@@ -32,7 +33,7 @@ def serving(store_url: str = "memory:", *repositories: str) -> Iterator[str]:
             ports = Ports(SystemClock(), SystemRandom(), ThreadWaiting())
             opened = Repositories(store, ports)
             for name in ("default", *repositories):
-                opened.open_or_create(name)
+                opened.open_or_create(Call(), name)
             server = Server(store, opened, nessie_faces(opened), Options(port=0))
             told.append(await server.start())
             ready.set()

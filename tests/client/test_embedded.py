@@ -18,6 +18,7 @@ from lochan.embedded.lane_runner import LaneRunner
 from lochan.kernel.repository import Ports
 from lochan.kv.observe import ObservedCall, ObservedStore
 from lochan.model.commits import Put
+from lochan.service.calls import Call
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting
@@ -107,7 +108,7 @@ def watched() -> tuple[Any, Calls]:
     clock = SystemClock()
     store = ObservedStore(MemoryStore(), calls, clock)
     opened = Repositories(store, Ports(clock, SystemRandom(), ThreadWaiting()))
-    repository = Embedded(store, opened.open_or_create("default"))
+    repository = Embedded(store, opened.open_or_create(Call(), "default"))
     put(repository, "main", ORDERS, 1)
     repository.references.create("old")
     put(repository, "main", ORDERS, 2)

@@ -13,7 +13,7 @@ from lochan.kernel.repository import Ports, create_repository
 from lochan.kv.observe import ObservedStore
 from lochan.model.requests import NewReference
 from lochan.model.specs import parse_spec
-from lochan.service.calls import ANYONE
+from lochan.service.calls import Call
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.call_counts import CallCounts
@@ -29,7 +29,7 @@ def world() -> tuple[Repository, CallCounts]:
     repository = Repository(create_repository(store, ports, "default"))
     for name in ("a", "b"):
         new = NewReference(kind="BRANCH", name=name, source=parse_spec("main"))
-        asked = repository.references.create(ANYONE, new)
+        asked = repository.references.create(Call(), new)
         (settled,) = repository.publisher(asked.branch).publish([asked.proposal])
         asked.finish(settled)
     counts.reset()
@@ -37,7 +37,7 @@ def world() -> tuple[Repository, CallCounts]:
 
 
 def read(repository: Repository, name: str) -> Response:
-    return Response(200, repository.references.get(name).hash.encode())
+    return Response(200, repository.references.get(Call(), name).hash.encode())
 
 
 def together(repository: Repository, *names: str) -> list[Outcome]:
@@ -73,10 +73,10 @@ def test_what_is_missing_or_reserved_is_told_to_who_asked_for_it(world):
 def test_a_row_that_was_read_ahead_is_forgotten_afterwards(world):
     repository, counts = world
     together(repository, "main", "a")
-    repository.references.delete(ANYONE, "a", None)
+    repository.references.delete(Call(), "a", None)
     counts.reset()
     first, second = together(repository, "a", "main")
     assert isinstance(first, LochanError)
     assert isinstance(second, Response)
     with pytest.raises(ReferenceNotFound):
-        repository.references.get("a")
+        repository.references.get(Call(), "a")

@@ -10,7 +10,7 @@ from lochan.kernel.repository import Ports
 from lochan.kv.store import Kind, partition
 from lochan.model.requests import NewReference
 from lochan.model.specs import parse_spec
-from lochan.service.calls import ANYONE
+from lochan.service.calls import Call
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
@@ -26,7 +26,7 @@ class World:
         ports = Ports(self.clock, SeededRandom(1), RecordedWaiting(self.clock))
         self.repositories = Repositories(self.store, ports)
         for name in ("one", "two"):
-            self.make_branches(self.repositories.create(ANYONE, name))
+            self.make_branches(self.repositories.create(Call(), name))
         self.chores = chores(self.repositories)
 
     def make_branches(self, repository: Repository) -> None:
@@ -35,7 +35,7 @@ class World:
             new = NewReference(
                 kind="BRANCH", name=branch, source=parse_spec("main"), expires_us=expires_us
             )
-            asked = repository.references.create(ANYONE, new)
+            asked = repository.references.create(Call(), new)
             (settled,) = repository.publisher(asked.branch).publish([asked.proposal])
             asked.finish(settled)
 
@@ -46,7 +46,7 @@ class World:
 
     def names(self) -> list[list[str | None]]:
         return [
-            [one.name for one in self.repositories.open(name).references.list().items]
+            [one.name for one in self.repositories.open(name).references.list(Call()).items]
             for name in ("one", "two")
         ]
 

@@ -22,6 +22,7 @@ from lochan.http.error_boundary import attempt, log_failure
 from lochan.http.nessie.documents import document_handlers
 from lochan.http.nessie.face import nessie_faces
 from lochan.kernel.repository import Ports
+from lochan.service.calls import Call
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.stores.postgres.failures import read_failure, write_failure
@@ -105,7 +106,7 @@ def served() -> Iterator[tuple[FailingStore, Any]]:
     clock = ManualClock()
     ports = Ports(clock, SeededRandom(5), RecordedWaiting(clock))
     repositories = Repositories(store, ports)
-    repositories.open_or_create("default")
+    repositories.open_or_create(Call(), "default")
     faces = nessie_faces(repositories)
     own = document_handlers()
     with running(store, faces, repositories=repositories, own=own) as server:

@@ -5,6 +5,7 @@ Shared by the tests of the service; holds no test of its own.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -28,7 +29,7 @@ from lochan.stores.memory.store import MemoryStore
 from lochan.testing.call_counts import CallCounts
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 
-ME = Call(who="me")
+ME = Call(principal="me")
 
 WRITES = (
     "add_many",
@@ -114,7 +115,7 @@ class Bench:
 
     def fill(self, *names: str, branch: str = "main") -> Committed:
         """Makes tables by their names with dots, and the namespaces that they need."""
-        there = {entry.key for entry in self.contents.entries(parse_spec(branch)).items}
+        there = {entry.key for entry in self.contents.entries(ME, parse_spec(branch)).items}
         keys = [tuple(name.split(".")) for name in names]
         spaces = {key[:length] for key in keys for length in range(1, len(key))} - there
         does: list[Operation] = [
@@ -128,14 +129,14 @@ class Bench:
         return self.commit(self.changed(name, where, branch), branch=branch, **more)
 
     def changed(self, name: str, where: str, spec: str = "main") -> Put:
-        content, _ = self.contents.get(parse_spec(spec), key(name))
+        content, _ = self.contents.get(ME, parse_spec(spec), key(name))
         return Put(key=key(name), content=moved(content, where))
 
     def remove(self, *names: str, branch: str = "main") -> Committed:
         return self.commit(*[Delete(key=key(name)) for name in names], branch=branch)
 
     def head(self, spec: str = "main") -> str:
-        return self.references.get(spec).hash
+        return self.references.get(ME, spec).hash
 
     def branch(self, name: str, source: str | None = "main") -> str:
         new = NewReference(kind="BRANCH", name=name, source=optional_spec(source))
@@ -147,11 +148,11 @@ class Bench:
 
     def state(self, spec: str = "main") -> dict[str, str]:
         """Where the tables of a commit are; a namespace is nowhere."""
-        page = self.contents.entries(parse_spec(spec), with_content=True)
+        page = self.contents.entries(ME, parse_spec(spec), with_content=True)
         return {".".join(entry.key): where(entry.content) for entry in page.items}
 
     def log(self, spec: str = "main") -> list[LogEntry]:
-        return list(self.history.log(parse_spec(spec), fetch_all=True).items)
+        return list(self.history.log(ME, parse_spec(spec), fetch_all=True).items)
 
     def messages(self, spec: str = "main") -> list[str]:
         return [entry.meta.message for entry in self.log(spec)]
@@ -244,3 +245,16 @@ def changed_request(request: _Request, **texts: Any) -> _Request:
         if isinstance(texts.get(field), str) and not isinstance(getattr(request, field), str):
             texts[field] = parse_spec(texts[field])
     return msgspec.structs.replace(request, **texts)
+
+
+def use_cases(repository: Repository) -> dict[str, Callable[..., Any]]:
+    """All public methods of the groups of a repository, as `group.method`."""
+    return {
+        f"{name}.{method}": function
+        for name, group in sorted(vars(repository).items())
+        if not name.startswith("_")
+        and name != "info"
+        and type(group).__module__.startswith("lochan.service.")
+        for method, function in inspect.getmembers(type(group), inspect.isfunction)
+        if not method.startswith("_")
+    }

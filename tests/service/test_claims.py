@@ -23,7 +23,7 @@ from lochan.model.specs import parse_spec
 from lochan.service.calls import Call
 from tests.service.bench import ME, Bench, names, new, writes
 
-ONCE = Call(who="me", idempotency_key="k", digest=b"request")
+ONCE = Call(principal="me", idempotency_key="k", digest=b"request")
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_the_same_request_takes_effect_once_and_is_answered_alike(desk):
 
 
 def test_an_answer_tells_the_same_new_contents_again(desk):
-    content, _ = desk.contents.get(parse_spec("main"), ("ns", "a"))
+    content, _ = desk.contents.get(ME, parse_spec("main"), ("ns", "a"))
     does = [
         Delete(key=("ns", "a")),
         Put(key=("ns", "renamed"), content=content),
@@ -70,13 +70,13 @@ def test_the_same_request_is_found_after_the_branch_was_assigned_elsewhere(desk)
 
 def test_the_same_key_with_another_request_is_refused(desk):
     send(desk, new("ns.c"))
-    other = Call(who="me", idempotency_key="k", digest=b"other")
+    other = Call(principal="me", idempotency_key="k", digest=b"other")
     with pytest.raises(Invalid, match="another request"):
         send(desk, new("ns.d"), call=other)
     desk.branch("side")
     with pytest.raises(Invalid, match="another request"):
         send(desk, new("ns.c"), branch="side")
-    somebody = Call(who="somebody else", idempotency_key="k", digest=b"other")
+    somebody = Call(principal="somebody else", idempotency_key="k", digest=b"other")
     assert send(desk, new("ns.d"), call=somebody).added
 
 
@@ -118,7 +118,7 @@ def test_a_merge_and_a_transplant_are_done_once(desk):
     carry = TransplantRequest(
         branch="two", expected=None, source="side", hashes=(parse_spec(last),)
     )
-    again = Call(who="me", idempotency_key="other", digest=b"other")
+    again = Call(principal="me", idempotency_key="other", digest=b"other")
     one = desk.run(desk.merges.transplant(again, carry))
     assert desk.run(desk.merges.transplant(again, carry)).hash == one.hash == desk.head("two")
 
@@ -143,7 +143,7 @@ def test_a_request_to_a_half_made_branch_finishes_it(desk, monkeypatch):
 
 
 def again(name: str) -> Call:
-    return Call(who="me", idempotency_key=name, digest=name.encode())
+    return Call(principal="me", idempotency_key=name, digest=name.encode())
 
 
 def make(desk: Bench, call: Call, *wanted: str, **more: Any) -> tuple[Reference, ...]:
@@ -159,7 +159,7 @@ def test_references_are_made_once_and_answered_alike(desk):
     assert make(desk.again(), again("make"), "b", "c") == first
     desk.references.delete(ME, "b", None)
     assert make(desk.again(), again("make"), "b", "c") == first
-    assert names(desk.references.list().items) == ["c", "main"]
+    assert names(desk.references.list(ME).items) == ["c", "main"]
 
 
 def test_what_was_made_is_told_again_though_it_could_not_be_made_now(desk):
@@ -178,7 +178,7 @@ def test_a_half_made_reference_is_finished_by_the_same_request(desk, monkeypatch
         make(desk, again("make"), "b", "c")
     monkeypatch.undo()
     (b, c) = make(desk.again(), again("make"), "b", "c")
-    assert [b, c] == [desk.references.get("b"), desk.references.get("c")]
+    assert [b, c] == [desk.references.get(ME, "b"), desk.references.get(ME, "c")]
 
 
 def test_a_reference_is_deleted_once_though_it_was_made_again(desk):
@@ -251,7 +251,7 @@ def test_who_loses_a_race_against_its_own_repetition_hears_the_same(desk, monkey
 
 def test_a_key_of_a_move_is_for_one_request_only(desk):
     make(desk, again("make"), "b")
-    other = Call(who="me", idempotency_key="make", digest=b"other")
+    other = Call(principal="me", idempotency_key="make", digest=b"other")
     with pytest.raises(Invalid, match="another request"):
         make(desk, other, "c")
     with pytest.raises(Invalid, match="another request"):

@@ -61,7 +61,7 @@ def told(desk: Bench) -> list[ReferenceMove]:
     moves = []
     for name in ("side", "x", "y"):
         try:
-            moves += desk.references.log(name, 100).items
+            moves += desk.references.log(ME, name, 100).items
         except ReferenceNotFound:
             continue
     return moves

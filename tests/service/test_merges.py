@@ -38,7 +38,7 @@ def desk() -> Bench:
 
 
 def content(desk: Bench, name: str, spec: str = "main") -> Content:
-    return desk.contents.get(parse_spec(spec), key(name))[0]
+    return desk.contents.get(ME, parse_spec(spec), key(name))[0]
 
 
 def refused(desk: Bench, source: str = "side", **more: Any) -> KeysConflict:
@@ -62,7 +62,7 @@ def test_a_squashing_merge_is_one_commit_with_both_parents(desk):
         ("ns.c", "NORMAL", None),
         ("ns.d", "NORMAL", None),
     ]
-    (entry,) = desk.history.log(parse_spec("main"), 1).items
+    (entry,) = desk.history.log(ME, parse_spec("main"), 1).items
     assert entry.meta.parents == (base, desk.head("side"))
     assert (entry.meta.message, entry.meta.committer) == ("why", "me")
     assert desk.state() == desk.state("side")
@@ -80,7 +80,7 @@ def test_a_replaying_merge_makes_the_commits_again_in_their_order(desk):
     assert len(done.commits) == 2
     assert desk.messages()[:2] == ["side 2", "side 1"]
     assert desk.state() == {**desk.state("side"), "ns.b": "main"}
-    (entry,) = desk.history.log(parse_spec("main"), 1).items
+    (entry,) = desk.history.log(ME, parse_spec("main"), 1).items
     assert entry.meta.parents[1:] == (desk.head("side"),)
 
 
@@ -371,8 +371,8 @@ def test_a_merge_meets_a_commit_of_the_same_chain(desk):
 
 def test_merges_say_who_made_them(desk):
     ask = MergeRequest(branch="main", expected=None, source=parse_spec("side"))
-    desk.run(desk.merges.merge(Call(who="somebody"), ask))
-    move = desk.references.log("main", 1).items[0]
+    desk.run(desk.merges.merge(Call(principal="somebody"), ask))
+    move = desk.references.log(ME, "main", 1).items[0]
     assert (move.kind, move.who, move.source) == ("merge", "somebody", "side")
     assert move.base == desk.log()[1].meta.hash
 

@@ -41,7 +41,9 @@ def transplant(desk: Bench, *hashes: str, kind: str = "transplant", **more: Any)
 
 def hashes(desk: Bench, spec: str = "side") -> list[str]:
     """Those of the two commits of side, oldest first."""
-    return [entry.meta.hash or "" for entry in desk.history.log(parse_spec(spec), 2).items][::-1]
+    return [entry.meta.hash or "" for entry in desk.history.log(ME, parse_spec(spec), 2).items][
+        ::-1
+    ]
 
 
 def test_a_transplant_makes_commits_again_one_by_one(desk):
@@ -68,7 +70,8 @@ def test_a_squashed_transplant_is_one_commit_that_lists_them(desk):
 def test_the_commits_of_a_transplant_follow_each_other(desk):
     desk.change("ns.b", "side", branch="side")
     first, second, third = (
-        entry.meta.hash or "" for entry in list(desk.history.log(parse_spec("side"), 3).items)[::-1]
+        entry.meta.hash or ""
+        for entry in list(desk.history.log(ME, parse_spec("side"), 3).items)[::-1]
     )
     for wrong in ((second, first), (first, third), (first, first)):
         with pytest.raises(Invalid, match="contiguous"):
@@ -87,7 +90,7 @@ def test_the_commits_of_a_transplant_are_those_of_its_source(desk):
 
 def test_a_cherry_pick_takes_any_commits_in_any_order(desk):
     desk.change("ns.b", "side", branch="side", message="side 3")
-    entries = list(desk.history.log(parse_spec("side"), 3).items)
+    entries = list(desk.history.log(ME, parse_spec("side"), 3).items)
     done = transplant(desk, entries[0].meta.hash, entries[2].meta.hash, kind="cherry-pick")
     assert len(done.commits) == 2
     assert desk.messages()[:2] == ["side 1", "side 3"]

@@ -47,7 +47,7 @@ def desk() -> Bench:
 
 
 def content(desk: Bench, name: str, spec: str = "main") -> Content:
-    return desk.contents.get(parse_spec(spec), key(name))[0]
+    return desk.contents.get(ME, parse_spec(spec), key(name))[0]
 
 
 def refused(desk: Bench, source: str = "side", **more: Any) -> KeysConflict:
@@ -73,7 +73,7 @@ def rename(desk: Bench, before: str, after: str, branch: str) -> str:
 
 
 def check_ids(desk: Bench, spec: str = "main") -> None:
-    page = desk.contents.entries(parse_spec(spec), with_content=True)
+    page = desk.contents.entries(ME, parse_spec(spec), with_content=True)
     ids = Counter(entry.content.id for entry in page.items if entry.content is not None)
     assert max(ids.values()) == 1
 

@@ -67,7 +67,7 @@ def test_a_forced_merge_behind_a_merge_leaves_a_newer_value_of_the_target_alone(
     """The source did not change the key since the first merge, so there is nothing to force."""
     desk.change("ns.a", "side", branch="side")
     first = merge(desk, f"side@{desk.head('side')}")
-    content, _ = desk.contents.get(parse_spec("side"), ("ns", "a"))
+    content, _ = desk.contents.get(ME, parse_spec("side"), ("ns", "a"))
     put = desk.changed("ns.a", "newer", "side")
     between = desk.commits.commit(
         ME,
@@ -104,7 +104,7 @@ def test_a_replay_behind_a_merge_of_a_merge_does_not_bring_the_targets_own_chang
     desk.change("ns.a", "side", branch="side")
     first = merge(desk, "third")
     put = desk.changed("ns.b", "newer", "third")
-    seen, _ = desk.contents.get(parse_spec("third"), ("ns", "b"))
+    seen, _ = desk.contents.get(ME, parse_spec("third"), ("ns", "b"))
     between = desk.commits.commit(
         ME,
         "main",

@@ -43,12 +43,14 @@ def desk() -> Bench:
 
 
 def content(desk: Bench, name: str, spec: str = "main") -> Content:
-    return desk.contents.get(parse_spec(spec), key(name))[0]
+    return desk.contents.get(ME, parse_spec(spec), key(name))[0]
 
 
 def hashes(desk: Bench, spec: str = "side") -> list[str]:
     """Those of the two commits of side, oldest first."""
-    return [entry.meta.hash or "" for entry in desk.history.log(parse_spec(spec), 2).items][::-1]
+    return [entry.meta.hash or "" for entry in desk.history.log(ME, parse_spec(spec), 2).items][
+        ::-1
+    ]
 
 
 def rebase(desk: Bench, **more: Any) -> Merged:
@@ -65,7 +67,7 @@ def test_a_rebase_makes_a_branchs_own_commits_on_another_head(desk):
     assert desk.messages("side")[:2] == ["side 2", "side 1"]
     assert desk.log("side")[2].meta.hash == desk.head()
     assert desk.state("side")["ns.b"] == "main"
-    assert desk.references.log("side", 3).items[0].kind == "rebase"
+    assert desk.references.log(ME, "side", 3).items[0].kind == "rebase"
     assert not rebase(desk).applied
     with pytest.raises(HeadConflict):
         rebase(desk, expected=old)
@@ -124,7 +126,7 @@ def test_force_loses_the_targets_commits_but_not_from_the_ref_log(desk):
     )
     assert (done.applied, done.effective_target) == (True, lost)
     assert desk.head() == desk.head("side")
-    assert desk.references.log("main", 1).items[0].old == lost
+    assert desk.references.log(ME, "main", 1).items[0].old == lost
     with pytest.raises(HeadConflict):
         desk.merges.force(
             ME, MoveRequest(branch="main", source=parse_spec("side~1"), expected=parse_spec(lost))

@@ -18,7 +18,7 @@ from lochan.model.requests import MergeRequest, NewReference
 from lochan.model.results import Merged
 from lochan.model.specs import parse_spec
 from lochan.persist.cache import Caches
-from lochan.service.calls import ANYONE, Call
+from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
@@ -45,7 +45,7 @@ class Month:
         self.store = MemoryStore()
         ports = Ports(self.clock, SeededRandom(1), RecordedWaiting(self.clock))
         self.repositories = Repositories(self.store, ports, tuning=SMALL)
-        self.repository = self.repositories.create(ANYONE, "default")
+        self.repository = self.repositories.create(Call(), "default")
         self.publishers: dict[str, Any] = {}
         self.keys = 0
 
@@ -79,8 +79,8 @@ class Month:
 
 def commit(repository: Repository, call: Call, there: bool) -> PendingWrite[Any]:
     key = ("t",)
-    head = repository.references.get("main").hash
-    found, _ = repository.contents.get_many(parse_spec("main"), [key])
+    head = repository.references.get(Call(), "main").hash
+    found, _ = repository.contents.get_many(Call(), parse_spec("main"), [key])
     does = [Delete(key=key)] if found else [Put(key=key, content=table("t"))]
     return repository.commits.commit(
         call, "main", parse_spec(head), CommitMeta(message=f"{there}"), does

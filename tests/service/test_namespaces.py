@@ -22,8 +22,9 @@ from lochan.kernel.publish import Published
 from lochan.model.commits import Delete, Put
 from lochan.model.contents import Namespace
 from lochan.model.specs import parse_spec
-from lochan.service import namespaces as rooms
+from lochan.service import namespaces as service_namespaces
 from lochan.service.calls import Call
+from lochan.service.contents import Contents
 from tests.service.bench import optional_spec
 from tests.service.workbench import CALL, Service, table
 
@@ -51,17 +52,18 @@ class Spaces(Service):
         self.run(lane)
 
     def get(self, *elements: str, spec: str = "main") -> Namespace:
-        return self.repository.namespaces.get(parse_spec(spec), elements)
+        return self.repository.namespaces.get(CALL, parse_spec(spec), elements)
 
     def names(self, *prefix: str) -> list[str]:
         return [
             ".".join(one.elements)
-            for one in self.repository.namespaces.list(parse_spec("main"), prefix)
+            for one in self.repository.namespaces.list(CALL, parse_spec("main"), prefix)
         ]
 
     def messages(self) -> list[str]:
         return [
-            entry.meta.message for entry in self.repository.history.log(parse_spec("main")).items
+            entry.meta.message
+            for entry in self.repository.history.log(CALL, parse_spec("main")).items
         ]
 
     def orphan(self, *elements: str) -> None:
@@ -246,15 +248,20 @@ def test_namespaces_are_listed_below_a_prefix(spaces):
 
 
 def test_a_list_is_longer_than_a_page(spaces, monkeypatch):
-    monkeypatch.setattr(rooms, "PAGE_ENTRIES_MAX", 2)
+    right = Contents.entry_pages
+
+    def in_twos(self, call, spec, selection, *rest, **more):
+        return right(self, call, spec, selection, *(rest or (2,)), **more)
+
+    monkeypatch.setattr(Contents, "entry_pages", in_twos)
     for name in "abcde":
         spaces.create(name, x=name)
         spaces.put(name, "t")
-    listed = spaces.repository.namespaces.list(parse_spec("main"))
+    listed = spaces.repository.namespaces.list(CALL, parse_spec("main"))
     assert [(one.elements, one.properties) for one in listed] == [
         ((name,), {"x": name}) for name in "abcde"
     ]
-    monkeypatch.setattr(rooms, "NAMESPACES_LISTED_MAX", 4)
+    monkeypatch.setattr(service_namespaces, "NAMESPACES_LISTED_MAX", 4)
     with pytest.raises(TooLarge):
         spaces.names()
 

@@ -55,7 +55,7 @@ def put(service: Service, *objects: Given) -> int:
 
 
 def get(service: Service, *ids: str) -> list[Given]:
-    return service.repository.objects.get(ids)
+    return service.repository.objects.get(CALL, ids)
 
 
 def test_nodes_and_values_come_back_as_they_were_put(service):

@@ -56,7 +56,7 @@ def test_a_branch_is_made_where_a_spec_leads(desk):
     for number, (spec, place) in enumerate(places.items()):
         made = make(desk, f"b{number}", spec)
         assert (made.kind, made.hash) == ("BRANCH", line[place])
-        assert made == desk.references.get(made.name)
+        assert made == desk.references.get(ME, made.name)
     assert make(desk, "bare", None).hash == EMPTY
     assert desk.state("bare") == {}
     assert desk.commit(new("t"), branch="bare").hash == desk.head("bare")
@@ -91,7 +91,7 @@ def test_what_makes_no_sense_is_refused(desk):
         make(desk, "x", expires_us=now)
     with pytest.raises(ReferenceNotFound):
         make(desk, "x", "nowhere")
-    assert names(desk.references.list().items) == ["main"]
+    assert names(desk.references.list(ME).items) == ["main"]
 
 
 def test_several_are_made_all_or_none(desk):
@@ -105,7 +105,7 @@ def test_several_are_made_all_or_none(desk):
     ]
     with pytest.raises(AlreadyExists):
         desk.run(desk.references.create_many(ME, further))
-    assert names(desk.references.list().items) == [*names(made), "main"]
+    assert names(desk.references.list(ME).items) == [*names(made), "main"]
     with pytest.raises(Invalid, match="1 to"):
         desk.references.create_many(ME, [wanted[0]] * (REFERENCES_PER_CALL_MAX + 1))
 
@@ -115,8 +115,8 @@ def test_an_annotated_tag_tells_its_message_and_its_commit(desk):
     made = make(desk, "v1", "main~1", kind="TAG", annotation=note)
     assert (made.kind, made.annotation) == ("TAG", note)
     assert made.hash == desk.log()[1].meta.hash
-    assert desk.references.get("v1") == made
-    assert desk.references.list(prefix="v").items == (made,)
+    assert desk.references.get(ME, "v1") == made
+    assert desk.references.list(ME, prefix="v").items == (made,)
     assert make(desk, "light", kind="TAG").annotation is None
     with pytest.raises(Invalid, match="not a branch"):
         desk.commit(new("t"), branch="v1", expected=None)
@@ -126,14 +126,14 @@ def test_pages_make_a_whole_while_references_come_and_go(desk):
     for number in range(7):
         make(desk, f"b{number}")
     for limit in (1, 2, 3, 8, 9):
-        assert names(pages(partial(desk.references.list, limit))) == [
+        assert names(pages(partial(desk.references.list, ME, limit))) == [
             *[f"b{n}" for n in range(7)],
             "main",
         ]
-    first = desk.references.list(3)
+    first = desk.references.list(ME, 3)
     desk.references.delete(ME, "b3", parse_spec(desk.head("b3")))
     make(desk, "b0a")
-    rest = pages(partial(desk.references.list, 3), token=first.token)
+    rest = pages(partial(desk.references.list, ME, 3), token=first.token)
     assert names([*first.items, *rest]) == ["b0", "b1", "b2", "b4", "b5", "b6", "main"]
 
 
@@ -145,25 +145,25 @@ def test_pages_make_a_whole_while_references_come_and_go(desk):
 def test_a_prefix_narrows_the_list(desk, prefix, found):
     for name in ("b0", "b/1", "bb", "c"):
         make(desk, name)
-    assert names(pages(partial(desk.references.list, 2, prefix=prefix))) == found
-    assert names(desk.references.list(prefix=prefix).items) == found
+    assert names(pages(partial(desk.references.list, ME, 2, prefix=prefix))) == found
+    assert names(desk.references.list(ME, prefix=prefix).items) == found
 
 
 def test_a_token_of_references_goes_on_with_its_own_selection_only(desk):
     for name in ("b0", "b1", "b2"):
         make(desk, name)
-    token = desk.references.list(1).token
+    token = desk.references.list(ME, 1).token
     for more in ({"prefix": "b"}, {"filter": "true"}):
         with pytest.raises(Invalid, match="another filter"):
-            desk.references.list(1, token, **more)
+            desk.references.list(ME, 1, token, **more)
     assert token is not None
     for bad in (token[:-2], token[::-1], ""):
         with pytest.raises(Invalid, match="token"):
-            desk.references.list(1, bad)
+            desk.references.list(ME, 1, bad)
     with pytest.raises(Invalid, match="another listing"):
-        desk.contents.entries(parse_spec("main"), 1, token)
+        desk.contents.entries(ME, parse_spec("main"), 1, token)
     with pytest.raises(Invalid, match="at least one"):
-        desk.references.list(0)
+        desk.references.list(ME, 0)
 
 
 def test_a_filtered_list_has_every_match_once(desk, monkeypatch):
@@ -172,12 +172,12 @@ def test_a_filtered_list_has_every_match_once(desk, monkeypatch):
     make(desk, "t", kind="TAG")
     only = "refType == 'BRANCH' && ref.name.startsWith('b') && commit.message == 'second'"
     for limit in (1, 2, 5, None):
-        found = pages(partial(desk.references.list, limit, filter=only))
+        found = pages(partial(desk.references.list, ME, limit, filter=only))
         assert names(found) == ["b1", "b3", "b5"]
         assert {one.metadata for one in found} == {None}
     monkeypatch.setattr(references_room, "SCAN_ENTRIES_MAX", 2)
     monkeypatch.setattr(references_room, "PAGE_ENTRIES_MAX", 2)
-    assert names(pages(partial(desk.references.list, 5, filter=only))) == ["b1", "b3", "b5"]
+    assert names(pages(partial(desk.references.list, ME, 5, filter=only))) == ["b1", "b3", "b5"]
 
 
 def test_all_that_is_known_is_told_where_it_is_asked_for(desk):
@@ -186,7 +186,7 @@ def test_all_that_is_known_is_told_where_it_is_asked_for(desk):
     desk.fill("ns.s2", branch="side")
     make(desk, "tag", kind="TAG")
     make(desk, "bare", None)
-    told = {one.name: one.metadata for one in desk.references.list(fetch_all=True).items}
+    told = {one.name: one.metadata for one in desk.references.list(ME, fetch_all=True).items}
     side, bare = told["side"], told["bare"]
     assert side is not None
     assert (side.total, side.ahead, side.behind, side.common_ancestor) == (4, 2, 1, base)
@@ -198,8 +198,8 @@ def test_all_that_is_known_is_told_where_it_is_asked_for(desk):
         assert (alone.total, alone.ahead, alone.behind) == (3, None, None)
     assert bare is not None
     assert (bare.head, bare.total, bare.ahead, bare.behind) == (None, 0, 0, 3)
-    assert desk.references.get("side", fetch_all=True).metadata == side
-    assert desk.references.get("side").metadata is None
+    assert desk.references.get(ME, "side", fetch_all=True).metadata == side
+    assert desk.references.get(ME, "side").metadata is None
 
 
 def test_assigning_needs_the_present_head_where_one_is_named(desk):
@@ -250,7 +250,7 @@ def test_deleting_needs_the_present_head_where_one_is_named(desk):
     gone = desk.references.delete(ME, "b", parse_spec(desk.head("b")))
     assert (gone.name, gone.hash) == ("b", desk.head())
     with pytest.raises(ReferenceNotFound):
-        desk.references.get("b")
+        desk.references.get(ME, "b")
     with pytest.raises(ReferenceNotFound):
         desk.references.delete(ME, "b", None)
     assert make(desk, "b", "main~1").hash == desk.log()[1].meta.hash
@@ -283,7 +283,7 @@ def test_an_annotated_tag_is_expected_by_its_commit(desk):
 def test_every_kind_of_operation_is_told_in_the_ref_log(desk):
     make(desk, "b", "main~1")
     desk.fill("ns.x", branch="b")
-    one = Call(who="one")
+    one = Call(principal="one")
     merge = MergeRequest(branch="b", expected=None, source=parse_spec("main"))
     desk.run(desk.merges.merge(one, merge))
     make(desk, "side", "main")
@@ -304,7 +304,7 @@ def test_every_kind_of_operation_is_told_in_the_ref_log(desk):
     last = desk.head("b")
     desk.references.delete(one, "b", parse_spec(last))
     make(desk, "b", "side")
-    moves = desk.references.log("b").items
+    moves = desk.references.log(ME, "b").items
     assert [move.kind for move in moves] == [
         "create",
         "delete",
@@ -328,25 +328,25 @@ def test_every_kind_of_operation_is_told_in_the_ref_log(desk):
     assert sources["rebase"] == sources["transplant"] == sources["fast-forward"] == "side"
     assert {move.incarnation for move in moves[1:]} != {moves[0].incarnation}
     for limit in (1, 5):
-        assert pages(partial(desk.references.log, "b", limit)) == list(moves)
+        assert pages(partial(desk.references.log, ME, "b", limit)) == list(moves)
 
 
 def test_the_ref_log_of_a_name_that_never_was_is_not_found(desk):
     with pytest.raises(ReferenceNotFound):
-        desk.references.log("never")
+        desk.references.log(ME, "never")
     with pytest.raises(ReferenceNotFound):
-        desk.references.log("int/refs")
-    assert desk.references.log("-").items == desk.references.log("main").items
+        desk.references.log(ME, "int/refs")
+    assert desk.references.log(ME, "-").items == desk.references.log(ME, "main").items
 
 
 def test_where_a_reference_pointed_lately_is_told(desk):
     line = [entry.meta.hash for entry in desk.log()]
-    told = desk.references.recent_changes("main", scan_commits=True)
+    told = desk.references.recent_changes(ME, "main", scan_commits=True)
     assert told.reference.name == "main"
     assert (told.current.hash, told.current.consistent) == (line[0], True)
     assert [one.hash for one in told.previous] == [*line[1:], EMPTY]
     assert all(one.consistent for one in told.previous)
-    unread = desk.references.recent_changes("main")
+    unread = desk.references.recent_changes(ME, "main")
     assert {one.consistent for one in (unread.current, *unread.previous)} == {None}
 
 
@@ -368,8 +368,8 @@ def test_a_branch_that_is_committed_to_while_it_is_deleted_is_one_or_the_other(d
 @pytest.mark.parametrize("name", ["\ud800", "x" * 5_000, "a\0b", "", " main", "main\n", "é"])
 def test_a_name_that_nobody_can_have_is_not_found_or_invalid(desk, name):
     for ask in (
-        partial(desk.references.get, name),
-        partial(desk.references.log, name),
+        partial(desk.references.get, ME, name),
+        partial(desk.references.log, ME, name),
         partial(desk.references.assign, ME, name, None, parse_spec("main")),
         partial(desk.references.delete, ME, name, None),
         partial(desk.commit, new("t"), branch=name, expected=None),

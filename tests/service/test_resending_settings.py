@@ -34,10 +34,10 @@ def test_settings_are_written_once_and_answered_alike(desk, others):
     assert keep.update(KEYED, settings("P2D")) == settings("P1D")
     for number in range(others):
         keep.update(Call("me", f"other {number}", b"x"), settings(f"P{number + 3}D"))
-    present = keep.get(["GARBAGE_COLLECTOR"])
+    present = keep.get(ME, ["GARBAGE_COLLECTOR"])
     for one in (keep, desk.again().repository.settings):
         assert one.update(KEYED, settings("P2D")) == settings("P1D")
-    assert keep.get(["GARBAGE_COLLECTOR"]) == present
+    assert keep.get(ME, ["GARBAGE_COLLECTOR"]) == present
     with pytest.raises(KeyReused):
         keep.update(OTHER, settings("P2D"))
 
@@ -48,7 +48,7 @@ def test_settings_that_were_never_set_before_are_answered_alike(desk):
     assert keep.update(KEYED, settings("P2D")) is None
     keep.update(ME, settings("P3D"))
     assert keep.update(KEYED, settings("P2D")) is None
-    assert keep.get(["GARBAGE_COLLECTOR"]) == [settings("P3D")]
+    assert keep.get(ME, ["GARBAGE_COLLECTOR"]) == [settings("P3D")]
 
 
 def test_a_repository_is_made_once_and_answered_alike():
@@ -67,7 +67,7 @@ def test_a_repository_is_made_once_and_answered_alike():
         server(2).create(OTHER, "two")
     with pytest.raises(AlreadyExists):
         server(2).create(Call("me", "other key", b"one request"), "one", "trunk")
-    assert server(2).names().items == ("one",)
+    assert server(2).names(ME).items == ("one",)
 
 
 def test_of_two_tries_to_make_a_repository_both_get_the_one_that_was_made(monkeypatch):

@@ -28,7 +28,7 @@ def desk() -> Bench:
 
 
 def at(desk: Bench, spec: str) -> str:
-    page = desk.contents.entries(parse_spec(spec), 1)
+    page = desk.contents.entries(ME, parse_spec(spec), 1)
     assert page.reference is not None
     return page.reference.hash
 
@@ -126,12 +126,12 @@ def test_a_tag_leads_to_its_commit_whether_it_is_annotated_or_not(desk):
     assert at(desk, "light") == head
     assert at(desk, "rich") == desk.log()[1].meta.hash
     assert at(desk, "rich~1") == desk.log()[2].meta.hash
-    page = desk.contents.entries(parse_spec("rich"), 1)
+    page = desk.contents.entries(ME, parse_spec("rich"), 1)
     assert page.reference is not None
     assert (page.reference.kind, page.reference.name) == ("TAG", "rich")
 
 
 def test_the_empty_hash_is_a_commit_that_holds_nothing(desk):
-    page = desk.contents.entries(parse_spec(EMPTY))
+    page = desk.contents.entries(ME, parse_spec(EMPTY))
     assert (page.items, page.token) == ((), None)
-    assert desk.history.log(parse_spec(EMPTY)).items == ()
+    assert desk.history.log(ME, parse_spec(EMPTY)).items == ()

@@ -35,7 +35,7 @@ class Service:
         self.waiting = RecordedWaiting(self.clock)
         self.ports = Ports(self.clock, SeededRandom(seed), self.waiting)
         self.repositories = Repositories(self.store, self.ports)
-        self.repository = self.repositories.open_or_create("repo")
+        self.repository = self.repositories.open_or_create(CALL, "repo")
 
     def again(self, store: Store | None = None, *, seed: int = 2) -> Service:
         """Another server on the same store, or on a wrapper of it."""
@@ -81,7 +81,7 @@ class Service:
 
     def content(self, key: Sequence[str], spec: str = "main") -> Content:
         """What a key holds."""
-        return self.repository.contents.get(parse_spec(spec), tuple(key))[0]
+        return self.repository.contents.get(CALL, parse_spec(spec), tuple(key))[0]
 
 
 def table(location: str = "s3://t", snapshot: int = 1, content_id: str | None = None):

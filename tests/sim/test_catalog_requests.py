@@ -60,7 +60,7 @@ def sends(name: str, ask: Ask, times: int) -> Act:
     """Sends one request again and again; the name is the key and the sender."""
 
     def send(server: Server, name: str) -> str:
-        return ask(server, Call(who=name, idempotency_key=name, digest=name.encode()))
+        return ask(server, Call(principal=name, idempotency_key=name, digest=name.encode()))
 
     def act(server: Server) -> None:
         for _ in range(times):

@@ -49,7 +49,7 @@ def sweeps(server: Server) -> None:
 
 def deletes(name: str) -> Act:
     def delete(server: Server, who: str) -> Any:
-        return server.app.repository.references.delete(Call(who=who), "one", None)
+        return server.app.repository.references.delete(Call(principal=who), "one", None)
 
     return lambda server: server.attempt("delete", delete, server, name)
 
@@ -59,7 +59,7 @@ def makes(name: str) -> Act:
 
     def make(server: Server, who: str) -> Any:
         new = NewReference(kind="BRANCH", name="one", source=parse_spec("main"))
-        return drive(server, lambda one: one.references.create(Call(who=who), new))
+        return drive(server, lambda one: one.references.create(Call(principal=who), new))
 
     return lambda server: server.attempt("make", make, server, name)
 
@@ -67,7 +67,7 @@ def makes(name: str) -> Act:
 def only_the_expired_incarnation_is_swept(world: World, history: History) -> None:
     """A branch that was made again is there, unless somebody who may has deleted it."""
     repository = fresh(world)
-    repository.references.list()
+    repository.references.list(Call())
     check_references(repository.context)
     moves = moves_of(repository, "one")
     expired = min(move.incarnation for move in moves)

@@ -68,7 +68,7 @@ class Walk:
         """Reads a commit whole, and every commit before it that was not seen yet."""
         desk = self.desk
         entries = []
-        for entry in desk.history.log(parse_spec(spec), fetch_all=True).items:
+        for entry in desk.history.log(ME, parse_spec(spec), fetch_all=True).items:
             if entry.meta.hash in self.known:
                 break
             entries.append(entry)
@@ -81,7 +81,7 @@ class Walk:
                     del state[one.key]
             assert is_valid(state), f"{entry.meta.message} left a key without its namespace"
             self.known[entry.meta.hash or ""] = state
-        page = desk.contents.entries(parse_spec(spec), with_content=True)
+        page = desk.contents.entries(ME, parse_spec(spec), with_content=True)
         found = {entry.key: entry.content for entry in page.items if entry.content is not None}
         assert page.reference is not None
         assert found == self.known[page.reference.hash]
@@ -90,7 +90,9 @@ class Walk:
     def commit(self) -> None:
         branch = self.pick.choice(self.branches)
         desk = self.desk
-        line = [entry.meta.hash or "" for entry in desk.history.log(parse_spec(branch), 6).items]
+        line = [
+            entry.meta.hash or "" for entry in desk.history.log(ME, parse_spec(branch), 6).items
+        ]
         expected = self.pick.choice([line[0], self.pick.choice(line), None])
         before = self.known[expected or line[0]]
         does = self.operations(before)
@@ -168,8 +170,10 @@ class Walk:
         """What is held against the rules of namespaces alone."""
         branch, other = self.pick.sample(self.branches, 2)
         desk = self.desk
-        line = [entry.meta.hash or "" for entry in desk.history.log(parse_spec(branch), 4).items]
-        aside = desk.history.log(parse_spec(other), 4).items
+        line = [
+            entry.meta.hash or "" for entry in desk.history.log(ME, parse_spec(branch), 4).items
+        ]
+        aside = desk.history.log(ME, parse_spec(other), 4).items
         picked = (self.pick.choice(aside).meta.hash or "",)
         carry = TransplantRequest(
             branch=branch, expected=None, source="", hashes=tuple(map(parse_spec, picked))

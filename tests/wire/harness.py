@@ -22,6 +22,7 @@ from lochan.http.nessie.documents import document_handlers
 from lochan.http.nessie.face import nessie_faces
 from lochan.kernel.publish import Settled
 from lochan.kernel.repository import Ports
+from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
@@ -64,7 +65,7 @@ class Wire:
         self.clock = ManualClock()
         ports = Ports(self.clock, SeededRandom(5), RecordedWaiting(self.clock))
         self.repositories = Repositories(MemoryStore(), ports)
-        self.repository = self.repositories.open_or_create("default")
+        self.repository = self.repositories.open_or_create(Call(), "default")
         self.app = App(nessie_faces(self.repositories), self.repositories, document_handlers())
         self.served: list[str] = []
         """The names of the routes that answered with success."""
@@ -104,7 +105,7 @@ class Wire:
 
     def head(self, name: str = "main") -> str:
         """Returns where a reference points."""
-        return self.repository.references.get(name).hash
+        return self.repository.references.get(Call(), name).hash
 
     def commit(self, branch: str, *operations: Any, message: str = "a commit") -> str:
         """Commits on the head of a branch and returns the new one."""

@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from lochan.model.specs import ReferenceSpec
+from lochan.service.calls import Call
 from tests.wire.harness import EMPTY, NO_BODY, Namer, Wire, delete, namespace, put, table
 
 
@@ -168,7 +169,7 @@ def record_v1() -> Recording:
     say("PUT", f"/trees/tag/v1?expectedHash={first}", empty)
     say("POST", "/trees/tree", {"type": "BRANCH", "name": "next", "hash": first})
     say("DELETE", "/namespaces/namespace/dev/ns")
-    middle = wire.repository.history.log(ReferenceSpec(None, dev), 2).items[1].meta.hash
+    middle = wire.repository.history.log(Call(), ReferenceSpec(None, dev), 2).items[1].meta.hash
     transplant = {"fromRefName": "dev", "hashesToTransplant": [middle]}
     say("POST", f"/trees/branch/next/transplant?expectedHash={first}&message=again", transplant)
     say("GET", f"/contents/t?ref=main&hashOnRef={first}")

@@ -17,7 +17,7 @@ from lochan.model.commits import CommitMeta, Delete, Put
 from lochan.model.contents import IcebergTable
 from lochan.model.requests import NewReference
 from lochan.model.specs import parse_spec
-from lochan.service.calls import ANYONE
+from lochan.service.calls import Call
 from lochan.wire.openapi import build_document
 from tests.wire.harness import Wire, put, table
 
@@ -75,7 +75,7 @@ def test_numbers_are_bounded_without_a_server_as_well(wire):
         content = msgspec.structs.replace(plain, **changed)
         with pytest.raises(Invalid, match="Id is a whole number"):
             wire.repository.commits.commit(
-                ANYONE, "main", None, CommitMeta(message=""), [Put(key=("t",), content=content)]
+                Call(), "main", None, CommitMeta(message=""), [Put(key=("t",), content=content)]
             )
 
 
@@ -128,12 +128,12 @@ def test_a_time_of_an_earlier_version_that_cannot_be_shown_hides_nothing(wire):
         kind="BRANCH", name="dev", source=parse_spec("main"), expires_us=TIME_US_MAX + 1
     )
     with pytest.raises(Invalid, match="expiresAt"):
-        wire.repository.references.create(ANYONE, new)
+        wire.repository.references.create(Call(), new)
     commit = wire.repository.commits.commit
     for time_us in (TIME_US_MIN - 1, TIME_US_MAX + 1):
         meta = CommitMeta(message="", author_time_us=time_us)
         with pytest.raises(Invalid, match="authorTime"):
-            commit(ANYONE, "main", None, meta, [Delete(key=("t",))])
+            commit(Call(), "main", None, meta, [Delete(key=("t",))])
 
 
 @pytest.mark.parametrize("name", ["a/./b", "a/b/./c", "a/..", "a/../b", "a/.", "a//b", "a/", "./a"])
@@ -151,7 +151,7 @@ def test_a_name_that_no_address_can_hold_is_refused(wire, name):
         assert "name" in answer.message
     new = NewReference(kind="BRANCH", name=name, source=parse_spec("main"))
     with pytest.raises(Invalid, match="name"):
-        wire.repository.references.create(ANYONE, new)
+        wire.repository.references.create(Call(), new)
 
 
 def test_a_name_of_an_earlier_version_stays_listed_and_can_be_deleted(wire):
@@ -160,9 +160,9 @@ def test_a_name_of_an_earlier_version_stays_listed_and_can_be_deleted(wire):
     references._names.create_many([row], who="")
     listed = [each["name"] for each in wire.v2("GET", "/trees").json["references"]]
     assert listed == ["a/./b", "main"]
-    assert references.get("a/./b").hash == EMPTY_ID.hex()
-    references.delete(ANYONE, "a/./b", parse_spec(EMPTY_ID.hex()))
-    assert [each.name for each in references.list().items] == ["main"]
+    assert references.get(Call(), "a/./b").hash == EMPTY_ID.hex()
+    references.delete(Call(), "a/./b", parse_spec(EMPTY_ID.hex()))
+    assert [each.name for each in references.list(Call()).items] == ["main"]
 
 
 WORDS = ["many", "tree", "trees", "history", "entries", "contents", "diff", "branch", "tag"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lochan.service.calls import Call
 from tests.wire.harness import EMPTY, Wire, delete, put, table
 
 
@@ -94,7 +95,7 @@ def test_a_write_without_a_hash_is_refused(wire):
         ("PUT", "/trees/main", {"type": "BRANCH", "name": "main", "hash": EMPTY}),
         ("DELETE", "/trees/dev", None),
     ):
-        wire.repository.references.get("main")
+        wire.repository.references.get(Call(), "main")
         if target == "/trees/dev":
             wire.branch("dev")
         answer = wire.v2(method, target, body)

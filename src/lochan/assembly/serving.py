@@ -28,7 +28,7 @@ from lochan.kv.store import Store
 from lochan.kv.url import parse_store_url
 from lochan.persist.cache import Caches
 from lochan.persist.retry import RetryPolicy
-from lochan.service.calls import ANYONE
+from lochan.service.calls import Call
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.service.sweeps import SweepFailure, sweep_of_claims, sweep_of_references
@@ -252,4 +252,5 @@ def _open_or_create(repositories: Repositories, settings: Settings) -> Repositor
     try:
         return repositories.open(settings.repository)
     except NotFound:
-        return repositories.create(ANYONE, settings.repository, settings.default_branch)
+        call = Call(repository=settings.repository)
+        return repositories.create(call, settings.repository, settings.default_branch)

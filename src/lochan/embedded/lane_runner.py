@@ -32,7 +32,7 @@ class LaneRunner(BlockingRunner):
 
     def __init__(self, store: Store, repository: Repository, who: str) -> None:
         self._repository = repository
-        self._call = Call(who)
+        self._call = Call(who, repository=repository.name)
         self._store = store
         self._begin()
         after_fork(self, LaneRunner._begin)

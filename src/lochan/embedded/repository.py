@@ -16,6 +16,7 @@ from lochan.kernel.check_store import check_store as check_stored_repositories
 from lochan.kernel.purge import Purged
 from lochan.kernel.repository import Ports
 from lochan.kv.store import Store
+from lochan.service.calls import Call
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting
@@ -29,7 +30,9 @@ def open_repository(store_url: str, repository: str = "default", *, who: str = "
     store = open_store(store_url)
     try:
         ports = Ports(SystemClock(), SystemRandom(), ThreadWaiting())
-        opened = Repositories(store, ports).open_or_create(repository)
+        opened = Repositories(store, ports).open_or_create(
+            Call(who, repository=repository), repository
+        )
         store.flush(store.epoch())
         return Embedded(store, opened, who)
     except BaseException:

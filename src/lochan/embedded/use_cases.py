@@ -57,7 +57,7 @@ def _info(repository: Repository) -> RepositoryInfo:
 def _reference(repository: Repository, call: Call, request: GetReferenceRequest) -> Reference:
     if any(mark in request.name for mark in "@~^*"):
         raise Invalid(f"a branch or tag is fetched by its name alone, not by {request.name[:80]!r}")
-    return repository.references.get(request.name, fetch_all=request.fetch_all, call=call)
+    return repository.references.get(call, request.name, fetch_all=request.fetch_all)
 
 
 def _cherry_pick(
@@ -65,13 +65,13 @@ def _cherry_pick(
 ) -> PendingWrite[Merged]:
     """Prepares a cherry-pick; the commits of a range are picked from the oldest on."""
     if request.after is not None:
-        found = repository.history.between(request.after, request.hashes[0], call=call)
+        found = repository.history.between(call, request.after, request.hashes[0])
         hashes = tuple(ReferenceSpec(None, each) for each in found)
         request = msgspec.structs.replace(request, hashes=hashes, after=None)
-    return repository.merges.cherry_pick(call, _expecting(repository, request))
+    return repository.merges.cherry_pick(call, _expecting(repository, call, request))
 
 
-def _expecting(repository: Repository, request: _Write) -> _Write:
+def _expecting(repository: Repository, call: Call, request: _Write) -> _Write:
     """Returns a write with the name of its branch, and with the present head if it expects none."""
     field = "branch" if isinstance(request, BranchRequest | CommitRequest) else "name"
     name = getattr(request, field)
@@ -79,18 +79,18 @@ def _expecting(repository: Repository, request: _Write) -> _Write:
         name = repository.info.default_branch
     expected = request.expected
     if expected is None:
-        expected = ReferenceSpec(None, repository.references.get(name).hash)
+        expected = ReferenceSpec(None, repository.references.get(call, name).hash)
     return msgspec.structs.replace(request, **{field: name, "expected": expected})
 
 
 def _by_fields(find: Callable[[Repository], Callable[..., Any]]) -> UseCase:
     """Returns a use case that takes the fields of a request by their names."""
-    return lambda service, call, request: find(service)(call=call, **_fields(request))
+    return lambda service, call, request: find(service)(call, **_fields(request))
 
 
 def _whole(find: Callable[[Repository], Callable[[Call, Any], Any]]) -> UseCase:
     """Returns a use case that takes a request on a branch, with its expected hash, as it is."""
-    return lambda service, call, request: find(service)(call, _expecting(service, request))
+    return lambda service, call, request: find(service)(call, _expecting(service, call, request))
 
 
 READS: Final[Mapping[type[RepositoryRequest[Any]], UseCase]] = {
@@ -98,14 +98,14 @@ READS: Final[Mapping[type[RepositoryRequest[Any]], UseCase]] = {
     requests.GetReferenceRequest: _reference,
     requests.ListReferencesRequest: _by_fields(lambda service: service.references.list),
     requests.ReferenceLogRequest: lambda service, call, request: service.references.log(
-        request.name, request.limit or PAGE_ENTRIES_MAX, request.token, call=call
+        call, request.name, request.limit or PAGE_ENTRIES_MAX, request.token
     ),
     requests.RecentChangesRequest: _by_fields(lambda service: service.references.recent_changes),
     requests.ListEntriesRequest: _by_fields(lambda service: service.contents.entries),
     requests.GetContentRequest: _by_fields(lambda service: service.contents.get),
     requests.GetContentsRequest: _by_fields(lambda service: service.contents.get_many),
     requests.FindJobsRequest: lambda service, call, request: (
-        service.jobs.find(request.spec, request.key, request.jobs, call=call).items
+        service.jobs.find(call, request.spec, request.key, request.jobs).items
     ),
     requests.ListJobsRequest: _by_fields(lambda service: service.jobs.list),
     requests.LogRequest: _by_fields(lambda service: service.history.log),
@@ -121,13 +121,13 @@ WRITES: Final[Mapping[type[RepositoryRequest[Any]], UseCase]] = {
         call, request.new
     ),
     requests.AssignReferenceRequest: lambda service, call, request: service.references.assign(
-        call, **_fields(_expecting(service, request))
+        call, **_fields(_expecting(service, call, request))
     ),
     requests.DeleteReferenceRequest: lambda service, call, request: service.references.delete(
-        call, **_fields(_expecting(service, request))
+        call, **_fields(_expecting(service, call, request))
     ),
     requests.CommitRequest: lambda service, call, request: service.commits.commit(
-        call, **_fields(_expecting(service, request))
+        call, **_fields(_expecting(service, call, request))
     ),
     requests.MergeRequest: _whole(lambda service: service.merges.merge),
     requests.TransplantRequest: _whole(lambda service: service.merges.transplant),

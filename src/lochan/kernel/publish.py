@@ -29,6 +29,7 @@ import msgspec
 from lochan.base.errors import (
     Conflict,
     Corrupt,
+    Denied,
     Invalid,
     LochanError,
     NotABranch,
@@ -93,7 +94,7 @@ def _nobody() -> Sequence[Proposal]:
 
 
 # What a proposal may be refused for; anything else is the trouble of the whole chain.
-_REFUSALS = (Conflict, Invalid, NotFound)
+_REFUSALS = (Conflict, Denied, Invalid, NotFound)
 
 
 class _Chain(msgspec.Struct):

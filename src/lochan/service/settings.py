@@ -20,14 +20,15 @@ import msgspec
 from lochan.base.errors import Corrupt, Invalid, TooLarge
 from lochan.base.limits import SETTINGS_BYTES_MAX, SETTINGS_POLICIES_MAX, SETTINGS_WRITERS_MAX
 from lochan.codec.rows import SETTINGS_FORM, SettingsRow
-from lochan.kernel.claims import claim_request
+from lochan.kernel.claims import claim_request, find_claim
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.repository import SETTINGS_KEY
 from lochan.kv.store import Kind, partition
 from lochan.persist.claims import ClaimRows, claim_key
 from lochan.persist.rows import Done, Doubt, RowTable, Stamped, Write
-from lochan.service.calls import ANYONE, Call, Gate, Right
+from lochan.service.calls import Call
 from lochan.service.claims import Claims
+from lochan.service.policy import Access, Action
 
 Settings = dict[str, Any]
 """The settings of one type as users send and see them, with their `type`."""
@@ -120,17 +121,17 @@ _decode: Final = msgspec.msgpack.Decoder(Settings).decode
 class RepositorySettings:
     """The settings of one repository."""
 
-    def __init__(self, context: RepositoryContext, claims: Claims, gate: Gate) -> None:
+    def __init__(self, context: RepositoryContext, claims: Claims, access: Access) -> None:
         self._context = context
         self._claims = claims
         self._claim_rows = ClaimRows(context.store, context.instance)
-        self._gate = gate
+        self._access = access
         place = partition(context.instance, Kind.META)
         self._rows = RowTable(context.store, place, SETTINGS_FORM, lambda _: SETTINGS_KEY)
 
-    def get(self, types: Sequence[str], *, call: Call = ANYONE) -> list[Settings]:
+    def get(self, call: Call, types: Sequence[str]) -> list[Settings]:
         """Returns the settings of these types, of those that were ever set."""
-        self._gate.check(call, Right.READ_SETTINGS)
+        self._access.decide(call, Action.READ_SETTINGS)
         wanted = list(dict.fromkeys(types))
         for name in wanted:
             if name not in _TYPES and name != _UNKNOWN:
@@ -143,10 +144,9 @@ class RepositorySettings:
 
     def update(self, call: Call, config: Mapping[str, Any]) -> Settings | None:
         """Replaces the settings of one type and returns what they were, None if never set."""
-        request = self._claims.request(call, Right.WRITE_SETTINGS, "")
-        claimed = None if request is None else self._claims.find(call, request)
-        if claimed is None:
-            self._gate.check(call, Right.WRITE_SETTINGS)
+        self._access.decide(call, Action.WRITE_SETTINGS)
+        request = self._claims.request(call, Action.WRITE_SETTINGS, "")
+        claimed = None if request is None else find_claim(self._context, request)
         name, settings = _checked(config)
         writer = _Writer(self._context.random.random_bytes(_OPERATION_BYTES))
         if request is not None:

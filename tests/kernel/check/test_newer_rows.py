@@ -41,25 +41,29 @@ def new_branch(name: str):
 
 def test_a_reference_of_a_newer_format_does_not_hide_the_others():
     service = with_branches("newer", "other")
-    head = service.repository.references.get("main").hash
+    head = service.repository.references.get(CALL, "main").hash
     make_reference_newer(service.repository.context, "newer")
     references = service.again().repository.references
-    listed = {one.name: (one.kind, one.hash) for one in references.list().items}
+    listed = {one.name: (one.kind, one.hash) for one in references.list(CALL).items}
     assert listed == {
         "main": ("BRANCH", head),
         "newer": ("BRANCH", ""),
         "other": ("BRANCH", head),
     }
-    assert [one.name for one in references.list(fetch_all=True).items] == ["main", "newer", "other"]
-    page = references.list(1)
+    assert [one.name for one in references.list(CALL, fetch_all=True).items] == [
+        "main",
+        "newer",
+        "other",
+    ]
+    page = references.list(CALL, 1)
     names = [one.name for one in page.items]
     while page.token is not None:
-        page = references.list(1, page.token)
+        page = references.list(CALL, 1, page.token)
         names += [one.name for one in page.items]
     assert names == ["main", "newer", "other"]
-    assert references.get("other").hash == head
+    assert references.get(CALL, "other").hash == head
     with pytest.raises(NewerFormat, match="upgrade Lochan"):
-        references.get("newer")
+        references.get(CALL, "newer")
     with pytest.raises(NewerFormat, match="upgrade Lochan"):
         references.delete(CALL, "newer", parse_spec(head))
 
@@ -69,7 +73,7 @@ def test_a_damaged_reference_still_fails_the_listing():
     place = partition(service.repository.context.instance, Kind.REFERENCES)
     service.store.put_many([(place, b"bad", b"\x93damaged")])
     with pytest.raises(Corrupt):
-        service.again().repository.references.list()
+        service.again().repository.references.list(CALL)
 
 
 def test_a_move_of_a_newer_format_does_not_hide_the_others():
@@ -82,15 +86,15 @@ def test_a_move_of_a_newer_format_does_not_hide_the_others():
     entries = service.store.scan(place, b"", None, 100).entries
     assert len(entries) > 3
     rewrite(service.store, place, entries[2].key)
-    log = references.log("moving", 100).items
+    log = references.log(CALL, "moving", 100).items
     assert [one.version for one in log if one.version] == list(range(21, 0, -1))
     (unread,) = [one for one in log if one.kind == UNREADABLE]
     assert (unread.version, unread.new, unread.old) == (3, "", None)
     assert "upgrade Lochan" in unread.source
-    pages, page = [], references.log("moving", 1)
+    pages, page = [], references.log(CALL, "moving", 1)
     while page.token is not None:
         pages += page.items
-        page = references.log("moving", 1, page.token)
+        page = references.log(CALL, "moving", 1, page.token)
     assert (*pages, *page.items) == log
 
 
@@ -103,7 +107,7 @@ def test_commits_beside_an_unreadable_move_are_left_out_and_others_shown():
     place = partition(service.repository.context.instance, Kind.LOG)
     entries = service.store.scan(place, b"", None, 100).entries
     rewrite(service.store, place, entries[2].key)
-    whole = references.log("moving", 100).items
+    whole = references.log(CALL, "moving", 100).items
     assert sum(one.kind == UNREADABLE for one in whole) == 1
     # Of twenty commits the one above and the one below it are not shown.
     assert sum(one.version == 0 for one in whole) == 20 - 2
@@ -117,29 +121,29 @@ def test_a_content_of_a_newer_format_does_not_hide_the_others():
     context = service.repository.context
     ids = {
         one.key: one.content_id
-        for one in service.repository.contents.entries(parse_spec("main")).items
+        for one in service.repository.contents.entries(CALL, parse_spec("main")).items
     }
     make_content_newer(context, "main", "a")
     make_content_newer(service.again().repository.context, "main", "odd")
     contents = service.again().repository.contents
-    entries = contents.entries(parse_spec("main"), with_content=True).items
+    entries = contents.entries(CALL, parse_spec("main"), with_content=True).items
     assert [(one.key, one.type, one.content is None) for one in entries] == [
         (("a",), "ICEBERG_TABLE", True),
         (("odd",), "UNKNOWN", True),
         (("z",), "ICEBERG_TABLE", False),
     ]
     assert {one.key: one.content_id for one in entries} == ids
-    assert [one.type for one in contents.entries(parse_spec("main")).items] == [
+    assert [one.type for one in contents.entries(CALL, parse_spec("main")).items] == [
         "ICEBERG_TABLE",
         "UNKNOWN",
         "ICEBERG_TABLE",
     ]
-    assert contents.get(parse_spec("main"), ("z",))[0] == entries[2].content
+    assert contents.get(CALL, parse_spec("main"), ("z",))[0] == entries[2].content
     with pytest.raises(NewerFormat):
-        contents.get(parse_spec("main"), ("a",))
+        contents.get(CALL, parse_spec("main"), ("a",))
     with pytest.raises(NewerFormat):
         # To leave it out would say that the key holds nothing.
-        contents.get_many(parse_spec("main"), [("a",), ("z",)])
+        contents.get_many(CALL, parse_spec("main"), [("a",), ("z",)])
 
 
 def test_a_repository_of_a_newer_format_does_not_hide_the_others():
@@ -149,12 +153,12 @@ def test_a_repository_of_a_newer_format_does_not_hide_the_others():
     make_description_newer(service.repositories.open("described").context)
     make_listed_newer(service.store, "listed")
     repositories = service.again().repositories
-    assert repositories.names().items == ("described", "listed", "repo")
+    assert repositories.names(CALL).items == ("described", "listed", "repo")
     for name in ("described", "listed"):
         with pytest.raises(NewerFormat, match="upgrade Lochan"):
             repositories.open(name)
         with pytest.raises(NewerFormat, match="upgrade Lochan"):
-            repositories.open_or_create(name)
+            repositories.open_or_create(CALL, name)
     assert repositories.open("repo").name == "repo"
     report = checked(service.store)
     assert (report.damaged, report.newer) == (True, True), "this store was never marked"

@@ -12,6 +12,7 @@ from typing import Final
 
 from lochan.base.errors import Invalid
 from lochan.http.exchange import Exchange
+from lochan.http.nessie.params import read_call
 from lochan.http.nessie.responses import not_a_branch
 from lochan.model.specs import ReferenceSpec
 
@@ -59,7 +60,7 @@ def is_unambiguous(exchange: Exchange, path: ReferenceSpec) -> bool:
 
 def check_branch(exchange: Exchange, name: str, purpose: str) -> None:
     """Refuses a reference that is no branch."""
-    if exchange.repository.references.get(name).kind != "BRANCH":
+    if exchange.repository.references.get(read_call(exchange), name).kind != "BRANCH":
         raise not_a_branch(purpose)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from lochan.base.errors import AlreadyExists, Invalid
 from lochan.http.exchange import Exchange, Response
 from lochan.http.nessie.merge_requests import meta_of, wishes_of
-from lochan.http.nessie.params import call_of, is_json, limit_of, token_of
+from lochan.http.nessie.params import is_json, limit_of, read_call, token_of, write_call
 from lochan.http.nessie.preconditions import check_unambiguous, expected_of
 from lochan.http.nessie.problems import problem
 from lochan.http.nessie.raw_objects import RAW_OBJECTS, read_raw, write_raw
@@ -64,7 +64,7 @@ class Repositories(Protocol):
         """Makes a repository."""
         ...
 
-    def names(self, limit: int | None, token: str | None) -> Page[str]:
+    def names(self, call: Call, limit: int | None, token: str | None) -> Page[str]:
         """Returns names in their order."""
         ...
 
@@ -82,7 +82,7 @@ def create_many(exchange: Exchange) -> PendingWrite[Response]:
         )
         for each in request.references
     ]
-    made = exchange.repository.references.create_many(call_of(exchange), wanted)
+    made = exchange.repository.references.create_many(write_call(exchange), wanted)
     return made.then(
         lambda all_: answer(ReferenceList([reference_for(exchange, each) for each in all_]))
     )
@@ -102,7 +102,7 @@ def revert(exchange: Exchange) -> PendingWrite[Response]:
         dry_run=request.only_try(),
         conflicts_as_result=request.conflicts_as_result(),
     )
-    return later(exchange.repository.merges.revert(call_of(exchange), ask), _merged, "revert on")
+    return later(exchange.repository.merges.revert(write_call(exchange), ask), _merged, "revert on")
 
 
 def cherry_pick(exchange: Exchange) -> PendingWrite[Response]:
@@ -123,7 +123,7 @@ def cherry_pick(exchange: Exchange) -> PendingWrite[Response]:
         squash=bool(request.squash),
     )
     return later(
-        exchange.repository.merges.cherry_pick(call_of(exchange), ask), _merged, "pick into"
+        exchange.repository.merges.cherry_pick(write_call(exchange), ask), _merged, "pick into"
     )
 
 
@@ -139,7 +139,8 @@ def _picked(exchange: Exchange, request: CherryPickBody) -> tuple[ReferenceSpec,
     after = check_unambiguous(parse_on_reference(None, first))
     upto = check_unambiguous(parse_on_reference(None, last))
     return tuple(
-        ReferenceSpec(None, digits) for digits in exchange.repository.history.between(after, upto)
+        ReferenceSpec(None, digits)
+        for digits in exchange.repository.history.between(read_call(exchange), after, upto)
     )
 
 
@@ -156,14 +157,14 @@ def rebase(exchange: Exchange) -> Response:
         keys=wishes_of(request.key_merge_modes),
         dry_run=request.only_try(),
     )
-    return _merged(exchange.repository.merges.rebase(call_of(exchange), ask))
+    return _merged(exchange.repository.merges.rebase(write_call(exchange), ask))
 
 
 def fast_forward(exchange: Exchange) -> Response:
     """Moves a branch forward to a commit that has everything of it."""
     return _merged(
         exchange.repository.merges.fast_forward(
-            call_of(exchange), _move_ask(exchange, "fast-forward")
+            write_call(exchange), _move_ask(exchange, "fast-forward")
         )
     )
 
@@ -171,7 +172,7 @@ def fast_forward(exchange: Exchange) -> Response:
 def force(exchange: Exchange) -> Response:
     """Moves a branch to a commit whatever it has; the old head stays in the ref-log."""
     return _merged(
-        exchange.repository.merges.force(call_of(exchange), _move_ask(exchange, "force"))
+        exchange.repository.merges.force(write_call(exchange), _move_ask(exchange, "force"))
     )
 
 
@@ -190,7 +191,7 @@ def _merged(merged: Merged) -> Response:
 def get_objects(exchange: Exchange) -> Response:
     """Reads objects by their ids, those that exist; as JSON, or raw if that is asked for."""
     request: ObjectIds = _read_ids(exchange.request.body)
-    found = exchange.repository.objects.get(request.ids)
+    found = exchange.repository.objects.get(read_call(exchange), request.ids)
     if exchange.request.headers.get("accept") == RAW_OBJECTS:
         return Response(200, write_raw(found), (), RAW_OBJECTS.encode("ascii"))
     return answer(ObjectsJson(tuple(ObjectJson(each, data) for each, data in found)))
@@ -206,7 +207,7 @@ def put_objects(exchange: Exchange) -> Response:
         objects = read_raw(body)
     else:
         raise Invalid(f"Objects come as JSON or as {RAW_OBJECTS}.")
-    return answer(ObjectsStored(exchange.repository.objects.put(call_of(exchange), objects)))
+    return answer(ObjectsStored(exchange.repository.objects.put(write_call(exchange), objects)))
 
 
 class RepositoryHandlers:
@@ -217,7 +218,7 @@ class RepositoryHandlers:
 
     def list_names(self, exchange: Exchange) -> Response:
         """Lists the names of repositories."""
-        page = self._repositories.names(limit_of(exchange), token_of(exchange))
+        page = self._repositories.names(read_call(exchange), limit_of(exchange), token_of(exchange))
         return answer(RepositoryList(page.token is not None, page.token, [*page.items]))
 
     def create(self, exchange: Exchange) -> Response:
@@ -225,7 +226,7 @@ class RepositoryHandlers:
         request: NewRepository = _read_repository(exchange.request.body)
         try:
             made = self._repositories.create(
-                call_of(exchange), request.name, request.default_branch
+                write_call(exchange), request.name, request.default_branch
             ).info
         except AlreadyExists as error:
             return problem(409, "REPOSITORY_ALREADY_EXISTS", error.message)

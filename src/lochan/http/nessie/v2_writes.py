@@ -8,7 +8,7 @@ from typing import Final
 from lochan.base.errors import Invalid
 from lochan.http.exchange import Exchange, Response
 from lochan.http.nessie.merge_requests import merge_ask, transplant_ask
-from lochan.http.nessie.params import call_of, flag_of, with_headers
+from lochan.http.nessie.params import flag_of, with_headers, write_call
 from lochan.http.nessie.preconditions import check_unambiguous, expected_hash, expected_of
 from lochan.http.nessie.responses import answer, later, reference_for
 from lochan.model.commits import Committed
@@ -62,7 +62,7 @@ def create_reference(exchange: Exchange) -> PendingWrite[Response]:
         expires_us=expiry(exchange, source.expires_at, source.ttl),
         annotation=None if source.annotation is None else annotation_in(source.annotation),
     )
-    return exchange.repository.references.create(call_of(exchange), new).then(
+    return exchange.repository.references.create(write_call(exchange), new).then(
         partial(_single, exchange)
     )
 
@@ -106,7 +106,7 @@ def assign_reference(exchange: Exchange) -> Response:
         raise Invalid("Assignment target must be a branch or a tag.")
     expected = expected_hash(exchange, path)
     spec = check_unambiguous(named(target))
-    call = call_of(exchange)
+    call = write_call(exchange)
     assigned = exchange.repository.references.assign(call, path.name, expected, spec, kind=kind)
     return _single(exchange, assigned)
 
@@ -118,7 +118,7 @@ def delete_reference(exchange: Exchange) -> Response:
     if path.name is None:
         raise Invalid("Only a branch or a tag can be deleted.")
     expected = expected_hash(exchange, path)
-    call = call_of(exchange)
+    call = write_call(exchange)
     deleted = exchange.repository.references.delete(call, path.name, expected, kind=kind)
     return _single(exchange, deleted)
 
@@ -136,7 +136,7 @@ def commit(exchange: Exchange) -> PendingWrite[Response]:
     path = parse_path(exchange.params["ref"])
     branch, expected = expected_of(exchange, path, "commit into")
     outcome = exchange.repository.commits.commit(
-        call_of(exchange), branch, expected, with_headers(exchange, meta), operations
+        write_call(exchange), branch, expected, with_headers(exchange, meta), operations
     )
     return later(outcome, _committed)
 
@@ -149,7 +149,7 @@ def merge(exchange: Exchange) -> PendingWrite[Response]:
     """Merges a reference into a branch."""
     request: MergeBody = _read_merge(exchange.request.body)
     ask = merge_ask(exchange, request, parse_path(exchange.params["ref"]))
-    return later(exchange.repository.merges.merge(call_of(exchange), ask), _merged, "merge into")
+    return later(exchange.repository.merges.merge(write_call(exchange), ask), _merged, "merge into")
 
 
 def transplant(exchange: Exchange) -> PendingWrite[Response]:
@@ -157,7 +157,7 @@ def transplant(exchange: Exchange) -> PendingWrite[Response]:
     request: TransplantBody = _read_transplant(exchange.request.body)
     ask = transplant_ask(exchange, request, parse_path(exchange.params["ref"]))
     return later(
-        exchange.repository.merges.transplant(call_of(exchange), ask), _merged, "transplant into"
+        exchange.repository.merges.transplant(write_call(exchange), ask), _merged, "transplant into"
     )
 
 
@@ -168,7 +168,7 @@ def _merged(merged: Merged) -> Response:
 def update_repository_config(exchange: Exchange) -> Response:
     """Keeps a setting in the repository."""
     update: RepositoryConfigUpdate = _read_update(exchange.request.body)
-    previous = exchange.repository.settings.update(call_of(exchange), update.config)
+    previous = exchange.repository.settings.update(write_call(exchange), update.config)
     return answer(RepositoryConfigPrevious(previous))
 
 
