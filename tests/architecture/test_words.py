@@ -73,10 +73,6 @@ def test_every_allowed_place_has_a_reason_and_is_needed():
         ), f"{allowed.pattern} is not needed any more"
 
 
-def test_folders_that_are_still_to_be_rewritten_exist():
-    assert [where for where in words.STILL_TO_REWRITE if not (ROOT / where).exists()] == []
-
-
 @pytest.mark.parametrize(
     "line",
     [

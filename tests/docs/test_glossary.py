@@ -67,6 +67,18 @@ def test_the_pages_that_a_reader_starts_with_link_to_the_glossary(page):
     assert "glossary.md)" in (ROOT / page).read_text("utf-8")
 
 
+def test_terms_in_italics_on_the_page_of_the_architecture_are_defined():
+    page = (ROOT / "docs/internals/architecture.md").read_text("utf-8")
+    prose = " ".join(line for line in page.splitlines() if not line.startswith("|"))
+    found = re.findall(r"(?<!\*)\*([a-z][^*]*)\*(?!\*)", prose)
+    terms = {term for term, _ in entries(GLOSSARY.read_text("utf-8"))}
+    assert len(found) > 20
+    # Plurals and "peeled" are forms of the terms.
+    assert [
+        word for word in found if not {word, re.sub(r"e?[sd]$", "", word), word[:-1]} & terms
+    ] == []
+
+
 @pytest.mark.parametrize(
     "text",
     [
