@@ -46,7 +46,7 @@ def test_what_is_no_address_is_refused(url):
         base_url(url, "default")
 
 
-def test_no_proxy_stands_between_us_and_this_machine():
+def test_no_proxy_is_used_for_this_machine():
     for url in ("http://127.0.0.1:1", "http://localhost", "http://[::1]:1"):
         assert is_loopback(url)
     assert not is_loopback("http://example.org")

@@ -25,10 +25,10 @@ def test_every_example_runs_one_after_the_other(address, tmp_path, monkeypatch, 
     shared: dict[str, Any] = {}
     for example in examples:
         exec(compile(example.replace(PLACE, address), "docs/client.md", "exec"), shared)
-    shown = capsys.readouterr().out.splitlines()
-    assert shown[0].startswith("('orders',) IcebergTable(")
-    assert shown[1].endswith(" first")
-    assert shown[2].startswith("('orders',) VALUE_DIFFERS IcebergTable(")
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("('orders',) IcebergTable(")
+    assert printed[1].endswith(" first")
+    assert printed[2].startswith("('orders',) VALUE_DIFFERS IcebergTable(")
 
 
 def test_every_group_and_method_is_listed_and_no_other():
@@ -51,7 +51,7 @@ def test_the_number_of_attempts_is_the_limit():
     assert f"{limits.CLIENT_ATTEMPTS_MAX} times at most" in PAGE
 
 
-def test_the_front_hall_shows_the_three_doors_and_no_other():
+def test_the_package_exports_the_two_clients_and_open_repository_only():
     assert lochan.Client.__name__ == "Client"
     assert lochan.AsyncClient.__name__ == "AsyncClient"
     assert callable(lochan.open_repository)

@@ -1,4 +1,4 @@
-"""When the client sends again, how long it waits, and what it says when it gives up."""
+"""When the client sends a request again, how long it waits, and which error it raises at last."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def reply(status: int, **headers: str) -> HttpReply:
 
 
 @pytest.mark.parametrize("status", [200, 204, 400, 404, 409, 429, 500])
-def test_an_answer_is_never_asked_for_again(status):
+def test_a_final_reply_is_never_requested_again(status):
     assert Attempts(WRITE).after_reply(reply(status)) is None
 
 
@@ -30,7 +30,7 @@ def test_pauses_double_and_attempts_are_bounded():
         attempts.after_failure("no", reached=False)
 
 
-def test_a_server_that_asks_for_patience_gets_it_within_bounds():
+def test_a_pause_that_the_server_states_is_kept_within_bounds():
     attempts = Attempts(READ)
     assert attempts.after_reply(reply(503, retry_after="2")) == 2.0
     assert attempts.after_reply(reply(503, retry_after="9" * 400)) == CLIENT_RETRY_AFTER_MAX_S
@@ -44,7 +44,7 @@ def test_a_write_that_never_reached_the_server_is_unavailable():
     assert Attempts(WRITE, 1).after_reply(reply(503)) is None
 
 
-def test_the_last_refusal_without_effect_is_told_in_the_servers_words():
+def test_the_last_refusal_without_effect_has_the_servers_message():
     attempts = Attempts(WRITE, 2)
     assert attempts.after_reply(reply(503)) == 0.1
     assert attempts.after_reply(reply(503)) is None
@@ -67,7 +67,7 @@ def test_one_lost_reply_makes_all_later_refusals_unknown():
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 429])
-def test_after_a_lost_reply_an_answer_that_tells_nothing_of_it_is_unknown(status):
+def test_after_a_lost_reply_a_reply_that_is_unrelated_to_its_effect_is_unknown(status):
     attempts = Attempts(WRITE)
     attempts.after_failure("broken", reached=True)
     with pytest.raises(Unknown, match=f"its reply was lost, and then the server answered {status}"):
@@ -78,7 +78,7 @@ def test_after_a_lost_reply_an_answer_that_tells_nothing_of_it_is_unknown(status
 
 
 @pytest.mark.parametrize("status", [200, 400, 409])
-def test_after_a_lost_reply_what_the_server_has_found_out_stands(status):
+def test_after_a_lost_reply_a_reply_that_knows_the_effect_is_returned(status):
     attempts = Attempts(WRITE)
     attempts.after_failure("broken", reached=True)
     assert attempts.after_reply(reply(status)) is None

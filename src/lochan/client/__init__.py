@@ -1,7 +1,7 @@
 """The Python client: the same groups of methods as the embedded repository, over HTTP.
 
 `Client` blocks, `AsyncClient` is awaited; both take and return the values of `model/` and raise the
-errors of `base/errors.py`. Knows `wire/` and `model/` only.
+errors of `base/errors.py`. Imports `wire/` and `model/` only.
 """
 
 from lochan.client.asynchronous import AsyncClient

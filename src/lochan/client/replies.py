@@ -10,10 +10,8 @@ from lochan.wire.commits import AddedContentJson, LogEntryIn
 from lochan.wire.contents import ContentJson
 from lochan.wire.instants import Instant
 from lochan.wire.jobs import JobJson
-from lochan.wire.keys import KeyJson
-from lochan.wire.listings import ContentWithKey, DiffEntryJson
+from lochan.wire.listings import ContentWithKey, DiffEntryJson, EntryV2
 from lochan.wire.merges import KeyDetailsV2
-from lochan.wire.metas import CommitMetaIn
 from lochan.wire.references import ReferenceMoveJson, ReferenceOfServer
 
 
@@ -26,17 +24,22 @@ class ConfigReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     repository_creation_timestamp: Instant | None = None
 
 
+class PageReply(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of a listing; `token` requests the next page."""
+
+    token: str | None = None
+
+
 class ReferenceReply(msgspec.Struct, frozen=True):
     """One reference."""
 
     reference: ReferenceOfServer
 
 
-class ReferencesReply(msgspec.Struct, frozen=True, kw_only=True):
+class ReferencesReply(PageReply, frozen=True, kw_only=True):
     """Some references."""
 
     references: list[ReferenceOfServer]
-    token: str | None = None
 
 
 class StateReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -44,7 +47,6 @@ class StateReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     commit_hash: str
     commit_consistency: str = "NOT_CHECKED"
-    meta: CommitMetaIn | None = None
 
 
 class HistoryReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -53,38 +55,25 @@ class HistoryReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     reference: ReferenceOfServer
     current: StateReply
     previous: list[StateReply] = []
-    commit_log_consistency: str = "NOT_CHECKED"
 
 
-class MovesReply(msgspec.Struct, frozen=True, kw_only=True):
+class MovesReply(PageReply, frozen=True, kw_only=True):
     """A page of a ref-log."""
 
     moves: list[ReferenceMoveJson]
-    token: str | None = None
 
 
-class EntryReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A key and its content."""
-
-    type: str
-    name: KeyJson
-    content_id: str | None = None
-    content: ContentJson | None = None
-
-
-class EntriesReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class EntriesReply(PageReply, frozen=True, rename="camel", kw_only=True):
     """A page of entries."""
 
-    entries: list[EntryReply]
-    token: str | None = None
+    entries: list[EntryV2]
     effective_reference: ReferenceOfServer
 
 
-class JobsReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class JobsReply(PageReply, frozen=True, rename="camel", kw_only=True):
     """A page of jobs."""
 
     jobs: list[JobJson]
-    token: str | None = None
     effective_reference: ReferenceOfServer
 
 
@@ -102,18 +91,16 @@ class ContentsReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     effective_reference: ReferenceOfServer
 
 
-class LogReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class LogReply(PageReply, frozen=True, rename="camel", kw_only=True):
     """A page of commits."""
 
     log_entries: list[LogEntryIn]
-    token: str | None = None
 
 
-class DiffReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class DiffReply(PageReply, frozen=True, rename="camel", kw_only=True):
     """A page of differences."""
 
     diffs: list[DiffEntryJson]
-    token: str | None = None
     effective_from_reference: ReferenceOfServer
     effective_to_reference: ReferenceOfServer
 

@@ -4,7 +4,7 @@
 |---|---|---|
 | no connection was made | no effect | sent again |
 | the connection broke, or the time ran out | unknown | sent again with the same key |
-| 503 | no effect | sent again, after what `Retry-After` says |
+| 503 | no effect | sent again, after the pause of `Retry-After` |
 | 504, or 502 from a proxy | unknown | sent again with the same key |
 | 401, 403, 404 or 429, after an unknown result | the result is still unknown | Unknown is raised |
 | anything else | a reply | returned |
@@ -54,7 +54,7 @@ class Attempts:
         return self._pause(f"the server answered {reply.status}", reply.headers.get("retry-after"))
 
     def after_failure(self, reason: str, *, reached: bool) -> float:
-        """Returns the pause after no reply came; `reached` if the server may have read it."""
+        """Returns the pause after a failure; `reached` if the server may have read the request."""
         self._may_have_happened |= reached
         return self._pause(reason)
 

@@ -80,7 +80,7 @@ class HttpCore(Generic[Http]):
         self.connections: Connections[Http] = Connections(open_pool, again=transport is None)
 
     def steps(self, request: RepositoryRequest[_Result]) -> Steps[_Result]:
-        """Yields what to do for a request, is sent what came of it, returns the result."""
+        """Yields the steps of a request and returns its result."""
         flow = flow_of(request)
         try:
             http_request = next(flow)
@@ -139,7 +139,7 @@ def is_loopback(url: str) -> bool:
 
 
 def failure(error: httpx.RequestError) -> tuple[str, bool]:
-    """Returns why no reply came, and whether the server may have read the request."""
+    """Returns why there is no reply, and whether the server may have read the request."""
     reached = not isinstance(error, _NOT_SENT)
     place = f"{error.request.url.scheme}://{error.request.url.netloc.decode('ascii')}"
     if isinstance(error, httpx.TimeoutException):

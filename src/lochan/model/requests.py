@@ -27,7 +27,7 @@ from lochan.model.results import DiffEntry, Entry, Merged, Page, RepositoryInfo
 from lochan.model.specs import ReferenceSpec
 
 DEFAULT_BRANCH = "-"
-"""The name that stands for a repository's default branch."""
+"""The name that means the default branch of a repository."""
 
 _Result_co = TypeVar("_Result_co", covariant=True)
 _Item = TypeVar("_Item")

@@ -1,7 +1,7 @@
-"""Commits on the wire: what is asked and what is answered.
+"""Commits on the wire: requests, responses and logs.
 
-The request is read typed in one go. Only when that fails are contents looked at one by one, which
-finds types that nobody registered and says precisely what is wrong.
+A request is decoded with all its types at once. Only if that fails are its contents decoded one by
+one, which accepts types that are not registered and names precisely what is wrong.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _PutFast(msgspec.Struct, frozen=True, tag="PUT", tag_field="type", rename=
 
 
 class PutJson(msgspec.Struct, frozen=True, tag="PUT", tag_field="type", rename="camel"):
-    """Writes a content; `expectedContent` is what the writer believes to be there."""
+    """Writes a content; `expectedContent` is the content that the writer has read."""
 
     key: KeyJson
     content: ContentJson
@@ -55,19 +55,19 @@ class PutJson(msgspec.Struct, frozen=True, tag="PUT", tag_field="type", rename="
 
 
 class DeleteJson(msgspec.Struct, frozen=True, tag="DELETE", tag_field="type"):
-    """Takes a key away."""
+    """Removes a key."""
 
     key: KeyJson
 
 
 class UnchangedJson(msgspec.Struct, frozen=True, tag="UNCHANGED", tag_field="type"):
-    """Relies on a key being as it was at the expected hash."""
+    """Requires that a key is unchanged since the expected hash."""
 
     key: KeyJson
 
 
 class RecordJobJson(msgspec.Struct, frozen=True, tag="RECORD_JOB", tag_field="type"):
-    """Says that a job has written what the commit puts at a key; not in Nessie's API."""
+    """Records the job that has written the content which the commit puts; not in Nessie's API."""
 
     key: KeyJson
     job: str
@@ -80,21 +80,21 @@ class _CommitFast(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CommitBody(msgspec.Struct, frozen=True, rename="camel"):
-    """A commit: what is said of it, and its operations."""
+    """A commit: its meta and its operations."""
 
     commit_meta: CommitMetaIn
     operations: list[PutJson | DeleteJson | UnchangedJson | RecordJobJson]
 
 
 class AddedContentJson(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """A key that was new, and the id that its content got."""
+    """A new key, and the id of its content."""
 
     key: KeyJson
     content_id: str
 
 
 class CommitResponse(msgspec.Struct, frozen=True, rename="camel"):
-    """The branch after the commit, and the ids of what was new."""
+    """The branch after the commit, and the ids of new contents."""
 
     target_branch: ReferenceV2
     added_contents: list[AddedContentJson]
@@ -141,7 +141,7 @@ _read_slow: Final = msgspec.json.Decoder(CommitBody).decode
 
 
 def read_commit(body: bytes) -> tuple[CommitMeta, list[Operation]]:
-    """Reads the request for a commit; Invalid says what is wrong with it."""
+    """Decodes the request for a commit; Invalid names what is wrong with it."""
     try:
         request = _read_fast(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -212,7 +212,7 @@ def _operation_out(
 
 
 def commit_response(committed: Committed) -> CommitResponse:
-    """Returns the answer to a commit, version 2."""
+    """Returns the response to a commit, version 2."""
     return CommitResponse(
         ReferenceV2("BRANCH", committed.branch, committed.hash),
         [AddedContentJson(KeyJson(each.key), each.content_id) for each in committed.added],
@@ -220,17 +220,17 @@ def commit_response(committed: Committed) -> CommitResponse:
 
 
 def committed_branch_v1(committed: Committed) -> ReferenceV1:
-    """Returns the answer to a commit, version 1."""
+    """Returns the response to a commit, version 1."""
     return ReferenceV1("BRANCH", committed.branch, committed.hash)
 
 
 def log_entry_v2(entry: LogEntry) -> LogEntryV2:
-    """Returns a commit in a log as version 2 writes it."""
+    """Returns a commit in a log as JSON of version 2."""
     return LogEntryV2(meta_v2(entry.meta), entry.parent or None, _operations_out(entry))
 
 
 def log_entry_v1(entry: LogEntry) -> LogEntryV1:
-    """Returns a commit in a log as version 1 writes it."""
+    """Returns a commit in a log as JSON of version 1."""
     return LogEntryV1(meta_v1(entry.meta), entry.parent or None, _operations_out(entry, content_v1))
 
 
@@ -244,7 +244,7 @@ def _operations_out(
 
 
 def log_entry_in(entry: LogEntryIn) -> LogEntry:
-    """Reads a commit of a log."""
+    """Returns the commit of a log that JSON describes."""
     operations: tuple[Put | Delete, ...] | None = None
     if entry.operations is not None:
         operations = tuple(

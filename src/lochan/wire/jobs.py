@@ -10,7 +10,7 @@ from lochan.wire.references import ReferenceV2
 
 
 class JobJson(msgspec.Struct, frozen=True):
-    """A job that has written a content, and what it said then."""
+    """A job that has written a content, and the facts that it recorded."""
 
     job: str
     facts: dict[str, str]
@@ -24,10 +24,10 @@ class JobsJson(PageJson, frozen=True, rename="camel"):
 
 
 def job_out(record: JobRecord) -> JobJson:
-    """Returns a record as it is written."""
+    """Returns a record as JSON."""
     return JobJson(record.job, dict(record.facts))
 
 
 def job_in(record: JobJson) -> JobRecord:
-    """Reads a record."""
+    """Returns the record that JSON describes."""
     return JobRecord(record.job, tuple(sorted(record.facts.items())))

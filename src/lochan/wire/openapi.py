@@ -1,4 +1,4 @@
-"""The OpenAPI document, generated from the operations and shapes of this room.
+"""The OpenAPI document, generated from the operations and shapes of this package.
 
 `python -m lochan.wire.openapi` prints it.
 """
@@ -25,14 +25,14 @@ _SCHEMAS: Final = "#/components/schemas/{name}"
 
 _ABOUT: Final = (
     "Tables and views of a lakehouse under version control: the Nessie REST API, versions 2 and "
-    "1, and what Lochan adds to version 2 (tagged `beyond`). Answers that carry the hash of a "
-    "reference carry it as `ETag` too."
+    "1, and what Lochan adds to version 2 (tagged `beyond`). Responses that contain the hash of a "
+    "reference have it as `ETag` too."
 )
 
 _ERRORS: Final = {
     "Invalid": ("400", "The request is wrong; it changes nothing."),
     "NotFound": ("404", "There is no such reference, commit or content."),
-    "Conflict": ("409", "Something stands against it; all conflicts are told."),
+    "Conflict": ("409", "The write was refused; all conflicts are listed."),
     "NotJson": ("415", "The body is not JSON."),
     "Unavailable": ("503", "Nothing happened; try again later."),
     "OutcomeUnknown": ("504", "It is unknown whether the write took effect."),
@@ -137,7 +137,7 @@ def _schemas(operations: Iterable[ApiOperation]) -> dict[str, Any]:
     _, schemas = msgspec.json.schema_components(shapes, ref_template=_SCHEMAS)
     schemas["OtherContent"] = {
         "title": "OtherContent",
-        "description": "A content of a type that the server does not know: kept as it came.",
+        "description": "A content of a type that the server does not know: stored unchanged.",
         "type": "object",
         "properties": {
             "type": {"type": "string", "minLength": 1, "not": {"enum": list(KNOWN_TYPES)}},
@@ -149,7 +149,7 @@ def _schemas(operations: Iterable[ApiOperation]) -> dict[str, Any]:
     refs = [*known, _SCHEMAS.format(name="OtherContent")]
     schemas["Content"] = {
         "title": "Content",
-        "description": "What a key holds.",
+        "description": "The content of a key.",
         "anyOf": [{"$ref": ref} for ref in refs],
     }
     return dict(sorted(schemas.items()))

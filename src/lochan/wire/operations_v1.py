@@ -20,7 +20,11 @@ _NAMESPACE: Final = ("v1-ref", "v1-namespace")
 
 OPERATIONS_V1: Final = (
     ApiOperation(
-        "getConfigV1", "GET", "/config", "What clients must know of the server.", response=ConfigV1
+        "getConfigV1",
+        "GET",
+        "/config",
+        "What clients must know about the server.",
+        response=ConfigV1,
     ),
     ApiOperation(
         "getAllReferencesV1",
@@ -58,7 +62,7 @@ OPERATIONS_V1: Final = (
         "getEntriesV1",
         "GET",
         "/trees/tree/{ref}/entries",
-        "Lists keys and the types of what they hold.",
+        "Lists keys and the types of their contents.",
         response=EntriesV1,
         parameters=("v1-ref", "hashOnRef", "namespaceDepth", "filter", *_PAGE),
     ),
@@ -167,14 +171,14 @@ OPERATIONS_V1: Final = (
         "deleteNamespaceV1",
         "DELETE",
         "/namespaces/namespace/{ref}/{name}",
-        "Deletes a namespace that holds nothing.",
+        "Deletes an empty namespace.",
         parameters=(*_NAMESPACE, "Idempotency-Key"),
     ),
     ApiOperation(
         "updateNamespaceV1",
         "POST",
         "/namespaces/namespace/{ref}/{name}",
-        "Sets and takes away properties of a namespace.",
+        "Sets and removes properties of a namespace.",
         parameters=(*_NAMESPACE, "Idempotency-Key"),
         request=NamespaceUpdateIn,
     ),

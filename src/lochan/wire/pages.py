@@ -6,7 +6,7 @@ import msgspec
 
 
 class PageJson(msgspec.Struct, frozen=True, rename="camel"):
-    """A page: whether another one follows, and the token that asks for it."""
+    """A page: whether another one follows, and the token that requests it."""
 
     has_more: bool
     token: str | None

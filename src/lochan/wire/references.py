@@ -1,4 +1,4 @@
-"""References on the wire, and what listing, creating and moving them says."""
+"""References on the wire: listed, created and moved."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class _ReferenceMetadata(msgspec.Struct, Generic[_Meta], frozen=True, rename="ca
 
 
 class ReferenceMetadataV2(_ReferenceMetadata[CommitMetaV2], frozen=True, rename="camel"):
-    """What is computed of a reference."""
+    """Computed facts about a reference."""
 
 
 class ReferenceMetadataV1(_ReferenceMetadata[CommitMetaV1], frozen=True, rename="camel"):
-    """What is computed of a reference, with version 1's meta."""
+    """Computed facts about a reference, version 1."""
 
 
 class AnnotationJson(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the maker of a tag wrote on it; the signature is opaque, in Base64."""
+    """The annotation of a tag; the signature is opaque, in Base64."""
 
     message: str
     properties: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
@@ -91,9 +91,9 @@ class ReferencesV1(PageJson, frozen=True, rename="camel"):
 
 
 class ReferenceIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A reference that a client names: what to create from or to move to.
+    """A reference that a client names: the source of a new one or the target of a move.
 
-    What follows the hash is for creating only: `expiresAt` or `ttl` for a branch, an annotation
+    The fields after the hash are for creating only: `expiresAt` or `ttl` for a branch, `annotation`
     for a tag. The hash may be followed by relative steps.
     """
 
@@ -106,7 +106,7 @@ class ReferenceIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class NewReferenceIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One of many references to create; without `source` it is bare."""
+    """One of many references to create; without `source`, a branch without commits."""
 
     name: str
     type: str = "BRANCH"
@@ -129,7 +129,7 @@ class ReferenceList(msgspec.Struct, frozen=True):
 
 
 class ReferenceStateJson(msgspec.Struct, frozen=True, rename="camel"):
-    """A commit that a reference points or pointed to, and whether it is whole."""
+    """A commit that a reference points or pointed to, and whether it can be read."""
 
     commit_hash: str
     commit_consistency: str
@@ -146,7 +146,7 @@ class ReferenceHistoryJson(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ReferenceMoveJson(msgspec.Struct, frozen=True, rename="camel"):
-    """One move in a ref-log; `oldHash` is null where the reference came to be."""
+    """One move in a ref-log; `oldHash` is null where the reference was created."""
 
     kind: str
     old_hash: str | None
@@ -167,7 +167,7 @@ class ReferenceLog(PageJson, frozen=True, rename="camel"):
 
 
 def reference_v2(reference: Reference) -> ReferenceV2:
-    """Returns a reference as version 2 writes it."""
+    """Returns a reference as JSON of version 2."""
     name = msgspec.UNSET if reference.name is None else reference.name
     if reference.metadata is None and reference.expires_us is None and reference.annotation is None:
         return ReferenceV2(reference.kind, name, reference.hash)
@@ -184,7 +184,7 @@ def reference_v2(reference: Reference) -> ReferenceV2:
 
 
 def reference_v1(reference: Reference) -> ReferenceV1:
-    """Returns a reference as version 1 writes it."""
+    """Returns a reference as JSON of version 1."""
     name = msgspec.UNSET if reference.name is None else reference.name
     if reference.metadata is None:
         return ReferenceV1(reference.kind, name, reference.hash)
@@ -205,7 +205,7 @@ def _metadata(
 
 
 def annotation_out(annotation: Annotation) -> AnnotationJson:
-    """Returns an annotation as it is written."""
+    """Returns an annotation as JSON."""
     return AnnotationJson(
         message=annotation.message,
         properties=dict(annotation.properties),
@@ -214,7 +214,7 @@ def annotation_out(annotation: Annotation) -> AnnotationJson:
 
 
 def annotation_in(annotation: AnnotationJson) -> Annotation:
-    """Reads an annotation; Invalid if its signature is not Base64."""
+    """Returns the annotation that JSON describes; Invalid if its signature is not Base64."""
     try:
         signature = base64.b64decode(annotation.signature, validate=True)
     except (binascii.Error, ValueError):
@@ -227,7 +227,7 @@ def annotation_in(annotation: AnnotationJson) -> Annotation:
 
 
 def move_out(move: ReferenceMove) -> ReferenceMoveJson:
-    """Returns a move as it is written."""
+    """Returns a move as JSON."""
     return ReferenceMoveJson(
         move.kind,
         move.old,
@@ -243,7 +243,7 @@ def move_out(move: ReferenceMove) -> ReferenceMoveJson:
 
 
 def move_in(move: ReferenceMoveJson) -> ReferenceMove:
-    """Reads a move from a ref-log."""
+    """Returns the move that JSON describes."""
     return ReferenceMove(
         move.kind,
         move.old_hash,
@@ -259,7 +259,7 @@ def move_in(move: ReferenceMoveJson) -> ReferenceMove:
 
 
 class ReferenceMetadataIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What a server computed of a reference, as a client reads it."""
+    """Computed facts about a reference, as a client reads them."""
 
     num_commits_ahead: int | None = None
     num_commits_behind: int | None = None
@@ -280,7 +280,7 @@ class ReferenceOfServer(msgspec.Struct, frozen=True, rename="camel", kw_only=Tru
 
 
 def reference_in(reference: ReferenceOfServer) -> Reference:
-    """Reads a reference that a server wrote."""
+    """Returns the reference that the JSON of a server describes."""
     metadata = None
     if reference.metadata is not None:
         head: CommitMeta | None = None

@@ -1,4 +1,4 @@
-"""The flows of namespaces; they use version 1 of the API, which makes their commits itself."""
+"""The flows of namespaces; they use version 1 of the API, which creates their commits itself."""
 
 from __future__ import annotations
 
@@ -75,5 +75,5 @@ def _reference(spec: ReferenceSpec) -> tuple[str, Query]:
 
 
 def _text(elements: ContentKey) -> str:
-    # Version 1 knows only the older form of keys.
+    # Version 1 reads only the older form of keys.
     return key_to_path(elements, escaped=False)

@@ -49,7 +49,7 @@ def get(request: GetReferenceRequest) -> Flow[Reference]:
 
 
 def list_page(request: ListReferencesRequest) -> Flow[Page[Reference]]:
-    """Fetches a page of references; the API knows no prefix, so the client applies it."""
+    """Fetches a page of references; the API has no prefix, so the client applies it."""
     more = query_of(filter=request.filter, fetch="ALL" if request.fetch_all else None)
     while True:
         http = HttpRequest("GET", TREES, page_query(request) + more)
