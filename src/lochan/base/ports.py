@@ -1,7 +1,7 @@
 """The named ports through which time, randomness and waiting enter.
 
-Nothing in `service/` and below imports a clock or a random source: it is handed one of these. The
-real ones are in `system.py`, deterministic ones in `lochan.testing`.
+Nothing in `service/` and below imports a clock or a random source: it gets one of these as an
+argument. The real ones are in `system.py`, deterministic ones in `lochan.testing`.
 """
 
 from __future__ import annotations

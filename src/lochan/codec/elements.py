@@ -1,8 +1,8 @@
 """Index elements: the value that a key has in a node.
 
-The first byte says put or remove (and, for tables, where the content id is). Table elements are
-50 bytes wide; file elements carry their entry inline and vary. Elements lie in nodes and commits,
-whose bytes were checked before: a flag that is not known was set by a newer Lochan.
+The first byte is put or remove (and, for tables, where the content id is). Table elements have 50
+bytes; file elements contain their entry and vary. Elements are parts of nodes and commits, whose
+bytes were checked before: a flag that is not known was set by a newer Lochan.
 
     table   flags 1 · payload 1 · value id 32 · content id 16 (zeros if flagged)
     file    flags 1 · MessagePack array of the entry's fields
@@ -100,7 +100,7 @@ def decode_file(element: bytes) -> FileEntry:
 
 
 def is_remove(element: bytes) -> bool:
-    """Tells a remove from a put, in both universes."""
+    """Returns whether an element is a remove, in both universes."""
     return bool(element[0] & FLAG_REMOVE)
 
 

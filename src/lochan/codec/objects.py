@@ -106,7 +106,7 @@ def check_object_id(expected: ObjId, raw: bytes) -> None:
 def decode_object(kind: type[_Object], raw: bytes) -> _Object:
     """Reads bytes of one type; anything else is Corrupt, a later version of it NewerFormat.
 
-    Whether they are the canonical ones is told by their hash, or by `check_canonical`.
+    That they are the canonical ones is checked by their hash, or by `check_canonical`.
     """
     try:
         value: _Object = _decoders[kind](raw)
@@ -134,5 +134,5 @@ def build_value(content_id: ContentId, payload: int, data: bytes) -> ValueObject
 
 
 def content_id_is_inline(content_id: ContentId) -> bool:
-    """Tells whether an index element can hold this content id itself."""
+    """Returns whether an index element can hold this content id itself."""
     return find_uuid_bytes(content_id) is not None

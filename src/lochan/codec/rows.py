@@ -1,8 +1,8 @@
 """Rows that change: references, their moves, settings, the description and list of repositories.
 
-A row is one MessagePack array that begins with its format, then four bytes of checksum: nothing
-else says what it should hold. A row also names what its key names, so that one that was written
-under the key of another is noticed.
+A row is one MessagePack array that begins with its format, then four bytes of checksum, because its
+key is no hash of it. A row also contains the name in its key, so that a row that was written under
+the key of another one is noticed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class MoveRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class ReferenceRow(msgspec.Struct, frozen=True, array_like=True):
-    """A branch, a tag or an internal reference as its row says.
+    """The row of a branch, a tag or an internal reference.
 
     `incarnation` is the sequence of the `int/refs` commit that added the name: what was deleted and
     created again is another reference. `operation` names the compare-and-swap that wrote the row.
@@ -72,7 +72,7 @@ class ReferenceRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ReferenceElement(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A name in the index of `int/refs`: enough to make its row, whoever comes next."""
+    """A name in the index of `int/refs`: enough for any server to write its row."""
 
     kind: str
     pointer: bytes
@@ -93,7 +93,7 @@ class Description(msgspec.Struct, frozen=True, gc=False, array_like=True):
     boundary_seed: bytes
     token_key: bytes
     operation: bytes = b""
-    """That of the claim under which it was created, if its maker had an idempotency key."""
+    """That of the claim under which it was created, if the request had an idempotency key."""
 
 
 class RepositoryRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -120,7 +120,7 @@ class SettingsRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
     writers: tuple[bytes, ...] = ()
     settings: tuple[tuple[str, bytes], ...] = ()
     claim: bytes = b""
-    """The key of the last writer's claim, if it had an idempotency key."""
+    """The key of the last writer's claim, if its request had an idempotency key."""
     replaced: bytes = b""
     """What that writer replaced, empty if that type was never set: its answer."""
 
@@ -164,7 +164,7 @@ def decode_description(raw: bytes) -> Description:
 
 
 def encode_reference_element(element: ReferenceElement) -> bytes:
-    """Returns an element of the index of names; the first byte says put, as in every index."""
+    """Returns an element of the index of names; the first byte is put, as in every index."""
     return b"\0" + _encode(element)
 
 

@@ -1,6 +1,6 @@
-"""Nodes in memory: search, careful editing, and making new ones.
+"""Nodes in memory: search, edit, and build new ones.
 
-A node is immutable and shared by everyone who reads it; an edit works on a `Draft` and seals it
+A node is immutable and shared by all its readers; an edit works on a `Draft` and seals it
 into a new node. The same form serves tree leaves, inner nodes and the index embedded in a commit.
 """
 
@@ -32,7 +32,7 @@ _FIRST: Final = itemgetter(0)
 
 
 class NewNode(msgspec.Struct, frozen=True, gc=False):
-    """A node that was made and is not stored yet."""
+    """A new node that is not stored yet."""
 
     obj_id: ObjId
     raw: bytes
@@ -40,7 +40,7 @@ class NewNode(msgspec.Struct, frozen=True, gc=False):
 
 
 def seal(node: Node) -> NewNode:
-    """Encodes a node and names it."""
+    """Encodes a node and computes its id."""
     raw = encode_object(node)
     return NewNode(object_id(raw), raw, node)
 
@@ -216,7 +216,7 @@ class Draft:
         self._total += weight_of(value) if self._level else 1
 
     def replace(self, at: int, value: bytes) -> None:
-        """Gives an element another value."""
+        """Replaces the value of an element."""
         start, end = self._span(at)
         if self._level:
             self._total += weight_of(value) - weight_of(self._values[start:end])
@@ -226,7 +226,7 @@ class Draft:
         self._values[start:end] = value
 
     def delete(self, at: int) -> None:
-        """Takes an element out."""
+        """Removes an element."""
         start, end = self._span(at)
         self.raw -= len(self._prefix) + len(self.suffixes[at]) + end - start
         self._total -= weight_of(self._values[start:end]) if self._level else 1

@@ -22,7 +22,7 @@ _decode: Final = msgspec.msgpack.Decoder(NodeObject).decode
 
 
 class NodeSource(Protocol):
-    """Hands out decoded nodes; what it returns is shared and never changed."""
+    """Returns decoded nodes, which are shared and never changed."""
 
     def load_node(self, obj_id: ObjId) -> Node:
         """Returns one node."""
@@ -46,7 +46,7 @@ class ObjectBytes(Protocol):
 
 
 class Overlay:
-    """A NodeSource in front of another, with nodes that are made but not stored yet."""
+    """A NodeSource in front of another, with new nodes that are not stored yet."""
 
     def __init__(self, below: NodeSource) -> None:
         self._below = below
@@ -62,7 +62,7 @@ class Overlay:
         return self._made.get(obj_id) or self._below.load_node(obj_id)
 
     def load_nodes(self, ids: Sequence[ObjId]) -> list[Node]:
-        """Returns nodes in order; only those that are not here are asked for below."""
+        """Returns nodes in order; only those that were not added are loaded from below."""
         if not self._made:
             return self._below.load_nodes(ids)
         missing = [obj_id for obj_id in ids if obj_id not in self._made]
@@ -117,7 +117,7 @@ class CachedNodes:
         raw = self._leaves.find(obj_id)
         if raw is None:
             (leaf,) = self._fetch([obj_id])
-            check_stored(leaf.level == 0, "a leaf stands where a leaf is expected")
+            check_stored(leaf.level == 0, "a child of a node of level 1 is a leaf")
             return find_value(leaf, key)
         self.hits += 1
         return find_value(_decode(raw), key)

@@ -1,4 +1,4 @@
-"""RocksDB in a forked process: refused, its files untouched, its library kept from running.
+"""RocksDB in a forked process: calls are refused, files stay untouched, its library stays idle.
 
 RocksDB's threads do not exist in a child, its mutexes may be locked for ever, and its memory holds
 rows that only the parent may write. So a child
@@ -20,7 +20,7 @@ from lochan.process import FORK_ADVICE, after_fork
 
 
 class ForkedDatabase:
-    """Stands where the database was: every use of it is refused."""
+    """Replaces the database in a forked process; every use of it is refused."""
 
     def __init__(self, refusal: StoreForked) -> None:
         self._refusal = refusal
@@ -30,7 +30,7 @@ class ForkedDatabase:
 
 
 class Library:
-    """Whether this process or one of its ancestors has used RocksDB."""
+    """Remembers whether this process or one of its ancestors has used RocksDB."""
 
     def __init__(self) -> None:
         self._used = False
@@ -55,7 +55,7 @@ class Library:
 
 
 def opened_elsewhere(path: Path) -> StoreForked:
-    """Says that a store belongs to the process from which this one was forked."""
+    """Returns the error for a store that the process opened from which this one was forked."""
     return StoreForked(
         f"the store in {path} belongs to the process that opened it, and this one was forked from "
         f"it; {FORK_ADVICE}"
@@ -63,12 +63,12 @@ def opened_elsewhere(path: Path) -> StoreForked:
 
 
 def _end_before_inherited_exit_handlers(libc: ctypes.CDLL) -> None:
-    """Lets this process end when it comes to the exit handlers of its parent.
+    """Ends this process before the exit handlers run that it inherited from its parent.
 
     Handlers run in the opposite order of their registration: first those of the child, then what
     is registered here (C's own buffers are written, then the process ends with its status). By
-    then the interpreter has ended in good order. Only glibc tells a handler the status; elsewhere
-    a child has to end with `os._exit`, as those of `multiprocessing` do.
+    then the interpreter has ended normally. Only glibc passes the status to a handler; elsewhere a
+    child has to end with `os._exit`, as those of `multiprocessing` do.
     """
     if not hasattr(libc, "on_exit"):
         return

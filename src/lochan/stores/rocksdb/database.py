@@ -1,4 +1,4 @@
-"""Opening the files of a database, without losing what a damaged log still holds."""
+"""Opens the database files without losing what a damaged log still contains."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from rocksdict import AccessType, Options, Rdict
 from lochan.base.errors import LochanError
 from lochan.stores.rocksdb.directory import Directory
 from lochan.stores.rocksdb.failures import lost_rows, opening_failure
-from lochan.stores.rocksdb.options import Settings, build_options
+from lochan.stores.rocksdb.options import Parameters, build_options
 
 
-def open_database(directory: Directory, settings: Settings) -> Rdict:
-    """Opens the files, first for reading only: opening for writing would drop a damaged log."""
-    options = build_options(settings, create=directory.is_new)
+def open_database(directory: Directory, parameters: Parameters) -> Rdict:
+    """Opens the files, read-only first: opening them for writing would drop a damaged log."""
+    options = build_options(parameters, create=directory.is_new)
     try:
-        if directory.durable and not settings.drop_after_damage:
+        if directory.durable and not parameters.drop_after_damage:
             _check_nothing_lost(directory, options)
-        # Named here as well, or the driver takes the options of the last opening from the disk.
+        # Without this argument the driver would use the options that the last opening stored.
         return Rdict(str(directory.path), options, column_families={"default": options})
     except LochanError:
         raise
