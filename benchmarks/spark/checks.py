@@ -1,7 +1,7 @@
 """A write whose rows are checked meanwhile, against the same write without checks.
 
-With checks it is a whole audit: a branch, the write, the verdict, the swing. `counted` has one
-check of each cheap kind, three of which the files tell; `pattern` one regular expression for each
+With checks it is a whole audit: a branch, the write, the verdict, publishing. `counted` has one
+check of each cheap kind, three of which the files answer; `pattern` one regular expression for each
 row. Single figures differ by a tenth on a shared machine, so there must be many rows.
 """
 

@@ -77,7 +77,7 @@ class Taken(NamedTuple):
 
 
 def take(lake: Lake, read: Callable[[], None]) -> Taken:
-    server = lake._service.pid
+    server = lake._server.pid
 
     def look() -> tuple[float, float, float]:
         everybody = usage.look([os.getpid()])

@@ -69,7 +69,7 @@ UNCLOSED = ["SELECT 'x FROM {a}", "SELECT 1 FROM {a} /* /* */", 'SELECT "x FROM 
 
 
 @pytest.mark.parametrize(
-    ("texts", "told"),
+    ("texts", "message"),
     [
         (NOT_A_QUERY, "runs no command"),
         (SEVERAL, "second statement|do not match"),
@@ -77,9 +77,9 @@ UNCLOSED = ["SELECT 'x FROM {a}", "SELECT 1 FROM {a} /* /* */", 'SELECT "x FROM 
         (UNCLOSED, "is not closed"),
     ],
 )
-def test_a_query_that_reads_no_table_is_refused_when_it_is_declared(texts, told):
+def test_a_query_that_reads_no_table_is_refused_when_it_is_declared(texts, message):
     for text in texts:
-        with pytest.raises(Invalid, match=rf"query 'q': .*(?:{told})"):
+        with pytest.raises(Invalid, match=rf"query 'q': .*(?:{message})"):
             Query(text, name="q")
 
 

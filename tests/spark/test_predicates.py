@@ -21,7 +21,7 @@ from lochan.spark.read.filters import Domain, can_match
 from lochan.spark.read.predicates import ExpressionFilter
 from lochan.spark.schemas import to_spark
 
-# The stubs know only names of arguments that nobody writes.
+# The stubs know only names of arguments that are never written.
 X: Any = expressions
 TENTH = struct.unpack("<f", struct.pack("<f", 0.1))[0]
 COLUMNS = Schema(

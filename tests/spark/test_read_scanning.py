@@ -22,11 +22,11 @@ from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import Record
 
+from lochan.spark.read.arrow_rows import rows_of
 from lochan.spark.read.comparands import Zone
 from lochan.spark.read.predicates import ExpressionFilter
-from lochan.spark.read.scanning import rows_of
 
-# The stubs know only names of arguments that nobody writes.
+# The stubs know only names of arguments that are never written.
 X: Any = expressions
 NAN = math.nan
 INNER = iceberg.StructType(

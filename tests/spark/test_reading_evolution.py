@@ -33,7 +33,7 @@ from pyiceberg.types import (
 
 from lochan.spark.lake import Lake
 from lochan.spark.read.arrow import arrow_frame
-from lochan.spark.read.reading import plan_read
+from lochan.spark.read.table_reader import plan_read
 from tests.spark.comparing import rows
 
 NUMBERS = Schema(

@@ -1,4 +1,4 @@
-"""Partitions of every kind: files are left out by them, and readers in executors are told them."""
+"""Partitions of every kind: files are left out by them, and readers in executors get them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pyiceberg.types import (
 )
 
 from lochan.spark.read.arrow import arrow_frame
-from lochan.spark.read.reading import plan_read
+from lochan.spark.read.table_reader import plan_read
 from tests.spark.comparing import rows
 
 UTC = dt.UTC

@@ -15,7 +15,7 @@ from pyiceberg.schema import Schema
 
 from lochan.base.errors import Invalid
 from lochan.spark.read.arrow import arrow_frame
-from lochan.spark.read.reading import plan_read
+from lochan.spark.read.table_reader import plan_read
 from tests.spark.comparing import rows
 from tests.spark.deleting import delete_by_vector, paths_of
 

@@ -48,7 +48,7 @@ def one(kind: PrimitiveType) -> Schema:
 
 
 def facts_of_groups(tmp_path, kind: PrimitiveType, *groups: pa.Array, words=()) -> FileFacts:
-    """Returns what is told of a file with these row groups."""
+    """Returns the facts of a file with these row groups."""
     schema = one(kind)
     path = f"{tmp_path}/one.parquet"
     # Large texts would be another type than the arrays of these tests have.

@@ -23,26 +23,26 @@ from lochan.base.pipeline_limits import AUDIT_TTL_S
 from lochan.client import Client
 from lochan.spark.access import headers_for
 from lochan.spark.authorship import application_of, author_of
-from lochan.spark.boundary import boundary
+from lochan.spark.error_boundary import error_boundary
 from lochan.spark.history.frames import HistoryFrames
-from lochan.spark.serving import Service, open_service
+from lochan.spark.lake_server import LakeServer, open_server
 from lochan.spark.session import HeldSettings
-from lochan.spark.storage import How
+from lochan.spark.storage import FileAccess
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
 
     from lochan.iceberg import LochanCatalog
-    from lochan.spark.audit.block import Audit
-    from lochan.spark.audit.publishing import Mode as Publish
-    from lochan.spark.audit.recording import Progress
+    from lochan.spark.audit.audit import Audit
+    from lochan.spark.audit.publisher import PublishMode
+    from lochan.spark.audit.run_record import Progress
     from lochan.spark.checks import Check
     from lochan.spark.write.assignments import Assignments
     from lochan.spark.write.bases import OnChange
+    from lochan.spark.write.batch import Batch
     from lochan.spark.write.files import Measures
-    from lochan.spark.write.parts import Mode, Steps, Written
     from lochan.spark.write.row_changes import Where
-    from lochan.spark.write.writing import Batch
+    from lochan.spark.write.table_write import Mode, Steps, Written
 
 
 class Lake(HistoryFrames):
@@ -52,10 +52,10 @@ class Lake(HistoryFrames):
     which a server is started on loopback and ended by `close`. `warehouse` is a directory or a
     location such as `s3://bucket/lake` for tables that are made; `files` are pyiceberg's FileIO
     properties, such as `s3.endpoint`. An address holds no credentials: the environment does, see
-    `access`. `author` is who is named in commits, by default the user that runs this.
+    `access`. `author` is the author of commits, by default the user that runs this process.
     """
 
-    @boundary
+    @error_boundary
     def __init__(
         self,
         spark: SparkSession,
@@ -76,14 +76,14 @@ class Lake(HistoryFrames):
         self.files: Final = dict(files or {})
         self.author: Final = author_of(author)
         self.application: Final = application_of(spark)
-        # Filled by `storage`: who reads and writes the files of a bucket.
-        self.reached: Final[dict[str, How]] = {}
+        # Filled by `storage`: what reads and writes the files of a bucket.
+        self.reached: Final[dict[str, FileAccess]] = {}
         # Filled by `footers`: what a file without field ids holds, by mapping, schema and path.
         self.footers: Final[dict[tuple[str, str], str | None]] = {}
         # What reading and writing need on a session, until this is closed.
         self.settings: Final = HeldSettings()
-        self._service: Final[Service] = open_service(address, repository)
-        self.uri = self._service.url
+        self._server: Final[LakeServer] = open_server(address, repository)
+        self.uri = self._server.url
         try:
             self.settings.apply(spark)
             headers = headers_for(self.uri)
@@ -91,7 +91,7 @@ class Lake(HistoryFrames):
             self.default_branch = self.client.config().default_branch
         except BaseException:
             self.settings.release()
-            self._service.close()
+            self._server.close()
             raise
 
     @cached_property
@@ -112,7 +112,7 @@ class Lake(HistoryFrames):
             **{f"header.{name}": value for name, value in headers_for(self.uri).items()},
         )
 
-    @boundary
+    @error_boundary
     def read(
         self,
         table: str,
@@ -124,11 +124,11 @@ class Lake(HistoryFrames):
 
         `where` chooses rows, and before that files: what no row of a file can match is not opened.
         """
-        from lochan.spark.read.reading import read
+        from lochan.spark.read.table_reader import read
 
         return read(self, table, ref=self._branch(ref), columns=columns, where=where)
 
-    @boundary
+    @error_boundary
     def write(
         self,
         frame: DataFrame,
@@ -158,7 +158,7 @@ class Lake(HistoryFrames):
         unless they are `required`. `measures` are columns to be computed meanwhile; `steps` is
         called after each step.
         """
-        from lochan.spark.write.writing import Batch
+        from lochan.spark.write.batch import Batch
 
         branch = self._branch(branch)
         with Batch(self, branch=branch, job=job, message=message, steps=steps) as batch:
@@ -176,7 +176,7 @@ class Lake(HistoryFrames):
             )
         return batch.written[0]
 
-    @boundary
+    @error_boundary
     def delete(
         self,
         table: str,
@@ -188,14 +188,14 @@ class Lake(HistoryFrames):
         steps: Steps | None = None,
     ) -> Written:
         """Deletes the rows that a condition is true for; only files that have some are replaced."""
-        from lochan.spark.write.writing import Batch
+        from lochan.spark.write.batch import Batch
 
         branch = self._branch(branch)
         with Batch(self, branch=branch, job=job, message=message, steps=steps) as batch:
             batch.delete(table, where)
         return batch.written[0]
 
-    @boundary
+    @error_boundary
     def update(
         self,
         table: str,
@@ -211,23 +211,23 @@ class Lake(HistoryFrames):
 
         `set` has expressions of SQL, Columns or values by column; a text is an expression.
         """
-        from lochan.spark.write.writing import Batch
+        from lochan.spark.write.batch import Batch
 
         branch = self._branch(branch)
         with Batch(self, branch=branch, job=job, message=message, steps=steps) as batch:
             batch.update(table, set, where)
         return batch.written[0]
 
-    @boundary
+    @error_boundary
     def writing(
         self, branch: str | None = None, job: str | None = None, message: str | None = None
     ) -> Batch:
         """Opens a block whose writes to any number of tables become one commit at its end."""
-        from lochan.spark.write.writing import Batch
+        from lochan.spark.write.batch import Batch
 
         return Batch(self, branch=self._branch(branch), job=job, message=message)
 
-    @boundary
+    @error_boundary
     def audited(
         self,
         target: str | None = None,
@@ -235,7 +235,7 @@ class Lake(HistoryFrames):
         *,
         branch: str | None = None,
         ttl_s: float = AUDIT_TTL_S,
-        publish: Publish = "merge",
+        publish: PublishMode = "merge",
         job: str | None = None,
         message: str | None = None,
         report: str | Path | Sequence[str | Path] = (),
@@ -250,7 +250,7 @@ class Lake(HistoryFrames):
         nothing when it is run again. `report` is one path or several, `.html` or `.json`;
         `progress` is called with each step.
         """
-        from lochan.spark.audit.block import Audit
+        from lochan.spark.audit.audit import Audit
 
         return Audit(
             self,
@@ -275,7 +275,7 @@ class Lake(HistoryFrames):
         self.client.close()
         if "catalog" in self.__dict__:
             self.catalog.close()
-        self._service.close()
+        self._server.close()
 
     def __enter__(self) -> Self:
         return self

@@ -182,7 +182,7 @@ def to_iceberg(schema: spark.StructType, required: Sequence[str] = ()) -> Schema
     """Returns the Iceberg schema of a frame, with fresh ids in the order in which Iceberg counts.
 
     Everything may be null unless it is named in `required`: `id`, `address.zip`, `tags.element`.
-    What Spark knows never to be null says nothing of the rows that will follow.
+    That the rows of this frame are never null does not hold for the rows that will follow.
     """
     numbers = count(1)
     paths: list[str] = []
@@ -227,24 +227,24 @@ def _iceberg_type(
     inner: list[iceberg.IcebergType],
     where: str,
     numbers: Iterator[int],
-    wanted: Sequence[str],
+    required_paths: Sequence[str],
 ) -> iceberg.IcebergType:
-    """Returns the type of what has these types inside; ids are only told apart for now."""
+    """Returns the type that has these types inside; the ids are unique and not yet final."""
     prefix = f"{where}." if where else ""
     match kind:
         case spark.StructType():
             _check_names(kind, where)
             fields = [
                 iceberg.NestedField(
-                    next(numbers), field.name, each, required=prefix + field.name in wanted
+                    next(numbers), field.name, each, required=prefix + field.name in required_paths
                 )
                 for field, each in zip(kind.fields, inner, strict=True)
             ]
             return iceberg.StructType(*fields)
         case spark.ArrayType():
-            return iceberg.ListType(next(numbers), inner[0], f"{where}.element" in wanted)
+            return iceberg.ListType(next(numbers), inner[0], f"{where}.element" in required_paths)
         case spark.MapType():
-            required = f"{where}.value" in wanted
+            required = f"{where}.value" in required_paths
             return iceberg.MapType(next(numbers), inner[0], next(numbers), inner[1], required)
         case spark.DecimalType():
             return iceberg.DecimalType(kind.precision, kind.scale)
@@ -267,7 +267,7 @@ def _check_names(kind: spark.StructType, where: str) -> None:
         raise Invalid(f"two columns{inside} are called {twice[0]}; give one of them another name")
 
 
-def shown(column: Column, kind: iceberg.IcebergType) -> Column:
+def as_users_see(column: Column, kind: iceberg.IcebergType) -> Column:
     """Returns a column of a file as users see it: uuids, at any depth, become texts."""
     return _changed(_fold(kind, "", _inside_iceberg, _change), column)
 
@@ -302,7 +302,7 @@ def _changed(change: _Change, column: Column) -> Column:
 
 
 def has_types(schema: Schema, *kinds: type[iceberg.IcebergType]) -> bool:
-    """Tells whether a table has a column, or something in one, of one of some types."""
+    """Returns whether a table has a column, or something in one, of one of some types."""
     return any(isinstance(schema.find_type(number), kinds) for number in schema.field_ids)
 
 

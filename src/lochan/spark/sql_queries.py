@@ -42,9 +42,9 @@ def check_one_query(sql: str) -> str:
     match = _FIRST_WORD.match(code)
     word = match[1].upper() if match else ""
     if word not in _QUERIES:
-        told = f"begins with {word}" if word else "does not begin with a word"
+        beginning = f"begins with {word}" if word else "does not begin with a word"
         raise Invalid(
-            f"a check is a query and {told}; it begins with {', '.join(_QUERIES[:-1])} or "
+            f"a check is a query and {beginning}; it begins with {', '.join(_QUERIES[:-1])} or "
             f"{_QUERIES[-1]}, and runs no command"
         )
     if ";" in code:

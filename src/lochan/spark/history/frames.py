@@ -16,8 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import Invalid, StoreClosed
 from lochan.client import Client
-from lochan.spark.boundary import boundary
-from lochan.spark.history import walks
+from lochan.spark.error_boundary import error_boundary
+from lochan.spark.history import commit_ranges
 from lochan.spark.history.options import EARLIEST, LATEST, read_options
 from lochan.spark.history.source import LochanSource
 
@@ -51,7 +51,7 @@ class HistoryFrames:
         if self._is_closed:
             raise StoreClosed("this lake is closed; open another one")
 
-    @boundary
+    @error_boundary
     def refs(self, *, prefix: str = "", metadata: bool = False) -> DataFrame:
         """Returns the branches and tags whose names start with `prefix`.
 
@@ -59,7 +59,7 @@ class HistoryFrames:
         """
         return self._frame("refs", {"prefix": prefix or None, "metadata": metadata})
 
-    @boundary
+    @error_boundary
     def log(
         self,
         ref: str | None = None,
@@ -70,7 +70,7 @@ class HistoryFrames:
         """Returns the commits of a reference, those after `since` if that is given."""
         return self._commits("log", ref, since, commits_per_partition)
 
-    @boundary
+    @error_boundary
     def changes(
         self,
         ref: str | None = None,
@@ -108,7 +108,7 @@ class HistoryFrames:
         mark = {FOLLOWS: source_mark(self, branch)}
         return stream.select(*(F.col(name).alias(name, metadata=mark) for name in stream.columns))
 
-    @boundary
+    @error_boundary
     def entries(
         self,
         ref: str | None = None,
@@ -123,18 +123,18 @@ class HistoryFrames:
         element is written with a dot before each element and `*.` for those inside: `.odd*.name`.
         """
         options = {
-            "ref": walks.commit_of(self.client, self._branch(ref)),
+            "ref": commit_ranges.commit_of(self.client, self._branch(ref)),
             "prefix": prefix or None,
             "content": content,
             "keysPerPartition": keys_per_partition,
         }
         return self._frame("entries", options)
 
-    @boundary
+    @error_boundary
     def diff(self, before: str, after: str, *, prefix: str = "") -> DataFrame:
         """Returns the keys that differ between two references; `prefix` as for entries."""
         given = {
-            name: walks.commit_of(self.client, self._branch(ref))
+            name: commit_ranges.commit_of(self.client, self._branch(ref))
             for name, ref in (("from", before), ("to", after))
         }
         return self._frame("diff", {"prefix": prefix or None, **given})
@@ -142,9 +142,9 @@ class HistoryFrames:
     def _commits(
         self, kind: str, ref: str | None, since: str | None, commits_per_partition: int | None
     ) -> DataFrame:
-        newest = walks.pin(self.client, self._branch(ref))
+        newest = commit_ranges.position_of(self.client, self._branch(ref))
         if since is not None and since not in (EARLIEST, LATEST):
-            since = walks.pin_on_line(self.client, since, newest).commit
+            since = commit_ranges.position_on_line(self.client, since, newest).commit
         options: dict[str, str | float | None] = {
             "ref": newest.commit,
             "seq": newest.seq,

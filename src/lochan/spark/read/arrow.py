@@ -27,10 +27,10 @@ from pyspark.sql.types import StringType
 from lochan.base.pipeline_limits import (
     ARROW_READ_TASKS_MAX,
 )
+from lochan.spark.read.arrow_rows import rows_of
 from lochan.spark.read.field_paths import quoted
 from lochan.spark.read.filters import Node
-from lochan.spark.read.scanning import rows_of
-from lochan.spark.schemas import nullable, shown, to_spark
+from lochan.spark.schemas import as_users_see, nullable, to_spark
 from lochan.spark.write.arrow_schemas import arrow_schema
 from lochan.spark.write.transforms import decode_values, encode_values
 
@@ -69,7 +69,7 @@ def arrow_frame(
 ) -> DataFrame:
     """Returns the rows of some files; rows that the condition excludes may be missing.
 
-    `path` is the name of a column to be added, which tells the file that a row is from.
+    `path` is the name of a column to be added, which has the path of the file that a row is from.
     """
     parts = min(len(tasks), ARROW_READ_TASKS_MAX)
     # The largest first and round robin: no part gets two of the largest before all have one.
@@ -90,7 +90,7 @@ def arrow_frame(
     frame = work.select("task").mapInArrow(reader, stored)
     return frame.select(
         *[
-            shown(F.col(quoted(field.name)), field.field_type).alias(field.name)
+            as_users_see(F.col(quoted(field.name)), field.field_type).alias(field.name)
             for field in schema.fields
         ],
         *([path] if path else []),
@@ -120,7 +120,7 @@ def _unpack(metadata: TableMetadata, packed: bytes) -> FileScanTask:
 def _file(metadata: TableMetadata, described: _File, content: DataFileContent) -> DataFile:
     spec = metadata.specs()[described.spec_id]
     values = decode_values(metadata.schema(), spec, described.partition)
-    made = DataFile.from_args(
+    file = DataFile.from_args(
         content=content,
         file_path=described.path,
         file_format=FileFormat(described.kind),
@@ -128,8 +128,8 @@ def _file(metadata: TableMetadata, described: _File, content: DataFileContent) -
         record_count=0,
         file_size_in_bytes=described.size,
     )
-    made.spec_id = described.spec_id
-    return made
+    file.spec_id = described.spec_id
+    return file
 
 
 def _lean(metadata: TableMetadata) -> TableMetadata:
@@ -152,7 +152,7 @@ class _Reader:
     files: dict[str, str]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        wanted = pa.ipc.read_schema(pa.py_buffer(self.arrow_schema))
+        arrow_schema = pa.ipc.read_schema(pa.py_buffer(self.arrow_schema))
         for batch in batches:
             for packed in batch.column("task").to_pylist():
                 task = _unpack(self.metadata, packed)
@@ -162,4 +162,4 @@ class _Reader:
                     if self.path:
                         place = pa.repeat(task.file.file_path, len(rows))
                         rows = rows.append_column(self.path, place)
-                    yield from rows.cast(wanted).to_batches()
+                    yield from rows.cast(arrow_schema).to_batches()

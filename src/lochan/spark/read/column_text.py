@@ -29,25 +29,25 @@ _WORDS: Final = {"and": "and", "or": "or", "in": "in", "not": "!", "!": "!"}
 _SIMPLE: Final = re.compile(r"\w+(\.\w+)*")
 
 
-class Shown(msgspec.Struct, frozen=True):
+class ColumnText(msgspec.Struct, frozen=True):
     """A column as a text, and whether its names are quoted."""
 
     text: str
     is_quoted: bool
 
 
-def text_of(column: Column) -> Shown | None:
-    """Returns a column as a text, None if it cannot be told."""
+def text_of(column: Column) -> ColumnText | None:
+    """Returns a column as a text, None if it cannot be written as one."""
     # Not by its name: every other name of a column is that of a field in it.
     tree = vars(column).get("_expr")
     if tree is not None:
-        return Shown(_written(tree, 0), True)
+        return ColumnText(_written(tree, 0), True)
     if not _is_known_form():
         return None
     found = _SHOWN.fullmatch(str(column))
     if found is None or len(found[1]) > FILTER_CHARACTERS_MAX:
         return None
-    return Shown(found[1], False)
+    return ColumnText(found[1], False)
 
 
 @functools.cache

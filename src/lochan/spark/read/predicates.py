@@ -50,7 +50,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from lochan.base.errors import Invalid
 from lochan.spark.read.comparands import (
     FLOATS,
-    Literal,
+    SqlLiteral,
     Zone,
     comparands,
     is_beyond,
@@ -245,7 +245,7 @@ def _value(literal: Any, kind: iceberg.IcebergType) -> Any:
 
 
 def _is_too_long(value: Any) -> bool:
-    """Tells whether Spark has neither a whole number nor a decimal of as many digits."""
+    """Returns whether Spark has neither a whole number nor a decimal of as many digits."""
     if not isinstance(value, Decimal | int):
         return False
     _, digits, exponent = Decimal(value).as_tuple()
@@ -272,10 +272,10 @@ def _leaf(field: iceberg.NestedField, kind: Any, values: Sequence[Any], zone: Zo
     return Leaf(field.field_id, operator_, tuple(found)) if found else Unread()
 
 
-def _literals(column: iceberg.IcebergType, values: Sequence[Any]) -> list[Literal]:
+def _literals(column: iceberg.IcebergType, values: Sequence[Any]) -> list[SqlLiteral]:
     """Returns numbers as SQL would write them; none for a column of something else."""
     kinds = {int: "integer", float: "double", Decimal: "decimal"}
-    return [Literal(kinds[type(each)], each) for each in values if isinstance(column, _NUMBERS)]
+    return [SqlLiteral(kinds[type(each)], each) for each in values if isinstance(column, _NUMBERS)]
 
 
 def _uuid(value: Any) -> UUID:

@@ -21,7 +21,7 @@ from pyiceberg.schema import Schema
 
 from lochan.base.pipeline_limits import FILTER_DEPTH_MAX
 from lochan.spark.read.comparands import (
-    Literal,
+    SqlLiteral,
     Zone,
     alternatives,
     comparands,
@@ -80,7 +80,7 @@ class Columns:
         inside: Mapping[str, iceberg.NestedField] = self._fields
         found: iceberg.NestedField | None = None
         for name in path:
-            fitting = [field for shown, field in inside.items() if self._is_same(shown, name)]
+            fitting = [field for known, field in inside.items() if self._is_same(known, name)]
             if len(fitting) != 1:
                 return None
             found = fitting[0]
@@ -130,19 +130,23 @@ def mentioned(text: str, schema: Schema) -> set[str]:
 def read_condition(text: str, columns: Columns) -> Node:
     """Returns what is understood of a condition in SQL."""
     tokens = condition_tokens(text)
-    return Unread() if tokens is None else _Reading(columns, is_shown=False).any_of(tokens, 0)
+    return (
+        Unread() if tokens is None else _ConditionReader(columns, is_shown=False).any_of(tokens, 0)
+    )
 
 
-def read_shown(text: str, columns: Columns, *, is_quoted: bool) -> Node:
+def read_column_text(text: str, columns: Columns, *, is_quoted: bool) -> Node:
     """Returns what is understood of a column of Spark, as Spark shows it.
 
     Where names are not quoted, none of the table may look like something else.
     """
     tokens = condition_tokens(text) if is_quoted or columns.are_plain() else None
-    return Unread() if tokens is None else _Reading(columns, is_shown=True).any_of(tokens, 0)
+    return (
+        Unread() if tokens is None else _ConditionReader(columns, is_shown=True).any_of(tokens, 0)
+    )
 
 
-class _Reading:
+class _ConditionReader:
     """Reads the tokens of one condition."""
 
     def __init__(self, columns: Columns, *, is_shown: bool) -> None:
@@ -185,7 +189,7 @@ class _Reading:
             return self._turned(tokens)
         rest = tokens[place:]
         if not rest:
-            return self._leaf(field, "=", [Literal("boolean", True)])
+            return self._leaf(field, "=", [SqlLiteral("boolean", True)])
         if rest[0].is_word("IS"):
             return _is_null(field, rest[1:])
         is_not = rest[0].is_word("NOT")
@@ -293,7 +297,9 @@ class _Reading:
         literal = self._literal(tokens)
         return Unread() if literal is None else self._leaf(field, operator, [literal])
 
-    def _leaf(self, field: iceberg.NestedField, operator: str, literals: Sequence[Literal]) -> Node:
+    def _leaf(
+        self, field: iceberg.NestedField, operator: str, literals: Sequence[SqlLiteral]
+    ) -> Node:
         (literal,) = literals
         found = alternatives(field.field_type, literal, self._columns.zone)
         if found is None or (len(found) > 1 and operator == "<=>"):
@@ -306,7 +312,7 @@ class _Reading:
         if field is None or not values:
             return Unread()
         given = [each for each in values if not (len(each) == 1 and each[0].is_word("NULL"))]
-        literals: list[Literal] = []
+        literals: list[SqlLiteral] = []
         for each in given:
             literal = self._literal(each)
             if literal is None or literal.kind == "number":
@@ -334,7 +340,7 @@ class _Reading:
             return self._leaf(field, "=", [literal])
         return Leaf(field.field_id, "prefix", (prefix_comparand(prefix),))
 
-    def _literal(self, tokens: Sequence[Token]) -> Literal | None:
+    def _literal(self, tokens: Sequence[Token]) -> SqlLiteral | None:
         if len(tokens) == 2 and tokens[0].is_sign("-", "+") and tokens[1].kind == "number":
             return self._number(tokens[1].text, "-" if tokens[0].is_sign("-") else "")
         if len(tokens) == 2 and tokens[0].kind == "word" and tokens[1].kind == "text":
@@ -345,44 +351,44 @@ class _Reading:
         if token.kind == "number":
             return self._number(token.text, "")
         if token.kind == "text":
-            return Literal("text", token.text)
+            return SqlLiteral("text", token.text)
         if token.is_word("TRUE", "FALSE"):
-            return Literal("boolean", token.is_word("TRUE"))
+            return SqlLiteral("boolean", token.is_word("TRUE"))
         return None
 
-    def _shown_moment(self, tokens: Sequence[Token]) -> Literal | None:
+    def _shown_moment(self, tokens: Sequence[Token]) -> SqlLiteral | None:
         """Reads a day or a time as Java shows it, in a zone that is not known."""
         found = _SHOWN_MOMENT.fullmatch(" ".join(each.text for each in tokens))
         if not self._is_shown or found is None:
             return None
         year, month, day, *time = found.groups()
         if time[0] is None:
-            return Literal("date", f"{year}-{month}-{day}")
-        return Literal("somewhere", f"{year}-{month}-{day} {time[0]}:{time[1]}:{time[2]}")
+            return SqlLiteral("date", f"{year}-{month}-{day}")
+        return SqlLiteral("somewhere", f"{year}-{month}-{day} {time[0]}:{time[1]}:{time[2]}")
 
-    def _number(self, text: str, sign: str) -> Literal:
+    def _number(self, text: str, sign: str) -> SqlLiteral:
         digits = sign + text.rstrip("lLsSyYdDfFbB")
         suffix = text[len(digits) - len(sign) :].upper()
         if suffix in ("", "L", "S", "Y") and digits.lstrip("-").isdigit():
-            return Literal("integer", int(digits))
+            return SqlLiteral("integer", int(digits))
         if suffix == "BD":
-            return Literal("decimal", Decimal(digits))
+            return SqlLiteral("decimal", Decimal(digits))
         if suffix == "F":
-            return Literal("float", to_float(digits))
+            return SqlLiteral("float", to_float(digits))
         if suffix == "D" or "e" in digits.lower():
-            return Literal("double", float(digits))
+            return SqlLiteral("double", float(digits))
         if self._is_shown:
-            return Literal("number", digits)
-        return Literal("decimal", Decimal(digits))
+            return SqlLiteral("number", digits)
+        return SqlLiteral("decimal", Decimal(digits))
 
 
-def _typed(kind: str, text: str) -> Literal | None:
+def _typed(kind: str, text: str) -> SqlLiteral | None:
     if kind == "X":
         try:
-            return Literal("bytes", bytes.fromhex(text)) if text.isalnum() or not text else None
+            return SqlLiteral("bytes", bytes.fromhex(text)) if text.isalnum() or not text else None
         except ValueError:
             return None
-    return Literal(_TYPED[kind], text) if kind in _TYPED else None
+    return SqlLiteral(_TYPED[kind], text) if kind in _TYPED else None
 
 
 def _is_null(field: iceberg.NestedField, rest: Sequence[Token]) -> Node:
@@ -394,7 +400,7 @@ def _is_null(field: iceberg.NestedField, rest: Sequence[Token]) -> Node:
 
 
 def _null_leaf(field: iceberg.NestedField) -> Node:
-    # Of structs, lists and maps nobody has counted what is NULL.
+    # Writers do not count NULL in structs, lists and maps.
     is_counted = isinstance(field.field_type, iceberg.PrimitiveType)
     return Leaf(field.field_id, "null") if is_counted else Unread()
 

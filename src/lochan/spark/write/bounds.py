@@ -2,7 +2,7 @@
 
 A file is skipped by its bounds, so they must never be narrower than its rows. Writers leave out
 what they do not know, for one row group and not for the next: a text that is too long, an end that
-is NaN. What one row group does not tell, nobody knows of the file. PyIceberg passes over such a
+is NaN. What one row group lacks is unknown for the whole file. PyIceberg passes over such a
 row group, fails at years that Python's dates do not have, and ends texts with half a character;
 so its function is not used here.
 """
@@ -97,11 +97,11 @@ def _count(
         chunk for chunk, count in zip(chunks, nulls, strict=True) if count != chunk.num_values
     ]
     ends = [_ends(chunk, collector.iceberg_type) for chunk in valued]
-    told = [pair for pair in ends if pair is not None]
-    if not told or len(told) < len(ends):
+    pairs = [pair for pair in ends if pair is not None]
+    if not pairs or len(pairs) < len(ends):
         return
-    lower = min(low for low, _ in told)
-    upper = max(high for _, high in told)
+    lower = min(low for low, _ in pairs)
+    upper = max(high for _, high in pairs)
     if collector.mode.length is not None:
         lower = lower[: collector.mode.length]
         upper = _UPPER[type(upper)](upper, collector.mode.length)
@@ -118,7 +118,7 @@ def _nulls(chunk: Any) -> int | None:
 
 
 def _ends(chunk: Any, kind: PrimitiveType) -> tuple[Any, Any] | None:
-    """Returns the smallest and the largest value of a row group, None if it does not tell."""
+    """Returns the smallest and the largest value of a row group, None if it lacks them."""
     statistics = chunk.statistics if chunk.is_stats_set else None
     if statistics is None or not statistics.has_min_max:
         return None

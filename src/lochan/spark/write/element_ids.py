@@ -65,7 +65,7 @@ class _Node(NamedTuple):
 
 
 def is_local(location: str) -> bool:
-    """Tells whether a file there can be replaced by renaming another one."""
+    """Returns whether a file there can be replaced by renaming another one."""
     return urlsplit(location).scheme in ("", _FILE)
 
 

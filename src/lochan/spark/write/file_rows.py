@@ -15,9 +15,9 @@ from lochan.spark.read.arrow import arrow_frame
 from lochan.spark.read.field_paths import quoted
 from lochan.spark.read.filters import Unread
 from lochan.spark.read.native import parquet_frame, shape_by_ids
-from lochan.spark.read.reading import Plan, split
+from lochan.spark.read.table_reader import Plan, split
 from lochan.spark.storage import shown_path
-from lochan.spark.write.shaping import free_name
+from lochan.spark.write.frame_shape import free_name
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
@@ -50,7 +50,7 @@ def tasks_at(tasks: Sequence[FileScanTask], paths: Iterable[str]) -> list[FileSc
 def _split(
     lake: Lake, table: Table, tasks: Sequence[FileScanTask]
 ) -> tuple[list[FileScanTask], list[FileScanTask]]:
-    """Returns the files whose rows Spark can tell the file of, and the others."""
+    """Returns the files for whose rows Spark knows the path, and the others."""
     by_arrow, by_spark = split(lake, table.metadata, table.schema(), tasks)
     plain = table.metadata.name_mapping() is None
     native = [task for task in by_spark if plain and not task.delete_files]

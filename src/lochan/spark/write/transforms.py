@@ -138,7 +138,7 @@ def path_of(schema: Schema, field_id: int) -> tuple[str, ...]:
 
 
 def paths_of_sources(schema: Schema, spec: PartitionSpec) -> list[tuple[str, ...]]:
-    """Returns the names that lead to the sources of a spec; none for void, whose may be gone."""
+    """Returns the paths of the sources of a spec; () for void, whose source may be dropped."""
     return [
         () if isinstance(field.transform, VoidTransform) else path_of(schema, field.source_id)
         for field in spec.fields
@@ -204,7 +204,7 @@ def _truncate(column: Column, source: IcebergType, transform: TruncateTransform[
         # As a text, because the smallest get a digit more than their type has; see `encode_values`.
         return _by_pyiceberg(column, transform, source, "string")
     whole = column.cast("bigint")
-    # At the edge of the range this is NULL where Iceberg goes round; the file's check would tell.
+    # At the edge of the range this is NULL where Iceberg overflows; the check of files finds it.
     return F.try_subtract(whole, F.pmod(whole, F.lit(transform.width).cast("bigint")))
 
 
@@ -221,8 +221,8 @@ def _by_pyiceberg(
         return changed.cast(pa.string()) if result == "string" else changed
 
     # The kind of function is taken from its types; to name it, too, would be a warning.
-    made: Column = arrow_udf(transformed, result)(column)  # type: ignore[call-overload]
-    return made
+    result_column: Column = arrow_udf(transformed, result)(column)  # type: ignore[call-overload]
+    return result_column
 
 
 def transform_array(transform: str, source: str, values: pa.Array) -> pa.Array:
@@ -273,11 +273,11 @@ def values_of(
             continue
         source = schema.find_field(field.source_id).field_type
         if isinstance(source, UUIDType):
-            # Arrow cannot tell the distinct values of a type that is not its own.
+            # Arrow cannot compute the distinct values of an extension type.
             column = column.cast(pa.binary(16))
         distinct = pc.unique(column)
         if isinstance(source, FloatType | DoubleType):
-            # Spark groups -0.0 and 0.0 together, which arrow tells apart.
+            # Spark groups -0.0 and 0.0 together, which are different for arrow.
             distinct = pc.unique(pc.add(distinct, pa.scalar(0.0, distinct.type)))
         changed = transform_array(str(field.transform), str(source), distinct)
         if pa.types.is_temporal(changed.type):

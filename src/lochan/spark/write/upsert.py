@@ -36,10 +36,10 @@ from lochan.base.pipeline_limits import (
 from lochan.spark.read.domains import value_of
 from lochan.spark.read.field_paths import quoted
 from lochan.spark.read.filters import Comparand, Junction, Leaf, Node, Unread
-from lochan.spark.read.reading import frame_of, plan_table
+from lochan.spark.read.table_reader import frame_of, plan_table
 from lochan.spark.write.bounds import FileFacts
 from lochan.spark.write.file_rows import rows_by_file, tasks_at
-from lochan.spark.write.shaping import free_name
+from lochan.spark.write.frame_shape import free_name
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
@@ -48,7 +48,7 @@ _NAMED_MAX: Final = 3
 
 
 def check_keys(table: str, schema: Schema, keys: Sequence[str]) -> None:
-    """Raises Invalid unless rows can be told apart by the columns."""
+    """Raises Invalid unless rows can be identified by the columns."""
     if not keys:
         raise Invalid(f'a merge into {table} needs keys, for example keys=("id",)')
     if isinstance(keys, str):
@@ -69,16 +69,16 @@ def keys_of(lake: Lake, table: Table, files: Sequence[DataFile], keys: Sequence[
 
 
 def check_unique(keys: DataFrame, table: str) -> None:
-    """Raises Invalid if two rows of a frame have the same key: nobody knows which should win."""
+    """Raises Invalid if two rows of a frame have the same key: which one wins is not defined."""
     names = [F.col(quoted(name)) for name in keys.columns]
     # A key may be called count, and any other name.
     number = free_name("number", keys.columns)
     counted = keys.groupBy(*names).agg(F.count(F.lit(1)).alias(number))
     found = counted.where(F.col(number) > 1).limit(_NAMED_MAX).collect()
     if found:
-        shown = "; ".join(", ".join(repr(value) for value in row[:-1]) for row in found)
+        listed = "; ".join(", ".join(repr(value) for value in row[:-1]) for row in found)
         raise Invalid(
-            f"the frame for {table} has rows with the same {', '.join(keys.columns)}: {shown}; "
+            f"the frame for {table} has rows with the same {', '.join(keys.columns)}: {listed}; "
             "leave one of each, for example by dropDuplicates"
         )
 

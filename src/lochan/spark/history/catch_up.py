@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from lochan.base.errors import Invalid
-from lochan.spark.boundary import boundary
-from lochan.spark.history import walks
+from lochan.spark.error_boundary import error_boundary
+from lochan.spark.history import commit_ranges
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
 
 
-@boundary
+@error_boundary
 def catch_up(lake: Lake, ref: str, writer: DataStreamWriter) -> None:
     """Runs a query until it has read every commit that a branch has when this is called.
 
@@ -24,23 +24,26 @@ def catch_up(lake: Lake, ref: str, writer: DataStreamWriter) -> None:
     `availableNow`. Spark 4.1 ends such a query after one batch, even if that is one which it owed
     from before, or one of `commits_max` commits; so it is started until nothing is left.
     """
-    wanted = walks.pin(lake.client, ref)
+    goal = commit_ranges.position_of(lake.client, ref)
     while True:
         query = writer.start()
         query.awaitTermination()
         start, end = _offsets(query.lastProgress, ref)
-        head, reached = walks.pin(lake.client, ref), walks.Pin(end["commit"], end["seq"])
-        if not walks.is_ancestor(lake.client, wanted, head):
+        head, reached = (
+            commit_ranges.position_of(lake.client, ref),
+            commit_ranges.CommitPosition(end["commit"], end["seq"]),
+        )
+        if not commit_ranges.is_ancestor(lake.client, goal, head):
             # The branch was reassigned, and what it had at the call it has no longer.
-            wanted = head
+            goal = head
         # On the branch: a batch that was owed may end with what was taken away since.
-        is_there = walks.is_ancestor(lake.client, reached, head)
-        if start == end or (is_there and walks.is_ancestor(lake.client, wanted, reached)):
+        is_there = commit_ranges.is_ancestor(lake.client, reached, head)
+        if start == end or (is_there and commit_ranges.is_ancestor(lake.client, goal, reached)):
             return
 
 
 def end_offsets(progress: Any) -> list[dict[str, Any]]:
-    """Returns where the last batch of a query ended in each of its sources, as far as told."""
+    """Returns the end of the last batch of a query in each source that has an offset of ours."""
     return [end for _, end in _all_offsets(progress)]
 
 
@@ -51,12 +54,12 @@ def _all_offsets(progress: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
             yield start, end
 
 
-def _offset(told: Any) -> Any:
+def _offset(offset: Any) -> Any:
     """Returns an offset; through Connect it is text inside the text, and others may be any text."""
     try:
-        return json.loads(told) if isinstance(told, str) else told
+        return json.loads(offset) if isinstance(offset, str) else offset
     except json.JSONDecodeError:
-        return told
+        return offset
 
 
 def _offsets(progress: Any, ref: str) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""A frame in the shape of a table: columns by name, safe widening, nothing lost without a word.
+"""A frame in the shape of a table: columns by name, safe widening, no silent loss.
 
 | the frame | what happens |
 |---|---|
@@ -53,12 +53,12 @@ def check_shape(table: str, frame: spark.StructType, schema: Schema, *, whole: b
 
     `whole` refuses frames that lack any column, or any field of a struct.
     """
-    wanted = to_spark(schema, ids=False)
+    target = to_spark(schema, ids=False)
     names = [field.name for field in frame.fields]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise Invalid(f"the frame for {table} has {', '.join(twice)} more than once")
-    wrong = [*_missing(frame, schema, whole=whole), *_mismatches(frame, wanted, whole=whole)]
+    wrong = [*_missing(frame, schema, whole=whole), *_mismatches(frame, target, whole=whole)]
     if wrong:
         raise Invalid(f"the frame does not fit {table}: {'; '.join(wrong)}")
 
@@ -77,9 +77,9 @@ def _missing(frame: spark.StructType, schema: Schema, *, whole: bool) -> list[st
     return wrong
 
 
-def _mismatches(frame: spark.StructType, wanted: spark.StructType, *, whole: bool) -> list[str]:
+def _mismatches(frame: spark.StructType, target: spark.StructType, *, whole: bool) -> list[str]:
     wrong: list[str] = []
-    todo: list[_Pair] = [("", frame, wanted)]
+    todo: list[_Pair] = [("", frame, target)]
     while todo:
         where, have, want = todo.pop()
         match have, want:
@@ -140,15 +140,15 @@ def _is_safe(have: spark.DataType, want: spark.DataType) -> bool:
 
 def shape(frame: DataFrame, schema: Schema) -> DataFrame:
     """Returns a frame that was checked with the columns of a table, in its order and types."""
-    wanted = nullable(to_spark(schema, ids=False))
+    target = nullable(to_spark(schema, ids=False))
     have = {field.name: field.dataType for field in frame.schema.fields}
-    columns = [_shaped(have.get(field.name, spark.NullType()), field) for field in wanted.fields]
+    columns = [_shaped(have.get(field.name, spark.NullType()), field) for field in target.fields]
     found = [column for column in columns if column is not None]
     if len(found) == len(columns):
         return frame.select(*found)
     # Spark itself fills what is missing with NULL, at any depth, where NULL is allowed. It builds
     # every struct of the frame anew for that, those in lists one by one, which takes its time.
-    return frame.to(wanted)
+    return frame.to(target)
 
 
 def _shaped(have: spark.DataType, want: spark.StructField) -> Column | None:
@@ -164,7 +164,7 @@ def _shaped(have: spark.DataType, want: spark.StructField) -> Column | None:
 
 
 def _bare(kind: spark.DataType) -> Any:
-    """Returns a type without what is said of NULL and in metadata, to be compared."""
+    """Returns a type without nullability and metadata, to be compared."""
     return json.loads(
         kind.json(),
         object_hook=lambda node: {key: node[key] for key in node if key not in _NOT_OF_TYPE},

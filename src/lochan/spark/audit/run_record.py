@@ -1,4 +1,4 @@
-"""What an audit writes down while it runs, from which its report is made."""
+"""The record of one run of an audit, from which its report is made."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from lochan.base.pipeline_limits import (
 )
 from lochan.client import Client
 from lochan.spark.audit.findings import cut
-from lochan.spark.audit.hiding import told, without_secrets
-from lochan.spark.audit.publishing import Place
+from lochan.spark.audit.publisher import PublishPlan
+from lochan.spark.audit.redaction import error_text, redacted
 from lochan.spark.audit.report import (
     Change,
     Commits,
@@ -32,19 +32,19 @@ from lochan.spark.audit.verdicts import Result
 from lochan.spark.checks import Declared
 
 if TYPE_CHECKING:
-    from lochan.spark.write.parts import Written
+    from lochan.spark.write.table_write import Written
 
 Progress = Callable[[str, str], None]
-"""Is told what is being done, and on what, at the beginning of each step."""
+"""Called at the beginning of each step with its name and its subject."""
 
 
-class Recording:
+class RunRecord:
     """Grows with the audit; `report` may be asked for at any time."""
 
-    def __init__(self, place: Place, declared: Declared, job: str, progress: Progress | None):
+    def __init__(self, place: PublishPlan, declared: Declared, job: str, progress: Progress | None):
         self._begun_us = time.time_ns() // 1_000
         self._begun_s = time.monotonic()
-        self._place = place
+        self._plan = place
         self._declared = declared
         self._job = job
         self._progress = progress
@@ -62,7 +62,7 @@ class Recording:
     @contextmanager
     def step(self, name: str, detail: str = "") -> Iterator[None]:
         """Takes the time of a step, whether it ends well or not."""
-        self.tell(name, detail)
+        self.report_progress(name, detail)
         begun = time.monotonic()
         try:
             yield
@@ -71,8 +71,8 @@ class Recording:
             raise
         self._add(name, detail, begun, is_done=True)
 
-    def tell(self, name: str, detail: str) -> None:
-        """Tells whoever wants to see how far it is."""
+    def report_progress(self, name: str, detail: str) -> None:
+        """Calls the progress function of the user, if there is one."""
         if self._progress is not None:
             self._progress(name, detail)
 
@@ -80,7 +80,7 @@ class Recording:
         start, seconds = begun - self._begun_s, time.monotonic() - begun
         self._steps.append(Step(name, cut(detail), start, seconds, "done" if is_done else "failed"))
 
-    def wrote(self, written: Written, mode: str) -> None:
+    def add_write(self, written: Written, mode: str) -> None:
         """Adds a write."""
         self._tables.append(
             WrittenTable(
@@ -94,7 +94,7 @@ class Recording:
             )
         )
 
-    def about(self, **hashes: str) -> None:
+    def set_commits(self, **hashes: str) -> None:
         """Notes hashes of commits."""
         self.commits = msgspec.structs.replace(self.commits, **hashes)
 
@@ -103,7 +103,7 @@ class Recording:
         if self.commits.target == self.commits.audited:
             return []
         diff = client.history.iterate_diff(self.commits.target, self.commits.audited)
-        found = [build_change(one) for one in diff]
+        found = [build_change(entry) for entry in diff]
         self._changes, self._changes_total = tuple(found[:REPORT_CHANGES_MAX]), len(found)
         return found
 
@@ -112,17 +112,17 @@ class Recording:
         self.outcome = outcome
         self._ended_s = time.monotonic()
 
-    def explain(self, reason: str) -> None:
+    def set_reason(self, reason: str) -> None:
         """Notes why it ended so, or what was left."""
-        self.reason = without_secrets(reason)
+        self.reason = redacted(reason)
 
     def fail(self, error: BaseException, outcome: Outcome | None = None) -> None:
         """Notes the error with which it ended; what is published stays published.
 
-        That the target is in a conflict or in an unknown state is said by who publishes: such an
-        error of the block is about something else.
+        `outcome` is given by the publisher only: a Conflict or Unknown that the block itself raises
+        is not about the target.
         """
-        self.reason = told(error)
+        self.reason = error_text(error)
         if self.outcome == "running":
             self.end(outcome or ("refused" if isinstance(error, AuditFailed) else "failed"))
 
@@ -133,15 +133,15 @@ class Recording:
             outcome=self.outcome,
             reason=self.reason,
             job=self._job,
-            target=self._place.target,
-            branch=self._place.branch,
-            publish=self._place.mode,
+            target=self._plan.target,
+            branch=self._plan.branch,
+            publish=self._plan.mode,
             begun=moment(self._begun_us),
             seconds=ended - self._begun_s,
             attempts=self.attempts,
             commits=self.commits,
             checks=self.checks,
-            unchecked=tuple(Waiver(one.table, one.why) for one in self._declared.waivers),
+            unchecked=tuple(Waiver(check.table, check.why) for check in self._declared.waivers),
             tables=tuple(self._tables),
             steps=tuple(self._steps),
             changes=self._changes,

@@ -43,16 +43,16 @@ def _archive(_process: int) -> Path:
 
 
 def _pack(folder: Path) -> Path:
-    """Writes the archive; its name tells its contents, because Spark never replaces one."""
+    """Writes the archive; its name has a digest of its contents, as Spark never replaces one."""
     package = Path(lochan.__file__).parent
     files = sorted(package.rglob("*.py"))
     if not files:
         raise Invalid(f"there are no sources to ship in {package}; install lochan on the workers")
     digest = sha256()
-    made = folder / "lochan.zip"
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+    unnamed = folder / "lochan.zip"
+    with zipfile.ZipFile(unnamed, "w", zipfile.ZIP_DEFLATED) as archive:
         for each in files:
             name, text = str(each.relative_to(package.parent)), each.read_bytes()
             digest.update(name.encode() + b"\0" + text + b"\0")
             archive.writestr(zipfile.ZipInfo(name, _MOMENT), text)
-    return made.rename(folder / f"lochan-{digest.hexdigest()[:16]}.zip")
+    return unnamed.rename(folder / f"lochan-{digest.hexdigest()[:16]}.zip")

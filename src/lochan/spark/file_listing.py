@@ -25,7 +25,7 @@ _one_by_one: Final = Lock()
 
 
 @contextmanager
-def looking_up(spark: SparkSession, paths: Sequence[str]) -> Iterator[None]:
+def listing_without_job(spark: SparkSession, paths: Sequence[str]) -> Iterator[None]:
     """Lets Spark look up files in directories without a job, in the block and nowhere else.
 
     Through Connect frames are looked at only when they run, so nothing is set there.

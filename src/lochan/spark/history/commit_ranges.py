@@ -1,9 +1,9 @@
-"""Walking history from many tasks: pins, slices and the pages of a slice.
+"""Ranges of commits that many tasks read: positions, ranges, and the pages of a range.
 
 A commit's number, `seq`, counts the commits on its line of first parents up to itself; what lies
 below a commit never changes, so `HASH~N` names the same commit in every task and every retry.
-The server answers it in a few reads however long the history is, so a walk is cut into slices
-without being walked.
+The server resolves it in a few reads however long the history is, so a history is cut into ranges
+without being read.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ EMPTY: Final = EMPTY_ID.hex()
 _PLAIN_NAME: Final = re.compile(r"(?![0-9a-f]{64}\Z)[^@~^*]+\Z")
 
 
-class Pin(msgspec.Struct, frozen=True):
+class CommitPosition(msgspec.Struct, frozen=True):
     """A commit and its number; the empty commit has number 0."""
 
     commit: str
     seq: int
 
 
-class Slice(msgspec.Struct, frozen=True):
+class CommitRange(msgspec.Struct, frozen=True):
     """Commits of one line: `count` of them from `tip~back` down; the newest has number `seq`."""
 
     tip: str
@@ -48,7 +48,7 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 def is_name(spec: str) -> bool:
-    """Tells whether a spec is the name of a branch or tag, which may lead elsewhere tomorrow."""
+    """Returns whether a spec is the name of a branch or tag, which may lead elsewhere tomorrow."""
     return _PLAIN_NAME.match(spec) is not None
 
 
@@ -60,38 +60,38 @@ def commit_of(client: Client, spec: str) -> str:
     return (found[0].meta.hash or EMPTY) if found else EMPTY
 
 
-def pin(client: Client, spec: str, known: int | None = None) -> Pin:
+def position_of(client: Client, spec: str, known: int | None = None) -> CommitPosition:
     """Returns the commit that a spec names now; `known` is its number if the caller has it."""
     if is_name(spec):
-        # One answer tells both, so nobody can commit in between.
+        # One response has both, so no commit can come in between.
         reference = client.references.get(spec, fetch_all=True)
         if reference.metadata is not None:
-            return Pin(reference.hash, reference.metadata.total)
+            return CommitPosition(reference.hash, reference.metadata.total)
         commit = reference.hash
     else:
         commit = commit_of(client, spec)
     if commit == EMPTY:
-        return Pin(EMPTY, 0)
+        return CommitPosition(EMPTY, 0)
     if known and len(client.history.log(f"{commit}~{known - 1}", 2).items) == 1:
-        return Pin(commit, known)
-    return Pin(commit, _count(client, commit))
+        return CommitPosition(commit, known)
+    return CommitPosition(commit, _count(client, commit))
 
 
-def ancestor(client: Client, of: Pin, seq: int) -> str:
+def ancestor(client: Client, of: CommitPosition, seq: int) -> str:
     """Returns the commit with that number on the line of another, which is not older."""
     if seq == of.seq:
         return of.commit
     return EMPTY if seq == 0 else commit_of(client, f"{of.commit}~{of.seq - seq}")
 
 
-def is_ancestor(client: Client, older: Pin, of: Pin) -> bool:
-    """Tells whether a commit is on the line of another."""
+def is_ancestor(client: Client, older: CommitPosition, of: CommitPosition) -> bool:
+    """Returns whether a commit is on the line of another."""
     return older.seq <= of.seq and ancestor(client, of, older.seq) == older.commit
 
 
-def pin_on_line(client: Client, spec: str, of: Pin) -> Pin:
+def position_on_line(client: Client, spec: str, of: CommitPosition) -> CommitPosition:
     """Returns the commit of a spec; Invalid unless it is on the line of another."""
-    found = pin(client, spec)
+    found = position_of(client, spec)
     if not is_ancestor(client, found, of):
         raise Invalid(
             f"{spec[:80]!r} is commit {found.commit}, and that is not among the first parents of "
@@ -100,18 +100,18 @@ def pin_on_line(client: Client, spec: str, of: Pin) -> Pin:
     return found
 
 
-def slices(newest: Pin, after: int, size: int) -> list[Slice]:
+def split_range(newest: CommitPosition, after: int, size: int) -> list[CommitRange]:
     """Cuts the commits after a number up to a pin, the newest first."""
     count = newest.seq - after
     size = max(size, -(-count // SPARK_SLICES_MAX))
     return [
-        Slice(newest.commit, back, newest.seq - back, min(size, count - back))
+        CommitRange(newest.commit, back, newest.seq - back, min(size, count - back))
         for back in range(0, count, size)
     ]
 
 
-def walk(
-    client: Client, part: Slice, *, fetch_all: bool = False
+def pages_of(
+    client: Client, part: CommitRange, *, fetch_all: bool = False
 ) -> Iterator[list[tuple[int, LogEntry]]]:
     """Yields the commits of a slice with their numbers, a page at a time, the newest first."""
     spec = f"{part.tip}~{part.back}" if part.back else part.tip

@@ -1,6 +1,6 @@
 """Reading a table as it is on a reference.
 
-1. the catalog tells which metadata the table has on the reference;
+1. the metadata of the table on the reference is loaded from the catalog;
 2. of the manifests the files are taken that rows of the filter can be in (`planning`);
 3. every file gets the reader that can read it. Nearly all are read by Spark itself, by field id, so
    that columns may have been renamed, added, dropped, moved or widened since. Files without ids are
@@ -31,13 +31,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import ContentNotFound, Invalid
-from lochan.spark.provenance import marked
+from lochan.spark.provenance import with_read_mark
 from lochan.spark.read.arrow import arrow_frame
-from lochan.spark.read.failures import bracketed, explained
+from lochan.spark.read.condition_errors import bracketed, explained
 from lochan.spark.read.field_paths import column_at, field_paths
+from lochan.spark.read.file_plan import plan_files
+from lochan.spark.read.filtered_frames import FileChooser, filtering_frame, zone_of
 from lochan.spark.read.filters import Node, Unread
-from lochan.spark.read.footers import FOREIGN, find_named
-from lochan.spark.read.frames import Chooser, choosing, zone_of
+from lochan.spark.read.footers import FOREIGN, find_files_without_ids
 from lochan.spark.read.native import (
     Shape,
     is_native_task,
@@ -46,12 +47,11 @@ from lochan.spark.read.native import (
     shape_by_ids,
     shape_by_names,
 )
-from lochan.spark.read.planning import plan_files
 from lochan.spark.read.predicates import ExpressionFilter
 from lochan.spark.read.sql_conditions import Columns, mentioned, read_condition, whole_fields
 from lochan.spark.schemas import find_defaults, nullable, to_spark
 from lochan.spark.session import READ_SETTINGS
-from lochan.spark.storage import how
+from lochan.spark.storage import find_access
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
@@ -84,7 +84,7 @@ def read(
 ) -> DataFrame:
     """Returns a table as it is on a reference; `where` chooses files, then rows."""
     plan = plan_read(lake, table, ref=ref, columns=columns, where=where)
-    return marked(frame_of(lake, plan), lake, plan.table, name=table, ref=ref)
+    return with_read_mark(frame_of(lake, plan), lake, plan.table, name=table, ref=ref)
 
 
 def plan_read(
@@ -153,7 +153,9 @@ def frame_of(lake: Lake, plan: Plan) -> DataFrame:
     if [(name,) for name in frame.columns] != list(plan.columns):
         frame = frame.select(*[column_at(path).alias(path[-1]) for path in plan.columns])
     if len(frames) == 1 and frames[0].is_scan:
-        return choosing(frame, Chooser(lake, plan.table, plan.tasks, _shown_fields(plan)))
+        return filtering_frame(
+            frame, FileChooser(lake, plan.table, plan.tasks, _shown_fields(plan))
+        )
     return frame
 
 
@@ -166,7 +168,7 @@ def _shown_fields(plan: Plan) -> dict[str, NestedField]:
 
 
 def condition_of(plan: Plan) -> Column | None:
-    """Returns the condition on rows, None if there is none; whether a text is one, Spark says."""
+    """Returns the condition on rows, None if there is none; Spark checks whether a text is one."""
     if isinstance(plan.where, str):
         return F.expr(bracketed(plan.where))
     return None if plan.where is None else plan.where.column()
@@ -176,7 +178,7 @@ def _where(frame: DataFrame, text: str) -> DataFrame:
     """Returns the rows for which a condition is true, by Spark."""
     try:
         chosen = frame.where(F.expr(bracketed(text)))
-        # Through Connect Spark looks at it only when it has to say something of the frame.
+        # Through Connect Spark analyses the frame only when its columns are asked for.
         chosen.columns  # noqa: B018
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
@@ -199,7 +201,7 @@ def _frames(lake: Lake, plan: Plan) -> list[_Group]:
     by_arrow, by_spark = split(lake, metadata, plan.schema, plan.tasks)
     shapes: dict[tuple[str, int] | None, Shape | None] = {}
     groups: dict[tuple[str, int] | None, list[FileScanTask]] = {}
-    named = find_named(lake, plan.table, [task.file.file_path for task in by_spark])
+    named = find_files_without_ids(lake, plan.table, [task.file.file_path for task in by_spark])
     for task in by_spark:
         held = named.get(task.file.file_path)
         kind = None if held is None else (held, task.file.spec_id)
@@ -239,7 +241,7 @@ def split(
         native = (
             is_native_task(task)
             and not lacks_partition(metadata, schema, task.file)
-            and all(how(lake, path) == "native" for path in paths)
+            and all(find_access(lake, path) == "native" for path in paths)
         )
         (by_spark if native else by_arrow).append(task)
     return by_arrow, by_spark

@@ -1,4 +1,4 @@
-"""Conditions in SQL as they are given to Spark, and what Spark says of one that it cannot use.
+"""Conditions in SQL as they are given to Spark, and errors for those that Spark cannot use.
 
 In brackets, because Spark reads what follows a condition as a name for it: `id = 1 or` would be a
 condition that is called `or`. The closing one is on a line of its own, behind any comment.

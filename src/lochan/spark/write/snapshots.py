@@ -29,14 +29,14 @@ from lochan.spark.write.transforms import encode_values
 
 
 def replace_files(
-    table: Table, added: Sequence[DataFile], removed: Sequence[DataFile], said: Mapping[str, str]
+    table: Table, added: Sequence[DataFile], removed: Sequence[DataFile], summary: Mapping[str, str]
 ) -> None:
     """Commits one snapshot in which some files stand in the place of others.
 
-    There is one even if nothing changes, because its summary says which job was done.
+    There is one even if nothing changes, because its summary names the job that was done.
     """
     with table.transaction() as transaction:
-        producer = _producer(transaction, table, dict(said), is_append=not removed)
+        producer = _producer(transaction, table, dict(summary), is_append=not removed)
         for file in added:
             producer.append_data_file(file)
         for file in removed:
@@ -45,11 +45,13 @@ def replace_files(
 
 
 def _producer(
-    transaction: Transaction, table: Table, said: dict[str, str], *, is_append: bool
+    transaction: Transaction, table: Table, summary: dict[str, str], *, is_append: bool
 ) -> _SnapshotProducer[Any]:
     if not is_append:
-        return _Replacing(Operation.OVERWRITE, transaction, table.io, snapshot_properties=said)
-    producer = _Adding(Operation.APPEND, transaction, table.io, snapshot_properties=said)
+        return _ReplaceProducer(
+            Operation.OVERWRITE, transaction, table.io, snapshot_properties=summary
+        )
+    producer = _AppendProducer(Operation.APPEND, transaction, table.io, snapshot_properties=summary)
     # By default, as other engines do: else every small append would leave a manifest for ever.
     producer._merge_enabled = property_as_bool(  # noqa: SLF001
         table.properties, TableProperties.MANIFEST_MERGE_ENABLED, True
@@ -83,7 +85,7 @@ def _sources(specs: Iterable[PartitionSpec]) -> set[int]:
     }
 
 
-class _Producing(_SnapshotProducer[Any]):
+class _ManifestProducer(_SnapshotProducer[Any]):
     """Writes manifests of old specs, too, whose sources were dropped from the table.
 
     What it writes again it has read exactly.
@@ -109,7 +111,7 @@ class _Producing(_SnapshotProducer[Any]):
         return _sources([self.spec(spec_id)]) <= set(self.schema().field_ids)
 
 
-class _Adding(_Producing, _MergeAppendFiles):
+class _AppendProducer(_ManifestProducer, _MergeAppendFiles):
     """Pyiceberg's append, which leaves manifests alone that it could not write."""
 
     def _process_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
@@ -118,7 +120,7 @@ class _Adding(_Producing, _MergeAppendFiles):
         return super()._process_manifests(known) + others
 
 
-class _Replacing(_Producing, _OverwriteFiles):
+class _ReplaceProducer(_ManifestProducer, _OverwriteFiles):
     """Pyiceberg's overwrite for files that were chosen one by one.
 
     The original looks only into manifests that a predicate over all partitions admits, which cannot
@@ -151,7 +153,7 @@ class _Replacing(_Producing, _OverwriteFiles):
         return writer.to_manifest_file()
 
     def _deleted_entries(self) -> list[ManifestEntry]:
-        """Returns what the snapshot says it has removed."""
+        """Returns the entries of the files that the snapshot removes."""
         found = [
             _with_status(entry, ManifestEntryStatus.DELETED, self._snapshot_id)
             for manifest in self._manifests_before()
@@ -203,25 +205,25 @@ def files_of_partitions(table: Table, added: Sequence[DataFile]) -> list[DataFil
 
     def place(file: DataFile) -> tuple[bytes | None, ...]:
         record = file.partition
-        # Others tell negative zero from zero, which are the same for whoever asks for one.
+        # Other writers have partitions of negative zero and of zero, which filters do not separate.
         values = [
             0.0 if isinstance(value, float) and value == 0 else value
             for value in (record[at] for at in range(len(record)))
         ]
         return tuple(encode_values(schema, spec, values))
 
-    wanted = {place(file) for file in added}
+    places = {place(file) for file in added}
     found: list[DataFile] = []
-    for file in _live(table) if wanted else ():
+    for file in _live(table) if places else ():
         if file.content != DataFileContent.DATA:
             continue
         if file.spec_id != spec.spec_id:
             raise Invalid(
                 f"{'.'.join(table.name())} still has files that were partitioned otherwise, such "
-                f"as {file.file_path}; which partitions they hold cannot be told, so rewrite the "
+                f"as {file.file_path}; which partitions they hold is unknown, so rewrite the "
                 'table first (mode="overwrite"), or write with mode="merge"'
             )
-        if place(file) in wanted:
+        if place(file) in places:
             found.append(file)
     return found
 

@@ -26,21 +26,21 @@ from pyiceberg.table import FileScanTask
 
 from lochan.iceberg.manifests import open_entries
 
-# The format that has vectors, and where its entries tell their files.
+# The format that has vectors, and the position of the file's path in its entries.
 _VERSION: Final = 3
 _REFERENCED: Final = [field.name for field in DATA_FILE_TYPE[_VERSION].fields].index(
     "referenced_data_file"
 )
 
 
-class Vectors:
+class DeletionVectors:
     """The deletion vectors of a plan."""
 
     def __init__(self) -> None:
         self._found: dict[str, DataFile] = {}
 
     def is_other(self, entry: ManifestEntry) -> bool:
-        """Tells whether an entry is no vector; one that is, is kept for later."""
+        """Returns whether an entry is no vector; one that is, is kept for later."""
         file = entry.data_file
         if file.content == DataFileContent.DATA or file.file_format != FileFormat.PUFFIN:
             return True
@@ -54,7 +54,7 @@ class Vectors:
         if not self._found:
             return tuple(tasks)
         by_file = self._by_file(io, manifests)
-        # Each vector says once more which file it is of; so one too many takes time, but no rows.
+        # Each vector also has the path of its file; so one too many costs time, but no rows.
         unknown = by_file.get(None, [])
         return tuple(
             FileScanTask(

@@ -31,7 +31,7 @@ from lochan.spark.access import check_address
 _NOTE: Final = "server.json"
 _SERVERS: Final = ("http://", "https://")
 
-# Nobody writes to the standard input of the child; its end means that this process is gone.
+# Nothing is written to the standard input of the child; its end means that this process is gone.
 _CHILD: Final = """
 import os, signal, sys, threading
 def watch():
@@ -43,7 +43,7 @@ main()
 """
 
 
-class Service:
+class LakeServer:
     """A server that a lake speaks to; `close` ends it only if it was started here."""
 
     def __init__(self, url: str, child: subprocess.Popen[str] | None = None) -> None:
@@ -72,10 +72,10 @@ class _Server(msgspec.Struct, frozen=True):
     pid: int = 0
 
 
-def open_service(address: str, repository: str = "default") -> Service:
+def open_server(address: str, repository: str = "default") -> LakeServer:
     """Returns the server of an address; starts one if the address is that of a store."""
     if address.startswith(_SERVERS):
-        return Service(check_address(address))
+        return LakeServer(check_address(address))
     if ":" not in address:
         raise InvalidUrl(
             f"not an address: {address!r}; write http://host:port for a server, or "
@@ -84,10 +84,10 @@ def open_service(address: str, repository: str = "default") -> Service:
     return _start(address, repository)
 
 
-def _start(store: str, repository: str) -> Service:
+def _start(store: str, repository: str) -> LakeServer:
     command = [sys.executable, "-c", _CHILD, "serve", "--json", "--host", "127.0.0.1"]
     command += ["--port", "0", "--repository", repository]
-    # What it says is kept in a file: nobody would empty a pipe, and a full one stops the server.
+    # Its errors go to a file: no thread would read a pipe, and a full one stops the server.
     with tempfile.TemporaryFile("w+", encoding="utf-8", prefix="lochan-serve-") as errors:
         child = subprocess.Popen(  # noqa: S603
             command,
@@ -106,20 +106,20 @@ def _start(store: str, repository: str) -> Service:
             _stop(child)
             raise
         if line:
-            return Service(msgspec.json.decode(line, type=_Server).url, child)
+            return LakeServer(msgspec.json.decode(line, type=_Server).url, child)
         _stop(child)
-        said = _said(errors)
-    return _find_running(store, said)
+        output = _error_output(errors)
+    return _find_running(store, output)
 
 
 def _first_line(child: subprocess.Popen[str]) -> str:
-    """Returns what a child says first; '' if it ends without a word or takes too long."""
-    patience = threading.Timer(SERVER_READY_S, child.kill)
-    patience.start()
+    """Returns the first line that a child prints; '' if it ends before or takes too long."""
+    timer = threading.Timer(SERVER_READY_S, child.kill)
+    timer.start()
     try:
         return child.stdout.readline() if child.stdout is not None else ""
     finally:
-        patience.cancel()
+        timer.cancel()
 
 
 def _stop(child: subprocess.Popen[str]) -> None:
@@ -135,26 +135,26 @@ def _stop(child: subprocess.Popen[str]) -> None:
             pipe.close()
 
 
-def _said(errors: IO[str]) -> str:
+def _error_output(errors: IO[str]) -> str:
     errors.seek(0)
     lines = [line.strip() for line in errors.read().splitlines() if line.strip()]
-    told = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    return "; ".join(told or lines[-1:])
+    errors_reported = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return "; ".join(errors_reported or lines[-1:])
 
 
-def _find_running(store: str, said: str) -> Service:
+def _find_running(store: str, output: str) -> LakeServer:
     """Returns the server that has the store, if the one that could not start named it."""
     note = _read_note(store)
-    if note is not None and note.url in said:
+    if note is not None and note.url in output:
         if _has_open(note.pid, _path(store)):
-            return Service(note.url)
+            return LakeServer(note.url)
         raise StoreLocked(
             f"another process has the store, and {note.url}, whose note lies beside it, "
             "serves another one"
         )
-    if "already open" in said:
-        raise StoreLocked(f"{said}; name its server (http://…) instead of the store")
-    raise Unavailable(f"no server could be started: {said or 'it ended without a word'}")
+    if "already open" in output:
+        raise StoreLocked(f"{output}; name its server (http://…) instead of the store")
+    raise Unavailable(f"no server could be started: {output or 'it ended without a message'}")
 
 
 def _path(store: str) -> Path:
@@ -171,7 +171,7 @@ def _read_note(store: str) -> _Server | None:
 
 
 def _has_open(pid: int, folder: Path) -> bool:
-    """Tells whether a process has files of a directory open; True where no system tells.
+    """Returns whether a process has files of a directory open; True where that is unknown.
 
     Stores that lie side by side share one note, so the note alone may name the wrong server.
     """

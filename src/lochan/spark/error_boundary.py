@@ -1,9 +1,8 @@
-"""Where calls come in: arguments of wrong types, and errors of libraries, become errors of ours.
+"""The boundary of the public API: wrong arguments and errors of libraries become LochanErrors.
 
-Whoever calls a public function of this package gets a LochanError whose class says how to react, or
-a TypeError where Python itself refuses a call. Errors of Spark stay Spark's: they are about the
-user's own frame or session, and only Spark can tell of them. What a library raised is the cause of
-ours, for those who want to read on.
+A public function of this package raises a LochanError, whose class determines how to react, or a
+TypeError where Python itself refuses a call. Errors of Spark about the user's own frame or session
+are not changed. The error of a library is the `__cause__` of ours.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from lochan.base.errors import (
     Unavailable,
     Unknown,
 )
-from lochan.spark.audit.hiding import without_secrets
+from lochan.spark.audit.redaction import redacted
 from lochan.spark.session import is_session
 
 _P = ParamSpec("_P")
@@ -47,12 +46,12 @@ _R = TypeVar("_R")
 
 # What the modules of pyiceberg raise, all of it straight below Exception.
 _PYICEBERG: Final = tuple(
-    one
-    for _, one in inspect.getmembers(iceberg, inspect.isclass)
-    if issubclass(one, Exception) and one.__module__ == iceberg.__name__
+    item
+    for _, item in inspect.getmembers(iceberg, inspect.isclass)
+    if issubclass(item, Exception) and item.__module__ == iceberg.__name__
 )
 
-# What a client of httpx says that was closed.
+# The message of a client of httpx that was closed.
 _CLOSED: Final = "client has been closed"
 
 _REACTIONS: Final[Mapping[type[Exception], type[LochanError]]] = {
@@ -66,64 +65,66 @@ _REACTIONS: Final[Mapping[type[Exception], type[LochanError]]] = {
 }
 
 
-def boundary(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Wraps a public function or method: checks simple arguments, and says errors in our words."""
+def error_boundary(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Wraps a public function or method: checks simple arguments and translates errors."""
     signature = inspect.signature(function)
     checks = {
-        name: _CHECKS[one.annotation]
-        for name, one in signature.parameters.items()
-        if one.annotation in _CHECKS
+        name: _CHECKS[item.annotation]
+        for name, item in signature.parameters.items()
+        if item.annotation in _CHECKS
     }
 
     @wraps(function)
     def call(*given: _P.args, **named: _P.kwargs) -> _R:
         for name, value in signature.bind(*given, **named).arguments.items():
             if name in checks:
-                wanted, is_right = checks[name]
+                expected, is_right = checks[name]
                 if not is_right(value):
-                    raise Invalid(f"{name} is {wanted}, not {_shown(value)}")
-        with plain_errors():
+                    raise Invalid(f"{name} is {expected}, not {_type_name(value)}")
+        with translated_errors():
             return function(*given, **named)
 
     return call
 
 
 @contextmanager
-def plain_errors() -> Iterator[None]:
-    """Says in our words what a library raises inside the block."""
+def translated_errors() -> Iterator[None]:
+    """Raises a LochanError for an error that a library raises inside the block."""
     try:
         yield
     except LochanError:
         raise
     except _PYICEBERG as error:
-        reaction = next((_REACTIONS[one] for one in type(error).__mro__ if one in _REACTIONS), None)
-        raise (reaction or Invalid)(_told(error)) from error
+        reaction = next(
+            (_REACTIONS[item] for item in type(error).__mro__ if item in _REACTIONS), None
+        )
+        raise (reaction or Invalid)(_error_text(error)) from error
     except Py4JNetworkError as error:
         raise _no_session(error) from error
     except pa.ArrowException as error:
-        raise Invalid(f"rows or files that Arrow cannot take: {_told(error)}") from error
+        raise Invalid(f"rows or files that Arrow cannot take: {_error_text(error)}") from error
     except ConnectionError as error:
         raise _no_session(error) from error
     except OSError as error:
         raise Unavailable(
-            f"files cannot be read or written: {_told(error)}; see that the warehouse is there, "
-            "and that this process and the executors may write to it"
+            f"files cannot be read or written: {_error_text(error)}; check that the "
+            "warehouse exists and that this process and the executors may write to it"
         ) from error
     except NotImplementedError as error:
-        raise Invalid(_told(error)) from error
+        raise Invalid(_error_text(error)) from error
     except (ValidationError, PydanticSerializationError, msgspec.MsgspecError) as error:
-        raise Invalid(f"what was given cannot be understood: {_told(error)}") from error
+        raise Invalid(f"what was given cannot be understood: {_error_text(error)}") from error
     except RuntimeError as error:
         if _CLOSED not in str(error):
             raise
         raise StoreClosed("this lake is closed; open another one") from error
     except (ValueError, ArithmeticError) as error:
-        raise Invalid(_told(error)) from error
+        raise Invalid(_error_text(error)) from error
 
 
 @contextmanager
-def writing_to(location: str) -> Iterator[None]:
-    """Says of an error of Spark in the block that the place cannot be written, if that is so."""
+def explained_write_errors(location: str) -> Iterator[None]:
+    """Raises Unavailable for an error of Spark in the block if the location cannot be written."""
     try:
         yield
     except (PySparkException, Py4JError, OSError) as error:
@@ -136,7 +137,7 @@ def writing_to(location: str) -> Iterator[None]:
 
 
 def _hindrance(location: str) -> str:
-    """Returns what is wrong with a directory; '' if nothing is, or if it is none."""
+    """Returns why a directory cannot be written; '' if it can, or if it is no directory."""
     parts = urlsplit(location)
     if parts.scheme not in ("", "file"):
         return ""
@@ -151,15 +152,15 @@ def _hindrance(location: str) -> str:
 
 
 def _no_session(error: Exception) -> Unavailable:
-    return Unavailable(f"the Spark session does not answer, start another: {_told(error)}")
+    return Unavailable(f"the Spark session does not answer, start another: {_error_text(error)}")
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     text = str(error).strip() or type(error).__name__
-    return without_secrets(text)
+    return redacted(text)
 
 
-def _shown(value: object) -> str:
+def _type_name(value: object) -> str:
     # Without the value: it may be anything, also a secret in the wrong place.
     return "None" if value is None else f"a {type(value).__name__}"
 
@@ -176,16 +177,16 @@ def _is_text(value: object) -> bool:
 
 def _are_texts(value: object) -> bool:
     if isinstance(value, str):
-        # Told apart where it is used, with what to write instead.
+        # A text instead of a list is refused where it is used, with what to write instead.
         return _is_text(value)
     if isinstance(value, (bytes, Mapping)) or not isinstance(value, Collection):
         return False
-    return all(_is_text(one) for one in value)
+    return all(_is_text(item) for item in value)
 
 
 def _is_mapping(value: object) -> bool:
     return isinstance(value, Mapping) and all(
-        _is_text(one) for pair in value.items() for one in pair
+        _is_text(item) for pair in value.items() for item in pair
     )
 
 

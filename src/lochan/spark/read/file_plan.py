@@ -6,7 +6,7 @@
 4. PyIceberg finds the deletes of those that are left.
 
 PyIceberg's own evaluators are not used: they cannot compare NULL or years beyond Python's dates,
-and take a truncated number for what it is not where truncation goes round.
+and misread a truncated number where truncation overflows.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from pyiceberg.utils.concurrent import ExecutorFactory
 
 from lochan.base.errors import Corrupt, Invalid
 from lochan.iceberg.manifests import entries_of
+from lochan.spark.read.deletion_vectors import DeletionVectors
 from lochan.spark.read.domains import (
     SpecParts,
     domains_of_file,
@@ -35,7 +36,6 @@ from lochan.spark.read.domains import (
     domains_of_partition,
 )
 from lochan.spark.read.filters import Node, Unread, can_match
-from lochan.spark.read.vectors import Vectors
 
 
 def plan_files(table: Table, condition: Node) -> tuple[FileScanTask, ...]:
@@ -48,7 +48,7 @@ def plan_files(table: Table, condition: Node) -> tuple[FileScanTask, ...]:
         lost = table.metadata.current_snapshot_id
         raise Corrupt(f"the metadata of {name} lacks its own current snapshot, {lost}")
     manifests = snapshot.manifests(table.io)
-    vectors = Vectors()
+    vectors = DeletionVectors()
     try:
         tasks = _Planner(table, condition).plan_files(manifests, vectors.is_other)
     except (NotImplementedError, ValueError) as error:
@@ -88,7 +88,7 @@ class FileFilter:
 
 
 class _Planner(ManifestGroupPlanner):
-    """PyIceberg's planner, which finds the deletes of files, with our reading and choosing."""
+    """PyIceberg's planner, which finds the deletes of files that are chosen here."""
 
     def __init__(self, table: Table, condition: Node) -> None:
         super().__init__(table.metadata, table.io, AlwaysTrue())

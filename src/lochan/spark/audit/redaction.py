@@ -1,7 +1,7 @@
-"""Errors as texts for a report: without what a URL or a setting may hold of secrets.
+"""Texts of errors without secrets.
 
-Reports are mailed and put on pages, and errors of drivers and file systems quote whatever they were
-given. What only looks like a secret is hidden as well.
+Reports are mailed and published, and errors of drivers and file systems quote URLs and settings.
+Whatever looks like a password, a token or a key is replaced by `***`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _RULES: Final = (
 )
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Returns the kind and the text of an error, fit for a report."""
-    return without_secrets(f"{type(error).__name__}: {error}")
+    return redacted(f"{type(error).__name__}: {error}")
 
 
-def without_secrets(text: str) -> str:
+def redacted(text: str) -> str:
     """Returns a text as a report may show it."""
     text = text[:REPORT_ERROR_CHARACTERS_MAX]
     for pattern, instead in _RULES:

@@ -14,11 +14,11 @@ The steps, and what an end after each of them leaves:
 3. Open a block on the head of the branch: look for the job again, and whether what the files were
    written for still stands. If the table was changed in shape, or moved under a merge, back to 2.
 4. Write manifests. (Files, as before.)
-5. Swing: metadata files, then one compare-and-swap of all tables. (Done.)
+5. Commit: metadata files, then one compare-and-swap of all tables. (Done.)
 
-If 5 is refused because somebody else moved a table, 3 comes again. If nobody knows whether it was
-done, 3 comes again too: what was done is found there by the job's name, and what comes late meets
-a table that has moved. Files are never deleted here, so that nothing is ever taken from a commit;
+If 5 is refused because another client changed a table, 3 comes again. If its result is unknown, 3
+comes again too: a commit that was made is found there by the job's name, and one that arrives late
+finds a table that has changed. Files are never deleted here, so that no commit ever loses a file;
 what failed attempts leave is for a later sweep.
 """
 
@@ -41,21 +41,21 @@ from lochan.base.pipeline_limits import (
 )
 from lochan.client import Client
 from lochan.model.references import Reference
-from lochan.spark.boundary import boundary, writing_to
+from lochan.spark.error_boundary import error_boundary, explained_write_errors
 from lochan.spark.write.assignments import Assignments
 from lochan.spark.write.bases import ON_CHANGES, OnChange
 from lochan.spark.write.files import Measures
 from lochan.spark.write.jobs import check_job_name
-from lochan.spark.write.parts import (
+from lochan.spark.write.row_changes import RowChange, Where
+from lochan.spark.write.table_write import (
     JOB,
     MODES,
     Mode,
-    Part,
     Steps,
-    Wish,
+    TableWrite,
+    WriteRequest,
     Written,
 )
-from lochan.spark.write.row_changes import RowChange, Where
 
 if TYPE_CHECKING:
     from lochan.iceberg import LochanCatalog, Many
@@ -67,11 +67,11 @@ _BRANCH: Final = "BRANCH"
 class Batch:
     """Writes to any number of tables that become one commit when the block ends without an error.
 
-    `written` then tells what was done, in the order of the calls. An error in the block leaves the
+    `written` then has the results, in the order of the calls. An error in the block leaves the
     branch as it was.
     """
 
-    @boundary
+    @error_boundary
     def __init__(
         self,
         lake: Lake,
@@ -87,17 +87,17 @@ class Batch:
         self._lake = lake
         self._message = message
         self._steps: Steps = steps or _pass
-        self._parts: list[Part] = []
+        self._table_writes: list[TableWrite] = []
         self._is_unknown = False
         self._catalog: LochanCatalog | None = None
 
-    @boundary
+    @error_boundary
     def __enter__(self) -> Self:
         get_branch(self._lake.client, self.branch)
         self._catalog = self._lake.catalog.at(self.branch)
         return self
 
-    @boundary
+    @error_boundary
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -105,10 +105,10 @@ class Batch:
         trace: TracebackType | None,
     ) -> None:
         catalog, self._catalog = self._catalog, None
-        if kind is None and catalog is not None and self._parts:
+        if kind is None and catalog is not None and self._table_writes:
             self._commit(catalog)
 
-    @boundary
+    @error_boundary
     def write(
         self,
         frame: DataFrame,
@@ -141,7 +141,7 @@ class Batch:
             raise Invalid(f"on_change is one of {', '.join(ON_CHANGES)}, not {on_change!r}")
         if keys and mode != "merge":
             raise Invalid(f'keys are for mode="merge", not for {mode!r}')
-        wish = Wish(
+        request = WriteRequest(
             frame=frame,
             table=table,
             mode=mode,
@@ -153,15 +153,15 @@ class Batch:
             measures=measures,
             on_change=on_change,
         )
-        self._take(Part(self._lake, self.job, wish, self._steps))
+        self._take(TableWrite(self._lake, self.job, request, self._steps))
 
-    @boundary
+    @error_boundary
     def delete(self, table: str, where: Where) -> None:
         """Deletes the rows that a condition is true for: finds them at once; see `row_changes`."""
         self._check_free(table)
         self._take(RowChange(self._lake, self.job, table, where, None, self._steps))
 
-    @boundary
+    @error_boundary
     def update(self, table: str, set: Assignments, where: Where) -> None:  # noqa: A002
         """Gives columns new values where a condition is true: finds the rows at once."""
         self._check_free(table)
@@ -169,21 +169,21 @@ class Batch:
 
     def _check_free(self, table: str) -> None:
         self._inside()
-        if any(part.table == table for part in self._parts):
+        if any(table_write.table == table for table_write in self._table_writes):
             raise Invalid(f"{table} is in the batch already; write it once, as one frame")
 
-    def _take(self, part: Part) -> None:
-        """Prepares a part, unless its job was done before; the block's end commits it."""
+    def _take(self, table_write: TableWrite) -> None:
+        """Prepares a write, unless its job was done before; the end of the block commits it."""
         catalog = self._inside()
         head = self._lake.client.references.get(self.branch).hash
-        part.done = part.find_done(catalog, head)
-        if part.done is None:
-            part.begin(catalog)
+        table_write.done = table_write.find_done(catalog, head)
+        if table_write.done is None:
+            table_write.begin(catalog)
         self._steps("looked")
-        if part.done is None:
-            with writing_to(self._lake.warehouse):
-                part.prepare(catalog)
-        self._parts.append(part)
+        if table_write.done is None:
+            with explained_write_errors(self._lake.warehouse):
+                table_write.prepare(catalog)
+        self._table_writes.append(table_write)
 
     def _inside(self) -> LochanCatalog:
         if self._catalog is None:
@@ -191,9 +191,9 @@ class Batch:
         return self._catalog
 
     def _commit(self, catalog: LochanCatalog) -> None:
-        names = ", ".join(part.table for part in self._parts)
+        names = ", ".join(table_write.table for table_write in self._table_writes)
         with ExitStack() as stack:
-            stack.push(self._say_unknown)
+            stack.push(self._raise_unknown)
             failure = self._try(catalog)
             if failure is not None and self._is_unknown:
                 raise failure
@@ -203,22 +203,22 @@ class Batch:
                     f"job={self.job!r}"
                 ) from failure
 
-    def _say_unknown(
+    def _raise_unknown(
         self,
         kind: type[BaseException] | None,  # noqa: ARG002
         error: BaseException | None,
         trace: TracebackType | None,  # noqa: ARG002
     ) -> None:
-        """Raises Unknown for any error after a lost reply: none says that nothing was written."""
+        """Raises Unknown for any error after a lost reply: none means that nothing was written."""
         if self._is_unknown and isinstance(error, Exception):
-            names = ", ".join(part.table for part in self._parts)
+            names = ", ".join(table_write.table for table_write in self._table_writes)
             raise Unknown(
                 f"whether {names} was written to {self.branch} is unknown; run it again with "
                 f"job={self.job!r}, which finds out"
             ) from error
 
     def _try(self, catalog: LochanCatalog) -> Exception | None:
-        """Commits, and returns nothing; or returns what stood against it to the end."""
+        """Commits and returns None; or returns the error of the last attempt."""
         rewrites = 0
         failure: Exception | None = None
         for _ in range(SPARK_COMMIT_ATTEMPTS_MAX):
@@ -236,33 +236,37 @@ class Batch:
             if rewrites == SPARK_REWRITE_ATTEMPTS_MAX:
                 return failure or Conflict("the table was changed in shape again and again")
             rewrites += 1
-            for part in stale:
-                with writing_to(self._lake.warehouse):
-                    part.prepare(catalog)
+            for table_write in stale:
+                with explained_write_errors(self._lake.warehouse):
+                    table_write.prepare(catalog)
         return failure
 
-    def _attempt(self, catalog: LochanCatalog) -> list[Part]:
+    def _attempt(self, catalog: LochanCatalog) -> list[TableWrite]:
         """Commits, and returns nothing; or returns the parts that must be prepared again."""
-        message = self._message or "; ".join(part.words for part in self._parts)
-        waiting = [part for part in self._parts if part.done is None]
+        message = self._message or "; ".join(
+            table_write.description for table_write in self._table_writes
+        )
+        waiting = [table_write for table_write in self._table_writes if table_write.done is None]
         with catalog.many(message, properties={JOB: self.job}) as many:
-            for part in waiting:
-                part.done = self._find(part, many)
-            waiting = [part for part in waiting if part.done is None]
-            stale = [part for part in waiting if not part.fits(many)]
+            for table_write in waiting:
+                table_write.done = self._find(table_write, many)
+            waiting = [table_write for table_write in waiting if table_write.done is None]
+            stale = [table_write for table_write in waiting if not table_write.fits(many)]
             if not stale:
-                for part in waiting:
-                    part.stage(many)
+                for table_write in waiting:
+                    table_write.stage(many)
                 self._steps("staged")
         if stale:
             return stale
         self._steps("committed")
         commit = many.committed.hash if many.committed is not None else many.expected
-        self.written = tuple(part.done or part.result(commit) for part in self._parts)
+        self.written = tuple(
+            table_write.done or table_write.result(commit) for table_write in self._table_writes
+        )
         return []
 
-    def _find(self, part: Part, many: Many) -> Written | None:
-        found = part.find_done(many, many.expected)
+    def _find(self, table_write: TableWrite, many: Many) -> Written | None:
+        found = table_write.find_done(many, many.expected)
         if found is not None and self._is_unknown:
             # Nobody knew whether it was done, and it was: by us, a moment ago.
             return msgspec.structs.replace(found, was_done_before=False)

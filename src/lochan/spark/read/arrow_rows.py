@@ -69,8 +69,8 @@ def rows_of(
     """Yields the rows of a file in some columns; rows that the condition excludes may miss."""
     deletes = _read_all_delete_files(files, [task]).get(task.file.file_path)
     with files.new_input(task.file.file_path).open() as stream:
-        reading: dict[str, Any] = {"pre_buffer": True, "buffer_size": _BUFFER_BYTES}
-        fragment = _get_file_format(task.file.file_format, **reading).make_fragment(stream)
+        options: dict[str, Any] = {"pre_buffer": True, "buffer_size": _BUFFER_BYTES}
+        fragment = _get_file_format(task.file.file_format, **options).make_fragment(stream)
         physical = fragment.physical_schema
         held = held_schema(physical, metadata.name_mapping(), metadata.format_version)
         needed = prune_columns(held, _values(schema), select_full_types=False)
@@ -85,10 +85,12 @@ def rows_of(
             allow_timestamp_tz_mismatch=True,
         )
         # Positions are those of all rows, so what was deleted is left out before anything else.
-        wanted = None if deletes else _file_filter(condition, metadata.schema(), held)
+        row_filter = None if deletes else _file_filter(condition, metadata.schema(), held)
         # Rows without any column could not be counted.
         names = [field.name for field in needed.fields] or physical.names[:1]
-        scanner = ds.Scanner.from_fragment(fragment, schema=physical, filter=wanted, columns=names)
+        scanner = ds.Scanner.from_fragment(
+            fragment, schema=physical, filter=row_filter, columns=names
+        )
         first = 0
         for batch in scanner.to_batches():
             after = first + len(batch)
@@ -120,7 +122,7 @@ def _file_filter(condition: Node, schema: Schema, held: Schema) -> ds.Expression
 
 
 def _combined(node: Negation | Junction, parts: list[BooleanExpression]) -> BooleanExpression:
-    # The opposite of a part of a condition says nothing about rows.
+    # Of the opposite of a condition that is known in part nothing is known.
     if isinstance(node, Negation):
         return AlwaysTrue()
     return And(*parts) if node.is_and else Or(*parts)

@@ -26,9 +26,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from lochan.base.pipeline_limits import FILTER_FILES_NAMED_MAX
 from lochan.spark.read.column_text import text_of
 from lochan.spark.read.comparands import Zone
+from lochan.spark.read.file_plan import FileFilter
 from lochan.spark.read.filters import Node, Unread
-from lochan.spark.read.planning import FileFilter
-from lochan.spark.read.sql_conditions import Columns, read_condition, read_shown
+from lochan.spark.read.sql_conditions import Columns, read_column_text, read_condition
 from lochan.spark.storage import shown_path
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9_./:=+,@-]+")
 _CHOOSER: Final = "_lochan_chooser"
 
 
-class Chooser(msgspec.Struct, frozen=True):
+class FileChooser(msgspec.Struct, frozen=True):
     """The files that a frame reads, and the fields that its columns are."""
 
     lake: Any
@@ -53,10 +53,10 @@ class Chooser(msgspec.Struct, frozen=True):
         columns = Columns(self.fields, case_sensitive=case_sensitive, zone=zone_of(self.lake))
         if isinstance(condition, str):
             return read_condition(condition, columns)
-        shown = text_of(condition) if isinstance(condition, Column) else None
-        if shown is None:
+        text = text_of(condition) if isinstance(condition, Column) else None
+        if text is None:
             return Unread()
-        return read_shown(shown.text, columns, is_quoted=shown.is_quoted)
+        return read_column_text(text.text, columns, is_quoted=text.is_quoted)
 
     def chosen(self, condition: Any) -> tuple[FileScanTask, ...]:
         """Returns the files that can have a match."""
@@ -78,29 +78,29 @@ def restriction(kept: Sequence[FileScanTask], all_of_them: Sequence[FileScanTask
         return None
     if not kept:
         return F.lit(False)
-    wanted = {task.file.file_path for task in kept}
-    others = [task.file.file_path for task in all_of_them if task.file.file_path not in wanted]
-    shown = F.col("_metadata.file_path")
-    is_plain = all(_PLAIN_PATH.fullmatch(path) for path in wanted)
-    if min(len(wanted) if is_plain else len(others), len(others)) > FILTER_FILES_NAMED_MAX:
+    kept_paths = {task.file.file_path for task in kept}
+    others = [task.file.file_path for task in all_of_them if task.file.file_path not in kept_paths]
+    path = F.col("_metadata.file_path")
+    is_plain = all(_PLAIN_PATH.fullmatch(path) for path in kept_paths)
+    if min(len(kept_paths) if is_plain else len(others), len(others)) > FILTER_FILES_NAMED_MAX:
         return None
-    if is_plain and len(wanted) <= len(others):
-        return shown.isin([shown_path(path) for path in sorted(wanted)])
-    return ~shown.isin([shown_path(path) for path in others])
+    if is_plain and len(kept_paths) <= len(others):
+        return path.isin([shown_path(each) for each in sorted(kept_paths)])
+    return ~path.isin([shown_path(each) for each in others])
 
 
-class _Choosing:
+class _FilteringFrame:
     """What is ours of such a frame."""
 
     def filter(self, condition: Any) -> DataFrame:
         """Returns the rows for which a condition is true; files that have none are left out."""
         plain: DataFrame = super().filter(condition)  # type: ignore[misc]
-        chooser: Chooser = self.__dict__[_CHOOSER]
+        chooser: FileChooser = self.__dict__[_CHOOSER]
         kept = chooser.chosen(condition)
         named = restriction(kept, chooser.tasks)
         if named is None:
-            return choosing(plain, chooser)
-        return choosing(plain.filter(named), msgspec.structs.replace(chooser, tasks=kept))
+            return filtering_frame(plain, chooser)
+        return filtering_frame(plain.filter(named), msgspec.structs.replace(chooser, tasks=kept))
 
     def where(self, condition: Any) -> DataFrame:
         """Returns the rows for which a condition is true; files that have none are left out."""
@@ -110,29 +110,29 @@ class _Choosing:
         """Returns some columns; if they are names, files can still be left out by them."""
         plain: DataFrame = super().select(*cols)  # type: ignore[misc]
         names = cols[0] if len(cols) == 1 and isinstance(cols[0], list) else cols
-        chooser: Chooser = self.__dict__[_CHOOSER]
+        chooser: FileChooser = self.__dict__[_CHOOSER]
         fields = {name: chooser.fields[name] for name in names if _is_name(chooser, name)}
         if not names or len(fields) < len(names):
             return plain
-        return choosing(plain, msgspec.structs.replace(chooser, fields=fields))
+        return filtering_frame(plain, msgspec.structs.replace(chooser, fields=fields))
 
 
-def _is_name(chooser: Chooser, name: Any) -> bool:
+def _is_name(chooser: FileChooser, name: Any) -> bool:
     return isinstance(name, str) and name in chooser.fields
 
 
 @functools.cache
 def _kind(plain: Any) -> Any:
     """Returns the kind of frame for classic sessions, or for those through Connect."""
-    return type(plain.__name__, (_Choosing, plain), {})
+    return type(plain.__name__, (_FilteringFrame, plain), {})
 
 
-def choosing(frame: DataFrame, chooser: Chooser) -> DataFrame:
+def filtering_frame(frame: DataFrame, chooser: FileChooser) -> DataFrame:
     """Returns a frame as one whose `where` leaves out files."""
     plain: Any = type(frame)
-    if issubclass(plain, _Choosing):
+    if issubclass(plain, _FilteringFrame):
         return frame
-    made: DataFrame = object.__new__(_kind(plain))
-    made.__dict__.update(frame.__dict__)
-    made.__dict__[_CHOOSER] = chooser
-    return made
+    filtering: DataFrame = object.__new__(_kind(plain))
+    filtering.__dict__.update(frame.__dict__)
+    filtering.__dict__[_CHOOSER] = chooser
+    return filtering

@@ -1,6 +1,6 @@
-"""One table's part in a commit: its files, what they replace, and whether they still fit.
+"""The write of one frame to one table: its files, what they replace, and whether they still fit.
 
-A part goes through these steps; only the last one changes anything that others see:
+A write goes through these steps; only the commit after the last one changes what others see:
 
 1. `find_done`: the job is looked for among those that commits record for the table, see `jobs`.
 2. `begin`: what removes rows finds the snapshot that it may remove them from, see `bases`.
@@ -10,7 +10,7 @@ A part goes through these steps; only the last one changes anything that others 
    is removed has not been changed by others since.
 5. `stage`: manifests are written and the snapshot is added to the block that becomes one commit.
 
-Whatever is left by an end between the steps is files in no snapshot, for a later sweep.
+A crash between the steps leaves files that are in no snapshot, for a later sweep.
 """
 
 from __future__ import annotations
@@ -22,27 +22,22 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import msgspec
-from pyiceberg.exceptions import (
-    NoSuchIcebergTableError,
-    NoSuchNamespaceError,
-    NoSuchTableError,
-    TableAlreadyExistsError,
-)
+from pyiceberg.exceptions import NoSuchNamespaceError, TableAlreadyExistsError
 from pyiceberg.manifest import DataFile
-from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
-from pyiceberg.types import PrimitiveType
 from pyspark.sql import DataFrame
 
 from lochan.base.checks import check
 from lochan.base.errors import AlreadyExists, Bug, ContentNotFound, Invalid
-from lochan.spark.provenance import find_readings, place_of
-from lochan.spark.schemas import check_required, to_iceberg
+from lochan.spark.provenance import find_table_reads, place_of
+from lochan.spark.schemas import to_iceberg
 from lochan.spark.write.arrow_files import find_unwritable
 from lochan.spark.write.bases import Base, OnChange, find_base
 from lochan.spark.write.bounds import FileFacts
 from lochan.spark.write.columns import ColumnFacts, column_facts
+from lochan.spark.write.existing_tables import check_as_requested, find_table, is_readable
 from lochan.spark.write.files import Measures, write_files
+from lochan.spark.write.frame_shape import check_shape, shape
 from lochan.spark.write.jobs import (
     JobFacts,
     check_same,
@@ -50,8 +45,7 @@ from lochan.spark.write.jobs import (
     find_job,
     is_in_table,
 )
-from lochan.spark.write.replacing import all_files, files_of_partitions, replace_files
-from lochan.spark.write.shaping import check_shape, shape
+from lochan.spark.write.snapshots import all_files, files_of_partitions, replace_files
 from lochan.spark.write.statistics import Layout, build_data_file, build_layout
 from lochan.spark.write.transforms import build_spec
 from lochan.spark.write.upsert import check_keys, check_unique, find_matching, keys_of, survivors
@@ -63,7 +57,7 @@ if TYPE_CHECKING:
 Mode = Literal["append", "overwrite", "overwrite_partitions", "merge"]
 MODES: Final = get_args(Mode)
 
-# Under this name a snapshot says which job made it.
+# The property of a snapshot with the name of the job that made it.
 JOB: Final = "lochan.job"
 _ROWS: Final = "lochan.rows"
 
@@ -73,7 +67,7 @@ _PLAIN: Final = re.compile(r"[^A-Za-z0-9]+")
 _SLUG_CHARACTERS: Final = 60
 
 Steps = Callable[[str], None]
-"""Called with the name of a step when it is done; whoever raises there stops the write there."""
+"""Called with the name of a step when it is done; an error that it raises stops the write."""
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -83,8 +77,8 @@ class Written(msgspec.Struct, frozen=True):
     snapshot that it made then. `rows` are those of the frame; a merge adds files with others too.
     For a delete and an update `rows` are those that it deleted or changed, `files` the new ones
     with the other rows of theirs. `files_removed` is how many files new ones took the place of.
-    Where something was to be measured, `measured` is that, and `columns` is what the files of the
-    frame say of its columns, as far as they do; both are empty where the job was done before.
+    Where measures were given, `measured` has their results and `columns` the facts of columns that
+    the statistics of the files have; both are empty where the job was done before.
     """
 
     table: str
@@ -99,8 +93,8 @@ class Written(msgspec.Struct, frozen=True):
     measured: Mapping[str, Any] = {}
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody wants to be written."""
+class WriteRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The arguments of one write: a frame, a table, and how rows are written."""
 
     frame: DataFrame
     table: str
@@ -140,13 +134,13 @@ class _Merge(msgspec.Struct, frozen=True, kw_only=True):
     kept: tuple[FileFacts, ...] = ()
 
 
-class Part:
+class TableWrite:
     """A frame on its way into one table."""
 
-    def __init__(self, lake: Lake, job: str, wish: Wish, steps: Steps) -> None:
+    def __init__(self, lake: Lake, job: str, request: WriteRequest, steps: Steps) -> None:
         self._lake = lake
         self._job = job
-        self._wish = wish
+        self._request = request
         self._steps = steps
         self._files: _Files | None = None
         self._merge: _Merge | None = None
@@ -158,15 +152,15 @@ class Part:
     @property
     def table(self) -> str:
         """The table's name."""
-        return self._wish.table
+        return self._request.table
 
     @property
     def mode(self) -> str:
         """What is done to the rows that are there."""
-        return self._wish.mode
+        return self._request.mode
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """What is done, for the message of a commit."""
         return f"{self.mode} {self.table}"
 
@@ -195,47 +189,47 @@ class Part:
 
     def _columns(self) -> str:
         """Returns the columns that are written, as the record of the job has them."""
-        return columns_text(self._wish.frame.schema)
+        return columns_text(self._request.frame.schema)
 
     def _rows(self) -> int | None:
         """Returns how many rows the job would write, to be compared with what it has written.
 
-        None where that says nothing: a frame of the table itself has other rows after its job.
+        None if that cannot be compared: a frame of the table itself has other rows after its job.
         """
         if self._files is not None:
             return self._files.rows
-        frame, place = self._wish.frame, place_of(self._lake, self.table)
-        is_own = any(each.is_of(place, None) for each in find_readings(frame))
+        frame, place = self._request.frame, place_of(self._lake, self.table)
+        is_own = any(each.is_of(place, None) for each in find_table_reads(frame))
         return None if is_own else frame.count()
 
     def begin(self, catalog: LochanCatalog) -> None:
         """Finds the snapshot whose rows may be replaced; Conflict if others have changed it."""
-        wish = self._wish
-        if wish.mode == "append" or wish.on_change == "replace":
+        request = self._request
+        if request.mode == "append" or request.on_change == "replace":
             return
-        table = find_table(catalog, wish.table)
-        base = find_base(self._lake, catalog.ref, wish.table, table, wish.frame)
-        if wish.mode == "merge" and not base.was_read:
+        table = find_table(catalog, request.table)
+        base = find_base(self._lake, catalog.ref, request.table, table, request.frame)
+        if request.mode == "merge" and not base.was_read:
             return
         self._base = base
-        if wish.mode == "overwrite" and table is not None:
+        if request.mode == "overwrite" and table is not None:
             base.check_all(table, self._lake.client.references.get(catalog.ref).hash)
 
     def prepare(self, catalog: LochanCatalog) -> None:
         """Writes the files that a commit needs and that no earlier attempt has left."""
         # Each time: what the caller sets on a session in between would change the files.
-        for session in (self._lake.spark, self._wish.frame.sparkSession):
+        for session in (self._lake.spark, self._request.frame.sparkSession):
             self._lake.settings.apply(session)
         table, is_new = self._open(catalog)
         if self._files is None or not self._is_same_shape(table, is_new=is_new):
             self._files, self._merge = self._write(table, is_new=is_new), None
             self._steps("written")
-        if self._wish.mode == "merge":
+        if self._request.mode == "merge":
             self._merge = self._prepare_merge(table, self._files)
             self._steps("merged")
 
     def fits(self, many: Many) -> bool:
-        """Tells whether the files can be added to the table that a block sees.
+        """Returns whether the files can be added to the table that a block sees.
 
         Raises Conflict if that would remove what others have changed since the base.
         """
@@ -258,7 +252,7 @@ class Part:
         base = self._base
         if base is None:
             return
-        match self._wish.mode:
+        match self._request.mode:
             case "overwrite":
                 base.check_all(table, commit)
             case "overwrite_partitions":
@@ -272,7 +266,7 @@ class Part:
         table = self._create(many, files) if files.is_new else many.load_table(self.table)
         added = files.entries()
         removed: list[DataFile] = []
-        match self._wish.mode:
+        match self._request.mode:
             case "overwrite":
                 removed = all_files(table)
             case "overwrite_partitions":
@@ -316,12 +310,14 @@ class Part:
             files=len(every),
             bytes=sum(each.size for each in every),
             files_removed=self._removed,
-            columns=column_facts(files.layout.schema, files.facts) if self._wish.measures else {},
+            columns=column_facts(files.layout.schema, files.facts)
+            if self._request.measures
+            else {},
             measured=files.measured,
         )
 
     def _summary(self, rows: int) -> dict[str, str]:
-        """Returns what a snapshot says of the job that made it."""
+        """Returns the properties of the snapshot that a job makes."""
         return {JOB: self._job, _ROWS: str(rows)}
 
     def _written(self) -> _Files:
@@ -331,34 +327,32 @@ class Part:
 
     def _open(self, catalog: LochanCatalog) -> tuple[Table, bool]:
         """Returns the table, or one that is yet to be made, and whether it is that."""
-        wish = self._wish
-        found = find_table(catalog, wish.table)
-        if found is None and not wish.create:
-            message = f"there is no table {wish.table} on {catalog.ref}"
-            raise ContentNotFound(message, tuple(wish.table.split(".")))
+        request = self._request
+        found = find_table(catalog, request.table)
+        if found is None and not request.create:
+            message = f"there is no table {request.table} on {catalog.ref}"
+            raise ContentNotFound(message, tuple(request.table.split(".")))
         table = found or self._design(catalog)
         if table.format_version > _FORMAT_MAX:
             raise Invalid(
-                f"{wish.table} has format {table.format_version}; {_FORMAT_MAX} is written at most"
+                f"{request.table} has format {table.format_version}; at most "
+                f"format {_FORMAT_MAX} is written"
             )
         if found is not None:
-            _check_properties(found, wish.properties)
-            _check_required(found, wish.required)
-            if wish.partition_by:
-                _check_spec(found, wish.partition_by)
+            check_as_requested(found, request.properties, request.required, request.partition_by)
         return table, found is None
 
     def _design(self, catalog: LochanCatalog) -> Table:
-        wish = self._wish
-        schema = to_iceberg(wish.frame.schema, wish.required)
-        with _names(wish.table):
-            made = catalog.create_table_transaction(
-                wish.table,
+        request = self._request
+        schema = to_iceberg(request.frame.schema, request.required)
+        with _names(request.table):
+            creation = catalog.create_table_transaction(
+                request.table,
                 schema,
-                partition_spec=build_spec(schema, wish.partition_by),
-                properties=dict(wish.properties),
+                partition_spec=build_spec(schema, request.partition_by),
+                properties=dict(request.properties),
             )
-        staged = made._table  # noqa: SLF001 - the one way to a table that nobody has made yet
+        staged = creation._table  # noqa: SLF001 - the only way to a table that is not made
         # As an ordinary one, because files that were written for it are read before it is made.
         return Table(
             staged.name(), staged.metadata, staged.metadata_location, staged.io, staged.catalog
@@ -372,33 +366,37 @@ class Part:
                 schema=designed.schema(),
                 location=designed.location(),
                 partition_spec=designed.spec(),
-                properties=dict(self._wish.properties),
+                properties=dict(self._request.properties),
             )
         check(table.schema() == files.layout.schema, "a new table has the ids of its files")
         check(table.spec() == designed.spec(), "a new table has the partitions of its files")
         return table
 
     def _is_same_shape(self, table: Table, *, is_new: bool) -> bool:
-        """Tells whether files that were written before can be added to a table as it is now."""
+        """Returns whether files that were written before can be added to a table as it is now."""
         files = self._files
         if files is None or is_new or files.is_new:
             return files is not None and is_new and files.is_new
         before, now = files.table.metadata, table.metadata
         if before.table_uuid != now.table_uuid or before.spec() != now.spec():
             return False
-        return _is_readable(files.layout.schema, now.schema())
+        return is_readable(files.layout.schema, now.schema())
 
     def _write(self, table: Table, *, is_new: bool) -> _Files:
-        wish, schema = self._wish, table.schema()
+        request, schema = self._request, table.schema()
         unwritable = find_unwritable(schema)
         if unwritable:
-            raise Invalid(f"{wish.table}: Spark cannot write uuids inside {', '.join(unwritable)}")
-        check_shape(wish.table, wish.frame.schema, schema, whole=wish.mode == "merge")
-        if wish.mode == "merge":
-            check_keys(wish.table, schema, wish.keys)
+            raise Invalid(
+                f"{request.table}: Spark cannot write uuids inside {', '.join(unwritable)}"
+            )
+        check_shape(request.table, request.frame.schema, schema, whole=request.mode == "merge")
+        if request.mode == "merge":
+            check_keys(request.table, schema, request.keys)
         layout = self._layout(table)
-        frame = shape(wish.frame, schema)
-        stored = write_files(self._lake, frame, layout, wish.table, wish.keys, wish.measures)
+        frame = shape(request.frame, schema)
+        stored = write_files(
+            self._lake, frame, layout, request.table, request.keys, request.measures
+        )
         return _Files(
             table=table,
             is_new=is_new,
@@ -419,7 +417,7 @@ class Part:
         snapshot_id = table.metadata.current_snapshot_id
         if not entries:
             return _Merge(snapshot_id=snapshot_id)
-        keys = keys_of(lake, table, entries, self._wish.keys)
+        keys = keys_of(lake, table, entries, self._request.keys)
         if self._merge is None:
             check_unique(keys, self.table)
         tasks = find_matching(lake, table, files.facts, keys)
@@ -434,66 +432,10 @@ class Part:
         )
 
 
-def find_table(catalog: LochanCatalog, name: str) -> Table | None:
-    """Returns a table as a catalog sees it, None if the name is free."""
-    try:
-        return catalog.load_table(name)
-    except NoSuchIcebergTableError as error:
-        raise AlreadyExists(str(error)) from error
-    except NoSuchTableError:
-        return None
-
-
 @contextmanager
 def _names(table: str) -> Iterator[None]:
-    """Says in our words why a table cannot have a name."""
+    """Raises AlreadyExists with the reason why a table cannot have a name."""
     try:
         yield
     except (TableAlreadyExistsError, NoSuchNamespaceError) as error:
-        raise AlreadyExists(f"no table {table} can be made: {error}") from error
-
-
-def _check_properties(table: Table, wanted: Mapping[str, str]) -> None:
-    there = {**table.properties, TableProperties.FORMAT_VERSION: str(table.format_version)}
-    for name, value in wanted.items():
-        if there.get(name) != value:
-            # Without the values, which may be secret.
-            raise Invalid(
-                f"{'.'.join(table.name())} has not the property {name} that is asked for; "
-                "properties are for new tables: leave it out, or set it first"
-            )
-
-
-def _check_required(table: Table, wanted: tuple[str, ...]) -> None:
-    schema = table.schema()
-    check_required(wanted, schema.column_names)
-    for name in wanted:
-        if not schema.find_field(name).required:
-            raise Invalid(
-                f"{'.'.join(table.name())} allows NULL in {name}; required is for new tables: "
-                "leave it out, or change the table first"
-            )
-
-
-def _check_spec(table: Table, words: tuple[str, ...]) -> None:
-    wanted = [(each.source_id, each.transform) for each in build_spec(table.schema(), words).fields]
-    there = [(each.source_id, each.transform) for each in table.spec().fields]
-    if wanted != there:
-        raise Invalid(
-            f"{'.'.join(table.name())} is partitioned by {table.spec()}, not by "
-            f"{', '.join(words)}; leave partition_by out, or evolve the table first"
-        )
-
-
-def _is_readable(written: Schema, now: Schema) -> bool:
-    """Tells whether files of some columns can be read as a table: by id, NULL for the rest."""
-    by_id = {number: written.find_field(number) for number in written.field_ids}
-    for number in now.field_ids:
-        field = now.find_field(number)
-        before = by_id.get(number)
-        if before is None and field.required:
-            return False
-        if before is not None and isinstance(field.field_type, PrimitiveType):
-            if before.field_type != field.field_type or (field.required and not before.required):
-                return False
-    return True
+        raise AlreadyExists(f"no table {table} can be creation: {error}") from error

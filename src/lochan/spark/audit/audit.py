@@ -35,27 +35,33 @@ from lochan.base.pipeline_limits import AUDIT_JOB_CHARACTERS_MAX, AUDIT_TTL_S
 from lochan.iceberg.names import key_of, text_of
 from lochan.model.commits import CommitMeta
 from lochan.spark.audit.check_files import load_checks
+from lochan.spark.audit.check_runner import CheckRunner
 from lochan.spark.audit.evidence import Evidence, Writes
-from lochan.spark.audit.judging import Judging
-from lochan.spark.audit.publishing import MODES, Candidate, Mode, Place, Publisher
-from lochan.spark.audit.recording import Progress, Recording
+from lochan.spark.audit.publisher import (
+    PUBLISH_MODES,
+    Candidate,
+    Publisher,
+    PublishMode,
+    PublishPlan,
+)
 from lochan.spark.audit.report import Outcome, Report, check_path
 from lochan.spark.audit.report_files import ReportFiles
-from lochan.spark.audit.row_checks import Seen, check_pattern, watch
+from lochan.spark.audit.row_checks import WriteFacts, check_pattern, watch
+from lochan.spark.audit.run_record import Progress, RunRecord
 from lochan.spark.audit.verdicts import Ledger, Result, Verdict, build_verdict
-from lochan.spark.boundary import boundary
 from lochan.spark.checks import Check, Matches
+from lochan.spark.error_boundary import error_boundary
+from lochan.spark.write.batch import get_branch
 from lochan.spark.write.jobs import check_job_name
-from lochan.spark.write.parts import JOB
-from lochan.spark.write.parts import Mode as WriteMode
-from lochan.spark.write.writing import get_branch
+from lochan.spark.write.table_write import JOB
+from lochan.spark.write.table_write import Mode as WriteMode
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
 
     from lochan.spark.lake import Lake
     from lochan.spark.write.bases import OnChange
-    from lochan.spark.write.parts import Written
+    from lochan.spark.write.table_write import Written
 
 _ODD: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _NAMESPACE: Final = "NAMESPACE"
@@ -71,7 +77,7 @@ class Audit:
     `.json`.
     """
 
-    @boundary
+    @error_boundary
     def __init__(
         self,
         lake: Lake,
@@ -80,14 +86,14 @@ class Audit:
         checks: str | Path | Check | Iterable[Check | str | Path],
         branch: str | None = None,
         ttl_s: float = AUDIT_TTL_S,
-        publish: Mode = "merge",
+        publish: PublishMode = "merge",
         job: str | None = None,
         message: str | None = None,
         report: str | Path | Sequence[str | Path] = (),
         progress: Progress | None = None,
     ) -> None:
-        if publish not in MODES:
-            raise Invalid(f"publish is one of {', '.join(MODES)}, not {publish!r}")
+        if publish not in PUBLISH_MODES:
+            raise Invalid(f"publish is one of {', '.join(PUBLISH_MODES)}, not {publish!r}")
         if ttl_s <= 0:
             raise Invalid(f"a branch lives for some seconds, not for {ttl_s}")
         self._lake = lake
@@ -104,33 +110,35 @@ class Audit:
         paths: Sequence[str | Path] = [report] if isinstance(report, (str, Path)) else report
         if not isinstance(paths, (list, tuple)):
             raise Invalid(f"report is one path or a list, not a {type(report).__name__}")
-        self._files = ReportFiles([check_path(one) for one in paths], target=target, job=job or "")
-        said = message or f"Publish {job or 'an audited run'}"
+        self._files = ReportFiles(
+            [check_path(path) for path in paths], target=target, job=job or ""
+        )
+        subject = message or f"Publish {job or 'an audited run'}"
         properties = {**lake.application, **({} if job is None else {JOB: job})}
-        self._place = Place(
+        self._plan = PublishPlan(
             branch=branch or _branch_name(job),
             target=target,
             mode=publish,
             expires_us=time.time_ns() // 1_000 + int(ttl_s * 1e6),
-            said=CommitMeta(
-                message=said,
+            merge_meta=CommitMeta(
+                message=subject,
                 authors=(lake.author,) if lake.author else (),
                 properties=tuple((name, (value,)) for name, value in sorted(properties.items())),
             ),
         )
-        self._recording = Recording(self._place, self._declared, job or "", progress)
+        self._record = RunRecord(self._plan, self._declared, job or "", progress)
         self._is_begun = False
         self._entered: _Entered | None = None
 
     @property
     def branch(self) -> str:
         """The name of the audit's own branch."""
-        return self._place.branch
+        return self._plan.branch
 
     @property
     def target(self) -> str:
         """The name of the branch that is published on."""
-        return self._place.target
+        return self._plan.target
 
     @property
     def verdict(self) -> Verdict | None:
@@ -140,9 +148,9 @@ class Audit:
     @property
     def report(self) -> Report:
         """What is known so far, and after the block everything."""
-        return self._recording.report()
+        return self._record.report()
 
-    @boundary
+    @error_boundary
     def __enter__(self) -> Self:
         if self._is_begun:
             raise AuditFailed("an audit is used once; open another one")
@@ -154,18 +162,18 @@ class Audit:
             for check in self._declared.checks:
                 if isinstance(check, Matches):
                     check_pattern(self._lake.spark, check)
-            with self._recording.step("branch", self.branch):
+            with self._record.step("branch", self.branch):
                 base = self._make_branch()
         except BaseException as failure:
-            self._recording.fail(failure)
+            self._record.fail(failure)
             self._store_report(failure)
             raise
         ledger = Ledger(self._declared, base)
-        self._recording.about(base=base)
-        self._entered = _Entered(ledger, Publisher(self._lake.client, ledger, self._place))
+        self._record.set_commits(base=base)
+        self._entered = _Entered(ledger, Publisher(self._lake.client, ledger, self._plan))
         return self
 
-    @boundary
+    @error_boundary
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -177,16 +185,16 @@ class Audit:
             if error is None:
                 self._publish()
             else:
-                self._recording.fail(error)
+                self._record.fail(error)
         except BaseException as failure:
-            self._recording.fail(failure, _outcome_of(failure, entered.publisher))
+            self._record.fail(failure, _outcome_of(failure, entered.publisher))
             error = failure
             raise
         finally:
             entered.ledger.close()
             self._store_report(error)
 
-    @boundary
+    @error_boundary
     def read(
         self,
         table: str,
@@ -197,7 +205,7 @@ class Audit:
         ref = self._inside().ledger.head
         return self._lake.read(table, ref=ref, columns=columns, where=where)
 
-    @boundary
+    @error_boundary
     def write(
         self,
         frame: DataFrame,
@@ -220,7 +228,7 @@ class Audit:
         with self._writing:
             ledger.check_table(table)
             job = writes.next_name(table)
-            with self._recording.step("write", table):
+            with self._record.step("write", table):
                 written = self._lake.write(
                     frame,
                     table,
@@ -239,12 +247,12 @@ class Audit:
             before = writes.doubt(table)
             self._follow(written.commit, job)
             is_new = not written.was_done_before
-            seen = self._seen_with(before, written) if is_new and before is not None else None
+            seen = self._evidence_with(before, written) if is_new and before is not None else None
             writes.add(table, seen, is_new=is_new)
-            self._recording.wrote(written, mode)
+            self._record.add_write(written, mode)
         return written
 
-    @boundary
+    @error_boundary
     def adopt(self) -> str:
         """Takes what the block has put on the branch by other means as the audit's own.
 
@@ -255,15 +263,15 @@ class Audit:
             head = client.references.get(self.branch).hash
             if head != ledger.head:
                 changed = client.history.iterate_diff(ledger.head, head)
-                self._writes.adopt([text_of(one.key) for one in changed])
+                self._writes.adopt([text_of(entry.key) for entry in changed])
                 ledger.adopted(head)
         return head
 
-    @boundary
+    @error_boundary
     def check(self) -> Verdict:
         """Runs every check on what stands on the branch now; AuditFailed unless all passed.
 
-        For those who want to look before the block ends; leaving it checks everything again.
+        This is for a check before the block ends; leaving the block checks everything again.
         """
         entered = self._inside()
         candidate = entered.publisher.candidate()
@@ -272,46 +280,48 @@ class Audit:
         return verdict
 
     def _publish(self) -> None:
-        entered, recording = self._inside(), self._recording
+        entered, record = self._inside(), self._record
         entered.ledger.seal()
         done = entered.publisher.publish(self._judge, is_repeated=self._writes.is_repeated)
         if done.is_new:
-            recording.about(published=done.commit)
-        recording.end("published" if done.is_new else "unchanged")
-        # Now already: who is killed while tidying must not leave a report that knows less. What
-        # cannot be written is told at the end, when it is tried again.
+            record.set_commits(published=done.commit)
+        record.end("published" if done.is_new else "unchanged")
+        # Now already: a process that is killed while it tidies must leave the full report. If this
+        # fails, the report is stored again at the end, which raises the error.
         self._files.store(self.report)
-        with recording.step("tidy", self.branch):
-            recording.explain(entered.publisher.tidy())
+        with record.step("tidy", self.branch):
+            record.set_reason(entered.publisher.tidy())
 
     def _judge(self, candidate: Candidate) -> Verdict:
-        recording = self._recording
+        record = self._record
         if candidate.number == 1:
-            recording.attempts += 1
-        recording.about(audited=candidate.commit, target=candidate.target)
-        recording.checks = ()
-        place = "" if candidate.count == 1 else f", commit {candidate.number} of {candidate.count}"
-        with recording.step("check", f"{len(self._declared.checks)} checks{place}"):
+            record.attempts += 1
+        record.set_commits(audited=candidate.commit, target=candidate.target)
+        record.checks = ()
+        line = "" if candidate.count == 1 else f", commit {candidate.number} of {candidate.count}"
+        with record.step("check", f"{len(self._declared.checks)} checks{line}"):
             try:
                 self._check_covered()
-                judging = Judging(self._lake, self._declared, self._writes.known(), self._seen)
-                recording.checks = judging.results(candidate.commit, candidate.target)
+                runner = CheckRunner(
+                    self._lake, self._declared, self._writes.known(), self._add_result
+                )
+                record.checks = runner.results(candidate.commit, candidate.target)
                 return build_verdict(
-                    candidate.commit, candidate.target, self._declared, recording.checks
+                    candidate.commit, candidate.target, self._declared, record.checks
                 )
             except AuditFailed as refusal:
                 if candidate.number == candidate.count:
                     raise
                 raise _in_line(refusal, candidate) from refusal
 
-    def _seen(self, result: Result) -> None:
-        self._recording.checks += (result,)
-        self._recording.tell("checked", result.check)
+    def _add_result(self, result: Result) -> None:
+        self._record.checks += (result,)
+        self._record.report_progress("checked", result.check)
 
     def _check_covered(self) -> None:
-        """Refuses what would be published without anybody having said how it must be."""
+        """Refuses a changed table for which no check is declared."""
         covered = {key_of(table) for table in self._declared.covered()}
-        for change in self._recording.compare(self._lake.client):
+        for change in self._record.compare(self._lake.client):
             if change.key not in covered and change.type != _NAMESPACE:
                 raise AuditFailed(f"{text_of(change.key)} was changed and has no check")
 
@@ -327,33 +337,33 @@ class Audit:
         ledger.wrote(parent, commit)
         ledger.check_head(client.references.get(self.branch).hash)
 
-    def _seen_with(
+    def _evidence_with(
         self, before: tuple[Evidence, ...], written: Written
     ) -> tuple[Evidence, ...] | None:
         """Returns what was seen of all writes to a table, with what the table is now."""
         found, _ = self._lake.client.contents.get_many(written.commit, [key_of(written.table)])
         if not found:
             return None
-        seen = Seen(written.rows, written.columns, written.measured)
+        seen = WriteFacts(written.rows, written.columns, written.measured)
         writes = before[-1].writes if before else ()
         return (*before, Evidence(found[0][1], (*writes, seen)))
 
     def _make_branch(self) -> str:
         """Makes the branch of the audit; returns the commit that it has from its target."""
-        references, place = self._lake.client.references, self._place
-        source = get_branch(self._lake.client, place.target)
-        onto = f"{place.target}@{source.hash}"
-        return references.create(place.branch, onto, expires_us=place.expires_us).hash
+        references, plan = self._lake.client.references, self._plan
+        source = get_branch(self._lake.client, plan.target)
+        onto = f"{plan.target}@{source.hash}"
+        return references.create(plan.branch, onto, expires_us=plan.expires_us).hash
 
     def _store_report(self, error: BaseException | None) -> None:
-        """Stores the report; what hinders that never takes the place of an error or of success."""
+        """Stores the report; a failure of that never replaces another error."""
         problem = self._files.store(self.report)
         if problem and error is not None:
             error.add_note(problem)
         elif problem:
             is_new = self.report.is_published
-            told = "is published" if is_new else "had everything already"
-            raise Invalid(f"{self.target!r} {told}, but {problem}")
+            state = "is published" if is_new else "had everything already"
+            raise Invalid(f"{self.target!r} {state}, but {problem}")
 
     def _inside(self) -> _Entered:
         if self._entered is None:
@@ -362,7 +372,7 @@ class Audit:
 
 
 class _Entered(msgspec.Struct, frozen=True):
-    """What an audit has from its beginning on."""
+    """The parts of an audit that exist once its block is entered."""
 
     ledger: Ledger
     publisher: Publisher
@@ -370,13 +380,13 @@ class _Entered(msgspec.Struct, frozen=True):
 
 def _outcome_of(error: BaseException, publisher: Publisher) -> Outcome | None:
     """Returns what an error of publishing means for the target, None if it is as any other."""
-    if publisher.is_swinging:
+    if publisher.is_moving_target:
         return "unknown"
     return "conflict" if isinstance(error, Conflict) else None
 
 
 def _in_line(refusal: AuditFailed, candidate: Candidate) -> AuditFailed:
-    """Returns a refusal that also says which of several commits it is about."""
+    """Returns a refusal that also names which of several commits it is about."""
     return AuditFailed(
         f"commit {candidate.number} of {candidate.count} of this run, {candidate.commit[:12]}, "
         f'would become part of the target\'s history: {refusal.message}; publish="merge" publishes '
@@ -386,5 +396,5 @@ def _in_line(refusal: AuditFailed, candidate: Candidate) -> AuditFailed:
 
 def _branch_name(job: str | None) -> str:
     """Returns a name that no other run has."""
-    said = "" if job is None else f"{_ODD.sub('-', job).strip('-')[:80]}-"
-    return f"audit/{said}{token_hex(6)}"
+    prefix = "" if job is None else f"{_ODD.sub('-', job).strip('-')[:80]}-"
+    return f"audit/{prefix}{token_hex(6)}"

@@ -1,7 +1,7 @@
-"""Judging a candidate: every declared check gets a result on its commit, whatever happens.
+"""Runs checks on a commit: every declared check gets a result on it, whatever happens.
 
-Checks run beside each other in threads, which only wait for Spark. A check that raises, anything at
-all, has the result `error`; one that was never watched has the result `missing`. Neither passes.
+Checks run in parallel threads, which only wait for Spark. A check that raises any error has the
+result `error`; one that was never measured has the result `missing`. Neither passes.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from lochan.base.pipeline_limits import (
 from lochan.iceberg.names import key_of
 from lochan.spark.audit.evidence import Evidence
 from lochan.spark.audit.findings import Finding, cut
-from lochan.spark.audit.hiding import told
+from lochan.spark.audit.redaction import error_text
 from lochan.spark.audit.row_checks import (
     find_by_files,
     find_counted,
     find_rows,
     measures,
 )
-from lochan.spark.audit.state_checks import Scene, find_state
+from lochan.spark.audit.state_checks import CheckContext, find_state
 from lochan.spark.audit.verdicts import How, Result
 from lochan.spark.checks import ROW_CHECKS, Check, Declared, RowCount, Schema
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
 
-Tell = Callable[[Result], None]
+OnResult = Callable[[Result], None]
 
 
-class Judging:
+class CheckRunner:
     """Runs the checks of one audit on one commit."""
 
     def __init__(
@@ -46,25 +46,25 @@ class Judging:
         lake: Lake,
         declared: Declared,
         evidence: Mapping[str, Sequence[Evidence]],
-        tell: Tell | None = None,
+        on_result: OnResult | None = None,
     ) -> None:
         self._lake = lake
         self._declared = declared
         self._evidence = evidence
-        self._tell = tell
+        self._on_result = on_result
 
     def results(self, commit: str, target: str) -> tuple[Result, ...]:
         """Returns a result for every check, in the order in which they were declared."""
-        scene = Scene(self._lake, commit, target)
+        context = CheckContext(self._lake, commit, target)
         usable = self._usable(commit)
         pool = ThreadPoolExecutor(AUDIT_CHECKS_TOGETHER_MAX, "lochan-check")
         try:
             waiting = []
             for check in self._declared.checks:
                 blank = _blank(check, commit)
-                future = pool.submit(self._look, check, blank, scene, usable)
+                future = pool.submit(self._run, check, blank, context, usable)
                 waiting.append((blank, future))
-            return tuple(self._settled(blank, future) for blank, future in waiting)
+            return tuple(self._result_of(blank, future) for blank, future in waiting)
         finally:
             # Whoever interrupts this waits for none: those under way only read, no other begins.
             pool.shutdown(wait=False, cancel_futures=True)
@@ -76,23 +76,23 @@ class Judging:
             return {}
         found, _ = self._lake.client.contents.get_many(commit, list(keys))
         return {
-            keys[key]: one
+            keys[key]: evidence
             for key, content in found
             # The latest comes last and wins: it has seen the most.
-            for one in self._evidence[keys[key]]
-            if content == one.content
+            for evidence in self._evidence[keys[key]]
+            if content == evidence.content
         }
 
-    def _look(
-        self, check: Check, blank: Result, scene: Scene, usable: Mapping[str, Evidence]
+    def _run(
+        self, check: Check, blank: Result, context: CheckContext, usable: Mapping[str, Evidence]
     ) -> Result:
         begun = time.monotonic()
         how: How = "schema" if isinstance(check, Schema) else "query"
         finding: Finding | None
         if isinstance(check, ROW_CHECKS):
-            finding, how = self._look_at_rows(check, scene, usable)
+            finding, how = self._run_on_rows(check, context, usable)
         else:
-            finding = find_state(check, scene)
+            finding = find_state(check, context)
         if finding is None:
             return blank
         return msgspec.structs.replace(
@@ -105,38 +105,38 @@ class Judging:
             seconds=time.monotonic() - begun,
         )
 
-    def _look_at_rows(
-        self, check: Check, scene: Scene, usable: Mapping[str, Evidence]
+    def _run_on_rows(
+        self, check: Check, context: CheckContext, usable: Mapping[str, Evidence]
     ) -> tuple[Finding | None, How]:
-        """Returns what was seen during the writes, or else what all rows of the table say.
+        """Returns the finding of the writes, or else that of all rows of the table.
 
-        What files tell against a check they do not count by rows, so that is done in the table.
+        Files show that some row breaks a check but not how many do; the table is asked for that.
         """
         (table,) = check.tables()
         writes = usable[table].writes if table in usable else ()
-        told = find_by_files(check, writes) if writes else None
-        # A table as a whole does not tell how many rows of it this run has written.
-        if isinstance(check, RowCount) or (told is not None and told.passed):
-            return told, "observed"
-        if told is None and writes:
+        by_files = find_by_files(check, writes) if writes else None
+        # The table itself does not show how many of its rows this run has written.
+        if isinstance(check, RowCount) or (by_files is not None and by_files.passed):
+            return by_files, "observed"
+        if by_files is None and writes:
             counted = find_counted(check, self._declared.of_rows(table).index(check), writes)
             if counted is not None:
                 return counted, "observed"
-        found = _over_all(check, scene.table(table))
-        if told is not None and found.passed:
+        found = _over_all(check, context.table(table))
+        if by_files is not None and found.passed:
             # Rows that broke it were written, though they are gone now.
-            return told, "observed"
+            return by_files, "observed"
         return found, "query"
 
-    def _settled(self, blank: Result, future: Future[Result]) -> Result:
+    def _result_of(self, blank: Result, future: Future[Result]) -> Result:
         # An error is taken as a value, so that no kind of error can pass for anything else.
         error = future.exception()
         if error is None:
             result = future.result()
         else:
-            result = msgspec.structs.replace(blank, status="error", detail=told(error))
-        if self._tell is not None:
-            self._tell(result)
+            result = msgspec.structs.replace(blank, status="error", detail=error_text(error))
+        if self._on_result is not None:
+            self._on_result(result)
         return result
 
 
@@ -153,6 +153,6 @@ def _blank(check: Check, commit: str) -> Result:
 
 
 def _over_all(check: Check, frame: DataFrame) -> Finding:
-    """Returns what all rows of a table say, where their writing was not watched."""
+    """Returns the finding of a check on all rows of a table."""
     (row,) = frame.agg(F.count(F.lit(1)), *measures({0: check}, frame)).collect()
     return find_rows(check, 0, row[0], [row.asDict()])
