@@ -89,7 +89,7 @@ class Branch:
         self.publish(self.advance(puts))
 
     def look_up(self, puts: list[Put]) -> None:
-        """Asks what is there, as the rules for new and changed contents need it."""
+        """Looks up the present contents, as the rules for new and changed contents need them."""
         find_many(self.nodes, self.index, [key for key, _, _ in puts])
 
     def advance(self, puts: list[Put]) -> Prepared:
@@ -117,7 +117,7 @@ class Branch:
             self.objects.adds(objects), SetIf(self._row, b"main", row, self._stamp or ABSENT)
         )
         if not isinstance(outcome, Won):
-            raise Bug("nobody else writes this branch")
+            raise Bug("a write to the branch lost although the benchmark is its only writer")
         self._stamp = outcome.stamp
         self.nodes.remember(done.nodes)
         self.index, self.head = done.index, head

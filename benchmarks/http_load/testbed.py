@@ -1,4 +1,4 @@
-"""A place for servers: a fresh store of one kind for each, and nothing left behind."""
+"""A testbed for servers: a new store for each, removed at the end."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from lochan.testing.postgres import MISSING, shared_server
 STORES = ("memory", "rocksdb", "postgres")
 SERVERS = ("lochan", "nessie")
 
-# On the disk of the project: what a temporary folder of the system keeps may never see a disk.
-_MADE = Path(__file__).parents[2] / ".lochan"
+# On the disk of the project: a temporary folder of the system may be in memory.
+_DIRECTORY = Path(__file__).parents[2] / ".lochan"
 
 
-class Stage:
+class Testbed:
     """Starts servers; leaving it stops them and removes their stores."""
 
     def __init__(self, store: str) -> None:
@@ -29,11 +29,11 @@ class Stage:
         self._database_pid = 0
         self._numbers = count(1)
 
-    def __enter__(self) -> Stage:
-        # Who is told to end leaves no servers behind.
+    def __enter__(self) -> Testbed:
+        # A signal ends the process through its cleanup, so that no server is left.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-        _MADE.mkdir(exist_ok=True)
-        self.folder = Path(tempfile.mkdtemp(prefix="bench-", dir=_MADE))
+        _DIRECTORY.mkdir(exist_ok=True)
+        self.folder = Path(tempfile.mkdtemp(prefix="bench-", dir=_DIRECTORY))
         self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
         return self
 
@@ -41,7 +41,7 @@ class Stage:
         self._stack.close()
 
     def start(self, server: str) -> Served:
-        """Starts one of the two on a store that nobody has used."""
+        """Starts one of the two servers on a new store."""
         where = self._where(server)
         if server == "nessie":
             served = start_nessie(nessie_store(self.store, where), self.folder)

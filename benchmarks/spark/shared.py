@@ -1,4 +1,4 @@
-"""What the measurements on Spark share: rows, a lake in a temporary directory, and CPU time.
+"""Shared parts of the measurements on Spark: rows, a lake in a temporary directory, and CPU time.
 
 CPU time is that of this process and everything below it: Java, Python workers and the lake's own
 server. Ways of doing one thing are taken in turn, each once before the first figure, because Java
@@ -48,9 +48,9 @@ def build_rows(spark: SparkSession, rows: int) -> DataFrame:
 
 @contextmanager
 def open_lake(cores: int, *, with_runtime: bool = False) -> Iterator[tuple[Lake, Path]]:
-    """Opens a lake that is gone afterwards; yields it with the directory of its tables.
+    """Opens a temporary lake; yields it with the directory of its tables.
 
-    `with_runtime` starts Spark with Iceberg's own runtime, where that can be had.
+    `with_runtime` starts Spark with Iceberg's own runtime, if it is available.
     """
     with tempfile.TemporaryDirectory() as folder:
         warehouse = Path(folder) / "warehouse"
@@ -64,7 +64,7 @@ def open_lake(cores: int, *, with_runtime: bool = False) -> Iterator[tuple[Lake,
 
 
 class Used(NamedTuple):
-    """What one call took."""
+    """The time of one call."""
 
     cpu_s: float
     wall_s: float
@@ -81,7 +81,7 @@ def take_in_turn(
 def use_in_turn(
     ways: Mapping[str, Way], repeats: int, calls: int = 1, after: Way | None = None
 ) -> dict[str, list[Used]]:
-    """Returns what one call took, so many figures for each way; the first is for warmth.
+    """Returns the times of calls, that many for each way; the first call only warms up.
 
     CPU seconds are those of all processes. The order turns round each time, so that none always
     follows the same other one. `after` is done after each figure and not counted.
@@ -108,7 +108,7 @@ def _often(way: Way, calls: int) -> None:
 def figures(
     ours: Sequence[float], plain: Sequence[float], ratio_max: float = RATIO_MAX
 ) -> dict[str, Any]:
-    """Returns both medians, their ratio and what it was compared with, and every figure."""
+    """Returns both medians, their ratio and its limit, and every figure."""
     ratio = statistics.median(ours) / statistics.median(plain)
     return {
         "cpu_s": statistics.median(ours),

@@ -1,4 +1,4 @@
-"""A client between which and the server something happens: others write, or replies are lost."""
+"""A transport between a client and the server: runs other writes first, or loses replies."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from lochan.client import Client
 from lochan.iceberg import LochanCatalog
 
 
-class Meddling(httpx.BaseTransport):
-    """Passes requests on; before each that writes it does what it was told, after it may lose it.
+class FaultyTransport(httpx.BaseTransport):
+    """Passes requests on; runs actions before writes, and loses replies to writes.
 
-    `before` holds what is done before the next writes reach the server, one for each; `losses` is
-    how many replies to writes are lost after the server has answered.
+    `before` has the actions that run before the next writes reach the server, one for each;
+    `losses` is the number of replies to writes that are lost after the server has answered.
     """
 
     def __init__(self) -> None:
-        self._through = httpx.HTTPTransport()
+        self._transport = httpx.HTTPTransport()
         self.before: list[Callable[[], object]] = []
         self.losses = 0
         self.writes = 0
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         if "idempotency-key" not in request.headers:
-            return self._through.handle_request(request)
+            return self._transport.handle_request(request)
         if self.before:
             self.before.pop(0)()
         self.writes += 1
-        response = self._through.handle_request(request)
+        response = self._transport.handle_request(request)
         if not self.losses:
             return response
         self.losses -= 1
@@ -38,10 +38,10 @@ class Meddling(httpx.BaseTransport):
         raise httpx.ReadError("cut", request=request)
 
     def close(self) -> None:
-        self._through.close()
+        self._transport.close()
 
 
-def meddled(address: str, warehouse: str, transport: Meddling) -> LochanCatalog:
-    """A catalog whose requests go through the transport; pauses are skipped."""
+def catalog_through(address: str, warehouse: str, transport: FaultyTransport) -> LochanCatalog:
+    """Returns a catalog whose requests go through the transport, without pauses."""
     client = Client(address, transport=transport, sleep=lambda _: None)
     return LochanCatalog.on(client, warehouse=warehouse)

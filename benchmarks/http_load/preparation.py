@@ -1,4 +1,4 @@
-"""Prepares what a workload needs on a server: branches, keys, histories; each made once a run."""
+"""Prepares branches, keys and histories for a workload on a server; each once in a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HISTORY_COMMITS = 300
 
 
 class Refused(Exception):
-    """The server did not do what the preparation needs."""
+    """The server refused a request of the preparation."""
 
 
 class Caller:
@@ -34,7 +34,7 @@ class Caller:
         self._connection.send(request)
         return await self._waiting
 
-    async def ask(self, request: bytes) -> Any:
+    async def request(self, request: bytes) -> Any:
         """Returns the JSON of a reply, or raises if the server refused."""
         status, body = await self.call(request)
         if status >= 300:
@@ -42,10 +42,10 @@ class Caller:
         return json.loads(body) if body else None
 
     async def get(self, path: str) -> Any:
-        return await self.ask(self.requests.get(path))
+        return await self.request(self.requests.get(path))
 
     async def post(self, path: str, body: object) -> Any:
-        return await self.ask(self.requests.post(path, json.dumps(body).encode()))
+        return await self.request(self.requests.post(path, json.dumps(body).encode()))
 
     def _replied(self, status: int, body: bytes) -> None:
         if self._waiting is not None and not self._waiting.done():
@@ -62,7 +62,7 @@ class Caller:
 
 
 def put(elements: Sequence[str], number: int, content_id: str | None = None) -> bytes:
-    """Returns a put of a table as JSON; written by hand because it stands in the busiest loop."""
+    """Returns a put of a table as JSON; written by hand because it is in the busiest loop."""
     key = '","'.join(elements)
     known = f'"id":"{content_id}",' if content_id else ""
     return (
@@ -89,27 +89,27 @@ def hash_after_commit(body: bytes) -> str:
     return body[at : body.index(b'"', at)].decode()
 
 
-class World:
-    """What has been prepared on a server; names are unique to the run."""
+class Preparation:
+    """The prepared branches of a server; their names are unique to the run."""
 
     def __init__(self, requests: Requests, run: str) -> None:
         self.requests = requests
         self.run = run
         self.caller = Caller(requests)
         self.numbers = count(1)
-        self._made: dict[str, tuple[str, str]] = {}
+        self._branches: dict[str, tuple[str, str]] = {}
 
-    def name(self, what: str) -> str:
-        """Returns a name of a branch that nobody has used."""
-        return f"{self.run}-{what}-{next(self.numbers)}"
+    def name(self, purpose: str) -> str:
+        """Returns a new name for a branch."""
+        return f"{self.run}-{purpose}-{next(self.numbers)}"
 
-    async def branch(self, what: str, source: tuple[str, str] | None = None) -> tuple[str, str]:
-        """Makes a branch; returns its name and hash. Without a source it holds the namespace."""
+    async def branch(self, purpose: str, source: tuple[str, str] | None = None) -> tuple[str, str]:
+        """Creates a branch; returns its name and hash. Without a source it has only a namespace."""
         from_name, at = source or await self.root()
-        name = self.name(what)
+        name = self.name(purpose)
         body = {"type": "BRANCH", "name": from_name, "hash": at}
-        made = await self.caller.post(f"/trees?name={name}&type=BRANCH", body)
-        return name, made["reference"]["hash"]
+        created = await self.caller.post(f"/trees?name={name}&type=BRANCH", body)
+        return name, created["reference"]["hash"]
 
     async def commit(self, branch: tuple[str, str], puts: Iterable[bytes]) -> tuple[str, str]:
         """Commits on a branch; returns its name and its new hash."""
@@ -121,40 +121,40 @@ class World:
         return name, hash_after_commit(body)
 
     async def root(self) -> tuple[str, str]:
-        """A branch that holds only the namespace `ns`."""
-        if "root" not in self._made:
+        """Returns a branch with only the namespace `ns`."""
+        if "root" not in self._branches:
             empty = (await self.caller.get("/config"))["noAncestorHash"]
             branch = await self.branch("root", ("main", empty))
-            self._made["root"] = await self.commit(branch, [put_namespace(["ns"])])
-        return self._made["root"]
+            self._branches["root"] = await self.commit(branch, [put_namespace(["ns"])])
+        return self._branches["root"]
 
     async def filled(self, keys: int) -> tuple[str, str]:
-        """A branch with the tables ns.t0, ns.t1 and so on."""
-        made = self._made.get(f"keys{keys}")
-        if made is None:
-            made = await self.branch(f"keys{keys}")
+        """Returns a branch with the tables ns.t0, ns.t1 and so on."""
+        branch = self._branches.get(f"keys{keys}")
+        if branch is None:
+            branch = await self.branch(f"keys{keys}")
             for first in range(0, keys, FILL_PUTS):
                 numbers = range(first, min(first + FILL_PUTS, keys))
-                made = await self.commit(made, [put(["ns", f"t{n}"], n) for n in numbers])
-            self._made[f"keys{keys}"] = made
-        return made
+                branch = await self.commit(branch, [put(["ns", f"t{n}"], n) for n in numbers])
+            self._branches[f"keys{keys}"] = branch
+        return branch
 
     async def long_history(self) -> tuple[str, str]:
-        """A branch of a few hundred commits."""
-        made = self._made.get("history")
-        if made is None:
-            made = await self.branch("history")
+        """Returns a branch of a few hundred commits."""
+        branch = self._branches.get("history")
+        if branch is None:
+            branch = await self.branch("history")
             for number in range(HISTORY_COMMITS):
-                made = await self.commit(made, [put(["ns", f"l{number}"], number)])
-            self._made["history"] = made
-        return made
+                branch = await self.commit(branch, [put(["ns", f"l{number}"], number)])
+            self._branches["history"] = branch
+        return branch
 
     async def changed(self, keys: int, changes: int) -> tuple[tuple[str, str], tuple[str, str]]:
-        """Two branches of so many keys, of which the second has a few more."""
+        """Returns two branches of that many keys; the second has a few more."""
         base = await self.filled(keys)
-        made = self._made.get(f"changed{keys}")
-        if made is None:
-            made = await self.branch(f"changed{keys}", base)
-            made = await self.commit(made, [put(["ns", f"d{n}"], n) for n in range(changes)])
-            self._made[f"changed{keys}"] = made
-        return base, made
+        branch = self._branches.get(f"changed{keys}")
+        if branch is None:
+            branch = await self.branch(f"changed{keys}", base)
+            branch = await self.commit(branch, [put(["ns", f"d{n}"], n) for n in range(changes)])
+            self._branches[f"changed{keys}"] = branch
+        return base, branch

@@ -1,10 +1,17 @@
-"""The judge of the published tests finds what is wrong, and nothing else."""
+"""Unexpected results of the published tests are found, and nothing else."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.compat.judge import EXCEPTIONS, EXPECTED, Outcome, count, find_complaints, read_outcomes
+from tests.compat.published_results import (
+    EXCEPTIONS,
+    EXPECTED,
+    Outcome,
+    count,
+    find_complaints,
+    read_outcomes,
+)
 
 FRAME = "[engine:nessie-multi-env]/[nessie-api:V{}]/[class:compat.PublishedTests]"
 
@@ -37,8 +44,8 @@ def test_outcomes_are_read_with_their_version_and_name():
     ]
 
 
-def test_a_run_that_broke_off_is_no_run():
-    with pytest.raises(ValueError, match="broke off"):
+def test_a_run_that_did_not_finish_is_refused():
+    with pytest.raises(ValueError, match="did not finish"):
         read_outcomes("successful\t" + FRAME.format(2) + "/[method:merge()]\t\t")
 
 
@@ -50,10 +57,10 @@ def test_when_all_pass_there_is_nothing_to_say():
 def test_a_failure_that_is_not_named_is_told():
     (sentence, missing) = find_complaints([*everything()[1:], *told("v1 t0", outcome="failed")], {})
     assert sentence == "v1 t0 failed: because"
-    assert missing == "v1: 28 passed, 29 should"
+    assert missing == "v1: 28 passed, 29 expected"
 
 
-def test_a_failure_that_is_named_is_forgiven():
+def test_a_failure_that_is_named_is_accepted():
     outcomes = [*everything()[1:], *told("v1 t0", outcome="failed")]
     assert find_complaints(outcomes, {"v1 t0": "a quirk"}) == []
 
@@ -65,12 +72,12 @@ def test_an_exception_that_passes_must_leave_the_list():
 
 
 def test_a_test_that_was_not_run_is_missed():
-    assert find_complaints(everything()[:-1], {}) == ["v2: 158 passed, 159 should"]
+    assert find_complaints(everything()[:-1], {}) == ["v2: 158 passed, 159 expected"]
 
 
 def test_there_are_three_exceptions_at_most():
     four = {f"v2 t{number}": "a quirk" for number in range(4)}
     failed = told(*four, outcome="failed")
-    kept = [one for one in everything() if one.called not in four]
+    kept = [one for one in everything() if one.full_name not in four]
     assert find_complaints([*kept, *failed], four) == ["4 exceptions; at most 3"]
     assert len(EXCEPTIONS) <= 3

@@ -1,8 +1,8 @@
 """`python -m benchmarks spark …`: the data pipeline, each measurement in a process of its own.
 
 `read` compares a read by branch with plain Parquet and Iceberg's own runtime, `write` does that for
-writes of several shapes, `filter` tells how long a filter on many files takes, `checks` compares a
-checked write with an unchecked one, `feed` tells how fast a change feed is read.
+writes of several shapes, `filter` measures the time of a filter on many files, `checks` compares a
+checked write with an unchecked one, `feed` measures the rate of a change feed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PARTS = ("read", "write", "filter", "checks", "feed")
 
 
 def commands(arguments: Sequence[str]) -> list[list[str]]:
-    """Returns what is started, one command for each part."""
+    """Returns the commands to start, one for each part."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks spark",
         description=__doc__,
@@ -28,12 +28,12 @@ def commands(arguments: Sequence[str]) -> list[list[str]]:
     parser.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--rows", help="of the table; default: 40,000,000, of writes 20,000,000")
     parser.add_argument("--commits", help="of the feed; default: 100,000")
-    parser.add_argument("--repeats", help="figures of which the median is told")
+    parser.add_argument("--repeats", help="figures for each median")
     parser.add_argument("--cores", help="of Spark; default: 2")
     chosen = parser.parse_args(arguments)
     unknown = [part for part in chosen.parts if part not in PARTS]
     if unknown:
-        parser.error(f"nothing is called {unknown[0]}; there are {', '.join(PARTS)}")
+        parser.error(f"there is no part {unknown[0]!r}; there are {', '.join(PARTS)}")
     found = []
     for part in chosen.parts or PARTS:
         command = [sys.executable, "-m", f"benchmarks.spark.{part}"]
