@@ -21,9 +21,9 @@ from pathlib import Path
 from random import Random
 from uuid import UUID
 
+from benchmarks.http_load.preparation import commit_body, hash_after_commit, put
 from benchmarks.http_load.processes import Served, start_lochan
 from benchmarks.http_load.usage import resident_mb
-from benchmarks.http_load.world import commit_body, hash_after_commit, put
 from benchmarks.kernel import MAIN, PORTS
 from benchmarks.measure import emit
 from lochan.assembly import open_store
