@@ -1,4 +1,4 @@
-"""Who is told the token, and what an address must not hold."""
+"""Which servers get the token, and what an address must not hold."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lochan.client.transport import base_url
 from lochan.spark.access import token_for
 from lochan.spark.history.options import read_options
 from lochan.spark.history.sink import append_to
-from lochan.spark.serving import open_service
+from lochan.spark.lake_server import open_server
 
 TOKEN = "opensesame"
 SERVER = "https://catalog.example/lake"
@@ -91,7 +91,7 @@ def test_a_lake_and_its_catalog_send_the_token_to_the_server_that_it_belongs_to(
     ],
 )
 def test_an_address_with_a_secret_is_refused_and_not_repeated(address):
-    for refused in (open_service, lambda uri: read_options({"uri": uri, "kind": "refs"})):
+    for refused in (open_server, lambda uri: read_options({"uri": uri, "kind": "refs"})):
         with pytest.raises(InvalidUrl) as refusal:
             refused(address)
         assert "opensesame" not in refusal.value.message

@@ -26,7 +26,7 @@ from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 
 EMPTY = EMPTY_ID.hex()
 NO_BODY = object()
@@ -63,7 +63,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        ports = Ports(self.clock, SeededChance(5), RecordedWaiting(self.clock))
+        ports = Ports(self.clock, SeededRandom(5), RecordedWaiting(self.clock))
         self.repositories = Repositories(MemoryStore(), ports)
         self.repository = self.repositories.open_or_create(Call(), "default")
         self.app = App(nessie_faces(self.repositories), self.repositories, document_handlers())
