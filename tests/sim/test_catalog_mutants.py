@@ -195,7 +195,7 @@ def values_of_the_chain_are_not_at_hand(patch: pytest.MonkeyPatch) -> None:
 
 
 def assignments_expect_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(References, "_check_meant", lambda *_: None)
+    patch.setattr(References, "_checked", lambda *_: lambda row: None)
 
 
 def merges_skip_the_rules_of_namespaces(patch: pytest.MonkeyPatch) -> None:
