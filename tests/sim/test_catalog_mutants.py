@@ -149,12 +149,13 @@ def deletes_expect_nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 def idempotency_is_not_passed_on(patch: pytest.MonkeyPatch) -> None:
-    right = Claims.target
+    right = Claims.write
 
-    def target(self, call, *rest, **more):
-        return right(self, msgspec.structs.replace(call, idempotency_key=None), *rest, **more)
+    def write(self, target, *rest, **more):
+        call = msgspec.structs.replace(target.call, idempotency_key=None)
+        return right(self, msgspec.structs.replace(target, call=call), *rest, **more)
 
-    patch.setattr(Claims, "target", target)
+    patch.setattr(Claims, "write", write)
 
 
 def claims_look_at_the_present_line_only(patch: pytest.MonkeyPatch) -> None:
@@ -194,7 +195,7 @@ def values_of_the_chain_are_not_at_hand(patch: pytest.MonkeyPatch) -> None:
 
 
 def assignments_expect_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(References, "_check_meant", lambda *_: None)
+    patch.setattr(References, "_checked", lambda *_: lambda row: None)
 
 
 def merges_skip_the_rules_of_namespaces(patch: pytest.MonkeyPatch) -> None:

@@ -102,7 +102,10 @@ class CatalogCommit:
         for wish in operations:
             self._take(wish)
         self._records = self._recorded()
-        self.keys = sorted({*self._puts, *self._deletes, *self._relied})
+        keys = {*self._puts, *self._deletes, *self._relied}
+        if self._records:
+            keys.update(record.key for record in self._records)
+        self.keys = sorted(keys)
         # What has an id is there already and has its parents, unless it is being renamed.
         self._may_be_new = [
             key for key, put in self._puts.items() if put.wish.content.id is None or self._deletes
@@ -136,9 +139,7 @@ class CatalogCommit:
             for key in self._deletes
             if before[key] is None and key not in self._puts
         ]
-        if self._records:
-            operations += self._records
-            current = {**current, **head.find([one.key for one in self._records])}
+        operations += self._records
         # That a key is absent can be relied on, too.
         relied = [Unchanged(key, before[key]) for key in self._relied]
         plan = CommitPlan(

@@ -305,9 +305,9 @@ class _Rules:
 def _check_namespaces(head: Head, plans: Sequence[CommitPlan]) -> None:
     """Refuses what would leave a key without its namespaces, after any of the commits."""
     lines = [[op for op in plan.operations if op.key[0] == Universe.TABLES] for plan in plans]
-    keys = ordered(op.key for line in lines for op in line)
+    keys = {op.key for line in lines for op in line}
     parents = {parent for key in keys for parent in parents_of(key)}
-    current = head.find(keys) | head.find(ordered(parents.difference(keys)))
+    current = head.find(ordered(keys | parents))
     staged: dict[bytes, bytes | None] = {}
     found: dict[tuple[str, ContentKey | None], ContentConflict] = {}
     for line in lines:

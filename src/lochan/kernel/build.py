@@ -76,20 +76,20 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     builder: Builder
     row: ReferenceRow
 
-    def find(self, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
+    def find(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes | None]:
         """Returns the elements of keys of both universes, None where there is none."""
         return self.builder.find(self.view, keys)
 
     def find_both(
         self, other: CommitView, keys: Sequence[bytes]
-    ) -> tuple[dict[bytes, bytes | None], dict[bytes, bytes | None]]:
+    ) -> tuple[Mapping[bytes, bytes | None], Mapping[bytes, bytes | None]]:
         """Returns the elements of keys in another commit, and in this one, as `find` would.
 
         For proposals that were prepared on an older head: what is the same for both is read once.
         """
         return self.builder.find_both(other, self.view, keys)
 
-    def find_steady(self, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
+    def find_steady(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes | None]:
         """Finds as `find` does what is asked for often and changes rarely, such as namespaces."""
         return self.builder.find_steady(self.view, keys)
 
@@ -147,6 +147,9 @@ class Builder:
         self._clock = clock
         self.base = base
         self.values: dict[ObjId, bytes] = {}
+        # What was found on the present head of the chain: each key of a plan is looked up once.
+        self._found: dict[bytes, bytes | None] = {}
+        self._found_on = base
 
     def build(self, head: CommitView, plan: CommitPlan) -> Built:
         """Builds a commit on a head; raises KeysConflict with all conflicts."""
@@ -157,9 +160,9 @@ class Builder:
             keys = [operation.key for operation in plan.operations]
             keys += [relied.key for relied in plan.unchanged]
             current = self.find(head, keys)
-        conflicts = find_conflicts(plan, current)
-        if conflicts:
-            raise keys_conflict(conflicts)
+            conflicts = find_conflicts(plan, current)
+            if conflicts:
+                raise keys_conflict(conflicts)
         changes: list[Change] = [(op.key, op.element) for op in plan.operations]
         changes.sort(key=_KEY)
         nodes: list[NewNode] = []
@@ -174,6 +177,9 @@ class Builder:
         self.commits.add(view)
         for key, _ in changes:
             self._touched[key] = body.sequence
+        if self._found_on is head:
+            self._found_on = view
+            self._found.update(changes)
         self.values.update(plan.objects)
         return Built(view, encode_commit(body), tuple(nodes), tuple(plan.objects))
 
@@ -192,7 +198,20 @@ class Builder:
         self.nodes.add(made)
         return msgspec.structs.replace(body, unchanged_root=root)
 
-    def find(self, head: CommitView, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
+    def find(self, head: CommitView, keys: Sequence[bytes]) -> Mapping[bytes, bytes | None]:
+        """Returns what keys of both universes hold; looks up only those that are not known yet."""
+        if self._found_on is not head:
+            self._found, self._found_on = {}, head
+        known = self._found
+        if not known:
+            self._found = known = self._look_up(head, keys)
+            return known
+        missing = [key for key in keys if key not in known]
+        if missing:
+            known.update(self._look_up(head, missing))
+        return {key: known[key] for key in keys}
+
+    def _look_up(self, head: CommitView, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
         """Looks keys of both universes up, in bulk."""
         if len(keys) == 1:
             (key,) = keys
@@ -209,12 +228,12 @@ class Builder:
 
     def find_both(
         self, one: CommitView, other: CommitView, keys: Sequence[bytes]
-    ) -> tuple[dict[bytes, bytes | None], dict[bytes, bytes | None]]:
+    ) -> tuple[Mapping[bytes, bytes | None], Mapping[bytes, bytes | None]]:
         """Looks keys of both universes up in two commits."""
         recent = self._recent
         if one is other:
             found = self.find(one, keys)
-            return found, found.copy()
+            return found, found
         if recent is not None and recent.knows(one.obj_id) and one.sequence <= other.sequence:
             found = self.find(other, keys)
             touched = self._touched
@@ -222,7 +241,7 @@ class Builder:
             changed = [
                 key for key in keys if (touched.get(key) or recent.last_touched(key)) > since
             ]
-            return {**found, **self.find(one, changed)} if changed else found.copy(), found
+            return {**found, **self._look_up(one, changed)} if changed else found, found
         keys = ordered(keys)
         split = bisect_left(keys, _TABLES_BEGIN)
         files = find_in_both(self.nodes, one.files, other.files, keys[:split])
@@ -232,7 +251,7 @@ class Builder:
             dict(zip(keys, files[1] + tables[1], strict=True)),
         )
 
-    def find_steady(self, head: CommitView, keys: Sequence[bytes]) -> dict[bytes, bytes | None]:
+    def find_steady(self, head: CommitView, keys: Sequence[bytes]) -> Mapping[bytes, bytes | None]:
         """Looks only those up that are not remembered; what the chain touched never is."""
         recent = self._recent
         if recent is None:

@@ -341,7 +341,7 @@ def carry(head: Head, carried: Sequence[Carried], choices: Choices) -> list[Comm
     """Plans the commits that carry changes onto a head, one after the other."""
     lines = [[change for change in one.changes if not is_record(change.key)] for one in carried]
     keys = ordered(change.key for changes in lines for change in changes)
-    target, records = _Target(head.find(keys), choices), RecordsOnHead(head)
+    target, records = _Target(dict(head.find(keys)), choices), RecordsOnHead(head)
     plans = []
     for one, changes in zip(carried, lines, strict=True):
         operations = target.take(changes)

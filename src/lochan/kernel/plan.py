@@ -67,7 +67,7 @@ class CommitPlan(msgspec.Struct, frozen=True):
     """Values to be stored with it."""
 
     current: Mapping[bytes, bytes | None] | None = None
-    """What the planner has found on this very head under all the plan's keys, if it has looked."""
+    """What all keys of the plan hold on this very head, if the planner has compared them."""
 
 
 class ConflictKind(Enum):

@@ -18,7 +18,7 @@ sent again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, Generic, NoReturn, TypeVar
 
 import msgspec
@@ -36,7 +36,6 @@ from lochan.base.ids import ObjId
 from lochan.base.limits import IDEMPOTENCY_KEY_CHARACTERS_MAX
 from lochan.base.names import RefName
 from lochan.codec.rows import ReferenceRow
-from lochan.kernel.build import Head
 from lochan.kernel.claims import (
     ClaimedMove,
     ClaimedProposal,
@@ -51,49 +50,16 @@ from lochan.kernel.context import RepositoryContext
 from lochan.kernel.moves import UNMOVED
 from lochan.kernel.publish import Proposal, Published, Publisher, Settled
 from lochan.kernel.references import Destination, MovedReference, ReferenceIndex
-from lochan.model.commits import ContentKey
 from lochan.persist.claims import Claim
 from lochan.persist.references import StampedRow
 from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite, answered
-from lochan.service.policy import Access, Action
+from lochan.service.policy import Action, Target
 
 _Answer = TypeVar("_Answer")
 _Earlier = TypeVar("_Earlier")
 
 _REFUSALS: Final = (NotFound, AlreadyExists, Conflict, Invalid)
-
-
-class Target(msgspec.Struct, frozen=True):
-    """What one call writes, and the decisions on it.
-
-    `created` are names that do not exist yet; they are decided on instead of the reference that
-    lists them. `source` is the name of the source, for the claim.
-    """
-
-    access: Access
-    call: Call
-    action: Action
-    name: RefName
-    keys: Sequence[ContentKey] = ()
-    source: str = ""
-    created: Sequence[str] = ()
-
-    def check(self, incarnation: int | None = None, commit: ObjId | None = None) -> None:
-        """Raises Denied unless the caller may write it, as far as it was resolved."""
-        decide, call = self.access.decide, self.call
-        for name in self.created:
-            decide(call, self.action, name)
-        if not self.created:
-            decide(call, self.action, self.name, incarnation, commit, self.keys)
-
-    def check_row(self, row: ReferenceRow) -> None:
-        """Raises Denied unless the caller may write this row."""
-        self.check(row.incarnation, ObjId(row.pointer))
-
-    def check_head(self, head: Head) -> None:
-        """Raises Denied unless the caller may commit on this head."""
-        self.check(head.row.incarnation, head.view.obj_id)
 
 
 class Write(msgspec.Struct, Generic[_Answer], frozen=True):
@@ -130,23 +96,9 @@ ClaimMove = Callable[[], ClaimedMove | None]
 class Claims:
     """Builds the writes on one repository."""
 
-    def __init__(self, context: RepositoryContext, names: ReferenceIndex, access: Access) -> None:
+    def __init__(self, context: RepositoryContext, names: ReferenceIndex) -> None:
         self._context = context
         self._names = names
-        self._access = access
-
-    def target(
-        self,
-        call: Call,
-        action: Action,
-        name: RefName,
-        *,
-        keys: Sequence[ContentKey] = (),
-        source: str = "",
-        created: Sequence[str] = (),
-    ) -> Target:
-        """Returns what a call writes."""
-        return Target(self._access, call, action, name, keys, source, created)
 
     def write(
         self,

@@ -23,9 +23,9 @@ from lochan.kernel.views import CommitView
 from lochan.model.commits import AddedContent, CommitMeta, Committed, ContentKey, Operation
 from lochan.model.specs import ReferenceSpec
 from lochan.service.calls import Call
-from lochan.service.claims import ClaimKey, Claims, Target, Write, raise_refusal
+from lochan.service.claims import ClaimKey, Claims, Write, raise_refusal
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Action
+from lochan.service.policy import Access, Action, Target
 from lochan.service.resolve import Resolver
 
 
@@ -69,11 +69,13 @@ class CommitWrites:
         types: ContentTypes,
         resolver: Resolver,
         claims: Claims,
+        access: Access,
     ) -> None:
         self._context = context
         self._types = types
         self._resolver = resolver
         self._claims = claims
+        self._access = access
 
     def build(
         self,
@@ -85,7 +87,7 @@ class CommitWrites:
     ) -> PendingWrite[Committed]:
         """Returns a write whose commit is planned only if no earlier try has made it."""
         name = self._resolver.name(branch)
-        target = self._claims.target(call, Action.COMMIT, name, keys=keys)
+        target = Target(self._access, call, Action.COMMIT, name, keys)
 
         def prepare(claim: ClaimKey) -> Write[Committed]:
             request = plan()

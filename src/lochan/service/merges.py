@@ -48,9 +48,9 @@ from lochan.model.requests import (
 from lochan.model.results import ContentConflict, Merged
 from lochan.model.specs import ReferenceSpec
 from lochan.service.calls import Call
-from lochan.service.claims import ClaimKey, ClaimMove, Claims, Target, Write
+from lochan.service.claims import ClaimKey, ClaimMove, Claims, Write
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Action
+from lochan.service.policy import Access, Action, Target
 from lochan.service.resolve import Resolved, Resolver
 
 _NO_KEYS: Mapping[ContentKey, KeyResolution] = {}
@@ -75,11 +75,13 @@ class Merges:
         names: ReferenceIndex,
         resolver: Resolver,
         claims: Claims,
+        access: Access,
     ) -> None:
         self._context = context
         self._types = types
         self._resolver = resolver
         self._claims = claims
+        self._access = access
         self._moves = HeadMoves(context, names)
 
     def merge(self, call: Call, request: MergeRequest) -> PendingWrite[Merged]:
@@ -257,7 +259,7 @@ class Merges:
 
     def _target(self, call: Call, request: _Request, source: str) -> Target:
         name = self._resolver.name(request.branch)
-        return self._claims.target(call, Action.COMMIT, name, source=source)
+        return Target(self._access, call, Action.COMMIT, name, source=source)
 
     def _proposal(
         self,
@@ -319,7 +321,7 @@ class Merges:
         """Moves a branch whole, or answers from the move that an earlier try has made."""
         name, dry_run = self._resolver.name(request.branch), request.dry_run
         action, source_name = Action.ASSIGN_REFERENCE, source.name or ""
-        target = self._claims.target(call, action, name, source=source_name)
+        target = Target(self._access, call, action, name, source=source_name)
 
         def work(claim: ClaimMove) -> Merged:
             expected = self._resolver.expected(name, request.expected)

@@ -20,6 +20,9 @@ from typing import Protocol
 import msgspec
 
 from lochan.base.ids import ObjId
+from lochan.base.names import RefName
+from lochan.codec.rows import ReferenceRow
+from lochan.kernel.build import Head
 from lochan.model.commits import ContentKey
 from lochan.service.calls import Call
 
@@ -74,11 +77,11 @@ class OpenPolicy:
 
 
 class Access:
-    """The policy, asked about resources of one repository."""
+    """The policy of one repository."""
 
     def __init__(self, repository: str, policy: Policy) -> None:
-        self._repository = repository
-        self._decide = policy.decide
+        self.repository = repository
+        self.policy = policy
 
     def decide(
         self,
@@ -90,4 +93,45 @@ class Access:
         keys: Sequence[ContentKey] = (),
     ) -> None:
         """Returns if the caller may do it; raises Denied otherwise."""
-        self._decide(call, action, Resource(self._repository, reference, incarnation, commit, keys))
+        resource = Resource(self.repository, reference, incarnation, commit, keys)
+        self.policy.decide(call, action, resource)
+
+
+class Target(msgspec.Struct, frozen=True):
+    """What one call writes, and the decisions on it.
+
+    `created` are names that do not exist yet; they are decided on instead of the reference that
+    lists them. `source` is the name of the source, for the claim.
+    """
+
+    access: Access
+    call: Call
+    action: Action
+    name: RefName
+    keys: Sequence[ContentKey] = ()
+    source: str = ""
+    created: Sequence[str] = ()
+
+    def check(self, incarnation: int | None = None) -> None:
+        """Raises Denied unless the caller may write it by its name, or an incarnation of it."""
+        decide, call = self.access.decide, self.call
+        for name in self.created:
+            decide(call, self.action, name)
+        if not self.created:
+            decide(call, self.action, self.name, incarnation, None, self.keys)
+
+    def check_row(self, row: ReferenceRow) -> None:
+        """Raises Denied unless the caller may write this row."""
+        if self.created:
+            self.check()
+            return
+        decide, pointer = self.access.decide, ObjId(row.pointer)
+        decide(self.call, self.action, self.name, row.incarnation, pointer, self.keys)
+
+    def check_head(self, head: Head) -> None:
+        """Raises Denied unless the caller may commit on this head."""
+        access = self.access
+        resource = Resource(
+            access.repository, self.name, head.row.incarnation, head.view.obj_id, self.keys
+        )
+        access.policy.decide(self.call, self.action, resource)

@@ -42,10 +42,10 @@ from lochan.model.results import Page
 from lochan.model.specs import ReferenceSpec
 from lochan.rules.filters import FilterKind, compile_filter
 from lochan.service.calls import Call
-from lochan.service.claims import ClaimKey, ClaimMove, Claims, NamesWrite, Target
+from lochan.service.claims import ClaimKey, ClaimMove, Claims, NamesWrite
 from lochan.service.pages import check_limit
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Access, Action
+from lochan.service.policy import Access, Action, Target
 from lochan.service.resolve import Resolver
 
 _KIND: Final = "references"
@@ -160,7 +160,7 @@ class References:
             raise Invalid(f"one call creates 1 to {REFERENCES_PER_CALL_MAX} references")
         # The index of names is an internal branch, which always exists.
         created = [new.name for new in wanted]
-        target = self._claims.target(call, Action.CREATE_REFERENCE, REFS_NAME, created=created)
+        target = Target(self._access, call, Action.CREATE_REFERENCE, REFS_NAME, created=created)
 
         def prepare(claim: ClaimKey) -> NamesWrite[tuple[Reference, ...]]:
             target.check()
@@ -193,7 +193,7 @@ class References:
         """Points a reference elsewhere; the old head stays in the ref-log."""
         full, source_name = self._resolver.name(name), source.name or ""
         action = Action.ASSIGN_REFERENCE
-        target = self._claims.target(call, action, full, source=source_name)
+        target = Target(self._access, call, action, full, source=source_name)
 
         def work(claim: ClaimMove) -> Reference:
             pointer = self._resolver.read(call, Action.READ_CONTENT, source).view.obj_id
@@ -217,7 +217,7 @@ class References:
         full = self._resolver.name(name)
         if full == self._context.description.default_branch:
             raise Invalid(f"Default branch '{full}' cannot be deleted.")
-        target = self._claims.target(call, Action.DELETE_REFERENCE, full)
+        target = Target(self._access, call, Action.DELETE_REFERENCE, full)
 
         def work(claim: ClaimMove) -> Reference:
             check = self._checked(target, kind, expected)

@@ -1,4 +1,4 @@
-"""What the merge family is asked, from either version's request to what `service` takes."""
+"""Requests of the merge family, from the body of either version to the values of `model/`."""
 
 from __future__ import annotations
 
@@ -20,66 +20,68 @@ from lochan.wire.metas import CommitMetaIn, meta_from_client
 DETACHED = "DETACHED"
 
 
-def merge_ask(exchange: Exchange, request: MergeBody, target: ReferenceSpec) -> MergeRequest:
-    """Reads what is to be merged into a branch."""
-    source = check_unambiguous(_on(request.from_ref_name, request.from_hash), "Source hash")
+def merge_request(exchange: Exchange, body: MergeBody, target: ReferenceSpec) -> MergeRequest:
+    """Returns the request of a merge into a branch."""
+    source = check_unambiguous(_on(body.from_ref_name, body.from_hash), "Source hash")
     branch, expected = expected_of(exchange, target, "merge into")
     return MergeRequest(
         branch=branch,
         expected=expected,
         source=source,
-        meta=meta_of(exchange, request.commit_meta, request.message),
-        default=request.default_key_merge_mode or "NORMAL",
-        keys=wishes_of(request.key_merge_modes),
-        dry_run=request.only_try(),
-        conflicts_as_result=request.conflicts_as_result(),
-        squash=request.squash is not False,
+        meta=meta_of(exchange, body.commit_meta, body.message),
+        default=body.default_key_merge_mode or "NORMAL",
+        keys=resolutions_of(body.key_merge_modes),
+        dry_run=body.only_try(),
+        conflicts_as_result=body.conflicts_as_result(),
+        squash=body.squash is not False,
     )
 
 
-def transplant_ask(
-    exchange: Exchange, request: TransplantBody, target: ReferenceSpec
+def transplant_request(
+    exchange: Exchange, body: TransplantBody, target: ReferenceSpec
 ) -> TransplantRequest:
-    """Reads which commits are to be made again on a branch."""
-    if not request.hashes_to_transplant:
+    """Returns the request to make commits again on a branch."""
+    if not body.hashes_to_transplant:
         raise Invalid("No hashes given to transplant.")
     hashes = tuple(
         check_unambiguous(parse_on_reference(None, text), "Hash to transplant")
-        for text in request.hashes_to_transplant
+        for text in body.hashes_to_transplant
     )
-    name = check_name(request.from_ref_name)
+    name = check_name(body.from_ref_name)
     branch, expected = expected_of(exchange, target, "transplant into")
     return TransplantRequest(
         branch=branch,
         expected=expected,
         source="" if name == DETACHED else name,
         hashes=hashes,
-        meta=meta_of(exchange, request.commit_meta, request.message),
-        default=request.default_key_merge_mode or "NORMAL",
-        keys=wishes_of(request.key_merge_modes),
-        dry_run=request.only_try(),
-        conflicts_as_result=request.conflicts_as_result(),
-        squash=bool(request.squash),
+        meta=meta_of(exchange, body.commit_meta, body.message),
+        default=body.default_key_merge_mode or "NORMAL",
+        keys=resolutions_of(body.key_merge_modes),
+        dry_run=body.only_try(),
+        conflicts_as_result=body.conflicts_as_result(),
+        squash=bool(body.squash),
     )
 
 
 def meta_of(exchange: Exchange, meta: CommitMetaIn | None, message: str | None) -> CommitMeta:
-    """Reads what is to be said of the commits; an empty message lets the server find one."""
-    said = CommitMeta(message="") if meta is None else meta_from_client(meta)
-    if not said.message and message:
-        said = msgspec.structs.replace(said, message=message)
-    return with_headers(exchange, said)
+    """Returns the metadata of the new commits; the server replaces an empty message."""
+    result = CommitMeta(message="") if meta is None else meta_from_client(meta)
+    if not result.message and message:
+        result = msgspec.structs.replace(result, message=message)
+    return with_headers(exchange, result)
 
 
-def wishes_of(behaviours: tuple[KeyBehaviourIn, ...] | None) -> dict[ContentKey, KeyResolution]:
-    """Reads what is wished for single keys."""
-    wishes: dict[ContentKey, KeyResolution] = {}
+def resolutions_of(
+    behaviours: tuple[KeyBehaviourIn, ...] | None,
+) -> dict[ContentKey, KeyResolution]:
+    """Returns how single keys are to be treated."""
+    resolutions: dict[ContentKey, KeyResolution] = {}
     for position, each in enumerate(behaviours or ()):
         key = each.key.elements
-        if key in wishes:
+        if key in resolutions:
             raise Invalid(f"The key {'.'.join(key)!r} has two merge behaviours.")
         where = f"keyMergeModes[{position}]"
-        wishes[key] = KeyResolution(
+        resolutions[key] = KeyResolution(
             behaviour=each.merge_behavior,
             expected_target=_side(
                 each.expected_target_content,
@@ -88,11 +90,11 @@ def wishes_of(behaviours: tuple[KeyBehaviourIn, ...] | None) -> dict[ContentKey,
             ),
             resolved=_side(each.resolved_content, each.resolved_absent, f"{where}.resolvedContent"),
         )
-    return wishes
+    return resolutions
 
 
 def _side(value: Any, is_absent: bool | msgspec.UnsetType, where: str) -> Any:
-    # As in Nessie a null says nothing; clients write it for what they do not mean.
+    # As in Nessie a null is the same as a missing field; some clients write all fields.
     if value in (None, msgspec.UNSET):
         return None if is_absent is True else msgspec.UNSET
     if is_absent is True:

@@ -8,6 +8,7 @@ import msgspec
 
 from lochan.base.errors import Invalid
 from lochan.http.exchange import Exchange, Response
+from lochan.http.nessie import handlers
 from lochan.http.nessie.params import read_call, write_call
 from lochan.http.nessie.preconditions import check_readable
 from lochan.http.nessie.responses import NO_CONTENT, answer, later
@@ -18,10 +19,9 @@ from lochan.service.pending_writes import PendingWrite
 from lochan.wire.codec import Reader
 from lochan.wire.contents import content_v1
 from lochan.wire.keys import key_from_path
-from lochan.wire.listings import ContentsRequest, ContentsV1, DiffV1, content_with_key_v1, diff_v1
+from lochan.wire.listings import ContentsV1, DiffV1, content_with_key_v1, diff_v1
 from lochan.wire.namespaces import NamespacesV1, NamespaceUpdateIn
 
-_read_keys: Final = Reader(ContentsRequest)
 _read_namespace: Final = Reader(Namespace)
 _read_update: Final = Reader(NamespaceUpdateIn)
 
@@ -35,11 +35,7 @@ def get_content(exchange: Exchange) -> Response:
 
 def get_multiple_contents(exchange: Exchange) -> Response:
     """Reads the contents of keys that the body names."""
-    request: ContentsRequest = _read_keys(exchange.request.body)
-    keys = [key.elements for key in request.requested_keys]
-    found, reference = exchange.repository.contents.get_many(
-        read_call(exchange), _spec(exchange), keys
-    )
+    found, reference = handlers.read_contents(exchange, _spec(exchange))
     shown = [content_with_key_v1(key, content) for key, content in found]
     return answer(ContentsV1(shown), reference.hash)
 
@@ -90,9 +86,9 @@ def create_namespace(exchange: Exchange) -> PendingWrite[Response]:
     given = Namespace(elements=elements)
     if exchange.request.body:
         given = _read_namespace(exchange.request.body)
-    wanted = msgspec.structs.replace(given, id=None, elements=elements)
+    new = msgspec.structs.replace(given, id=None, elements=elements)
     branch = check_name(exchange.params["ref"])
-    outcome = exchange.repository.namespaces.create(write_call(exchange), branch, None, wanted)
+    outcome = exchange.repository.namespaces.create(write_call(exchange), branch, None, new)
     return later(outcome, answer)
 
 

@@ -11,29 +11,24 @@ import msgspec
 
 from lochan.base.errors import Invalid
 from lochan.http.exchange import Exchange, Response
-from lochan.http.nessie.merge_requests import merge_ask, transplant_ask
+from lochan.http.nessie import handlers
+from lochan.http.nessie.handlers import V1_PAGES
 from lochan.http.nessie.page_params import whole_or_page
 from lochan.http.nessie.params import (
-    fetches_all,
     filter_of,
     limit_of,
-    log_limit_of,
     read_call,
     token_of,
-    with_headers,
     write_call,
 )
 from lochan.http.nessie.preconditions import (
     check_readable,
     check_unambiguous,
     expected_hash,
-    expected_of,
 )
-from lochan.http.nessie.responses import NO_CONTENT, answer, etag, later
+from lochan.http.nessie.responses import NO_CONTENT, answer, etag
 from lochan.http.nessie.v1_entries import entries_of_depth
-from lochan.model.commits import Committed
 from lochan.model.requests import NewReference
-from lochan.model.results import Merged
 from lochan.model.specs import (
     ReferenceSpec,
     check_name,
@@ -43,7 +38,7 @@ from lochan.model.specs import (
 from lochan.service.pages import Selection
 from lochan.service.pending_writes import PendingWrite
 from lochan.wire.codec import Reader
-from lochan.wire.commits import LogV1, committed_branch_v1, log_entry_v1, read_commit
+from lochan.wire.commits import LogV1, committed_branch_v1, log_entry_v1
 from lochan.wire.config import ConfigV1
 from lochan.wire.listings import EntriesV1, entry_v1
 from lochan.wire.merges import MergeBody, TransplantBody, merge_v1
@@ -58,19 +53,13 @@ _read_transplant: Final = Reader(TransplantBody)
 
 
 def get_config(exchange: Exchange) -> Response:
-    """Says what clients must know of the server."""
+    """Returns the configuration that clients need."""
     return answer(ConfigV1(exchange.repository.info.default_branch, 2))
 
 
 def list_references(exchange: Exchange) -> Response:
     """Lists branches and tags."""
-    page = exchange.repository.references.list(
-        read_call(exchange),
-        limit_of(exchange, "maxRecords"),
-        token_of(exchange, "pageToken"),
-        filter=filter_of(exchange),
-        fetch_all=fetches_all(exchange),
-    )
+    page = handlers.read_references(exchange, V1_PAGES)
     shown = [reference_v1(each) for each in page.items]
     return answer(ReferencesV1(page.token is not None, page.token, shown))
 
@@ -83,10 +72,7 @@ def get_default_branch(exchange: Exchange) -> Response:
 
 def get_reference(exchange: Exchange) -> Response:
     """Reads one reference by its name."""
-    name = check_name(exchange.params["ref"])
-    reference = exchange.repository.references.get(
-        read_call(exchange), name, fetch_all=fetches_all(exchange)
-    )
+    reference = handlers.read_reference(exchange, check_name(exchange.params["ref"]))
     return answer(reference_v1(reference), reference.hash)
 
 
@@ -136,7 +122,7 @@ def get_entries(exchange: Exchange) -> Response:
     depth = limit_of(exchange, "namespaceDepth")
     if depth is None:
         selection = Selection(filter=filter_of(exchange))
-        paging = (limit_of(exchange, "maxRecords"), token_of(exchange, "pageToken"))
+        paging = (limit_of(exchange, V1_PAGES.limit), token_of(exchange, V1_PAGES.token))
         entries, page = whole_or_page(exchange, spec, selection, paging, entry_v1)
     else:
         # Truncated names can repeat across pages, so all of them are read together.
@@ -151,63 +137,33 @@ def get_log(exchange: Exchange) -> Response:
     """Reads commits from newest (`endHash`) to oldest (`startHash`)."""
     path = _read_path(exchange, "endHash")
     last = parse_on_reference(path.name, exchange.request.query.get("startHash"))
-    page = exchange.repository.history.log(
-        read_call(exchange),
-        check_readable(path),
-        log_limit_of(exchange, "maxRecords"),
-        token_of(exchange, "pageToken"),
-        limit_hash=last if last.on_reference else None,
-        filter=filter_of(exchange),
-        fetch_all=fetches_all(exchange),
-    )
-    entries = [log_entry_v1(each) for each in page.items]
-    shown = LogV1(page.token is not None, page.token, entries)
-    return answer(shown, None if page.reference is None else page.reference.hash)
+    spec = check_readable(path)
+    return handlers.read_log(exchange, spec, last, V1_PAGES, log_entry_v1, LogV1)
 
 
 def commit(exchange: Exchange) -> PendingWrite[Response]:
     """Commits operations to a branch."""
     _check_body(exchange, "commitMultipleOperations.operations")
-    meta, operations = read_commit(exchange.request.body)
-    path = _expected_path(exchange, check_name(exchange.params["branch"]))
-    branch, expected = expected_of(exchange, path, "commit into")
-    outcome = exchange.repository.commits.commit(
-        write_call(exchange), branch, expected, with_headers(exchange, meta), operations
-    )
-    return later(outcome, _committed)
-
-
-def _committed(committed: Committed) -> Response:
-    return answer(committed_branch_v1(committed), committed.hash)
+    return handlers.commit(exchange, _branch_path(exchange), committed_branch_v1)
 
 
 def merge(exchange: Exchange) -> PendingWrite[Response]:
     """Merges a reference into a branch."""
     _check_body(exchange, "mergeRefIntoBranch.merge")
-    request: MergeBody = _read_merge(exchange.request.body)
-    _check_kept(request.keep_individual_commits, wanted=False, purpose="Merge")
-    path = _expected_path(exchange, check_name(exchange.params["branch"]))
-    ask = merge_ask(exchange, request, path)
-    return later(exchange.repository.merges.merge(write_call(exchange), ask), _merged, "merge into")
+    body: MergeBody = _read_merge(exchange.request.body)
+    _check_kept(body.keep_individual_commits, wanted=False, purpose="Merge")
+    return handlers.merge(exchange, body, _branch_path(exchange), merge_v1)
 
 
 def transplant(exchange: Exchange) -> PendingWrite[Response]:
     """Makes commits of a reference again on a branch."""
     _check_body(exchange, "transplantCommitsIntoBranch.transplant")
-    request: TransplantBody = _read_transplant(exchange.request.body)
-    _check_kept(request.keep_individual_commits, wanted=True, purpose="Transplant")
+    body: TransplantBody = _read_transplant(exchange.request.body)
+    _check_kept(body.keep_individual_commits, wanted=True, purpose="Transplant")
     message = exchange.request.query.get("message")
-    if message and not request.message:
-        request = msgspec.structs.replace(request, message=message)
-    path = _expected_path(exchange, check_name(exchange.params["branch"]))
-    ask = transplant_ask(exchange, request, path)
-    return later(
-        exchange.repository.merges.transplant(write_call(exchange), ask), _merged, "transplant into"
-    )
-
-
-def _merged(merged: Merged) -> Response:
-    return answer(merge_v1(merged), merged.hash or merged.effective_target)
+    if message and not body.message:
+        body = msgspec.structs.replace(body, message=message)
+    return handlers.transplant(exchange, body, _branch_path(exchange), merge_v1)
 
 
 def _check_kept(kept: bool | None, *, wanted: bool, purpose: str) -> None:
@@ -236,6 +192,10 @@ def _expected_path(exchange: Exchange, name: str) -> ReferenceSpec:
     return parse_on_reference(name, exchange.request.query.get("expectedHash"))
 
 
+def _branch_path(exchange: Exchange) -> ReferenceSpec:
+    return _expected_path(exchange, check_name(exchange.params["branch"]))
+
+
 def _kind_and_name(exchange: Exchange) -> tuple[str, str]:
     kind = exchange.params["type"].upper()
     return kind, check_name(exchange.params["name"])
@@ -254,7 +214,7 @@ def _check_body(exchange: Exchange, name: str) -> None:
 
 
 def _body_reference(exchange: Exchange, name: str, missing: Any = ()) -> ReferenceIn:
-    """Reads a reference as the Java server does, with its words for what is wrong."""
+    """Reads a reference as the Java server does, with its messages for what is wrong."""
     body = exchange.request.body
     if body.strip() in (b"", b"null"):
         raise Invalid(", ".join((f"{name}: must not be null", *missing)))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lochan.base.errors import AlreadyExists, Invalid
 from lochan.http.exchange import Exchange, Response
-from lochan.http.nessie.merge_requests import meta_of, wishes_of
+from lochan.http.nessie.handlers import later_merged, merged_response
+from lochan.http.nessie.merge_requests import meta_of, resolutions_of
 from lochan.http.nessie.params import is_json, limit_of, read_call, token_of, write_call
 from lochan.http.nessie.preconditions import check_unambiguous, expected_of
 from lochan.http.nessie.problems import problem
 from lochan.http.nessie.raw_objects import RAW_OBJECTS, read_raw, write_raw
-from lochan.http.nessie.responses import answer, later, reference_for
+from lochan.http.nessie.responses import answer, reference_for
 from lochan.http.nessie.v2_writes import expiry, kind_of
 from lochan.model.requests import (
     MoveRequest,
@@ -64,10 +65,10 @@ _read_repository: Final = Reader(NewRepository)
 
 
 class Repositories(Protocol):
-    """Where repositories are listed and made."""
+    """Where repositories are listed and created."""
 
     def create(self, call: Call, name: str, default_branch: str = "main") -> Repository:
-        """Makes a repository."""
+        """Creates a repository."""
         ...
 
     def names(self, call: Call, limit: int | None, token: str | None) -> Page[str]:
@@ -96,41 +97,41 @@ def create_many(exchange: Exchange) -> PendingWrite[Response]:
 
 def revert(exchange: Exchange) -> PendingWrite[Response]:
     """Undoes commits of a branch by new ones."""
-    request: RevertBody = _read_revert(exchange.request.body)
-    hashes = tuple(check_unambiguous(parse_on_reference(None, each)) for each in request.hashes)
+    body: RevertBody = _read_revert(exchange.request.body)
+    hashes = tuple(check_unambiguous(parse_on_reference(None, each)) for each in body.hashes)
     path = parse_path(exchange.params["ref"])
     branch, expected = expected_of(exchange, path, "revert on")
-    ask = RevertRequest(
+    request = RevertRequest(
         branch=branch,
         expected=expected,
         hashes=hashes,
-        meta=meta_of(exchange, request.commit_meta, request.message),
-        dry_run=request.only_try(),
-        conflicts_as_result=request.conflicts_as_result(),
+        meta=meta_of(exchange, body.commit_meta, body.message),
+        dry_run=body.only_try(),
+        conflicts_as_result=body.conflicts_as_result(),
     )
-    return later(exchange.repository.merges.revert(write_call(exchange), ask), _merged, "revert on")
+    prepared = exchange.repository.merges.revert(write_call(exchange), request)
+    return later_merged(prepared, _show, "revert on")
 
 
 def cherry_pick(exchange: Exchange) -> PendingWrite[Response]:
     """Makes any commits again on a branch, in the order given, or a range of them."""
-    request: CherryPickBody = _read_pick(exchange.request.body)
+    body: CherryPickBody = _read_pick(exchange.request.body)
     path = parse_path(exchange.params["ref"])
     branch, expected = expected_of(exchange, path, "pick into")
-    ask = TransplantRequest(
+    request = TransplantRequest(
         branch=branch,
         expected=expected,
-        source=request.from_ref_name or "",
-        hashes=_picked(exchange, request),
-        meta=meta_of(exchange, request.commit_meta, request.message),
-        default=request.default_key_merge_mode or "NORMAL",
-        keys=wishes_of(request.key_merge_modes),
-        dry_run=request.only_try(),
-        conflicts_as_result=request.conflicts_as_result(),
-        squash=bool(request.squash),
+        source=body.from_ref_name or "",
+        hashes=_picked(exchange, body),
+        meta=meta_of(exchange, body.commit_meta, body.message),
+        default=body.default_key_merge_mode or "NORMAL",
+        keys=resolutions_of(body.key_merge_modes),
+        dry_run=body.only_try(),
+        conflicts_as_result=body.conflicts_as_result(),
+        squash=bool(body.squash),
     )
-    return later(
-        exchange.repository.merges.cherry_pick(write_call(exchange), ask), _merged, "pick into"
-    )
+    prepared = exchange.repository.merges.cherry_pick(write_call(exchange), request)
+    return later_merged(prepared, _show, "pick into")
 
 
 def _picked(exchange: Exchange, request: CherryPickBody) -> tuple[ReferenceSpec, ...]:
@@ -152,25 +153,25 @@ def _picked(exchange: Exchange, request: CherryPickBody) -> tuple[ReferenceSpec,
 
 def rebase(exchange: Exchange) -> Response:
     """Makes the commits of a branch again on another head."""
-    request: RebaseBody = _read_rebase(exchange.request.body)
+    body: RebaseBody = _read_rebase(exchange.request.body)
     path = parse_path(exchange.params["ref"])
     branch, expected = expected_of(exchange, path, "rebase")
-    ask = RebaseRequest(
+    request = RebaseRequest(
         branch=branch,
-        onto=parse_spec(request.onto),
+        onto=parse_spec(body.onto),
         expected=expected,
-        default=request.default_key_merge_mode or "NORMAL",
-        keys=wishes_of(request.key_merge_modes),
-        dry_run=request.only_try(),
+        default=body.default_key_merge_mode or "NORMAL",
+        keys=resolutions_of(body.key_merge_modes),
+        dry_run=body.only_try(),
     )
-    return _merged(exchange.repository.merges.rebase(write_call(exchange), ask))
+    return _merged(exchange.repository.merges.rebase(write_call(exchange), request))
 
 
 def fast_forward(exchange: Exchange) -> Response:
     """Moves a branch forward to a commit that has everything of it."""
     return _merged(
         exchange.repository.merges.fast_forward(
-            write_call(exchange), _move_ask(exchange, "fast-forward")
+            write_call(exchange), _move_request(exchange, "fast-forward")
         )
     )
 
@@ -178,20 +179,24 @@ def fast_forward(exchange: Exchange) -> Response:
 def force(exchange: Exchange) -> Response:
     """Moves a branch to a commit whatever it has; the old head stays in the ref-log."""
     return _merged(
-        exchange.repository.merges.force(write_call(exchange), _move_ask(exchange, "force"))
+        exchange.repository.merges.force(write_call(exchange), _move_request(exchange, "force"))
     )
 
 
-def _move_ask(exchange: Exchange, purpose: str) -> MoveRequest:
-    request: MoveBody = _read_move(exchange.request.body)
+def _move_request(exchange: Exchange, purpose: str) -> MoveRequest:
+    body: MoveBody = _read_move(exchange.request.body)
     path = parse_path(exchange.params["ref"])
     branch, expected = expected_of(exchange, path, purpose)
-    source = parse_spec(request.source)
-    return MoveRequest(branch=branch, source=source, expected=expected, dry_run=request.only_try())
+    source = parse_spec(body.source)
+    return MoveRequest(branch=branch, source=source, expected=expected, dry_run=body.only_try())
+
+
+def _show(merged: Merged) -> Any:
+    return merge_v2(merged, with_commits=True)
 
 
 def _merged(merged: Merged) -> Response:
-    return answer(merge_v2(merged, with_commits=True), merged.hash or merged.effective_target)
+    return merged_response(merged, _show(merged))
 
 
 def get_objects(exchange: Exchange) -> Response:
@@ -217,7 +222,7 @@ def put_objects(exchange: Exchange) -> Response:
 
 
 class RepositoryHandlers:
-    """Lists and makes repositories."""
+    """Lists and creates repositories."""
 
     def __init__(self, repositories: Repositories) -> None:
         self._repositories = repositories
@@ -228,7 +233,7 @@ class RepositoryHandlers:
         return answer(RepositoryList(page.token is not None, page.token, [*page.items]))
 
     def create(self, exchange: Exchange) -> Response:
-        """Makes a repository."""
+        """Creates a repository."""
         request: NewRepository = _read_repository(exchange.request.body)
         try:
             made = self._repositories.create(

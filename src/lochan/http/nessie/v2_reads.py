@@ -7,9 +7,10 @@ from typing import Final
 from lochan.base.errors import Invalid
 from lochan.base.ids import EMPTY_ID
 from lochan.http.exchange import Exchange, Response
+from lochan.http.nessie import handlers
+from lochan.http.nessie.handlers import V2_PAGES
 from lochan.http.nessie.page_params import whole_or_page
 from lochan.http.nessie.params import (
-    fetches_all,
     filter_of,
     flag_of,
     key_range_of,
@@ -25,7 +26,6 @@ from lochan.model.commits import ContentKey
 from lochan.model.references import PreviousHead, Reference
 from lochan.model.specs import ReferenceSpec, parse_on_reference, parse_path
 from lochan.service.pages import Selection
-from lochan.wire.codec import Reader
 from lochan.wire.commits import LogV2, log_entry_v2
 from lochan.wire.config import ConfigV2, RepositoryConfigs
 from lochan.wire.contents import content_out
@@ -34,7 +34,6 @@ from lochan.wire.jobs import JobsJson, job_out
 from lochan.wire.keys import key_from_path
 from lochan.wire.listings import (
     ContentResponse,
-    ContentsRequest,
     ContentsV2,
     DiffV2,
     EntriesV2,
@@ -54,11 +53,9 @@ from lochan.wire.references import (
 
 SPEC_VERSION: Final = "2.2.0"
 
-_read_keys: Final = Reader(ContentsRequest)
-
 
 def get_config(exchange: Exchange) -> Response:
-    """Says what clients must know of the server."""
+    """Returns the configuration that clients need."""
     info = exchange.repository.info
     created = instant(info.created_us)
     return answer(
@@ -83,13 +80,7 @@ def get_repository_config(exchange: Exchange) -> Response:
 
 def list_references(exchange: Exchange) -> Response:
     """Lists branches and tags."""
-    page = exchange.repository.references.list(
-        read_call(exchange),
-        limit_of(exchange),
-        token_of(exchange),
-        filter=filter_of(exchange),
-        fetch_all=fetches_all(exchange),
-    )
+    page = handlers.read_references(exchange, V2_PAGES)
     shown = [reference_for(exchange, each) for each in page.items]
     return answer(ReferencesV2(page.token is not None, page.token, shown))
 
@@ -97,14 +88,12 @@ def list_references(exchange: Exchange) -> Response:
 def get_reference(exchange: Exchange) -> Response:
     """Reads one reference by its name."""
     name = only_name(exchange, "fetching a reference by name")
-    reference = exchange.repository.references.get(
-        read_call(exchange), name, fetch_all=fetches_all(exchange)
-    )
+    reference = handlers.read_reference(exchange, name)
     return answer(SingleReference(reference_for(exchange, reference)), reference.hash)
 
 
 def get_recent_changes(exchange: Exchange) -> Response:
-    """Reads where a reference pointed lately, and with `scan-commits` whether that is whole."""
+    """Reads where a reference pointed recently; with `scan-commits` also whether it is complete."""
     name = only_name(exchange, "fetching a reference history")
     scans = limit_of(exchange, "scan-commits") is not None
     history = exchange.repository.references.recent_changes(
@@ -134,10 +123,10 @@ def _state(exchange: Exchange, head: PreviousHead) -> ReferenceStateJson:
     return ReferenceStateJson(head.hash, consistency, meta)
 
 
-def _consistency(whole: bool | None) -> str:
-    if whole is None:
+def _consistency(complete: bool | None) -> str:
+    if complete is None:
         return "NOT_CHECKED"
-    return "COMMIT_CONSISTENT" if whole else "COMMIT_INCONSISTENT"
+    return "COMMIT_CONSISTENT" if complete else "COMMIT_INCONSISTENT"
 
 
 def _worst(states: tuple[PreviousHead, ...]) -> str:
@@ -190,13 +179,12 @@ def get_several_contents(exchange: Exchange) -> Response:
 
 def get_multiple_contents(exchange: Exchange) -> Response:
     """Reads the contents of keys that the body names."""
-    request: ContentsRequest = _read_keys(exchange.request.body)
-    return _contents(exchange, tuple(key.elements for key in request.requested_keys))
+    return _contents(exchange, None)
 
 
-def _contents(exchange: Exchange, keys: tuple[ContentKey, ...]) -> Response:
+def _contents(exchange: Exchange, keys: tuple[ContentKey, ...] | None) -> Response:
     spec = check_readable(parse_path(exchange.params["ref"]))
-    found, reference = exchange.repository.contents.get_many(read_call(exchange), spec, keys)
+    found, reference = handlers.read_contents(exchange, spec, keys)
     shown = [content_with_key(key, content) for key, content in found]
     return answer(ContentsV2(shown, reference_for(exchange, reference)), reference.hash)
 
@@ -230,21 +218,9 @@ def get_log(exchange: Exchange) -> Response:
     path = parse_path(exchange.params["ref"])
     last = parse_on_reference(path.name, exchange.request.query.get("limit-hash"))
     spec = check_readable(path, "Youngest hash")
-    limited = bool(last.on_reference)
-    if limited:
+    if last.on_reference:
         check_readable(last, "Oldest hash")
-    page = exchange.repository.history.log(
-        read_call(exchange),
-        spec,
-        log_limit_of(exchange),
-        token_of(exchange),
-        limit_hash=last if limited else None,
-        filter=filter_of(exchange),
-        fetch_all=fetches_all(exchange),
-    )
-    entries = [log_entry_v2(each) for each in page.items]
-    shown = LogV2(page.token is not None, page.token, entries)
-    return answer(shown, None if page.reference is None else page.reference.hash)
+    return handlers.read_log(exchange, spec, last, V2_PAGES, log_entry_v2, LogV2)
 
 
 def get_diff(exchange: Exchange) -> Response:
@@ -288,5 +264,5 @@ def only_name(exchange: Exchange, purpose: str) -> str:
 def pinned(reference: Reference | None) -> Reference:
     """Returns the reference that a page was read from; every page of contents has one."""
     if reference is None:
-        raise Invalid("the page does not say what it was read from")
+        raise Invalid("the page does not state what it was read from")
     return reference

@@ -7,14 +7,12 @@ from typing import Final
 
 from lochan.base.errors import Invalid
 from lochan.http.exchange import Exchange, Response
-from lochan.http.nessie.merge_requests import merge_ask, transplant_ask
-from lochan.http.nessie.params import flag_of, with_headers, write_call
-from lochan.http.nessie.preconditions import check_unambiguous, expected_hash, expected_of
-from lochan.http.nessie.responses import answer, later, reference_for
-from lochan.model.commits import Committed
+from lochan.http.nessie import handlers
+from lochan.http.nessie.params import flag_of, write_call
+from lochan.http.nessie.preconditions import check_unambiguous, expected_hash
+from lochan.http.nessie.responses import answer, reference_for
 from lochan.model.references import Reference
 from lochan.model.requests import NewReference
-from lochan.model.results import Merged
 from lochan.model.specs import (
     ReferenceSpec,
     check_name,
@@ -24,7 +22,7 @@ from lochan.model.specs import (
 )
 from lochan.service.pending_writes import PendingWrite
 from lochan.wire.codec import Reader
-from lochan.wire.commits import commit_response, read_commit
+from lochan.wire.commits import commit_response
 from lochan.wire.config import RepositoryConfigPrevious, RepositoryConfigUpdate
 from lochan.wire.instants import Instant, micros, span_us
 from lochan.wire.merges import MergeBody, TransplantBody, merge_v2
@@ -87,7 +85,7 @@ def named(reference: ReferenceIn) -> ReferenceSpec:
 
 
 def expiry(exchange: Exchange, moment: Instant | None, span: str | None) -> int | None:
-    """Returns when a branch is to go, from the moment or from the span that was given."""
+    """Returns when a branch expires, from the time or from the time span of the request."""
     if moment is not None and span is not None:
         raise Invalid("Say when a branch expires once: `expiresAt` or `ttl`.")
     if moment is not None:
@@ -124,7 +122,7 @@ def delete_reference(exchange: Exchange) -> Response:
 
 
 def only_prepares(exchange: Exchange) -> bool:
-    """Tells whether a commit can be prepared without the store: no key to claim, a plain hash."""
+    """Returns whether a commit is prepared without the store: no key to claim, a plain hash."""
     ref = exchange.params["ref"]
     plain = "@" in ref and not any(mark in ref for mark in "~^*")
     return plain and exchange.request.headers.get("idempotency-key") is None
@@ -132,41 +130,23 @@ def only_prepares(exchange: Exchange) -> bool:
 
 def commit(exchange: Exchange) -> PendingWrite[Response]:
     """Commits operations to a branch."""
-    meta, operations = read_commit(exchange.request.body)
-    path = parse_path(exchange.params["ref"])
-    branch, expected = expected_of(exchange, path, "commit into")
-    outcome = exchange.repository.commits.commit(
-        write_call(exchange), branch, expected, with_headers(exchange, meta), operations
-    )
-    return later(outcome, _committed)
-
-
-def _committed(committed: Committed) -> Response:
-    return answer(commit_response(committed), committed.hash)
+    return handlers.commit(exchange, parse_path(exchange.params["ref"]), commit_response)
 
 
 def merge(exchange: Exchange) -> PendingWrite[Response]:
     """Merges a reference into a branch."""
-    request: MergeBody = _read_merge(exchange.request.body)
-    ask = merge_ask(exchange, request, parse_path(exchange.params["ref"]))
-    return later(exchange.repository.merges.merge(write_call(exchange), ask), _merged, "merge into")
+    body: MergeBody = _read_merge(exchange.request.body)
+    return handlers.merge(exchange, body, parse_path(exchange.params["ref"]), merge_v2)
 
 
 def transplant(exchange: Exchange) -> PendingWrite[Response]:
     """Makes commits of a reference again on a branch."""
-    request: TransplantBody = _read_transplant(exchange.request.body)
-    ask = transplant_ask(exchange, request, parse_path(exchange.params["ref"]))
-    return later(
-        exchange.repository.merges.transplant(write_call(exchange), ask), _merged, "transplant into"
-    )
-
-
-def _merged(merged: Merged) -> Response:
-    return answer(merge_v2(merged), merged.hash or merged.effective_target)
+    body: TransplantBody = _read_transplant(exchange.request.body)
+    return handlers.transplant(exchange, body, parse_path(exchange.params["ref"]), merge_v2)
 
 
 def update_repository_config(exchange: Exchange) -> Response:
-    """Keeps a setting in the repository."""
+    """Replaces the settings of one type."""
     update: RepositoryConfigUpdate = _read_update(exchange.request.body)
     previous = exchange.repository.settings.update(write_call(exchange), update.config)
     return answer(RepositoryConfigPrevious(previous))
