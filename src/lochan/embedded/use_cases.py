@@ -83,6 +83,13 @@ def _expecting(repository: Repository, call: Call, request: _Write) -> _Write:
     return msgspec.structs.replace(request, **{field: name, "expected": expected})
 
 
+def _assign(repository: Repository, call: Call, request: AssignReferenceRequest) -> Reference:
+    request = _expecting(repository, call, request)
+    return repository.references.assign(
+        call, request.name, request.expected, request.target, kind=request.kind
+    )
+
+
 def _by_fields(find: Callable[[Repository], Callable[..., Any]]) -> UseCase:
     """Returns a use case that takes the fields of a request by their names."""
     return lambda service, call, request: find(service)(call, **_fields(request))
@@ -120,9 +127,7 @@ WRITES: Final[Mapping[type[RepositoryRequest[Any]], UseCase]] = {
     requests.NewReferencesRequest: lambda service, call, request: service.references.create_many(
         call, request.new
     ),
-    requests.AssignReferenceRequest: lambda service, call, request: service.references.assign(
-        call, **_fields(_expecting(service, call, request))
-    ),
+    requests.AssignReferenceRequest: _assign,
     requests.DeleteReferenceRequest: lambda service, call, request: service.references.delete(
         call, **_fields(_expecting(service, call, request))
     ),
