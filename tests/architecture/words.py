@@ -17,7 +17,6 @@ STILL_TO_REWRITE: tuple[str, ...] = (
     "src/lochan/base/",
     "src/lochan/catalog/",
     "src/lochan/cli/",
-    "src/lochan/client/",
     "src/lochan/codec/",
     "src/lochan/embedded/",
     "src/lochan/http/",
@@ -25,7 +24,6 @@ STILL_TO_REWRITE: tuple[str, ...] = (
     "src/lochan/index/",
     "src/lochan/kernel/",
     "src/lochan/kv/",
-    "src/lochan/model/",
     "src/lochan/persist/",
     "src/lochan/process.py",
     "src/lochan/rules/",
@@ -36,7 +34,6 @@ STILL_TO_REWRITE: tuple[str, ...] = (
     "src/lochan/system.py",
     "src/lochan/telemetry/",
     "src/lochan/testing/",
-    "src/lochan/wire/",
 )
 
 # What to write instead, by the word; each also in its plural and its other forms.

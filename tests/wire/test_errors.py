@@ -16,7 +16,8 @@ from lochan.base.errors import (
     Unknown,
 )
 from lochan.http.exchange import Request
-from lochan.http.nessie.problems import CODES, code_of, problem_of
+from lochan.http.nessie.problems import code_of, problem_of
+from lochan.wire.problems import ERROR_CODES
 from tests.wire.harness import EMPTY, Wire, put
 
 EXPECTED = {
@@ -71,7 +72,7 @@ def test_every_kind_of_error_has_its_code():
 def test_only_the_root_falls_through_to_the_roots_code():
     for kind in every_kind():
         if kind is not LochanError:
-            assert any(parent in CODES for parent in kind.__mro__[:-3]), kind
+            assert any(parent in ERROR_CODES for parent in kind.__mro__[:-3]), kind
 
 
 @pytest.mark.parametrize(
