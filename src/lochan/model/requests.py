@@ -8,7 +8,7 @@ None of them needs a store.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -181,7 +181,7 @@ class CommitRequest(RepositoryRequest[Committed], frozen=True, kw_only=True):
     branch: str
     expected: ReferenceSpec | None
     meta: CommitMeta
-    operations: tuple[Operation, ...]
+    operations: Sequence[Operation]
 
 
 class KeyResolution(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-import msgspec
-
 from lochan.base.errors import Invalid, LochanError
 from lochan.base.keys import Key, Universe, table_elements
 from lochan.base.limits import COMMIT_OPERATIONS_MAX
@@ -21,20 +19,13 @@ from lochan.kernel.provenance import Provenance
 from lochan.kernel.publish import Published
 from lochan.kernel.views import CommitView
 from lochan.model.commits import AddedContent, CommitMeta, Committed, ContentKey, Operation
+from lochan.model.requests import CommitRequest
 from lochan.model.specs import ReferenceSpec
 from lochan.service.calls import Call
 from lochan.service.claims import ClaimKey, Claims, Write, raise_refusal
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.policy import Access, Action, Target
 from lochan.service.resolve import Resolver
-
-
-class CommitRequest(msgspec.Struct, frozen=True):
-    """One commit: what its writer expects, what is said about it, and what it does."""
-
-    expected: ReferenceSpec | None
-    meta: CommitMeta
-    operations: Sequence[Operation]
 
 
 class Commits:
@@ -55,7 +46,7 @@ class Commits:
 
         Changes of other keys since then do not matter.
         """
-        request = CommitRequest(expected, meta, operations)
+        request = CommitRequest(branch=branch, expected=expected, meta=meta, operations=operations)
         keys = [operation.key for operation in operations]
         return self._writes.build(call, branch, keys, lambda: request, raise_refusal)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from lochan.client.methods import Group, Runner, request_method
 from lochan.model.commits import CommitMeta, ContentKey, Operation
@@ -13,11 +14,14 @@ from lochan.model.requests import (
     ForceRequest,
     KeyResolution,
     MergeRequest,
+    MoveRequest,
     RebaseRequest,
     RevertRequest,
     TransplantRequest,
 )
 from lochan.model.specs import ReferenceSpec, parse_expected, parse_spec
+
+_Move = TypeVar("_Move", bound=MoveRequest)
 
 
 class Commits(Group[Runner]):
@@ -179,24 +183,14 @@ class Merges(Group[Runner]):
         self, branch: str, source: str, *, expected: str | None = None, dry_run: bool = False
     ) -> FastForwardRequest:
         """Moves the branch ahead to the source; Conflict if the branch has commits of its own."""
-        return FastForwardRequest(
-            branch=branch,
-            source=parse_spec(source),
-            expected=parse_expected(expected),
-            dry_run=dry_run,
-        )
+        return _move(FastForwardRequest, branch, source, expected, dry_run=dry_run)
 
     @request_method
     def force(
         self, branch: str, source: str, *, expected: str | None = None, dry_run: bool = False
     ) -> ForceRequest:
         """Moves the branch to the source, whatever it holds; the ref-log keeps where it was."""
-        return ForceRequest(
-            branch=branch,
-            source=parse_spec(source),
-            expected=parse_expected(expected),
-            dry_run=dry_run,
-        )
+        return _move(ForceRequest, branch, source, expected, dry_run=dry_run)
 
 
 def _meta(message: str | CommitMeta | None) -> CommitMeta | None:
@@ -211,3 +205,14 @@ def _resolutions(
 
 def _specs(texts: Sequence[str]) -> tuple[ReferenceSpec, ...]:
     return tuple(parse_spec(text) for text in texts)
+
+
+def _move(
+    kind: type[_Move], branch: str, source: str, expected: str | None, *, dry_run: bool
+) -> _Move:
+    return kind(
+        branch=branch,
+        source=parse_spec(source),
+        expected=parse_expected(expected),
+        dry_run=dry_run,
+    )
