@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from lochan.base.errors import Invalid, KeysConflict, LochanError
-from lochan.kv.observe import CallCounts, ObservedStore
+from lochan.kv.observe import ObservedStore
 from lochan.model.commits import CommitMeta, Delete, Operation, Put
 from lochan.model.contents import (
     Content,
@@ -24,6 +24,8 @@ from lochan.model.contents import (
     with_id,
 )
 from lochan.model.results import ContentConflict
+from lochan.model.specs import parse_spec
+from lochan.testing.call_counts import CallCounts
 from lochan.testing.ports import ManualClock
 from tests.service.workbench import CALL, Service, table
 
@@ -67,10 +69,10 @@ class Catalog:
         """Commits what must be refused, and checks that nothing was written."""
         counts = CallCounts()
         server = self.service.again(ObservedStore(self.service.store, counts, ManualClock()))
-        head = server.repository.references.get("main")
+        head = server.repository.references.get(CALL, "main")
         with pytest.raises((Invalid, KeysConflict)) as caught:
             server.commit(*operations, expected=expected)
-        assert server.repository.references.get("main") == head
+        assert server.repository.references.get(CALL, "main") == head
         assert not WRITES & {name for name, count in counts.calls.items() if count}
         return caught.value
 
@@ -140,7 +142,7 @@ def test_existing_content_is_expected_by_content_or_by_hash(catalog):
     second = table(snapshot=2, content_id=was.id)
     assert catalog.commit(put(second, expected=was)) == second
     third = table(snapshot=3, content_id=was.id)
-    head = catalog.service.repository.references.get("main").hash
+    head = catalog.service.repository.references.get(CALL, "main").hash
     assert catalog.commit(put(third), expected=head) == third
 
 
@@ -205,7 +207,7 @@ def test_the_payload_of_existing_content_never_changes(catalog, other):
 
 def test_unknown_types_do_not_change_into_each_other_either(catalog):
     catalog.service.commit(put(OtherContent("HUDI", None, {"path": "p"}), ("h",)))
-    head = catalog.service.repository.references.get("main").hash
+    head = catalog.service.repository.references.get(CALL, "main").hash
     was = catalog.service.content(("h",))
     paimon = put(OtherContent("PAIMON", was.id, {"path": "p"}), ("h",))
     assert "PAYLOAD_DIFFERS" in catalog.conflict(paimon, expected=head)
@@ -230,7 +232,7 @@ def test_the_content_id_of_existing_content_never_changes(catalog):
     was = catalog.present
     catalog.service.commit(Delete(key=KEY), put(table(snapshot=5)), expected=catalog.after)
     now = catalog.present
-    head = catalog.service.repository.references.get("main").hash
+    head = catalog.service.repository.references.get(CALL, "main").hash
     assert was.id != now.id
     # The id that the key had once is not the id of what is there now.
     stale = put(table(snapshot=6, content_id=was.id))
@@ -260,7 +262,11 @@ def test_the_same_rules_hold_between_members_of_one_chain(catalog):
     meta = CommitMeta(message="m")
     lanes = [
         commits.commit(
-            CALL, "main", catalog.after, meta, [put(table(snapshot=number, content_id=was.id))]
+            CALL,
+            "main",
+            parse_spec(catalog.after),
+            meta,
+            [put(table(snapshot=number, content_id=was.id))],
         )
         for number in (2, 3)
     ]

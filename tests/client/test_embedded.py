@@ -18,6 +18,7 @@ from lochan.embedded.lane_runner import LaneRunner
 from lochan.kernel.repository import Ports
 from lochan.kv.observe import ObservedCall, ObservedStore
 from lochan.model.commits import Put
+from lochan.service.calls import Call
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting
@@ -66,7 +67,7 @@ def test_what_was_committed_is_there_when_the_store_is_opened_again(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_without_closing_loses_nothing_it_was_told(tmp_path: Path):
+def test_a_process_that_dies_without_closing_loses_no_acknowledged_commit(tmp_path: Path):
     program = """
 import os, sys
 from lochan import open_repository
@@ -77,7 +78,7 @@ for number in range(5):
 os._exit(9)
 """
     address = f"rocksdb:{tmp_path / 'store'}"
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program, address],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
@@ -85,10 +86,10 @@ os._exit(9)
         timeout=120,
         check=False,
     )
-    assert told.returncode == 9, told.stderr
+    assert process.returncode == 9, process.stderr
     with open_repository(address) as repository:
-        made = [entry.meta.hash for entry in repository.history.iterate("main")]
-    assert made[::-1] == told.stdout.split()
+        hashes = [entry.meta.hash for entry in repository.history.iterate("main")]
+    assert hashes[::-1] == process.stdout.split()
 
 
 class Calls:
@@ -107,7 +108,7 @@ def watched() -> tuple[Any, Calls]:
     clock = SystemClock()
     store = ObservedStore(MemoryStore(), calls, clock)
     opened = Repositories(store, Ports(clock, SystemRandom(), ThreadWaiting()))
-    repository = Embedded(store, opened.open_or_create("default"))
+    repository = Embedded(store, opened.open_or_create(Call(), "default"))
     put(repository, "main", ORDERS, 1)
     repository.references.create("old")
     put(repository, "main", ORDERS, 2)
@@ -157,7 +158,7 @@ def test_who_works_is_written_into_commits_and_ref_logs():
         assert repository.references.log("main").items[0].who == "ada"
 
 
-def test_an_address_that_nobody_serves_is_refused():
+def test_an_address_without_a_server_is_refused():
     with pytest.raises(InvalidUrl):
         open_repository("nothing:")
 
@@ -171,6 +172,6 @@ def test_more_branches_than_lanes_are_kept_all_work(monkeypatch):
         for name in names * 2:
             put(repository, name, ORDERS, len(messages(repository, name)) + 1)
         assert [len(messages(repository, name)) for name in names] == [2] * 8
-        doing = repository.commits._doing
+        doing = repository.commits.runner
         assert isinstance(doing, LaneRunner)
         assert len(doing._lanes) == 3

@@ -42,7 +42,7 @@ CLAIMS = [
     ),
     (
         "docs/internals/architecture.md",
-        f"One cache of {limits.NODE_CACHE_BYTES_MAX >> 20} MB stands between",
+        f"share one budget of {limits.CACHE_BYTES_MAX >> 20} MB",
     ),
     (
         "docs/internals/architecture.md",

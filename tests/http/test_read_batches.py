@@ -10,12 +10,14 @@ from lochan.base.errors import LochanError, ReferenceNotFound
 from lochan.http.exchange import Response
 from lochan.http.read_batches import Outcome, Reading, read_together
 from lochan.kernel.repository import Ports, create_repository
-from lochan.kv.observe import CallCounts, ObservedStore
+from lochan.kv.observe import ObservedStore
 from lochan.model.requests import NewReference
-from lochan.service.calls import ANYONE
+from lochan.model.specs import parse_spec
+from lochan.service.calls import Call
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+from lochan.testing.call_counts import CallCounts
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 
 
 @pytest.fixture
@@ -23,11 +25,11 @@ def world() -> tuple[Repository, CallCounts]:
     clock = ManualClock()
     counts = CallCounts()
     store = ObservedStore(MemoryStore(), counts, clock)
-    ports = Ports(clock, SeededChance(1), RecordedWaiting(clock))
+    ports = Ports(clock, SeededRandom(1), RecordedWaiting(clock))
     repository = Repository(create_repository(store, ports, "default"))
     for name in ("a", "b"):
-        new = NewReference(kind="BRANCH", name=name, source="main")
-        asked = repository.references.create(ANYONE, new)
+        new = NewReference(kind="BRANCH", name=name, source=parse_spec("main"))
+        asked = repository.references.create(Call(), new)
         (settled,) = repository.publisher(asked.branch).publish([asked.proposal])
         asked.finish(settled)
     counts.reset()
@@ -35,7 +37,7 @@ def world() -> tuple[Repository, CallCounts]:
 
 
 def read(repository: Repository, name: str) -> Response:
-    return Response(200, repository.references.get(name).hash.encode())
+    return Response(200, repository.references.get(Call(), name).hash.encode())
 
 
 def together(repository: Repository, *names: str) -> list[Outcome]:
@@ -71,10 +73,10 @@ def test_what_is_missing_or_reserved_is_told_to_who_asked_for_it(world):
 def test_a_row_that_was_read_ahead_is_forgotten_afterwards(world):
     repository, counts = world
     together(repository, "main", "a")
-    repository.references.delete(ANYONE, "a", None)
+    repository.references.delete(Call(), "a", None)
     counts.reset()
     first, second = together(repository, "a", "main")
     assert isinstance(first, LochanError)
     assert isinstance(second, Response)
     with pytest.raises(ReferenceNotFound):
-        repository.references.get("a")
+        repository.references.get(Call(), "a")

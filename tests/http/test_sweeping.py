@@ -9,11 +9,12 @@ from lochan.base.limits import SWEEP_CLAIMS_EVERY_S, SWEEP_EVERY_S
 from lochan.kernel.repository import Ports
 from lochan.kv.store import Kind, partition
 from lochan.model.requests import NewReference
-from lochan.service.calls import ANYONE
+from lochan.model.specs import parse_spec
+from lochan.service.calls import Call
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 
 
 class World:
@@ -22,17 +23,19 @@ class World:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.store = MemoryStore()
-        ports = Ports(self.clock, SeededChance(1), RecordedWaiting(self.clock))
+        ports = Ports(self.clock, SeededRandom(1), RecordedWaiting(self.clock))
         self.repositories = Repositories(self.store, ports)
         for name in ("one", "two"):
-            self.make_branches(self.repositories.create(ANYONE, name))
+            self.make_branches(self.repositories.create(Call(), name))
         self.chores = chores(self.repositories)
 
     def make_branches(self, repository: Repository) -> None:
         for branch, after_s in (("short", 10), ("long", 10_000)):
             expires_us = self.clock.now_us() + after_s * 1_000_000
-            new = NewReference(kind="BRANCH", name=branch, source="main", expires_us=expires_us)
-            asked = repository.references.create(ANYONE, new)
+            new = NewReference(
+                kind="BRANCH", name=branch, source=parse_spec("main"), expires_us=expires_us
+            )
+            asked = repository.references.create(Call(), new)
             (settled,) = repository.publisher(asked.branch).publish([asked.proposal])
             asked.finish(settled)
 
@@ -43,7 +46,7 @@ class World:
 
     def names(self) -> list[list[str | None]]:
         return [
-            [one.name for one in self.repositories.open(name).references.list().items]
+            [one.name for one in self.repositories.open(name).references.list(Call()).items]
             for name in ("one", "two")
         ]
 

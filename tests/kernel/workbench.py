@@ -25,11 +25,12 @@ from lochan.kernel.publish import Published, Publisher
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository, open_repository
 from lochan.kernel.views import CommitView
-from lochan.kv.observe import CallCounts, ObservedStore
+from lochan.kv.observe import ObservedStore
 from lochan.kv.store import Capabilities, Store
 from lochan.stores.memory.store import MemoryStore
+from lochan.testing.call_counts import CallCounts
 from lochan.testing.faults import Fault, FaultKind, FaultyStore, PlannedCall
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 
 MAIN = RefName("main")
 
@@ -41,7 +42,7 @@ class Bench:
         self.store: Store = MemoryStore() if store is None else store
         self.clock = ManualClock()
         self.waiting = RecordedWaiting(self.clock)
-        self.random = SeededChance(seed)
+        self.random = SeededRandom(seed)
         self.ports = Ports(self.clock, self.random, self.waiting)
         if fresh:
             self.context = create_repository(self.store, self.ports, "repo")

@@ -5,6 +5,7 @@ Shared by the tests of the service; holds no test of its own.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -14,19 +15,21 @@ from lochan.base.errors import KeysConflict
 from lochan.base.names import RefName
 from lochan.kernel.publish import Publisher
 from lochan.kernel.repository import Ports, create_repository, open_repository
-from lochan.kv.observe import CallCounts, ObservedStore
+from lochan.kv.observe import ObservedStore
 from lochan.kv.store import Store
 from lochan.model.commits import CommitMeta, Committed, ContentKey, Delete, LogEntry, Operation, Put
 from lochan.model.contents import Content, IcebergTable, Namespace
 from lochan.model.requests import MergeRequest, NewReference
 from lochan.model.results import ContentConflict, Merged, Page
+from lochan.model.specs import ReferenceSpec, parse_spec
 from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+from lochan.testing.call_counts import CallCounts
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 
-ME = Call(who="me")
+ME = Call(principal="me")
 
 WRITES = (
     "add_many",
@@ -41,6 +44,7 @@ WRITES = (
 
 _Answer = TypeVar("_Answer")
 _Item = TypeVar("_Item")
+_Request = TypeVar("_Request", bound=msgspec.Struct)
 
 
 class Bench:
@@ -51,7 +55,7 @@ class Bench:
     ) -> None:
         self.store: Store = MemoryStore() if store is None else store
         self.clock = ManualClock()
-        ports = Ports(self.clock, SeededChance(seed), RecordedWaiting(self.clock))
+        ports = Ports(self.clock, SeededRandom(seed), RecordedWaiting(self.clock))
         make = create_repository if fresh else open_repository
         self.repository = Repository(make(self.store, ports, name))
         self.references = self.repository.references
@@ -107,11 +111,11 @@ class Bench:
         if expected == "head":
             expected = self.head(branch)
         meta = msgspec.convert({"message": message, **said}, CommitMeta)
-        return self.run(self.commits.commit(call, branch, expected, meta, does))
+        return self.run(self.commits.commit(call, branch, optional_spec(expected), meta, does))
 
     def fill(self, *names: str, branch: str = "main") -> Committed:
         """Makes tables by their names with dots, and the namespaces that they need."""
-        there = {entry.key for entry in self.contents.entries(branch).items}
+        there = {entry.key for entry in self.contents.entries(ME, parse_spec(branch)).items}
         keys = [tuple(name.split(".")) for name in names]
         spaces = {key[:length] for key in keys for length in range(1, len(key))} - there
         does: list[Operation] = [
@@ -125,30 +129,30 @@ class Bench:
         return self.commit(self.changed(name, where, branch), branch=branch, **more)
 
     def changed(self, name: str, where: str, spec: str = "main") -> Put:
-        content, _ = self.contents.get(spec, key(name))
+        content, _ = self.contents.get(ME, parse_spec(spec), key(name))
         return Put(key=key(name), content=moved(content, where))
 
     def remove(self, *names: str, branch: str = "main") -> Committed:
         return self.commit(*[Delete(key=key(name)) for name in names], branch=branch)
 
     def head(self, spec: str = "main") -> str:
-        return self.references.get(spec).hash
+        return self.references.get(ME, spec).hash
 
     def branch(self, name: str, source: str | None = "main") -> str:
-        new = NewReference(kind="BRANCH", name=name, source=source)
+        new = NewReference(kind="BRANCH", name=name, source=optional_spec(source))
         return self.run(self.references.create(ME, new)).hash
 
     def merge(self, source: str, branch: str = "main", **more: Any) -> Merged:
-        ask = MergeRequest(branch=branch, expected=None, source=source)
-        return self.run(self.merges.merge(ME, msgspec.structs.replace(ask, **more)))
+        ask = MergeRequest(branch=branch, expected=None, source=parse_spec(source))
+        return self.run(self.merges.merge(ME, changed_request(ask, **more)))
 
     def state(self, spec: str = "main") -> dict[str, str]:
         """Where the tables of a commit are; a namespace is nowhere."""
-        page = self.contents.entries(spec, with_content=True)
+        page = self.contents.entries(ME, parse_spec(spec), with_content=True)
         return {".".join(entry.key): where(entry.content) for entry in page.items}
 
     def log(self, spec: str = "main") -> list[LogEntry]:
-        return list(self.history.log(spec, fetch_all=True).items)
+        return list(self.history.log(ME, parse_spec(spec), fetch_all=True).items)
 
     def messages(self, spec: str = "main") -> list[str]:
         return [entry.meta.message for entry in self.log(spec)]
@@ -228,3 +232,29 @@ def writes(counts: CallCounts) -> dict[str, int]:
 def names(items: Iterable[Any]) -> list[str]:
     """The names of references, or the keys of entries."""
     return [getattr(one, "name", None) or ".".join(one.key) for one in items]
+
+
+def optional_spec(text: str | None) -> ReferenceSpec | None:
+    """What a writer expects, or where a reference starts, if that is named at all."""
+    return None if text is None else parse_spec(text)
+
+
+def changed_request(request: _Request, **texts: Any) -> _Request:
+    """The same request with other fields; what it expects and its source are given as texts."""
+    for field in ("expected", "source"):
+        if isinstance(texts.get(field), str) and not isinstance(getattr(request, field), str):
+            texts[field] = parse_spec(texts[field])
+    return msgspec.structs.replace(request, **texts)
+
+
+def use_cases(repository: Repository) -> dict[str, Callable[..., Any]]:
+    """All public methods of the groups of a repository, as `group.method`."""
+    return {
+        f"{name}.{method}": function
+        for name, group in sorted(vars(repository).items())
+        if not name.startswith("_")
+        and name != "info"
+        and type(group).__module__.startswith("lochan.service.")
+        for method, function in inspect.getmembers(type(group), inspect.isfunction)
+        if not method.startswith("_")
+    }

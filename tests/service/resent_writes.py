@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from lochan.base.names import RefName
 from lochan.model.contents import Namespace
 from lochan.model.requests import (
@@ -17,8 +15,9 @@ from lochan.model.requests import (
     RevertRequest,
     TransplantRequest,
 )
+from lochan.model.specs import parse_spec
 from lochan.service.calls import Call
-from tests.service.bench import ME, Bench, new
+from tests.service.bench import ME, Bench, changed_request, new
 
 Write = Callable[[Bench, Call], Any]
 
@@ -42,8 +41,10 @@ def commit(desk: Bench, call: Call) -> Any:
 
 
 def merge(desk: Bench, call: Call, **more: Any) -> Any:
-    ask = MergeRequest(branch="target", expected=Hashes.target, source="side")
-    return desk.run(desk.merges.merge(call, msgspec.structs.replace(ask, **more)))
+    ask = MergeRequest(
+        branch="target", expected=parse_spec(Hashes.target), source=parse_spec("side")
+    )
+    return desk.run(desk.merges.merge(call, changed_request(ask, **more)))
 
 
 def merge_replayed(desk: Bench, call: Call) -> Any:
@@ -63,8 +64,10 @@ def merge_without_an_expectation(desk: Bench, call: Call) -> Any:
 
 
 def transplant(desk: Bench, call: Call, **more: Any) -> Any:
-    ask = TransplantRequest(branch="target", expected=None, source="side", hashes=Hashes.side)
-    return desk.run(desk.merges.transplant(call, msgspec.structs.replace(ask, **more)))
+    ask = TransplantRequest(
+        branch="target", expected=None, source="side", hashes=tuple(map(parse_spec, Hashes.side))
+    )
+    return desk.run(desk.merges.transplant(call, changed_request(ask, **more)))
 
 
 def transplant_squashed(desk: Bench, call: Call) -> Any:
@@ -72,22 +75,26 @@ def transplant_squashed(desk: Bench, call: Call) -> Any:
 
 
 def cherry_pick(desk: Bench, call: Call) -> Any:
-    ask = TransplantRequest(branch="target", expected=None, source="", hashes=Hashes.side[::-1])
+    ask = TransplantRequest(
+        branch="target", expected=None, source="", hashes=tuple(map(parse_spec, Hashes.side[::-1]))
+    )
     return desk.run(desk.merges.cherry_pick(call, ask))
 
 
 def revert(desk: Bench, call: Call) -> Any:
-    ask = RevertRequest(branch="target", expected=None, hashes=(Hashes.target,))
+    ask = RevertRequest(branch="target", expected=None, hashes=(parse_spec(Hashes.target),))
     return desk.run(desk.merges.revert(call, ask))
 
 
 def rebase(desk: Bench, call: Call) -> Any:
-    return desk.merges.rebase(call, RebaseRequest(branch="target", onto="side"))
+    return desk.merges.rebase(call, RebaseRequest(branch="target", onto=parse_spec("side")))
 
 
 def force(desk: Bench, call: Call, **more: Any) -> Any:
-    ask = MoveRequest(branch="target", source="side", expected=Hashes.target)
-    return desk.merges.force(call, msgspec.structs.replace(ask, **more))
+    ask = MoveRequest(
+        branch="target", source=parse_spec("side"), expected=parse_spec(Hashes.target)
+    )
+    return desk.merges.force(call, changed_request(ask, **more))
 
 
 def force_anywhere(desk: Bench, call: Call) -> Any:
@@ -95,23 +102,25 @@ def force_anywhere(desk: Bench, call: Call) -> Any:
 
 
 def force_to_where_it_is(desk: Bench, call: Call) -> Any:
-    return desk.merges.force(call, MoveRequest(branch="target", source="@" + Hashes.target))
+    return desk.merges.force(
+        call, MoveRequest(branch="target", source=parse_spec("@" + Hashes.target))
+    )
 
 
 def fast_forward_of_nothing(desk: Bench, call: Call) -> Any:
-    return desk.merges.fast_forward(call, MoveRequest(branch="target", source="main"))
+    return desk.merges.fast_forward(call, MoveRequest(branch="target", source=parse_spec("main")))
 
 
 def assign(desk: Bench, call: Call) -> Any:
-    return desk.references.assign(call, "target", Hashes.target, "side")
+    return desk.references.assign(call, "target", parse_spec(Hashes.target), parse_spec("side"))
 
 
 def assign_to_where_it_is(desk: Bench, call: Call) -> Any:
-    return desk.references.assign(call, "target", None, "@" + Hashes.target)
+    return desk.references.assign(call, "target", None, parse_spec("@" + Hashes.target))
 
 
 def delete(desk: Bench, call: Call) -> Any:
-    return desk.references.delete(call, "target", Hashes.target)
+    return desk.references.delete(call, "target", parse_spec(Hashes.target))
 
 
 def create_namespace(desk: Bench, call: Call) -> Any:
@@ -133,7 +142,7 @@ def source_is_deleted(desk: Bench) -> None:
 
 
 def source_is_moved(desk: Bench) -> None:
-    desk.references.assign(ME, "side", None, "main~1")
+    desk.references.assign(ME, "side", None, parse_spec("main~1"))
 
 
 def source_is_made_again(desk: Bench) -> None:
@@ -142,12 +151,12 @@ def source_is_made_again(desk: Bench) -> None:
 
 
 def target_is_moved(desk: Bench) -> None:
-    desk.references.assign(ME, "target", None, "main")
+    desk.references.assign(ME, "target", None, parse_spec("main"))
 
 
 def target_is_moved_often(desk: Bench) -> None:
     for number in range(40):
-        desk.references.assign(ME, "target", None, "main~1" if number % 2 else "main")
+        desk.references.assign(ME, "target", None, parse_spec("main~1" if number % 2 else "main"))
 
 
 def target_is_committed_to(desk: Bench) -> None:
@@ -161,7 +170,7 @@ def target_is_deleted(desk: Bench) -> None:
 def target_is_made_again(desk: Bench) -> None:
     desk.references.delete(ME, "target", None)
     soon = desk.clock.now_us() + 1_000_000
-    again = NewReference(kind="BRANCH", name="target", source="main", expires_us=soon)
+    again = NewReference(kind="BRANCH", name="target", source=parse_spec("main"), expires_us=soon)
     desk.run(desk.references.create(ME, again))
     desk.commit(new("ns.again"), branch="target", message="again")
 
@@ -177,7 +186,7 @@ def tombstone_is_gone(desk: Bench) -> None:
     found = context.references.fetch(RefName("target"))
     assert found is not None
     context.moves.copy(found.row, found.row.moves)
-    context.references.purge(found)
+    context.references.remove(found)
 
 
 WRITES: list[Write] = [

@@ -19,10 +19,11 @@ from lochan.model.requests import (
     RebaseRequest,
     TransplantRequest,
 )
+from lochan.model.specs import parse_spec
 from lochan.service.calls import Call
 from tests.service.bench import ME, Bench, names, new, writes
 
-ONCE = Call(who="me", idempotency_key="k", digest=b"request")
+ONCE = Call(principal="me", idempotency_key="k", digest=b"request")
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_the_same_request_takes_effect_once_and_is_answered_alike(desk):
 
 
 def test_an_answer_tells_the_same_new_contents_again(desk):
-    content, _ = desk.contents.get("main", ("ns", "a"))
+    content, _ = desk.contents.get(ME, parse_spec("main"), ("ns", "a"))
     does = [
         Delete(key=("ns", "a")),
         Put(key=("ns", "renamed"), content=content),
@@ -62,20 +63,20 @@ def test_an_answer_tells_the_same_new_contents_again(desk):
 def test_the_same_request_is_found_after_the_branch_was_assigned_elsewhere(desk):
     old = desk.head()
     first = send(desk, new("ns.c"))
-    desk.references.assign(ME, "main", first.hash, old)
+    desk.references.assign(ME, "main", parse_spec(first.hash), parse_spec(old))
     assert send(desk.again(), new("ns.c")) == first
     assert desk.messages().count("once") == 0
 
 
 def test_the_same_key_with_another_request_is_refused(desk):
     send(desk, new("ns.c"))
-    other = Call(who="me", idempotency_key="k", digest=b"other")
+    other = Call(principal="me", idempotency_key="k", digest=b"other")
     with pytest.raises(Invalid, match="another request"):
         send(desk, new("ns.d"), call=other)
     desk.branch("side")
     with pytest.raises(Invalid, match="another request"):
         send(desk, new("ns.c"), branch="side")
-    somebody = Call(who="somebody else", idempotency_key="k", digest=b"other")
+    somebody = Call(principal="somebody else", idempotency_key="k", digest=b"other")
     assert send(desk, new("ns.d"), call=somebody).added
 
 
@@ -108,14 +109,16 @@ def test_a_merge_and_a_transplant_are_done_once(desk):
     desk.branch("side")
     desk.change("ns.a", "one", branch="side")
     last = desk.change("ns.b", "two", branch="side").hash
-    ask = MergeRequest(branch="main", expected=None, source="side", squash=False)
+    ask = MergeRequest(branch="main", expected=None, source=parse_spec("side"), squash=False)
     first = desk.run(desk.merges.merge(ONCE, ask))
     second = desk.again().run(desk.again().merges.merge(ONCE, ask))
     assert second.applied
     assert second.hash == first.hash == desk.head()
     desk.branch("two", "main~2")
-    carry = TransplantRequest(branch="two", expected=None, source="side", hashes=(last,))
-    again = Call(who="me", idempotency_key="other", digest=b"other")
+    carry = TransplantRequest(
+        branch="two", expected=None, source="side", hashes=(parse_spec(last),)
+    )
+    again = Call(principal="me", idempotency_key="other", digest=b"other")
     one = desk.run(desk.merges.transplant(again, carry))
     assert desk.run(desk.merges.transplant(again, carry)).hash == one.hash == desk.head("two")
 
@@ -124,7 +127,7 @@ def test_a_dry_run_claims_nothing(desk):
     desk.branch("side")
     desk.change("ns.a", "one", branch="side")
     other, counts = desk.counted()
-    ask = MergeRequest(branch="main", expected=None, source="side", dry_run=True)
+    ask = MergeRequest(branch="main", expected=None, source=parse_spec("side"), dry_run=True)
     other.run(other.merges.merge(ONCE, ask))
     assert writes(counts) == {}
 
@@ -140,27 +143,29 @@ def test_a_request_to_a_half_made_branch_finishes_it(desk, monkeypatch):
 
 
 def again(name: str) -> Call:
-    return Call(who="me", idempotency_key=name, digest=name.encode())
+    return Call(principal="me", idempotency_key=name, digest=name.encode())
 
 
 def make(desk: Bench, call: Call, *wanted: str, **more: Any) -> tuple[Reference, ...]:
-    rows = [NewReference(kind="BRANCH", name=name, source="main", **more) for name in wanted]
+    rows = [
+        NewReference(kind="BRANCH", name=name, source=parse_spec("main"), **more) for name in wanted
+    ]
     return desk.run(desk.references.create_many(call, rows))
 
 
 def test_references_are_made_once_and_answered_alike(desk):
     first = make(desk, again("make"), "b", "c")
-    desk.references.assign(ME, "b", None, "main~1")
+    desk.references.assign(ME, "b", None, parse_spec("main~1"))
     assert make(desk.again(), again("make"), "b", "c") == first
     desk.references.delete(ME, "b", None)
     assert make(desk.again(), again("make"), "b", "c") == first
-    assert names(desk.references.list().items) == ["c", "main"]
+    assert names(desk.references.list(ME).items) == ["c", "main"]
 
 
 def test_what_was_made_is_told_again_though_it_could_not_be_made_now(desk):
     desk.branch("source")
     soon = desk.clock.now_us() + 1
-    new = NewReference(kind="BRANCH", name="b", source="source", expires_us=soon)
+    new = NewReference(kind="BRANCH", name="b", source=parse_spec("source"), expires_us=soon)
     first = desk.run(desk.references.create(again("make"), new))
     desk.references.delete(ME, "source", None)
     desk.clock.advance_us(1_000)
@@ -173,15 +178,15 @@ def test_a_half_made_reference_is_finished_by_the_same_request(desk, monkeypatch
         make(desk, again("make"), "b", "c")
     monkeypatch.undo()
     (b, c) = make(desk.again(), again("make"), "b", "c")
-    assert [b, c] == [desk.references.get("b"), desk.references.get("c")]
+    assert [b, c] == [desk.references.get(ME, "b"), desk.references.get(ME, "c")]
 
 
 def test_a_reference_is_deleted_once_though_it_was_made_again(desk):
     desk.branch("b")
-    first = desk.references.delete(again("delete"), "b", desk.head("b"))
-    assert desk.again().references.delete(again("delete"), "b", first.hash) == first
+    first = desk.references.delete(again("delete"), "b", parse_spec(desk.head("b")))
+    assert desk.again().references.delete(again("delete"), "b", parse_spec(first.hash)) == first
     desk.branch("b")
-    told = desk.again().references.delete(again("delete"), "b", first.hash)
+    told = desk.again().references.delete(again("delete"), "b", parse_spec(first.hash))
     assert (told.name, told.hash) == ("b", first.hash)
     assert desk.head("b") == desk.head()
 
@@ -189,16 +194,16 @@ def test_a_reference_is_deleted_once_though_it_was_made_again(desk):
 @pytest.mark.parametrize("moves", [1, 40])
 def test_a_branch_is_assigned_once_and_answered_alike(desk, moves):
     desk.branch("b")
-    first = desk.references.assign(again("assign"), "b", None, "main~1")
+    first = desk.references.assign(again("assign"), "b", None, parse_spec("main~1"))
     for number in range(moves):
-        desk.references.assign(ME, "b", None, "main~1" if number % 2 else "main")
+        desk.references.assign(ME, "b", None, parse_spec("main~1" if number % 2 else "main"))
     present = desk.head("b")
-    assert desk.again().references.assign(again("assign"), "b", None, "main~1") == first
+    assert desk.again().references.assign(again("assign"), "b", None, parse_spec("main~1")) == first
     desk.references.delete(ME, "b", None)
-    told = desk.again().references.assign(again("assign"), "b", None, "main~1")
+    told = desk.again().references.assign(again("assign"), "b", None, parse_spec("main~1"))
     assert told.hash == first.hash
     desk.branch("b")
-    told = desk.again().references.assign(again("assign"), "b", None, "main~1")
+    told = desk.again().references.assign(again("assign"), "b", None, parse_spec("main~1"))
     assert told.hash == first.hash
     assert desk.head("b") == desk.head()
     assert present in (desk.head(), first.hash)
@@ -208,7 +213,7 @@ def test_moves_of_heads_are_made_once_and_answered_alike(desk):
     desk.branch("side")
     desk.change("ns.a", "side", branch="side")
     desk.change("ns.b", "main")
-    rebase = RebaseRequest(branch="side", onto="main")
+    rebase = RebaseRequest(branch="side", onto=parse_spec("main"))
     first = desk.merges.rebase(again("rebase"), rebase)
     desk.change("ns.b", "side", branch="side")
     desk.change("ns.a", "main")
@@ -219,9 +224,9 @@ def test_moves_of_heads_are_made_once_and_answered_alike(desk):
     assert desk.head("side") == present
     for kind in ("force", "fast_forward"):
         desk.branch(kind, "main~1")
-        ask = MoveRequest(branch=kind, source="main")
+        ask = MoveRequest(branch=kind, source=parse_spec("main"))
         done = getattr(desk.merges, kind)(again(kind), ask)
-        desk.references.assign(ME, kind, None, "main~1")
+        desk.references.assign(ME, kind, None, parse_spec("main~1"))
         told = getattr(desk.again().merges, kind)(again(kind), ask)
         assert (told.applied, told.hash) == (True, done.hash)
         assert desk.head(kind) != done.hash
@@ -246,10 +251,10 @@ def test_who_loses_a_race_against_its_own_repetition_hears_the_same(desk, monkey
 
 def test_a_key_of_a_move_is_for_one_request_only(desk):
     make(desk, again("make"), "b")
-    other = Call(who="me", idempotency_key="make", digest=b"other")
+    other = Call(principal="me", idempotency_key="make", digest=b"other")
     with pytest.raises(Invalid, match="another request"):
         make(desk, other, "c")
     with pytest.raises(Invalid, match="another request"):
-        desk.references.assign(other, "b", None, "main~1")
+        desk.references.assign(other, "b", None, parse_spec("main~1"))
     with pytest.raises(Invalid, match="another request"):
         send(desk, new("ns.c"), call=other)

@@ -16,6 +16,7 @@ from lochan.model.contents import (
     OtherContent,
     UserFunction,
 )
+from lochan.model.specs import parse_spec
 from lochan.service.calls import Call
 from tests.service.bench import (
     ME,
@@ -61,10 +62,10 @@ def test_new_content_gets_an_id_that_the_answer_tells_and_that_stays(desk):
     assert done.hash == desk.head()
     assert [one.key for one in done.added] == [("ns", "c"), ("other",)]
     for one in done.added:
-        assert desk.contents.get("main", one.key)[0].id == one.content_id
+        assert desk.contents.get(ME, parse_spec("main"), one.key)[0].id == one.content_id
     changed = desk.change("ns.c", "elsewhere")
     assert changed.added == ()
-    content, reference = desk.contents.get("main", ("ns", "c"))
+    content, reference = desk.contents.get(ME, parse_spec("main"), ("ns", "c"))
     assert (where(content), content.id) == ("elsewhere", done.added[0].content_id)
     assert reference.hash == changed.hash
 
@@ -86,8 +87,10 @@ def test_contents_of_every_type_come_back_as_they_were(desk):
     done = desk.commit(*[Put(key=at, content=one) for at, one in wanted.items()])
     ids = {one.key: one.content_id for one in done.added}
     for at, content in wanted.items():
-        assert desk.contents.get("main", at)[0] == msgspec.structs.replace(content, id=ids[at])
-    types = {entry.key: entry.type for entry in desk.contents.entries("main").items}
+        assert desk.contents.get(ME, parse_spec("main"), at)[0] == msgspec.structs.replace(
+            content, id=ids[at]
+        )
+    types = {entry.key: entry.type for entry in desk.contents.entries(ME, parse_spec("main")).items}
     assert types["ns", "o"] == "OURS"
     assert types["ns", "f"] == "UDF"
 
@@ -112,7 +115,7 @@ def test_who_names_no_commit_must_find_the_key_free(desk):
 
 
 def test_who_names_no_commit_may_say_what_is_expected_instead(desk):
-    content, _ = desk.contents.get("main", ("ns", "a"))
+    content, _ = desk.contents.get(ME, parse_spec("main"), ("ns", "a"))
     after = msgspec.structs.replace(content, metadata_location="second")
     desk.commit(Put(key=("ns", "a"), content=after, expected=content), expected=None)
     assert desk.state()["ns.a"] == "second"
@@ -122,9 +125,9 @@ def test_who_names_no_commit_may_say_what_is_expected_instead(desk):
 
 def test_an_expected_content_goes_before_the_expected_hash(desk):
     old = desk.head()
-    content, _ = desk.contents.get("main", ("ns", "a"))
+    content, _ = desk.contents.get(ME, parse_spec("main"), ("ns", "a"))
     desk.change("ns.a", "second")
-    second, _ = desk.contents.get("main", ("ns", "a"))
+    second, _ = desk.contents.get(ME, parse_spec("main"), ("ns", "a"))
     third = msgspec.structs.replace(content, metadata_location="third")
     desk.commit(Put(key=("ns", "a"), content=third, expected=second), expected=old)
     assert desk.state()["ns.a"] == "third"
@@ -173,7 +176,9 @@ def test_all_conflicts_are_told_together(desk):
 def test_a_conflict_with_a_commit_of_the_same_chain_is_told_with_its_content(desk):
     old = desk.head()
     asked = [
-        desk.commits.commit(ME, "main", old, CommitMeta(message=name), [desk.changed("ns.a", name)])
+        desk.commits.commit(
+            ME, "main", parse_spec(old), CommitMeta(message=name), [desk.changed("ns.a", name)]
+        )
         for name in ("first", "second")
     ]
     first, second = desk.run_together(*asked)
@@ -188,7 +193,7 @@ def test_a_type_that_nobody_registered_is_compared_within_a_chain_too(desk):
     meta = CommitMeta(message="m")
     own = OtherContent("OURS", None, {"n": 1})
     desk.commit(Put(key=("ns", "o"), content=own))
-    other, _ = desk.contents.get("main", ("ns", "o"))
+    other, _ = desk.contents.get(ME, parse_spec("main"), ("ns", "o"))
     asked = []
     for number in (2, 3):
         changed = OtherContent("OURS", other.id, {"n": number})
@@ -205,7 +210,7 @@ def test_a_type_that_nobody_registered_is_compared_within_a_chain_too(desk):
 
 
 def test_ids_of_new_expected_and_present_content_agree(desk):
-    content, _ = desk.contents.get("main", ("ns", "a"))
+    content, _ = desk.contents.get(ME, parse_spec("main"), ("ns", "a"))
     with pytest.raises(Invalid, match="must be the same"):
         desk.commit(Put(key=("ns", "a"), content=table("x", "other"), expected=content))
     with pytest.raises(Invalid, match="must be the same"):
@@ -223,10 +228,10 @@ def test_a_table_that_was_replaced_is_another_content(desk):
 
 
 def test_the_type_of_a_content_never_changes(desk):
-    content, _ = desk.contents.get("main", ("ns", "a"))
+    content, _ = desk.contents.get(ME, parse_spec("main"), ("ns", "a"))
     assert conflicts(refused(desk, view("ns.a", content.id))) == [("PAYLOAD_DIFFERS", "ns.a")]
     desk.commit(Put(key=("ns", "o"), content=OtherContent("OURS", None, {})))
-    other, _ = desk.contents.get("main", ("ns", "o"))
+    other, _ = desk.contents.get(ME, parse_spec("main"), ("ns", "o"))
     changed = Put(key=("ns", "o"), content=OtherContent("THEIRS", other.id, {}))
     assert conflicts(refused(desk, changed)) == [("PAYLOAD_DIFFERS", "ns.o")]
     renamed = [Delete(key=("ns", "a")), view("ns.c", content.id)]
@@ -234,29 +239,29 @@ def test_the_type_of_a_content_never_changes(desk):
 
 
 def test_a_rename_takes_the_content_along(desk):
-    content, _ = desk.contents.get("main", ("ns", "a"))
+    content, _ = desk.contents.get(ME, parse_spec("main"), ("ns", "a"))
     done = desk.commit(Delete(key=("ns", "a")), Put(key=("ns", "c"), content=content))
     assert done.added == ()
-    assert desk.contents.get("main", ("ns", "c"))[0] == content
+    assert desk.contents.get(ME, parse_spec("main"), ("ns", "c"))[0] == content
     with pytest.raises(ContentNotFound) as caught:
-        desk.contents.get("main", ("ns", "a"))
+        desk.contents.get(ME, parse_spec("main"), ("ns", "a"))
     assert caught.value.key == ("ns", "a")
 
 
 def test_a_rename_may_take_the_place_of_what_the_same_commit_deletes(desk):
-    content, _ = desk.contents.get("main", ("ns", "a"))
+    content, _ = desk.contents.get(ME, parse_spec("main"), ("ns", "a"))
     desk.commit(new("ns.c", "in the way"))
     place = Put(key=("ns", "c"), content=content)
     with pytest.raises(Invalid, match="belongs to another content"):
         desk.commit(Delete(key=("ns", "a")), place)
     desk.commit(Delete(key=("ns", "a")), Delete(key=("ns", "c")), place)
-    assert desk.contents.get("main", ("ns", "c"))[0] == content
+    assert desk.contents.get(ME, parse_spec("main"), ("ns", "c"))[0] == content
     assert "ns.a" not in desk.state()
 
 
 def test_what_takes_a_place_must_come_from_a_key_of_the_same_commit(desk):
     desk.commit(new("ns.c", "in the way"))
-    other, _ = desk.contents.get("main", ("ns", "a"))
+    other, _ = desk.contents.get(ME, parse_spec("main"), ("ns", "a"))
     stranger = Put(key=("ns", "c"), content=other)
     with pytest.raises(Invalid, match="must not have a content ID"):
         desk.commit(Delete(key=("ns", "c")), stranger)
@@ -269,7 +274,7 @@ def test_the_name_of_a_type_has_a_limit(desk, name):
 
 
 def test_one_content_is_renamed_to_one_key_only(desk):
-    content, _ = desk.contents.get("main", ("ns", "a"))
+    content, _ = desk.contents.get(ME, parse_spec("main"), ("ns", "a"))
     with pytest.raises(Invalid, match="content ID"):
         desk.commit(
             Delete(key=("ns", "a")),
@@ -281,16 +286,16 @@ def test_one_content_is_renamed_to_one_key_only(desk):
 
 def test_a_rename_of_what_was_changed_since_is_refused(desk):
     old = desk.head()
-    content, _ = desk.contents.get("main", ("ns", "a"))
+    content, _ = desk.contents.get(ME, parse_spec("main"), ("ns", "a"))
     desk.change("ns.a", "theirs")
     rename = [Delete(key=("ns", "a")), Put(key=("ns", "c"), content=content)]
     assert conflicts(refused(desk, *rename, expected=old)) == [("VALUE_DIFFERS", "ns.a")]
 
 
 def test_a_table_made_anew_in_one_commit_is_another_content(desk):
-    before, _ = desk.contents.get("main", ("ns", "a"))
+    before, _ = desk.contents.get(ME, parse_spec("main"), ("ns", "a"))
     done = desk.commit(Delete(key=("ns", "a")), new("ns.a", "fresh"))
-    after, _ = desk.contents.get("main", ("ns", "a"))
+    after, _ = desk.contents.get(ME, parse_spec("main"), ("ns", "a"))
     assert after.id != before.id
     assert [(one.key, one.content_id) for one in done.added] == [(("ns", "a"), after.id)]
 
@@ -368,7 +373,7 @@ def test_a_namespace_that_holds_something_is_not_replaced_by_a_table(desk):
 
 def test_a_namespace_may_be_made_anew_around_what_it_holds(desk):
     desk.commit(Delete(key=("ns",)), space("ns", owner="me"))
-    content, _ = desk.contents.get("main", ("ns",))
+    content, _ = desk.contents.get(ME, parse_spec("main"), ("ns",))
     assert isinstance(content, Namespace)
     assert content.properties == {"owner": "me"}
 
@@ -436,7 +441,7 @@ def test_what_is_said_of_a_commit_comes_back(desk):
         signed_off_by=("s",),
         author_time_us=5_000_000,
         properties=(("k", ("v", "w")),),
-        call=Call(who="sender"),
+        call=Call(principal="sender"),
     )
     meta = desk.log()[0].meta
     assert (meta.message, meta.authors, meta.signed_off_by) == ("why", ("a", "b"), ("s",))

@@ -13,6 +13,7 @@ from lochan.base.ids import EMPTY_ID
 from lochan.base.limits import PAGE_ENTRIES_MAX
 from lochan.model.commits import ContentKey, Operation, Put
 from lochan.model.contents import Namespace
+from lochan.model.specs import parse_spec
 from lochan.service import contents as contents_room
 from tests.service.bench import ME, Bench, key, names, new, pages, table
 
@@ -63,7 +64,7 @@ def test_a_range_holds_what_a_dictionary_holds(limit, start, end, wanted):
     desk, model = stocked()
     found = pages(
         lambda token: desk.contents.entries(
-            "main", limit, token, start=start, end=end, keys=wanted
+            ME, parse_spec("main"), limit, token, start=start, end=end, keys=wanted
         ),
         200,
     )
@@ -82,7 +83,9 @@ def test_a_range_holds_what_a_dictionary_holds(limit, start, end, wanted):
 def test_a_prefix_is_the_key_itself_and_all_that_lies_in_it(limit, prefix, wanted):
     desk, model = stocked()
     found = pages(
-        lambda token: desk.contents.entries("main", limit, token, prefix=prefix, keys=wanted)
+        lambda token: desk.contents.entries(
+            ME, parse_spec("main"), limit, token, prefix=prefix, keys=wanted
+        )
     )
     expected = [at for at in sorted(model, key=order) if at[: len(prefix)] == prefix]
     if wanted:
@@ -93,17 +96,17 @@ def test_a_prefix_is_the_key_itself_and_all_that_lies_in_it(limit, prefix, wante
 def test_a_prefix_does_not_go_with_a_first_or_a_last_key(desk):
     for more in ({"start": ("a",)}, {"end": ("a",)}):
         with pytest.raises(Invalid, match="prefix"):
-            desk.contents.entries("main", prefix=("a",), **more)
+            desk.contents.entries(ME, parse_spec("main"), prefix=("a",), **more)
 
 
 def test_a_page_goes_on_in_the_commit_of_the_first_though_the_branch_moves(desk):
-    before = names(desk.contents.entries("main").items)
-    first = desk.contents.entries("main", 3)
+    before = names(desk.contents.entries(ME, parse_spec("main")).items)
+    first = desk.contents.entries(ME, parse_spec("main"), 3)
     desk.remove("a.t1", "b.t")
     desk.commit(new("a.t0"), new("zz"))
-    rest = pages(partial(desk.contents.entries, "main", 3), token=first.token)
+    rest = pages(partial(desk.contents.entries, ME, parse_spec("main"), 3), token=first.token)
     assert names(first.items) + names(rest) == before
-    page = desk.contents.entries("main", 3, first.token)
+    page = desk.contents.entries(ME, parse_spec("main"), 3, first.token)
     assert page.reference == first.reference
     assert first.reference is not None
     assert (first.reference.kind, first.reference.name) == ("BRANCH", "main")
@@ -111,9 +114,9 @@ def test_a_page_goes_on_in_the_commit_of_the_first_though_the_branch_moves(desk)
 
 
 def test_a_page_may_be_as_long_as_everything_and_has_no_token_then(desk):
-    count = len(desk.contents.entries("main").items)
-    assert desk.contents.entries("main", count).token is None
-    assert desk.contents.entries("main", count - 1).token is not None
+    count = len(desk.contents.entries(ME, parse_spec("main")).items)
+    assert desk.contents.entries(ME, parse_spec("main"), count).token is None
+    assert desk.contents.entries(ME, parse_spec("main"), count - 1).token is not None
 
 
 def test_all_entries_of_more_than_a_page_of_the_store_are_listed():
@@ -122,44 +125,44 @@ def test_all_entries_of_more_than_a_page_of_the_store_are_listed():
     wanted = [f"t{number:05}" for number in range(count)]
     for at in range(0, count, 500):
         desk.commit(*[new(name) for name in wanted[at : at + 500]])
-    assert names(desk.contents.entries("main").items) == wanted
-    page = desk.contents.entries("main", PAGE_ENTRIES_MAX + 3)
+    assert names(desk.contents.entries(ME, parse_spec("main")).items) == wanted
+    page = desk.contents.entries(ME, parse_spec("main"), PAGE_ENTRIES_MAX + 3)
     assert names(page.items) == wanted[: PAGE_ENTRIES_MAX + 3]
-    rest = desk.contents.entries("main", PAGE_ENTRIES_MAX + 3, page.token)
+    rest = desk.contents.entries(ME, parse_spec("main"), PAGE_ENTRIES_MAX + 3, page.token)
     assert names(rest.items) == wanted[PAGE_ENTRIES_MAX + 3 :]
 
 
 def test_a_token_that_was_changed_or_belongs_elsewhere_is_refused(desk):
-    token = desk.contents.entries("main", 2).token
+    token = desk.contents.entries(ME, parse_spec("main"), 2).token
     assert token is not None
     other = Bench(desk.store, seed=5, name="other")
     other.fill("a.t")
     with pytest.raises(Invalid, match="another repository"):
-        other.contents.entries("main", 2, token)
+        other.contents.entries(ME, parse_spec("main"), 2, token)
     flipped = ("B" if token[30] == "A" else "A").join((token[:30], token[31:]))
     for bad in (flipped, token[:-1], token + "A", "", "é", "x" * 10_000):
         with pytest.raises(Invalid, match="token"):
-            desk.contents.entries("main", 2, bad)
+            desk.contents.entries(ME, parse_spec("main"), 2, bad)
     with pytest.raises(Invalid, match="another listing"):
-        desk.history.log("main", 2, token)
+        desk.history.log(ME, parse_spec("main"), 2, token)
     with pytest.raises(Invalid, match="another listing"):
-        desk.references.list(2, token)
+        desk.references.list(ME, 2, token)
 
 
 def test_a_token_goes_on_with_its_own_reference_only(desk):
     head = desk.head()
     desk.branch("side")
-    page = desk.contents.entries("main", 2)
+    page = desk.contents.entries(ME, parse_spec("main"), 2)
     for other in ("side", "main~1", f"main@{EMPTY_ID.hex()}", f"@{EMPTY_ID.hex()}"):
         with pytest.raises(Invalid, match="another reference"):
-            desk.contents.entries(other, 2, page.token)
+            desk.contents.entries(ME, parse_spec(other), 2, page.token)
     # The same under another name, or the very commit that the listing goes on in.
     for same in ("main", "-", head, f"@{head}", f"main@{head}"):
-        assert desk.contents.entries(same, 2, page.token).items
+        assert desk.contents.entries(ME, parse_spec(same), 2, page.token).items
 
 
 def test_a_token_goes_on_with_its_own_selection_only(desk):
-    token = desk.contents.entries("main", 2).token
+    token = desk.contents.entries(ME, parse_spec("main"), 2).token
     for more in (
         {"filter": "true"},
         {"prefix": ("a",)},
@@ -168,16 +171,22 @@ def test_a_token_goes_on_with_its_own_selection_only(desk):
         {"keys": [("a", "t1")]},
     ):
         with pytest.raises(Invalid, match="another filter"):
-            desk.contents.entries("main", 2, token, **more)
-    filtered = desk.contents.entries("main", 1, filter="entry.contentType == 'ICEBERG_TABLE'")
+            desk.contents.entries(ME, parse_spec("main"), 2, token, **more)
+    filtered = desk.contents.entries(
+        ME, parse_spec("main"), 1, filter="entry.contentType == 'ICEBERG_TABLE'"
+    )
     with pytest.raises(Invalid, match="another filter"):
-        desk.contents.entries("main", 2, filtered.token)
+        desk.contents.entries(ME, parse_spec("main"), 2, filtered.token)
 
 
 def test_a_filtered_listing_has_every_match_once_whatever_the_pages(desk):
     only = "entry.contentType == 'NAMESPACE'"
     for limit in (1, 2, 3, 10, None):
-        found = pages(partial(desk.contents.entries, "main", limit, filter=only, with_content=True))
+        found = pages(
+            partial(
+                desk.contents.entries, ME, parse_spec("main"), limit, filter=only, with_content=True
+            )
+        )
         assert names(found) == ["a", "a.b", "b"]
         assert [entry.content is not None for entry in found] == [True] * 3
 
@@ -186,25 +195,29 @@ def test_a_page_that_filters_looks_at_a_bounded_number_and_tells_where_to_go_on(
     monkeypatch.setattr(contents_room, "SCAN_ENTRIES_MAX", 2)
     monkeypatch.setattr(contents_room, "PAGE_ENTRIES_MAX", 2)
     only = "entry.name == 'u'"
-    first = desk.contents.entries("main", 5, filter=only)
+    first = desk.contents.entries(ME, parse_spec("main"), 5, filter=only)
     assert first.items == ()
     assert first.token is not None
-    found = pages(lambda token: desk.contents.entries("main", 5, token, filter=only))
+    found = pages(
+        lambda token: desk.contents.entries(ME, parse_spec("main"), 5, token, filter=only)
+    )
     assert names(found) == ["b.u"]
 
 
 def test_contents_come_with_entries_where_they_are_asked_for(desk):
-    for entry in desk.contents.entries("main", with_content=True).items:
-        content, _ = desk.contents.get("main", entry.key)
+    for entry in desk.contents.entries(ME, parse_spec("main"), with_content=True).items:
+        content, _ = desk.contents.get(ME, parse_spec("main"), entry.key)
         assert entry.content == content
         assert entry.content_id == content.id
-    assert {entry.content for entry in desk.contents.entries("main").items} == {None}
+    assert {entry.content for entry in desk.contents.entries(ME, parse_spec("main")).items} == {
+        None
+    }
 
 
 def test_a_page_has_room_for_one_at_least(desk):
     for limit in (0, -1):
         with pytest.raises(Invalid, match="at least one"):
-            desk.contents.entries("main", limit)
+            desk.contents.entries(ME, parse_spec("main"), limit)
 
 
 def test_reading_a_commit_of_the_past_shows_what_it_held(desk):
@@ -214,38 +227,38 @@ def test_reading_a_commit_of_the_past_shows_what_it_held(desk):
     for spec in (old, f"@{old}", f"main@{old}", "main~2", f"{desk.head()}~2"):
         assert desk.state(spec)["b.t"] == "b.t"
         assert "a.t1" in desk.state(spec)
-    content, reference = desk.contents.get(old, key("b.t"))
+    content, reference = desk.contents.get(ME, parse_spec(old), key("b.t"))
     assert (reference.kind, reference.name, reference.hash) == ("DETACHED", None, old)
-    _, pinned = desk.contents.get(f"main@{old}", key("b.t"))
+    _, pinned = desk.contents.get(ME, parse_spec(f"main@{old}"), key("b.t"))
     assert (pinned.kind, pinned.name, pinned.hash) == ("BRANCH", "main", old)
     assert content.id
 
 
 def test_what_is_not_there_is_told_by_its_key(desk):
     with pytest.raises(ContentNotFound, match=r"'a\.zz'") as caught:
-        desk.contents.get("main", ("a", "zz"))
+        desk.contents.get(ME, parse_spec("main"), ("a", "zz"))
     assert caught.value.key == ("a", "zz")
     with pytest.raises(ReferenceNotFound):
-        desk.contents.get("nowhere", ("a", "t1"))
+        desk.contents.get(ME, parse_spec("nowhere"), ("a", "t1"))
     with pytest.raises(InvalidKey):
-        desk.contents.get("main", ())
+        desk.contents.get(ME, parse_spec("main"), ())
 
 
 def test_several_contents_are_read_of_one_commit_and_missing_ones_left_out(desk):
     found, reference = desk.contents.get_many(
-        "main", [key("b.t"), key("nothing"), key("a.t1"), key("b.t")]
+        ME, parse_spec("main"), [key("b.t"), key("nothing"), key("a.t1"), key("b.t")]
     )
     assert [at for at, _ in found] == [key("a.t1"), key("b.t")]
     assert reference.hash == desk.head()
-    assert desk.contents.get_many("main", [])[0] == []
+    assert desk.contents.get_many(ME, parse_spec("main"), [])[0] == []
 
 
 def test_a_token_outlives_the_server_that_made_it_but_not_the_branch(desk):
     desk.branch("side")
-    page = desk.contents.entries("side", 2)
-    assert desk.again().contents.entries("side", 2, page.token).items
-    desk.references.delete(ME, "side", desk.head("side"))
+    page = desk.contents.entries(ME, parse_spec("side"), 2)
+    assert desk.again().contents.entries(ME, parse_spec("side"), 2, page.token).items
+    desk.references.delete(ME, "side", parse_spec(desk.head("side")))
     with pytest.raises(ReferenceNotFound):
-        desk.contents.entries("side", 2, page.token)
+        desk.contents.entries(ME, parse_spec("side"), 2, page.token)
     assert page.reference is not None
-    assert desk.contents.entries(page.reference.hash, 2, page.token).items
+    assert desk.contents.entries(ME, parse_spec(page.reference.hash), 2, page.token).items

@@ -10,6 +10,7 @@ import pytest
 from lochan.base.errors import AlreadyExists, HeadConflict, KeyReused, ReferenceNotFound
 from lochan.model.references import ReferenceMove
 from lochan.model.requests import MoveRequest, NewReference, RebaseRequest
+from lochan.model.specs import parse_spec
 from lochan.service.calls import Call
 from tests.service.bench import ME, Bench
 
@@ -28,25 +29,27 @@ def desk() -> Bench:
 
 
 def create(desk: Bench, call: Call) -> Any:
-    new = [NewReference(kind="BRANCH", name=name, source="main") for name in ("x", "y")]
+    new = [NewReference(kind="BRANCH", name=name, source=parse_spec("main")) for name in ("x", "y")]
     return desk.run(desk.references.create_many(call, new))
 
 
 def assign(desk: Bench, call: Call) -> Any:
-    return desk.references.assign(call, "side", SIDE[0], "main")
+    return desk.references.assign(call, "side", parse_spec(SIDE[0]), parse_spec("main"))
 
 
 def delete(desk: Bench, call: Call) -> Any:
-    return desk.references.delete(call, "side", SIDE[0])
+    return desk.references.delete(call, "side", parse_spec(SIDE[0]))
 
 
 def force(desk: Bench, call: Call) -> Any:
-    return desk.merges.force(call, MoveRequest(branch="side", source="main", expected=SIDE[0])).hash
+    return desk.merges.force(
+        call, MoveRequest(branch="side", source=parse_spec("main"), expected=parse_spec(SIDE[0]))
+    ).hash
 
 
 def rebase(desk: Bench, call: Call) -> Any:
     return desk.merges.rebase(
-        call, RebaseRequest(branch="side", onto="main", expected=SIDE[0])
+        call, RebaseRequest(branch="side", onto=parse_spec("main"), expected=parse_spec(SIDE[0]))
     ).hash
 
 
@@ -58,7 +61,7 @@ def told(desk: Bench) -> list[ReferenceMove]:
     moves = []
     for name in ("side", "x", "y"):
         try:
-            moves += desk.references.log(name, 100).items
+            moves += desk.references.log(ME, name, 100).items
         except ReferenceNotFound:
             continue
     return moves
@@ -100,7 +103,7 @@ def test_a_move_that_has_left_the_row_is_still_known(desk):
     SIDE[0] = desk.head("side")
     assign(desk, KEYED)
     for _ in range(20):
-        desk.references.assign(ME, "side", None, "main")
+        desk.references.assign(ME, "side", None, parse_spec("main"))
     before = told(desk)
     assign(desk, KEYED)
     assert told(desk) == before

@@ -6,7 +6,9 @@ from functools import partial
 
 import pytest
 
+from lochan.model.specs import parse_spec
 from lochan.service import history as history_room
+from lochan.service.calls import Call
 from tests.service.bench import Bench, new, pages
 
 
@@ -24,7 +26,7 @@ def sizes(desk: Bench, **more) -> list[int]:
     """Returns how many commits each page has, to the end."""
     found, token = [], None
     while True:
-        page = desk.history.log("main", 250, token, **more)
+        page = desk.history.log(Call(), parse_spec("main"), 250, token, **more)
         found.append(len(page.items))
         token = page.token
         if token is None:
@@ -36,7 +38,7 @@ def test_a_page_ends_with_the_commit_that_fills_its_operations(desk, monkeypatch
     monkeypatch.setattr(history_room, "LOG_OPERATIONS_MAX", room)
     assert sizes(desk, fetch_all=True) == expected
     assert sizes(desk) == [6]
-    found = pages(partial(desk.history.log, "main", 250, fetch_all=True))
+    found = pages(partial(desk.history.log, Call(), parse_spec("main"), 250, fetch_all=True))
     assert [entry.meta.message for entry in found] == [f"commit {n}" for n in reversed(range(6))]
     assert [len(entry.operations) for entry in found] == [3] * 6
 
@@ -58,7 +60,7 @@ def test_a_log_that_ends_where_a_page_is_full_has_no_other(desk, monkeypatch):
     monkeypatch.setattr(history_room, "LOG_OPERATIONS_MAX", 18)
     assert sizes(desk, fetch_all=True) == [6]
     monkeypatch.setattr(history_room, "LOG_OPERATIONS_MAX", 6)
-    assert sizes(desk, fetch_all=True, limit_hash="~1") == [2]
+    assert sizes(desk, fetch_all=True, limit_hash=parse_spec("~1")) == [2]
 
 
 def test_a_filter_that_looks_at_operations_looks_at_a_bounded_number(desk, monkeypatch):

@@ -21,6 +21,8 @@ from lochan.kernel.check import check_repository
 from lochan.kernel.logs import Logs, only_key
 from lochan.model.commits import ContentKey, Delete, Put
 from lochan.model.contents import Content
+from lochan.model.specs import parse_spec
+from lochan.service.calls import Call
 from tests.kernel.check.small import TYPES
 from tests.service.workbench import Service, table
 
@@ -34,17 +36,19 @@ def filled(count: int) -> tuple[Service, dict[ContentKey, Content]]:
     service.commit(
         *(Put(key=key(number), content=table(f"s3://{number}")) for number in range(count))
     )
-    found, _ = service.repository.contents.get_many("main", [key(n) for n in range(count)])
+    found, _ = service.repository.contents.get_many(
+        Call(), parse_spec("main"), [key(n) for n in range(count)]
+    )
     return service, dict(found)
 
 
 def head(service: Service) -> str:
-    return service.repository.references.get("main").hash
+    return service.repository.references.get(Call(), "main").hash
 
 
 def shown(service: Service) -> set[tuple[ContentKey, Content | None]]:
     """What the log says the last commit did."""
-    entry = service.repository.history.log("main", 1, fetch_all=True).items[0]
+    entry = service.repository.history.log(Call(), parse_spec("main"), 1, fetch_all=True).items[0]
     assert entry.operations is not None
     keys = [one.key for one in entry.operations]
     assert keys == sorted(set(keys))

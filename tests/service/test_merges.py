@@ -12,6 +12,7 @@ from lochan.base.ids import EMPTY_ID
 from lochan.model.commits import CommitMeta, Delete, Put
 from lochan.model.contents import Content, Namespace
 from lochan.model.requests import KeyResolution, MergeRequest, MoveRequest, NewReference
+from lochan.model.specs import parse_spec
 from lochan.service.calls import Call
 from tests.service.bench import (
     ME,
@@ -37,7 +38,7 @@ def desk() -> Bench:
 
 
 def content(desk: Bench, name: str, spec: str = "main") -> Content:
-    return desk.contents.get(spec, key(name))[0]
+    return desk.contents.get(ME, parse_spec(spec), key(name))[0]
 
 
 def refused(desk: Bench, source: str = "side", **more: Any) -> KeysConflict:
@@ -61,7 +62,7 @@ def test_a_squashing_merge_is_one_commit_with_both_parents(desk):
         ("ns.c", "NORMAL", None),
         ("ns.d", "NORMAL", None),
     ]
-    (entry,) = desk.history.log("main", 1).items
+    (entry,) = desk.history.log(ME, parse_spec("main"), 1).items
     assert entry.meta.parents == (base, desk.head("side"))
     assert (entry.meta.message, entry.meta.committer) == ("why", "me")
     assert desk.state() == desk.state("side")
@@ -79,7 +80,7 @@ def test_a_replaying_merge_makes_the_commits_again_in_their_order(desk):
     assert len(done.commits) == 2
     assert desk.messages()[:2] == ["side 2", "side 1"]
     assert desk.state() == {**desk.state("side"), "ns.b": "main"}
-    (entry,) = desk.history.log("main", 1).items
+    (entry,) = desk.history.log(ME, parse_spec("main"), 1).items
     assert entry.meta.parents[1:] == (desk.head("side"),)
 
 
@@ -296,7 +297,7 @@ def test_no_commit_of_a_replay_leaves_a_table_without_its_namespace(desk):
 
 def test_a_merge_that_comes_second_in_a_chain_has_nothing_left_to_do(desk):
     """Though what the first one brought was changed in between, by the same chain."""
-    ask = MergeRequest(branch="main", expected=None, source="side")
+    ask = MergeRequest(branch="main", expected=None, source=parse_spec("side"))
     first = desk.merges.merge(ME, ask)
     meta = CommitMeta(message="between")
     seen = content(desk, "ns.a", "side")
@@ -324,7 +325,7 @@ def test_the_empty_hash_is_nothing_to_merge(desk):
         with pytest.raises(Invalid, match="empty"):
             desk.merge(source)
     with pytest.raises(Invalid, match="empty"):
-        desk.merges.force(ME, MoveRequest(branch="main", source=EMPTY))
+        desk.merges.force(ME, MoveRequest(branch="main", source=parse_spec(EMPTY)))
     desk.branch("bare", None)
     with pytest.raises(Invalid, match="empty"):
         desk.merge("bare")
@@ -357,8 +358,10 @@ def test_an_expected_hash_of_a_merge_may_be_behind_the_head(desk):
 def test_a_merge_meets_a_commit_of_the_same_chain(desk):
     """What is in conflict with it is told with its content, which is not stored yet."""
     put = desk.changed("ns.a", "just now")
-    first = desk.commits.commit(ME, "main", desk.head(), CommitMeta(message="m"), [put])
-    second = desk.merges.merge(ME, MergeRequest(branch="main", expected=None, source="side"))
+    first = desk.commits.commit(ME, "main", parse_spec(desk.head()), CommitMeta(message="m"), [put])
+    second = desk.merges.merge(
+        ME, MergeRequest(branch="main", expected=None, source=parse_spec("side"))
+    )
     settled = desk.publisher(first.branch).publish([first.proposal, second.proposal])
     first.finish(settled[0])
     with pytest.raises(KeysConflict) as caught:
@@ -367,15 +370,17 @@ def test_a_merge_meets_a_commit_of_the_same_chain(desk):
 
 
 def test_merges_say_who_made_them(desk):
-    ask = MergeRequest(branch="main", expected=None, source="side")
-    desk.run(desk.merges.merge(Call(who="somebody"), ask))
-    move = desk.references.log("main", 1).items[0]
+    ask = MergeRequest(branch="main", expected=None, source=parse_spec("side"))
+    desk.run(desk.merges.merge(Call(principal="somebody"), ask))
+    move = desk.references.log(ME, "main", 1).items[0]
     assert (move.kind, move.who, move.source) == ("merge", "somebody", "side")
     assert move.base == desk.log()[1].meta.hash
 
 
 def test_a_tag_takes_no_merge_and_may_be_merged(desk):
-    desk.run(desk.references.create(ME, NewReference(kind="TAG", name="v1", source="side")))
+    desk.run(
+        desk.references.create(ME, NewReference(kind="TAG", name="v1", source=parse_spec("side")))
+    )
     with pytest.raises((Invalid, Conflict)):
         desk.merge("main", "v1")
     assert desk.merge("v1").applied

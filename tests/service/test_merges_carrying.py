@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from lochan.base.errors import Invalid, KeysConflict, ReferenceNotFound
@@ -12,9 +11,11 @@ from lochan.base.ids import EMPTY_ID
 from lochan.model.commits import CommitMeta, Delete
 from lochan.model.requests import KeyResolution, RevertRequest, TransplantRequest
 from lochan.model.results import Merged
+from lochan.model.specs import parse_spec
 from tests.service.bench import (
     ME,
     Bench,
+    changed_request,
     conflicts,
     forked,
     key,
@@ -31,14 +32,18 @@ def desk() -> Bench:
 
 
 def transplant(desk: Bench, *hashes: str, kind: str = "transplant", **more: Any) -> Merged:
-    ask = TransplantRequest(branch="main", expected=None, source="side", hashes=hashes)
+    ask = TransplantRequest(
+        branch="main", expected=None, source="side", hashes=tuple(map(parse_spec, hashes))
+    )
     method = desk.merges.transplant if kind == "transplant" else desk.merges.cherry_pick
-    return desk.run(method(ME, msgspec.structs.replace(ask, **more)))
+    return desk.run(method(ME, changed_request(ask, **more)))
 
 
 def hashes(desk: Bench, spec: str = "side") -> list[str]:
     """Those of the two commits of side, oldest first."""
-    return [entry.meta.hash or "" for entry in desk.history.log(spec, 2).items][::-1]
+    return [entry.meta.hash or "" for entry in desk.history.log(ME, parse_spec(spec), 2).items][
+        ::-1
+    ]
 
 
 def test_a_transplant_makes_commits_again_one_by_one(desk):
@@ -65,7 +70,8 @@ def test_a_squashed_transplant_is_one_commit_that_lists_them(desk):
 def test_the_commits_of_a_transplant_follow_each_other(desk):
     desk.change("ns.b", "side", branch="side")
     first, second, third = (
-        entry.meta.hash or "" for entry in list(desk.history.log("side", 3).items)[::-1]
+        entry.meta.hash or ""
+        for entry in list(desk.history.log(ME, parse_spec("side"), 3).items)[::-1]
     )
     for wrong in ((second, first), (first, third), (first, first)):
         with pytest.raises(Invalid, match="contiguous"):
@@ -84,7 +90,7 @@ def test_the_commits_of_a_transplant_are_those_of_its_source(desk):
 
 def test_a_cherry_pick_takes_any_commits_in_any_order(desk):
     desk.change("ns.b", "side", branch="side", message="side 3")
-    entries = list(desk.history.log("side", 3).items)
+    entries = list(desk.history.log(ME, parse_spec("side"), 3).items)
     done = transplant(desk, entries[0].meta.hash, entries[2].meta.hash, kind="cherry-pick")
     assert len(done.commits) == 2
     assert desk.messages()[:2] == ["side 1", "side 3"]
@@ -111,8 +117,8 @@ def test_a_single_commit_may_be_carried_under_another_message(desk):
 
 
 def revert(desk: Bench, *which: str, **more: Any) -> Merged:
-    ask = RevertRequest(branch="main", expected=None, hashes=which)
-    return desk.run(desk.merges.revert(ME, msgspec.structs.replace(ask, **more)))
+    ask = RevertRequest(branch="main", expected=None, hashes=tuple(map(parse_spec, which)))
+    return desk.run(desk.merges.revert(ME, changed_request(ask, **more)))
 
 
 def test_a_revert_undoes_commits_newest_first(desk):

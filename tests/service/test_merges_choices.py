@@ -21,7 +21,19 @@ from lochan.model.commits import CommitMeta, Delete, Put
 from lochan.model.contents import Content
 from lochan.model.requests import KeyResolution, RebaseRequest, RevertRequest, TransplantRequest
 from lochan.model.results import Merged
-from tests.service.bench import ME, Bench, conflicts, details, key, moved, new, space, table
+from lochan.model.specs import parse_spec
+from tests.service.bench import (
+    ME,
+    Bench,
+    changed_request,
+    conflicts,
+    details,
+    key,
+    moved,
+    new,
+    space,
+    table,
+)
 
 A = key("ns.a")
 
@@ -35,7 +47,7 @@ def desk() -> Bench:
 
 
 def content(desk: Bench, name: str, spec: str = "main") -> Content:
-    return desk.contents.get(spec, key(name))[0]
+    return desk.contents.get(ME, parse_spec(spec), key(name))[0]
 
 
 def refused(desk: Bench, source: str = "side", **more: Any) -> KeysConflict:
@@ -47,8 +59,10 @@ def refused(desk: Bench, source: str = "side", **more: Any) -> KeysConflict:
 
 
 def pick(desk: Bench, *hashes: str, branch: str = "main", **more: Any) -> Merged:
-    ask = TransplantRequest(branch=branch, expected=None, source="", hashes=hashes, squash=True)
-    return desk.run(desk.merges.cherry_pick(ME, msgspec.structs.replace(ask, **more)))
+    ask = TransplantRequest(
+        branch=branch, expected=None, source="", hashes=tuple(map(parse_spec, hashes)), squash=True
+    )
+    return desk.run(desk.merges.cherry_pick(ME, changed_request(ask, **more)))
 
 
 def rename(desk: Bench, before: str, after: str, branch: str) -> str:
@@ -59,7 +73,7 @@ def rename(desk: Bench, before: str, after: str, branch: str) -> str:
 
 
 def check_ids(desk: Bench, spec: str = "main") -> None:
-    page = desk.contents.entries(spec, with_content=True)
+    page = desk.contents.entries(ME, parse_spec(spec), with_content=True)
     ids = Counter(entry.content.id for entry in page.items if entry.content is not None)
     assert max(ids.values()) == 1
 
@@ -273,7 +287,7 @@ def test_a_pick_of_a_creation_after_a_rename_is_a_conflict(desk):
 def test_a_revert_of_a_rename_that_was_renamed_since_is_a_conflict(desk):
     done = rename(desk, "ns.a", "ns.x", "main")
     rename(desk, "ns.x", "ns.y", "main")
-    ask = RevertRequest(branch="main", expected=None, hashes=(done,))
+    ask = RevertRequest(branch="main", expected=None, hashes=(parse_spec(done),))
     with pytest.raises(KeysConflict) as caught:
         desk.run(desk.merges.revert(ME, ask))
     assert conflicts(caught.value) == [("KEY_CONFLICT", "ns.a")]
@@ -284,7 +298,7 @@ def test_a_rebase_of_a_rename_meets_a_rename_of_the_other_side(desk):
     rename(desk, "ns.a", "ns.source", "side")
     rename(desk, "ns.a", "ns.target", "main")
     with pytest.raises(KeysConflict) as caught:
-        desk.merges.rebase(ME, RebaseRequest(branch="side", onto="main"))
+        desk.merges.rebase(ME, RebaseRequest(branch="side", onto=parse_spec("main")))
     assert conflicts(caught.value) == [("KEY_CONFLICT", "ns.source")]
 
 
@@ -336,7 +350,7 @@ def test_a_squash_with_a_message_of_the_longest_kind_keeps_it(desk):
 
 def test_a_commit_with_a_long_title_can_be_reverted(desk):
     done = desk.change("ns.a", "wrong", message="x" * MESSAGE_BYTES_MAX)
-    ask = RevertRequest(branch="main", expected=None, hashes=(done.hash,))
+    ask = RevertRequest(branch="main", expected=None, hashes=(parse_spec(done.hash),))
     desk.run(desk.merges.revert(ME, ask))
     assert desk.state()["ns.a"] == "ns.a"
     assert desk.messages()[0].startswith(f"Revert {done.hash}: xxx")

@@ -9,6 +9,7 @@ import pytest
 from lochan.model.commits import CommitMeta, Put
 from lochan.model.requests import MergeRequest, RevertRequest
 from lochan.model.results import Merged
+from lochan.model.specs import parse_spec
 from lochan.service.pending_writes import PendingWrite
 from tests.service.bench import ME, Bench, conflicts, new
 
@@ -25,7 +26,9 @@ def desk() -> Bench:
 
 
 def merge(desk: Bench, source: str, **more: Any) -> PendingWrite[Merged]:
-    return desk.merges.merge(ME, MergeRequest(branch="main", expected=None, source=source, **more))
+    return desk.merges.merge(
+        ME, MergeRequest(branch="main", expected=None, source=parse_spec(source), **more)
+    )
 
 
 def together(desk: Bench, *asked: PendingWrite[Any]) -> list[Merged]:
@@ -64,7 +67,7 @@ def test_a_forced_merge_behind_a_merge_leaves_a_newer_value_of_the_target_alone(
     """The source did not change the key since the first merge, so there is nothing to force."""
     desk.change("ns.a", "side", branch="side")
     first = merge(desk, f"side@{desk.head('side')}")
-    content, _ = desk.contents.get("side", ("ns", "a"))
+    content, _ = desk.contents.get(ME, parse_spec("side"), ("ns", "a"))
     put = desk.changed("ns.a", "newer", "side")
     between = desk.commits.commit(
         ME,
@@ -101,7 +104,7 @@ def test_a_replay_behind_a_merge_of_a_merge_does_not_bring_the_targets_own_chang
     desk.change("ns.a", "side", branch="side")
     first = merge(desk, "third")
     put = desk.changed("ns.b", "newer", "third")
-    seen, _ = desk.contents.get("third", ("ns", "b"))
+    seen, _ = desk.contents.get(ME, parse_spec("third"), ("ns", "b"))
     between = desk.commits.commit(
         ME,
         "main",
@@ -117,12 +120,12 @@ def test_a_replay_behind_a_merge_of_a_merge_does_not_bring_the_targets_own_chang
 
 def test_a_revert_is_refused_only_if_its_own_head_lacks_the_commit(desk):
     done = desk.change("ns.a", "wrong")
-    ask = RevertRequest(branch="main", expected=None, hashes=(done.hash,))
+    ask = RevertRequest(branch="main", expected=None, hashes=(parse_spec(done.hash),))
     other = desk.commits.commit(ME, "main", None, CommitMeta(message="other"), [new("ns.z")])
     desk.run_together(other, desk.merges.revert(ME, ask))
     assert desk.state()["ns.a"] == "base"
     prepared = desk.merges.revert(
-        ME, RevertRequest(branch="side", expected=None, hashes=(done.hash,))
+        ME, RevertRequest(branch="side", expected=None, hashes=(parse_spec(done.hash),))
     )
     (refusal,) = desk.run_together(prepared)
     assert "Could not find commit" in str(refusal)
@@ -131,6 +134,8 @@ def test_a_revert_is_refused_only_if_its_own_head_lacks_the_commit(desk):
 def test_a_conflict_is_reported_against_the_head_of_the_chain(desk):
     desk.change("ns.a", "side", branch="side")
     put = desk.changed("ns.a", "main")
-    first = desk.commits.commit(ME, "main", desk.head(), CommitMeta(message="first"), [put])
+    first = desk.commits.commit(
+        ME, "main", parse_spec(desk.head()), CommitMeta(message="first"), [put]
+    )
     answers = desk.run_together(first, merge(desk, "side", conflicts_as_result=False))
     assert conflicts(answers[1]) == [("VALUE_DIFFERS", "ns.a")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from lochan.base.errors import HeadConflict, Invalid, KeysConflict
@@ -19,9 +18,11 @@ from lochan.model.requests import (
     TransplantRequest,
 )
 from lochan.model.results import Merged
+from lochan.model.specs import parse_spec
 from tests.service.bench import (
     ME,
     Bench,
+    changed_request,
     conflicts,
     details,
     forked,
@@ -42,17 +43,19 @@ def desk() -> Bench:
 
 
 def content(desk: Bench, name: str, spec: str = "main") -> Content:
-    return desk.contents.get(spec, key(name))[0]
+    return desk.contents.get(ME, parse_spec(spec), key(name))[0]
 
 
 def hashes(desk: Bench, spec: str = "side") -> list[str]:
     """Those of the two commits of side, oldest first."""
-    return [entry.meta.hash or "" for entry in desk.history.log(spec, 2).items][::-1]
+    return [entry.meta.hash or "" for entry in desk.history.log(ME, parse_spec(spec), 2).items][
+        ::-1
+    ]
 
 
 def rebase(desk: Bench, **more: Any) -> Merged:
-    ask = RebaseRequest(branch="side", onto="main")
-    return desk.merges.rebase(ME, msgspec.structs.replace(ask, **more))
+    ask = RebaseRequest(branch="side", onto=parse_spec("main"))
+    return desk.merges.rebase(ME, changed_request(ask, **more))
 
 
 def test_a_rebase_makes_a_branchs_own_commits_on_another_head(desk):
@@ -64,7 +67,7 @@ def test_a_rebase_makes_a_branchs_own_commits_on_another_head(desk):
     assert desk.messages("side")[:2] == ["side 2", "side 1"]
     assert desk.log("side")[2].meta.hash == desk.head()
     assert desk.state("side")["ns.b"] == "main"
-    assert desk.references.log("side", 3).items[0].kind == "rebase"
+    assert desk.references.log(ME, "side", 3).items[0].kind == "rebase"
     assert not rebase(desk).applied
     with pytest.raises(HeadConflict):
         rebase(desk, expected=old)
@@ -104,24 +107,30 @@ def test_a_rebase_agrees_on_a_namespace_that_both_made(desk):
 
 
 def test_a_fast_forward_loses_nothing_or_is_refused(desk):
-    done = desk.merges.fast_forward(ME, MoveRequest(branch="main", source="side"))
+    done = desk.merges.fast_forward(ME, MoveRequest(branch="main", source=parse_spec("side")))
     assert (done.applied, done.hash) == (True, desk.head("side"))
     assert desk.head() == desk.head("side")
-    assert not desk.merges.fast_forward(ME, MoveRequest(branch="main", source="side")).applied
+    assert not desk.merges.fast_forward(
+        ME, MoveRequest(branch="main", source=parse_spec("side"))
+    ).applied
     desk.change("ns.b", "main")
     desk.change("ns.b", "side", branch="side")
     with pytest.raises(HeadConflict, match="merge or rebase"):
-        desk.merges.fast_forward(ME, MoveRequest(branch="main", source="side"))
+        desk.merges.fast_forward(ME, MoveRequest(branch="main", source=parse_spec("side")))
 
 
 def test_force_loses_the_targets_commits_but_not_from_the_ref_log(desk):
     lost = desk.change("ns.b", "main").hash
-    done = desk.merges.force(ME, MoveRequest(branch="main", source="side", expected=lost))
+    done = desk.merges.force(
+        ME, MoveRequest(branch="main", source=parse_spec("side"), expected=parse_spec(lost))
+    )
     assert (done.applied, done.effective_target) == (True, lost)
     assert desk.head() == desk.head("side")
-    assert desk.references.log("main", 1).items[0].old == lost
+    assert desk.references.log(ME, "main", 1).items[0].old == lost
     with pytest.raises(HeadConflict):
-        desk.merges.force(ME, MoveRequest(branch="main", source="side~1", expected=lost))
+        desk.merges.force(
+            ME, MoveRequest(branch="main", source=parse_spec("side~1"), expected=parse_spec(lost))
+        )
 
 
 def test_a_dry_run_answers_and_writes_nothing(desk):
@@ -130,26 +139,39 @@ def test_a_dry_run_answers_and_writes_nothing(desk):
     line = tuple(hashes(desk))
     main = desk.head()
     carry = TransplantRequest(
-        branch="main", expected=None, source="side", hashes=line, dry_run=True
+        branch="main",
+        expected=None,
+        source="side",
+        hashes=tuple(map(parse_spec, line)),
+        dry_run=True,
     )
     asked = [
         other.merges.merge(
             ME,
-            MergeRequest(branch="main", expected=None, source="side", dry_run=True, squash=squash),
+            MergeRequest(
+                branch="main", expected=None, source=parse_spec("side"), dry_run=True, squash=squash
+            ),
         )
         for squash in (True, False)
     ]
     asked += [other.merges.transplant(ME, carry), other.merges.cherry_pick(ME, carry)]
     asked.append(
         other.merges.revert(
-            ME, RevertRequest(branch="main", expected=None, hashes=(main,), dry_run=True)
+            ME,
+            RevertRequest(branch="main", expected=None, hashes=(parse_spec(main),), dry_run=True),
         )
     )
     told = [other.run(one) for one in asked]
-    told.append(other.merges.rebase(ME, RebaseRequest(branch="side", onto="main", dry_run=True)))
-    told.append(other.merges.force(ME, MoveRequest(branch="main", source="side", dry_run=True)))
     told.append(
-        other.merges.fast_forward(ME, MoveRequest(branch="main", source="main~1", dry_run=True))
+        other.merges.rebase(ME, RebaseRequest(branch="side", onto=parse_spec("main"), dry_run=True))
+    )
+    told.append(
+        other.merges.force(ME, MoveRequest(branch="main", source=parse_spec("side"), dry_run=True))
+    )
+    told.append(
+        other.merges.fast_forward(
+            ME, MoveRequest(branch="main", source=parse_spec("main~1"), dry_run=True)
+        )
     )
     assert {(one.applied, one.successful, one.hash) for one in told} == {(False, True, None)}
     assert [".".join(one.key) for one in told[0].keys] == ["ns.a", "ns.c", "ns.d"]
@@ -163,7 +185,7 @@ def test_a_dry_run_answers_and_writes_nothing(desk):
 
 def test_a_dry_run_is_planned_on_the_head_of_the_moment(desk):
     asked = desk.merges.merge(
-        ME, MergeRequest(branch="main", expected=None, source="side", dry_run=True)
+        ME, MergeRequest(branch="main", expected=None, source=parse_spec("side"), dry_run=True)
     )
     assert desk.run(asked).successful
     desk.again().change("ns.a", "main")

@@ -16,12 +16,14 @@ from lochan.kv.store import Kind, Store, partition
 from lochan.model.commits import CommitMeta, Delete, Put
 from lochan.model.requests import MergeRequest, NewReference
 from lochan.model.results import Merged
-from lochan.service.calls import ANYONE, Call
+from lochan.model.specs import parse_spec
+from lochan.persist.cache import Caches
+from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 from tests.profile import counted
 from tests.service.bench import table
 
@@ -32,7 +34,7 @@ STEPS = counted(8, 24)
 STEP_US = 24 * HOUR_US // STEPS
 COMMITS = counted(2, 40)
 PER_STEP = COMMITS + 3
-SMALL = Tuning(20_000, 20_000, 20_000)
+SMALL = Tuning(Caches(60_000))
 
 
 class Month:
@@ -41,9 +43,9 @@ class Month:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.store = MemoryStore()
-        ports = Ports(self.clock, SeededChance(1), RecordedWaiting(self.clock))
+        ports = Ports(self.clock, SeededRandom(1), RecordedWaiting(self.clock))
         self.repositories = Repositories(self.store, ports, tuning=SMALL)
-        self.repository = self.repositories.create(ANYONE, "default")
+        self.repository = self.repositories.create(Call(), "default")
         self.publishers: dict[str, Any] = {}
         self.keys = 0
 
@@ -63,9 +65,9 @@ class Month:
         for _ in range(COMMITS):
             self.clock.advance_us(STEP_US // (COMMITS + 1))
             run(commit(repository, self.call(), self.keys % 2 == 0))
-        new = NewReference(kind="BRANCH", name=f"b{self.keys}", source="main")
+        new = NewReference(kind="BRANCH", name=f"b{self.keys}", source=parse_spec("main"))
         run(repository.references.create(self.call(), new))
-        ask = MergeRequest(branch="main", expected=None, source=new.name)
+        ask = MergeRequest(branch="main", expected=None, source=parse_spec(new.name))
         merged: Merged = run(repository.merges.merge(self.call(), ask))
         assert not merged.applied
         repository.references.delete(self.call(), new.name, None)
@@ -77,10 +79,12 @@ class Month:
 
 def commit(repository: Repository, call: Call, there: bool) -> PendingWrite[Any]:
     key = ("t",)
-    head = repository.references.get("main").hash
-    found, _ = repository.contents.get_many("main", [key])
+    head = repository.references.get(Call(), "main").hash
+    found, _ = repository.contents.get_many(Call(), parse_spec("main"), [key])
     does = [Delete(key=key)] if found else [Put(key=key, content=table("t"))]
-    return repository.commits.commit(call, "main", head, CommitMeta(message=f"{there}"), does)
+    return repository.commits.commit(
+        call, "main", parse_spec(head), CommitMeta(message=f"{there}"), does
+    )
 
 
 def count_rows(store: Store, place: Any) -> int:
@@ -138,12 +142,12 @@ def test_rows_and_memory_of_a_server_reach_a_plateau(record_property, monkeypatc
 
 def test_rows_of_an_embedded_repository_reach_a_plateau(record_property):
     month = Month()
-    embedded = Embedded(month.store, month.repository, "me")
+    runner = Embedded(month.store, month.repository, "me")._lane_runner
     claims: list[int] = []
     references: list[int] = []
     for _ in range(DAYS):
         for _ in range(STEPS):
-            month.write(lambda asked: embedded._doing.on_lane(lambda: asked))
+            month.write(lambda write: runner.durably(lambda: runner.publish(write)))
         claims.append(month.rows(Kind.CLAIMS))
         references.append(month.rows(Kind.REFERENCES))
     record_property("told", f"claims by day {claims}, references {references}")

@@ -21,8 +21,11 @@ from lochan.kernel.plan import ANY, CommitPlan, Operation
 from lochan.kernel.publish import Published
 from lochan.model.commits import Delete, Put
 from lochan.model.contents import Namespace
-from lochan.service import namespaces as rooms
+from lochan.model.specs import parse_spec
+from lochan.service import namespaces as service_namespaces
 from lochan.service.calls import Call
+from lochan.service.contents import Contents
+from tests.service.bench import optional_spec
 from tests.service.workbench import CALL, Service, table
 
 
@@ -35,10 +38,12 @@ class Spaces(Service):
 
     def create(self, *elements: str, call: Call = CALL, expected: str | None = None, **properties):
         made = space(*elements, **properties)
-        return self.run(self.repository.namespaces.create(call, "main", expected, made))
+        return self.run(
+            self.repository.namespaces.create(call, "main", optional_spec(expected), made)
+        )
 
     def delete(self, *elements: str, call: Call = CALL, expected: str | None = None) -> None:
-        self.run(self.repository.namespaces.delete(call, "main", expected, elements))
+        self.run(self.repository.namespaces.delete(call, "main", optional_spec(expected), elements))
 
     def update(self, *elements: str, call: Call = CALL, changes=None, removals=()) -> None:
         lane = self.repository.namespaces.update(
@@ -47,13 +52,19 @@ class Spaces(Service):
         self.run(lane)
 
     def get(self, *elements: str, spec: str = "main") -> Namespace:
-        return self.repository.namespaces.get(spec, elements)
+        return self.repository.namespaces.get(CALL, parse_spec(spec), elements)
 
     def names(self, *prefix: str) -> list[str]:
-        return [".".join(one.elements) for one in self.repository.namespaces.list("main", prefix)]
+        return [
+            ".".join(one.elements)
+            for one in self.repository.namespaces.list(CALL, parse_spec("main"), prefix)
+        ]
 
     def messages(self) -> list[str]:
-        return [entry.meta.message for entry in self.repository.history.log("main").items]
+        return [
+            entry.meta.message
+            for entry in self.repository.history.log(CALL, parse_spec("main")).items
+        ]
 
     def orphan(self, *elements: str) -> None:
         """Puts a table without its parents, as an import may."""
@@ -217,7 +228,7 @@ def test_commits_elsewhere_do_not_disturb_an_update(spaces):
 def test_what_is_expected_of_an_older_commit_counts(spaces):
     before = spaces.put("t").hash
     spaces.create("a")
-    lane = spaces.repository.namespaces.create(CALL, "main", before, space("a"))
+    lane = spaces.repository.namespaces.create(CALL, "main", parse_spec(before), space("a"))
     with pytest.raises(NamespaceExists):
         spaces.run(lane)
     with pytest.raises(NamespaceNotFound):
@@ -237,15 +248,20 @@ def test_namespaces_are_listed_below_a_prefix(spaces):
 
 
 def test_a_list_is_longer_than_a_page(spaces, monkeypatch):
-    monkeypatch.setattr(rooms, "PAGE_ENTRIES_MAX", 2)
+    right = Contents.entry_pages
+
+    def in_twos(self, call, spec, selection, *rest, **more):
+        return right(self, call, spec, selection, *(rest or (2,)), **more)
+
+    monkeypatch.setattr(Contents, "entry_pages", in_twos)
     for name in "abcde":
         spaces.create(name, x=name)
         spaces.put(name, "t")
-    listed = spaces.repository.namespaces.list("main")
+    listed = spaces.repository.namespaces.list(CALL, parse_spec("main"))
     assert [(one.elements, one.properties) for one in listed] == [
         ((name,), {"x": name}) for name in "abcde"
     ]
-    monkeypatch.setattr(rooms, "NAMESPACES_LISTED_MAX", 4)
+    monkeypatch.setattr(service_namespaces, "NAMESPACES_LISTED_MAX", 4)
     with pytest.raises(TooLarge):
         spaces.names()
 

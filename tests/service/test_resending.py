@@ -20,8 +20,11 @@ from lochan.model.requests import (
     NewReference,
 )
 from lochan.model.results import Merged
+from lochan.model.specs import parse_spec
 from lochan.persist.references import References
-from lochan.service.calls import Call, Right
+from lochan.service.calls import Call
+from lochan.service.claims import Claims
+from lochan.service.policy import Action, Resource
 from lochan.service.repository import Repository
 from tests.service.bench import ME, Bench, new, writes
 from tests.service.resent_writes import (
@@ -89,10 +92,10 @@ def named(one: Any) -> str:
 
 def everything(desk: Bench) -> Mapping[str, Any]:
     """What the references are and were, but for what only repeats an answer."""
-    heads = {one.name: one.hash for one in desk.references.list().items}
+    heads = {one.name: one.hash for one in desk.references.list(ME).items}
     logs = {}
     for name in ("main", "side", "target"):
-        logs[name] = desk.references.log(name, 1_000).items
+        logs[name] = desk.references.log(ME, name, 1_000).items
     return {"heads": heads, "logs": logs}
 
 
@@ -190,18 +193,18 @@ def test_a_try_that_was_overtaken_by_its_own_repetition_is_answered_alike(
     fix(desk)
     rival = desk.again()
     answers: list[Any] = []
-    right = Repository.__init__.__globals__["Claims"].find
-    looked: list[None] = []
+    right = Claims._find_claim
+    tries: list[None] = []
 
-    def find(self: Any, call: Call, request: Any) -> Any:
-        found = right(self, call, request)
-        if not looked:
-            looked.append(None)
+    def find(self: Any, target: Any, request: Any) -> Any:
+        found = right(self, target, request)
+        if not tries:
+            tries.append(None)
             answers.append(write(rival, KEYED))
             desk.references.delete(ME, "side", None)
         return found
 
-    monkeypatch.setattr("lochan.service.claims.Claims.find", find)
+    monkeypatch.setattr(Claims, "_find_claim", find)
     assert write(desk, KEYED) == answers[0]
 
 
@@ -221,7 +224,7 @@ def test_a_try_whose_reply_is_lost_tells_of_the_move_that_another_try_has_made(
             answers.append(None)
             # Lost and without effect; then the branch goes away and comes back elsewhere.
             rival.commit(new("ns.more"), branch="target")
-            rival.references.assign(ME, "target", None, "@" + Hashes.target)
+            rival.references.assign(ME, "target", None, parse_spec("@" + Hashes.target))
             answers[0] = write(rival, KEYED)
             raise Unknown("lost")
         return right(self, row, expected)
@@ -269,48 +272,48 @@ def test_that_nothing_was_to_do_stays_the_answer_when_there_would_be_something(d
     desk.fill("ns.later")
     assert merge_of_nothing(desk.again(), KEYED) == first
     assert desk.head("target") == Hashes.target
-    kinds = [move.kind for move in desk.references.log("target").items]
+    kinds = [move.kind for move in desk.references.log(ME, "target").items]
     assert kinds == ["commit", "commit", "create"]
 
 
 class Rules:
-    """A gate that lets through what is written down, and writes down what is asked."""
+    """A policy that records what it decides on, and denies some actions."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, str | None]] = []
-        self.denied: set[str] = set()
+        self.decided: list[tuple[Action, str | None]] = []
+        self.denied: set[Action] = set()
 
-    def check(self, call: Call, right: Right, reference: str | None = None) -> None:
-        self.asked.append((right.value, reference))
-        if right.value in self.denied:
-            raise Denied(f"{call.who} may not {right.value}")
+    def decide(self, call: Call, action: Action, resource: Resource) -> None:
+        self.decided.append((action, resource.reference))
+        if action in self.denied:
+            raise Denied(f"{call.principal} may not {action.value}")
 
 
 @pytest.mark.parametrize(
-    ("write", "right"),
+    ("write", "action"),
     [
-        (commit, Right.COMMIT),
-        (merge, Right.COMMIT),
-        (revert, Right.COMMIT),
-        (rebase, Right.ASSIGN_REFERENCE),
-        (assign, Right.ASSIGN_REFERENCE),
-        (delete, Right.DELETE_REFERENCE),
-        (create_namespace, Right.COMMIT),
+        (commit, Action.COMMIT),
+        (merge, Action.COMMIT),
+        (revert, Action.COMMIT),
+        (rebase, Action.ASSIGN_REFERENCE),
+        (assign, Action.ASSIGN_REFERENCE),
+        (delete, Action.DELETE_REFERENCE),
+        (create_namespace, Action.COMMIT),
     ],
     ids=lambda one: getattr(one, "__name__", str(one)),
 )
-def test_an_answer_from_a_claim_is_authorised_for_what_the_claim_recorded(desk, write, right):
+def test_an_answer_from_a_claim_is_authorised_for_what_the_claim_recorded(desk, write, action):
     fix(desk)
     write(desk, KEYED)
     rules = Rules()
     guarded = desk.again()
-    guarded.repository = Repository(guarded.repository.context, gate=rules)
+    guarded.repository = Repository(guarded.repository.context, policy=rules)
     guarded.references = guarded.repository.references
     guarded.commits = guarded.repository.commits
     guarded.merges = guarded.repository.merges
     write(guarded, KEYED)
-    assert rules.asked == [(right.value, "target")]
-    rules.denied.add(right.value)
+    assert rules.decided == [(action, "target")]
+    rules.denied.add(action)
     with pytest.raises(Denied):
         write(guarded, KEYED)
 
@@ -321,7 +324,9 @@ def test_a_reference_that_was_made_is_answered_with_all_it_had(desk):
         call = Call("me", f"key {number}", b"one")
         soon = desk.clock.now_us() + 1_000_000 if kind == "BRANCH" else None
         said = None if kind == "BRANCH" else Annotation(message="release")
-        wanted = NewReference(kind=kind, name=name, source="side", expires_us=soon, annotation=said)
+        wanted = NewReference(
+            kind=kind, name=name, source=parse_spec("side"), expires_us=soon, annotation=said
+        )
         first = desk.run(desk.references.create(call, wanted))
         desk.clock.advance_us(500_000)
         source_is_made_again(desk)
@@ -331,16 +336,16 @@ def test_a_reference_that_was_made_is_answered_with_all_it_had(desk):
         assert desk.run(desk.again().references.create(call, later)) == first
         desk.branch(name, "main")
         assert desk.run(desk.again().references.create(call, later)) == first
-        assert desk.references.get(name).hash == desk.head()
+        assert desk.references.get(ME, name).hash == desk.head()
 
 
 def test_a_creation_that_was_overtaken_twice_makes_nothing(desk):
     """The first try has claimed; a second one makes the branch, and it is deleted again."""
     rival = desk.again()
-    wanted = NewReference(kind="BRANCH", name="x", source="side")
+    wanted = NewReference(kind="BRANCH", name="x", source=parse_spec("side"))
     prepared = desk.references.create(KEYED, wanted)
     first = rival.run(rival.references.create(KEYED, wanted))
     rival.references.delete(ME, "x", None)
     assert desk.run(prepared) == first
     with pytest.raises(ReferenceNotFound):
-        desk.references.get("x")
+        desk.references.get(ME, "x")

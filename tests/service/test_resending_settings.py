@@ -11,7 +11,7 @@ from lochan.kernel.repository import SETTINGS_KEY, Ports
 from lochan.service.calls import Call
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 from tests.service.bench import ME, Bench
 
 KEYED = Call("me", "key", b"one request")
@@ -34,10 +34,10 @@ def test_settings_are_written_once_and_answered_alike(desk, others):
     assert keep.update(KEYED, settings("P2D")) == settings("P1D")
     for number in range(others):
         keep.update(Call("me", f"other {number}", b"x"), settings(f"P{number + 3}D"))
-    present = keep.get(["GARBAGE_COLLECTOR"])
+    present = keep.get(ME, ["GARBAGE_COLLECTOR"])
     for one in (keep, desk.again().repository.settings):
         assert one.update(KEYED, settings("P2D")) == settings("P1D")
-    assert keep.get(["GARBAGE_COLLECTOR"]) == present
+    assert keep.get(ME, ["GARBAGE_COLLECTOR"]) == present
     with pytest.raises(KeyReused):
         keep.update(OTHER, settings("P2D"))
 
@@ -48,7 +48,7 @@ def test_settings_that_were_never_set_before_are_answered_alike(desk):
     assert keep.update(KEYED, settings("P2D")) is None
     keep.update(ME, settings("P3D"))
     assert keep.update(KEYED, settings("P2D")) is None
-    assert keep.get(["GARBAGE_COLLECTOR"]) == [settings("P3D")]
+    assert keep.get(ME, ["GARBAGE_COLLECTOR"]) == [settings("P3D")]
 
 
 def test_a_repository_is_made_once_and_answered_alike():
@@ -56,7 +56,7 @@ def test_a_repository_is_made_once_and_answered_alike():
     store = MemoryStore()
 
     def server(seed: int) -> Repositories:
-        return Repositories(store, Ports(clock, SeededChance(seed), RecordedWaiting(clock)))
+        return Repositories(store, Ports(clock, SeededRandom(seed), RecordedWaiting(clock)))
 
     first = server(1).create(KEYED, "one", "trunk").info
     clock.advance_us(1_000)
@@ -67,7 +67,7 @@ def test_a_repository_is_made_once_and_answered_alike():
         server(2).create(OTHER, "two")
     with pytest.raises(AlreadyExists):
         server(2).create(Call("me", "other key", b"one request"), "one", "trunk")
-    assert server(2).names().items == ("one",)
+    assert server(2).names(ME).items == ("one",)
 
 
 def test_of_two_tries_to_make_a_repository_both_get_the_one_that_was_made(monkeypatch):
@@ -75,7 +75,7 @@ def test_of_two_tries_to_make_a_repository_both_get_the_one_that_was_made(monkey
     store = MemoryStore()
 
     def server(seed: int) -> Repositories:
-        return Repositories(store, Ports(clock, SeededChance(seed), RecordedWaiting(clock)))
+        return Repositories(store, Ports(clock, SeededRandom(seed), RecordedWaiting(clock)))
 
     right = Repositories._find_made
     rival: list[Any] = []

@@ -10,6 +10,7 @@ from lochan.catalog.contents import value_at
 from lochan.index.layers import read_page
 from lochan.model.references import Annotation
 from lochan.model.requests import NewReference
+from lochan.model.specs import ReferenceSpec, parse_spec
 from tests.service.bench import ME, Bench
 
 EMPTY = EMPTY_ID.hex()
@@ -27,7 +28,7 @@ def desk() -> Bench:
 
 
 def at(desk: Bench, spec: str) -> str:
-    page = desk.contents.entries(spec, 1)
+    page = desk.contents.entries(ME, parse_spec(spec), 1)
     assert page.reference is not None
     return page.reference.hash
 
@@ -86,9 +87,9 @@ def test_what_is_no_spec_is_invalid(desk, spec):
 
 def test_no_branch_is_emptied_by_naming_nothing(desk):
     with pytest.raises(Invalid, match="neither"):
-        desk.references.assign(ME, "main", None, "")
+        desk.references.assign(ME, "main", None, ReferenceSpec())
     with pytest.raises(Invalid, match="neither"):
-        desk.references.create(ME, NewReference(kind="BRANCH", name="b", source=""))
+        desk.references.create(ME, NewReference(kind="BRANCH", name="b", source=ReferenceSpec()))
     assert desk.state()
 
 
@@ -104,9 +105,10 @@ def test_a_hash_of_something_else_is_not_found(desk):
         desk.commit(desk.changed("ns.a", "x"), expected=value)
 
 
-def test_a_hash_is_written_in_lower_case_and_whole(desk):
+def test_a_hash_is_written_whole_in_either_case(desk):
     head = desk.head()
-    for spec in (head.upper(), head[:12]):
+    assert at(desk, head.upper()) == head
+    for spec in (head[:12], f"@{head[:12]}"):
         with pytest.raises((ReferenceNotFound, Invalid)):
             at(desk, spec)
 
@@ -114,18 +116,22 @@ def test_a_hash_is_written_in_lower_case_and_whole(desk):
 def test_a_tag_leads_to_its_commit_whether_it_is_annotated_or_not(desk):
     note = Annotation(message="released")
     head = desk.head()
-    desk.run(desk.references.create(ME, NewReference(kind="TAG", name="light", source="main")))
-    rich = NewReference(kind="TAG", name="rich", source="main~1", annotation=note)
+    desk.run(
+        desk.references.create(
+            ME, NewReference(kind="TAG", name="light", source=parse_spec("main"))
+        )
+    )
+    rich = NewReference(kind="TAG", name="rich", source=parse_spec("main~1"), annotation=note)
     desk.run(desk.references.create(ME, rich))
     assert at(desk, "light") == head
     assert at(desk, "rich") == desk.log()[1].meta.hash
     assert at(desk, "rich~1") == desk.log()[2].meta.hash
-    page = desk.contents.entries("rich", 1)
+    page = desk.contents.entries(ME, parse_spec("rich"), 1)
     assert page.reference is not None
     assert (page.reference.kind, page.reference.name) == ("TAG", "rich")
 
 
 def test_the_empty_hash_is_a_commit_that_holds_nothing(desk):
-    page = desk.contents.entries(EMPTY)
+    page = desk.contents.entries(ME, parse_spec(EMPTY))
     assert (page.items, page.token) == ((), None)
-    assert desk.history.log(EMPTY).items == ()
+    assert desk.history.log(ME, parse_spec(EMPTY)).items == ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from lochan.base.errors import Corrupt, Exhausted, Invalid, TooLarge, Unavailable, Unknown
@@ -23,7 +25,7 @@ def update(service: Service, config: dict) -> dict | None:
 
 
 def current(service: Service) -> list[dict]:
-    return service.repository.settings.get([TYPE])
+    return service.repository.settings.get(CALL, [TYPE])
 
 
 def test_settings_are_replaced_and_the_previous_returned():
@@ -39,7 +41,7 @@ def test_settings_are_replaced_and_the_previous_returned():
 def test_only_what_is_asked_for_and_known_is_returned():
     service = Service()
     update(service, FIRST)
-    get = service.repository.settings.get
+    get = partial(service.repository.settings.get, CALL)
     assert get([]) == []
     assert get(["UNKNOWN"]) == []
     assert get([TYPE, "UNKNOWN", TYPE]) == [FIRST]
@@ -247,4 +249,4 @@ def test_settings_belong_to_their_repository():
     service = Service()
     other = service.repositories.create(CALL, "other")
     update(service, FIRST)
-    assert other.settings.get([TYPE]) == []
+    assert other.settings.get(CALL, [TYPE]) == []

@@ -11,15 +11,17 @@ from lochan.base.names import RefName
 from lochan.codec.forms import add_checksum
 from lochan.kernel.references import ReferenceIndex
 from lochan.kernel.repository import Ports
-from lochan.kv.observe import CallCounts, ObservedStore
+from lochan.kv.observe import ObservedStore
 from lochan.kv.store import Kind, partition
 from lochan.model.requests import NewReference
-from lochan.service.calls import ANYONE, Call
+from lochan.model.specs import parse_spec
+from lochan.service.calls import Call
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.service.sweeps import SweepFailure, sweep_of_claims, sweep_of_references
 from lochan.stores.memory.store import MemoryStore
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+from lochan.testing.call_counts import CallCounts
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 from tests.service.bench import ME, Bench, names, new
 
 SECOND_US = 1_000_000
@@ -34,13 +36,17 @@ def desk() -> Bench:
 
 
 def make(desk: Bench, name: str, expires_us: int | None = None, source: str = "main") -> None:
-    wanted = NewReference(kind="BRANCH", name=name, source=source, expires_us=expires_us)
+    wanted = NewReference(
+        kind="BRANCH", name=name, source=parse_spec(source), expires_us=expires_us
+    )
     desk.run(desk.references.create(ME, wanted))
 
 
 def make_in(repository: Repository, name: str, expires_us: int | None = None) -> None:
-    wanted = NewReference(kind="BRANCH", name=name, source="main", expires_us=expires_us)
-    asked = repository.references.create(ANYONE, wanted)
+    wanted = NewReference(
+        kind="BRANCH", name=name, source=parse_spec("main"), expires_us=expires_us
+    )
+    asked = repository.references.create(Call(), wanted)
     (settled,) = repository.publisher(asked.branch).publish([asked.proposal])
     asked.finish(settled)
 
@@ -50,12 +56,12 @@ def test_expired_branches_are_swept_a_minute_after_their_time(desk):
     make(desk, "soon", now + 10 * SECOND_US)
     make(desk, "later", now + 1_000 * SECOND_US)
     make(desk, "ever")
-    assert desk.references.get("soon").expires_us == now + 10 * SECOND_US
+    assert desk.references.get(ME, "soon").expires_us == now + 10 * SECOND_US
     desk.clock.advance_us((10 + EXPIRY_GRACE_S) * SECOND_US - 1)
     assert desk.repository.sweep().expired == 0
     desk.clock.advance_us(1)
     assert desk.repository.sweep().expired == 1
-    assert names(desk.references.list().items) == ["ever", "later", "main"]
+    assert names(desk.references.list(ME).items) == ["ever", "later", "main"]
     assert desk.repository.sweep().expired == 0
 
 
@@ -82,7 +88,7 @@ def test_a_branch_that_was_made_again_without_expiry_is_not_swept(desk, monkeypa
 
     at_each_deletion(monkeypatch, made_again)
     assert desk.repository.sweep().expired == 0
-    assert desk.references.get("b").expires_us is None
+    assert desk.references.get(ME, "b").expires_us is None
 
 
 def test_a_branch_that_was_made_again_with_a_later_expiry_is_not_swept(desk, monkeypatch):
@@ -98,7 +104,7 @@ def test_a_branch_that_was_made_again_with_a_later_expiry_is_not_swept(desk, mon
 
     at_each_deletion(monkeypatch, made_again)
     assert desk.repository.sweep().expired == 0
-    assert desk.references.get("b").expires_us == later
+    assert desk.references.get(ME, "b").expires_us == later
 
 
 def test_a_sweep_goes_on_when_others_delete_or_commit_to_a_branch_meanwhile(desk, monkeypatch):
@@ -117,7 +123,7 @@ def test_a_sweep_goes_on_when_others_delete_or_commit_to_a_branch_meanwhile(desk
     at_each_deletion(monkeypatch, meanwhile)
     # The one that was committed to has expired like the others.
     assert desk.repository.sweep().expired == 2
-    assert names(desk.references.list().items) == ["main"]
+    assert names(desk.references.list(ME).items) == ["main"]
 
 
 def test_two_sweepers_delete_a_branch_once(desk, monkeypatch):
@@ -134,7 +140,7 @@ def test_two_sweepers_delete_a_branch_once(desk, monkeypatch):
 
     at_each_deletion(monkeypatch, meanwhile)
     assert (desk.repository.sweep().expired, found) == (0, [1])
-    kinds = [move.kind for move in desk.references.log("b").items]
+    kinds = [move.kind for move in desk.references.log(ME, "b").items]
     assert kinds.count("delete") == 1
 
 
@@ -153,12 +159,12 @@ class Many:
         self.clock = ManualClock()
         self.store = MemoryStore()
         self.counts = CallCounts()
-        ports = Ports(self.clock, SeededChance(1), RecordedWaiting(self.clock))
+        ports = Ports(self.clock, SeededRandom(1), RecordedWaiting(self.clock))
         observed = ObservedStore(self.store, self.counts, self.clock)
         self.repositories = Repositories(observed, ports, open_max=open_max)
         self.names = [f"r{number:04}" for number in range(count)]
         for name in self.names:
-            self.repositories.create(ANYONE, name)
+            self.repositories.create(Call(), name)
         self.failures: list[SweepFailure] = []
         self.references = sweep_of_references(self.repositories, self.failures.append)
         self.claims = sweep_of_claims(self.repositories, self.failures.append)
@@ -167,7 +173,7 @@ class Many:
         return {*self.repositories._young, *self.repositories._old}
 
     def branches(self, name: str) -> list[str | None]:
-        listed = self.repositories.look_into(name).references.list()
+        listed = self.repositories.look_into(name).references.list(ME)
         return [one.name for one in listed.items]
 
 

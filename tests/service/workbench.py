@@ -13,11 +13,13 @@ from lochan.kernel.repository import Ports
 from lochan.kv.store import Store
 from lochan.model.commits import CommitMeta, Committed, Operation, Put
 from lochan.model.contents import Content, IcebergTable, Namespace
+from lochan.model.specs import parse_spec
 from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
+from tests.service.bench import optional_spec
 
 _Answer = TypeVar("_Answer")
 
@@ -31,9 +33,9 @@ class Service:
         self.store: Store = MemoryStore() if store is None else store
         self.clock = ManualClock()
         self.waiting = RecordedWaiting(self.clock)
-        self.ports = Ports(self.clock, SeededChance(seed), self.waiting)
+        self.ports = Ports(self.clock, SeededRandom(seed), self.waiting)
         self.repositories = Repositories(self.store, self.ports)
-        self.repository = self.repositories.open_or_create("repo")
+        self.repository = self.repositories.open_or_create(CALL, "repo")
 
     def again(self, store: Store | None = None, *, seed: int = 2) -> Service:
         """Another server on the same store, or on a wrapper of it."""
@@ -67,7 +69,7 @@ class Service:
         """Commits operations, on whatever the head is unless said otherwise."""
         meta = CommitMeta(message=message)
         commits = self.repository.commits
-        return self.run(commits.commit(CALL, branch, expected, meta, operations))
+        return self.run(commits.commit(CALL, branch, optional_spec(expected), meta, operations))
 
     def put(self, *elements: str, **fields) -> Committed:
         """Puts a new table."""
@@ -79,7 +81,7 @@ class Service:
 
     def content(self, key: Sequence[str], spec: str = "main") -> Content:
         """What a key holds."""
-        return self.repository.contents.get(spec, tuple(key))[0]
+        return self.repository.contents.get(CALL, parse_spec(spec), tuple(key))[0]
 
 
 def table(location: str = "s3://t", snapshot: int = 1, content_id: str | None = None):

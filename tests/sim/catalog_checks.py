@@ -12,6 +12,8 @@ from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import iterate_log
 from lochan.model.commits import ContentKey, LogEntry, Put
 from lochan.model.contents import Content, IcebergTable, Namespace
+from lochan.model.specs import parse_spec
+from lochan.service.calls import Call
 from lochan.service.repository import Repository
 from lochan.testing.invariants import all_rows, check_chain, check_references
 from lochan.testing.sim import Event, History, World
@@ -30,7 +32,7 @@ def fresh(world: World) -> Repository:
 
 def log_of(repository: Repository, spec: str = "main") -> list[LogEntry]:
     """The commits of a branch with what they did, oldest first."""
-    return list(repository.history.log(spec, fetch_all=True).items)[::-1]
+    return list(repository.history.log(Call(), parse_spec(spec), fetch_all=True).items)[::-1]
 
 
 def apply(state: State, entry: LogEntry) -> None:
@@ -64,7 +66,7 @@ def commits_stand_on_what_they_saw(world: World, history: History) -> None:
         apply(state, entry)
         namespaces_are_there(state, entry)
         ids_are_unique(state, entry)
-    page = repository.contents.entries("main", with_content=True)
+    page = repository.contents.entries(Call(), parse_spec("main"), with_content=True)
     assert {one.key: one.content for one in page.items} == state, "K7: contents are the log's sum"
 
 
@@ -178,8 +180,11 @@ def merges_are_whole(world: World, history: History) -> None:
     """A merge brings all of the source once, in commits that follow each other, or nothing."""
     repository = fresh(world)
     entries = log_of(repository)
-    side = repository.references.get("side").hash
-    brought = {one.key for one in repository.history.diff("main~0", "side").items}
+    side = repository.references.get(Call(), "side").hash
+    brought = {
+        one.key
+        for one in repository.history.diff(Call(), parse_spec("main~0"), parse_spec("side")).items
+    }
     closing = [at for at, entry in enumerate(entries) if side in entry.meta.parents[1:]]
     assert len(closing) <= 1, "the source was merged twice"
     replays = [at for at, entry in enumerate(entries) if entry.meta.message.startswith("side")]
@@ -205,7 +210,7 @@ def merges_are_whole(world: World, history: History) -> None:
 def references_are_right(world: World, history: History) -> None:
     """R1 to R4 and the ref-log: acknowledged moves are told once, refused ones never."""
     repository = fresh(world)
-    repository.references.list()
+    repository.references.list(Call())
     check_references(repository.context)
     check_messages(repository.context, "one", history.of("commit"))
     moves = [move for move in moves_of(repository, "one") if move.kind != "commit"]
@@ -227,7 +232,7 @@ def moves_of(repository: Repository, name: str) -> list[Any]:
     """The whole ref-log of a name that may never have been."""
     if not heads_of(repository.context, RefName(name)) and name not in all_rows(repository.context):
         return []
-    return list(repository.references.log(name, 1_000).items)
+    return list(repository.references.log(Call(), name, 1_000).items)
 
 
 def made_branches_take_commits(world: World, history: History) -> None:
@@ -240,7 +245,7 @@ def made_branches_take_commits(world: World, history: History) -> None:
 
 def half_made_branches_take_commits(world: World, history: History) -> None:
     """The same for one whose maker died, if that was long before: it is there for all or none."""
-    names = {one.name for one in fresh(world).references.list().items}
+    names = {one.name for one in fresh(world).references.list(Call()).items}
     for event in history.of("commit", "sent"):
         if event.outcome == "reference_not_found":
             assert "one" not in names, "a listed branch was told to be missing"

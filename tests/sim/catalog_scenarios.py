@@ -31,10 +31,12 @@ from lochan.model.contents import Content, IcebergTable, Namespace
 from lochan.model.references import Reference
 from lochan.model.requests import MergeRequest, NewReference
 from lochan.model.results import Merged
+from lochan.model.specs import parse_spec
 from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repository import Repository
 from lochan.testing.sim import Faults, Scenario, Server
+from tests.service.bench import optional_spec
 from tests.sim.catalog_checks import (
     RELIES,
     answers_agree,
@@ -52,6 +54,7 @@ Act = Callable[[Server], None]
 _Answer = TypeVar("_Answer")
 
 TABLE: ContentKey = ("ns", "t")
+MAIN, SIDE = parse_spec("main"), parse_spec("side")
 LOSSY = Faults(lost_reply=0.1, late=0.06, not_applied=0.04, most=3)
 
 
@@ -91,13 +94,13 @@ def set_up(server: Server) -> tuple[InstanceId, Description]:
     first: list[Operation] = [Put(key=one.elements, content=one) for one in spaces]
     first += [Put(key=key, content=table(".".join(key))) for key in names]
     _at_once(repository, "main", "first", first)
-    y = repository.contents.get("main", ("ns", "y"))[0]
+    y = repository.contents.get(Call(), MAIN, ("ns", "y"))[0]
     _at_once(repository, "main", "second", [_moved(("ns", "y"), y)])
-    side = NewReference(kind="BRANCH", name="side", source="main")
+    side = NewReference(kind="BRANCH", name="side", source=MAIN)
     made = repository.references.create(Call(), side)
     (settled,) = repository.publisher(made.branch).publish([made.proposal])
     made.finish(settled)
-    moved = {name: repository.contents.get("side", ("ns", name))[0] for name in ("x", "s")}
+    moved = {name: repository.contents.get(Call(), SIDE, ("ns", name))[0] for name in ("x", "s")}
     sn = Namespace(elements=("sn",))
     _at_once(
         repository, "side", "side0", [_moved(("ns", "x"), moved["x"]), Put(key=("sn",), content=sn)]
@@ -113,9 +116,9 @@ def _moved(key: ContentKey, content: Content) -> Put:
 
 def _at_once(repository: Repository, branch: str, message: str, does: list[Operation]) -> None:
     """Commits as of the head, outside of the simulation."""
-    head = repository.references.get(branch).hash
+    head = repository.references.get(Call(), branch).hash
     meta = CommitMeta(message=message)
-    asked = repository.commits.commit(Call(), branch, head, meta, does)
+    asked = repository.commits.commit(Call(), branch, parse_spec(head), meta, does)
     (settled,) = repository.publisher(asked.branch).publish([asked.proposal])
     asked.finish(settled)
 
@@ -162,15 +165,16 @@ def commit(
     """Commits under a name; what was seen is said in a property."""
     said = tuple(f"{'.'.join(key)}={where}" for key, where in seen.items())
     meta = CommitMeta(message=name, properties=((RELIES, said),) if said else ())
-    call = Call(who=server.name)
-    return drive(server, lambda one: one.commits.commit(call, branch, expected, meta, does))
+    call = Call(principal=server.name)
+    base = optional_spec(expected)
+    return drive(server, lambda one: one.commits.commit(call, branch, base, meta, does))
 
 
 def read(server: Server, *keys: ContentKey) -> tuple[dict[ContentKey, Content], str] | None:
     """Reads contents; returns them with the commit they were read from."""
 
     def look(_: Server) -> tuple[dict[ContentKey, Content], str]:
-        found, reference = server.app.repository.contents.get_many("main", keys)
+        found, reference = server.app.repository.contents.get_many(Call(), MAIN, keys)
         return dict(found), reference.hash
 
     return server.attempt("read", look, server)
@@ -272,8 +276,8 @@ def drops_the_namespace(name: str, times: int) -> Act:
 def merges(name: str, *, squash: bool, times: int = 1) -> Act:
     def merge(server: Server, _: str) -> Merged:
         meta = CommitMeta(message=name)
-        ask = MergeRequest(branch="main", expected=None, source="side", meta=meta, squash=squash)
-        return drive(server, lambda one: one.merges.merge(Call(who=server.name), ask))
+        ask = MergeRequest(branch="main", expected=None, source=SIDE, meta=meta, squash=squash)
+        return drive(server, lambda one: one.merges.merge(Call(principal=server.name), ask))
 
     def act(server: Server) -> None:
         for _ in range(times):
@@ -286,14 +290,13 @@ def merges_a_table(name: str, source: str) -> Act:
     """Makes a branch and a table there, and merges it; by then main may have lost the namespace."""
 
     def merge(server: Server, _: str) -> Merged:
-        ask = MergeRequest(
-            branch="main", expected=None, source=name, meta=CommitMeta(message=f"{name}+")
-        )
-        return drive(server, lambda one: one.merges.merge(Call(who=server.name), ask))
+        meta = CommitMeta(message=f"{name}+")
+        ask = MergeRequest(branch="main", expected=None, source=parse_spec(name), meta=meta)
+        return drive(server, lambda one: one.merges.merge(Call(principal=server.name), ask))
 
     def branch(server: Server, _: str) -> Reference:
-        new = NewReference(kind="BRANCH", name=name, source=source)
-        return drive(server, lambda one: one.references.create(Call(who=name), new))
+        new = NewReference(kind="BRANCH", name=name, source=parse_spec(source))
+        return drive(server, lambda one: one.references.create(Call(principal=name), new))
 
     def act(server: Server) -> None:
         does = [Put(key=("free", name), content=table(name))]
@@ -309,7 +312,7 @@ def sends(name: str, times: int, branch: str = "main") -> Act:
     """A client that sends one request with an idempotency key again and again."""
 
     def send(server: Server, _: str) -> Committed:
-        call = Call(who="client", idempotency_key=name, digest=name.encode())
+        call = Call(principal="client", idempotency_key=name, digest=name.encode())
         does = [Put(key=("ns", name), content=table(name))]
         meta = CommitMeta(message=name)
         return drive(server, lambda one: one.commits.commit(call, branch, None, meta, does))
@@ -325,9 +328,9 @@ def sends_a_merge(name: str, times: int) -> Act:
     """The same for a merge; only the commit is compared, the rest tells how it went."""
 
     def send(server: Server, _: str) -> Committed:
-        call = Call(who="client", idempotency_key=name, digest=name.encode())
+        call = Call(principal="client", idempotency_key=name, digest=name.encode())
         meta = CommitMeta(message=name)
-        ask = MergeRequest(branch="main", expected=None, source="side", meta=meta)
+        ask = MergeRequest(branch="main", expected=None, source=SIDE, meta=meta)
         done = drive(server, lambda one: one.merges.merge(call, ask))
         return Committed("main", done.hash or "")
 
@@ -339,14 +342,15 @@ def sends_a_merge(name: str, times: int) -> Act:
 
 
 def look_at(server: Server, branch: str) -> Reference | None:
-    return server.attempt("look", lambda _: server.app.repository.references.get(branch), server)
+    get = server.app.repository.references.get
+    return server.attempt("look", lambda _: get(Call(), branch), server)
 
 
 def assigns(name: str, branch: str, target: str) -> Act:
     def assign(server: Server, who: str, expected: str) -> Reference:
         references = server.app.repository.references
-        done: Reference = references.assign(Call(who=who), branch, expected, target, kind="BRANCH")
-        return done
+        seen, goal = parse_spec(expected), parse_spec(target)
+        return references.assign(Call(principal=who), branch, seen, goal, kind="BRANCH")
 
     def act(server: Server) -> None:
         found = look_at(server, branch)
@@ -358,8 +362,8 @@ def assigns(name: str, branch: str, target: str) -> Act:
 
 def makes(name: str) -> Act:
     def make(server: Server, who: str) -> Reference:
-        new = NewReference(kind="BRANCH", name="one", source="main")
-        return drive(server, lambda one: one.references.create(Call(who=who), new))
+        new = NewReference(kind="BRANCH", name="one", source=MAIN)
+        return drive(server, lambda one: one.references.create(Call(principal=who), new))
 
     def act(server: Server) -> None:
         server.attempt("make", make, server, name)
@@ -370,8 +374,7 @@ def makes(name: str) -> Act:
 def deletes(name: str) -> Act:
     def delete(server: Server, who: str, expected: str) -> Reference:
         references = server.app.repository.references
-        done: Reference = references.delete(Call(who=who), "one", expected, kind="BRANCH")
-        return done
+        return references.delete(Call(principal=who), "one", parse_spec(expected), kind="BRANCH")
 
     def act(server: Server) -> None:
         found = look_at(server, "one")

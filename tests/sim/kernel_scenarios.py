@@ -21,6 +21,7 @@ from lochan.kernel.publish import Proposal, Published, Publisher
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository
 from lochan.kernel.views import CommitView
+from lochan.persist.cache import Caches
 from lochan.testing.invariants import (
     all_moves,
     all_rows,
@@ -92,7 +93,7 @@ def parts_of(server: Server, prepared: tuple[InstanceId, Description]) -> Reposi
         server.clock,
         server.random,
         server.waiting,
-        tuning=Tuning(200_000, 200_000),
+        tuning=Tuning(Caches(500_000)),
     )
 
 

@@ -32,6 +32,7 @@ from lochan.model.requests import (
     RevertRequest,
     TransplantRequest,
 )
+from lochan.model.specs import parse_spec
 from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repository import Repository
@@ -41,6 +42,7 @@ from lochan.testing.models.catalog import CATALOG, Held
 from lochan.testing.models.history import History as Plain
 from lochan.testing.models.merging import Outcome
 from lochan.testing.sim import Server
+from tests.service.bench import optional_spec
 from tests.sim.kernel_scenarios import parts_of
 from tests.sim.mixed_requests import (
     BRANCHES,
@@ -109,15 +111,19 @@ def set_up(server: Server) -> tuple[InstanceId, Description]:
         return asked.finish(settled)
 
     def commit(branch: str, *operations: Operation) -> None:
-        head = repository.references.get(branch).hash
+        head = repository.references.get(Call(), branch).hash
         meta = CommitMeta(message="setup")
-        publish(repository.commits.commit(Call(who="setup"), branch, head, meta, operations))
+        publish(
+            repository.commits.commit(
+                Call(principal="setup"), branch, parse_spec(head), meta, operations
+            )
+        )
 
     commit("main", *[Put(key=key, content=table("A")) for key in TABLES[:2]])
     for name in (SIDE, THIRD):
-        new = NewReference(kind="BRANCH", name=name, source="main")
+        new = NewReference(kind="BRANCH", name=name, source=parse_spec("main"))
         publish(repository.references.create(Call(), new))
-    found = repository.contents.get("main", TABLES[1])[0]
+    found = repository.contents.get(Call(), parse_spec("main"), TABLES[1])[0]
     commit("side", Delete(key=TABLES[1]), Put(key=TABLES[2], content=found))
     for name in (SIDE, THIRD):
         commit(name, Put(key=("n",), content=Namespace(elements=("n",))))
@@ -154,14 +160,14 @@ class CatalogDraws(Draws):
 
     def read(self, branch: RefName) -> tuple[str, Contents]:
         """Reads a branch as a client does; returns the commit and its contents."""
-        page = self._repository.contents.entries(branch, with_content=True)
+        page = self._repository.contents.entries(Call(), parse_spec(branch), with_content=True)
         assert page.reference is not None
         found = {one.key: one.content for one in page.items if one.content is not None}
         return page.reference.hash, found
 
     def hashes(self, branch: RefName) -> list[str]:
         """Returns the last commits of a branch, oldest first."""
-        page = self._repository.history.log(branch, 3)
+        page = self._repository.history.log(Call(), parse_spec(branch), 3)
         return [entry.meta.hash or "" for entry in page.items][::-1]
 
     def expected(self, branch: RefName) -> str | None:
@@ -187,8 +193,10 @@ class CatalogDraws(Draws):
         expected, contents = self.read(branch)
         operations = draw_operations(self.random, contents)
         meta = CommitMeta(message=name)
-        call = Call(who=name)
-        asked = self._repository.commits.commit(call, branch, expected, meta, operations)
+        call = Call(principal=name)
+        asked = self._repository.commits.commit(
+            call, branch, parse_spec(expected), meta, operations
+        )
 
         def outcomes(plain: Plain, head: str) -> list[Outcome]:
             return [commit_outcome(plain, head, expected, name, operations)]
@@ -199,7 +207,7 @@ class CatalogDraws(Draws):
         """Merges a branch as it is now, perhaps with a word on one key."""
         random, name = self.random, self.name()
         squash = random.random() < 0.65
-        view = self._repository.references.get(source or self.other(branch)).hash
+        view = self._repository.references.get(Call(), source or self.other(branch)).hash
         expected = self.expected(branch)
         default = random.choices(BEHAVIOURS, weights=(8, 3, 2, 1), k=1)[0]
         keys: dict[ContentKey, KeyResolution] = {}
@@ -209,8 +217,8 @@ class CatalogDraws(Draws):
             keys[key] = draw_wish(random, target.get(key))
         ask = MergeRequest(
             branch=branch,
-            expected=expected,
-            source=view,
+            expected=optional_spec(expected),
+            source=parse_spec(view),
             meta=CommitMeta(message=name),
             default=default,
             keys=keys,
@@ -224,7 +232,7 @@ class CatalogDraws(Draws):
             found = model.merge(plain, head, view, wanted, replay=not squash, laws=CATALOG)
             return list(found.values())
 
-        asked = self._repository.merges.merge(Call(who=name), ask)
+        asked = self._repository.merges.merge(Call(principal=name), ask)
         request = self._request(name, "merge" if squash else "replay", asked, outcomes)
         request.source = view
         return request
@@ -246,7 +254,7 @@ class CatalogDraws(Draws):
             branch=branch,
             expected=None,
             source="",
-            hashes=tuple(line),
+            hashes=tuple(map(parse_spec, tuple(line))),
             meta=CommitMeta(message=name),
             default=default,
             squash=squash,
@@ -259,13 +267,16 @@ class CatalogDraws(Draws):
         merges = self._repository.merges
         make = merges.transplant if transplant else merges.cherry_pick
         kind = f"{'transplant' if transplant else 'pick'}{' squashed' if squash else ''}"
-        return self._request(name, kind, make(Call(who=name), ask), outcomes)
+        return self._request(name, kind, make(Call(principal=name), ask), outcomes)
 
     def revert(self, branch: RefName) -> Request:
         """Undoes one of the last commits of the branch."""
         name, undone = self.name(), self.random.choice(self.hashes(branch))
         ask = RevertRequest(
-            branch=branch, expected=None, hashes=(undone,), meta=CommitMeta(message=name)
+            branch=branch,
+            expected=None,
+            hashes=(parse_spec(undone),),
+            meta=CommitMeta(message=name),
         )
 
         def outcomes(plain: Plain, head: str) -> list[Outcome]:
@@ -273,7 +284,7 @@ class CatalogDraws(Draws):
                 return [Outcome(invalid="not there")]
             return [model.revert(plain, head, [undone], laws=CATALOG)]
 
-        asked = self._repository.merges.revert(Call(who=name), ask)
+        asked = self._repository.merges.revert(Call(principal=name), ask)
         return self._request(name, "revert", asked, outcomes)
 
     def any(self, branch: RefName) -> Request:
@@ -291,10 +302,10 @@ class CatalogDraws(Draws):
         """Moves a branch to another one, or onto another one."""
         random, name = self.random, self.name()
         branch, how = self.branch(), random.choice(hows)
-        source = self._repository.references.get(self.other(branch)).hash
+        source = self._repository.references.get(Call(), self.other(branch)).hash
         default = random.choices(BEHAVIOURS, weights=(8, 3, 2, 1), k=1)[0]
         request = DrawnMove(name, how, branch, source)
-        merges, call = self._repository.merges, Call(who=name)
+        merges, call = self._repository.merges, Call(principal=name)
 
         def outcome(plain: Plain, head: str) -> Outcome | None:
             if how == "rebase":
@@ -306,10 +317,10 @@ class CatalogDraws(Draws):
         def make() -> Moved:
             if how == "rebase":
                 done = merges.rebase(
-                    call, RebaseRequest(branch=branch, onto=source, default=default)
+                    call, RebaseRequest(branch=branch, onto=parse_spec(source), default=default)
                 )
             else:
-                done = merges.force(call, MoveRequest(branch=branch, source=source))
+                done = merges.force(call, MoveRequest(branch=branch, source=parse_spec(source)))
             return Moved(done.applied, done.hash or "")
 
         request.model = outcome

@@ -21,10 +21,11 @@ from lochan.kernel.build import Head
 from lochan.kernel.plan import ANY
 from lochan.kernel.publish import Publisher
 from lochan.kernel.recent import Recent
-from lochan.service.claims import Claims, Once
+from lochan.service import claims as service_claims
+from lochan.service.claims import Claims
 from lochan.service.references import References
-from lochan.testing.sim import Violation, explore
 from tests.sim.catalog_scenarios import SCENARIOS
+from tests.sim.mutants import find_violation
 
 SCHEDULES_MAX = 2_000
 BY_NAME = {one.name: one for one in SCENARIOS}
@@ -148,7 +149,12 @@ def deletes_expect_nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 def idempotency_is_not_passed_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Claims, "request", lambda *_: None)
+    right = Claims.target
+
+    def target(self, call, *rest, **more):
+        return right(self, msgspec.structs.replace(call, idempotency_key=None), *rest, **more)
+
+    patch.setattr(Claims, "target", target)
 
 
 def claims_look_at_the_present_line_only(patch: pytest.MonkeyPatch) -> None:
@@ -157,8 +163,12 @@ def claims_look_at_the_present_line_only(patch: pytest.MonkeyPatch) -> None:
 
 def repeated_answers_name_the_head(patch: pytest.MonkeyPatch) -> None:
     """Answers a repetition with wherever the branch is by now."""
-    patch.setattr(Claims, "find_commits", lambda *_: None)
-    patch.setattr(Once, "done", property(lambda _: None))
+    patch.setattr(Claims, "_find_commits", lambda *_: None)
+
+    def finish_claimed(self, target, write, claim, claimed, earlier, settled):
+        return service_claims._finish(write, settled)
+
+    patch.setattr(Claims, "_finish_claimed", finish_claimed)
 
 
 def merges_are_planned_once(patch: pytest.MonkeyPatch) -> None:
@@ -221,7 +231,5 @@ def test_the_explorer_finds(
     record_property: Callable[[str, object], None],
 ) -> None:
     mutant(monkeypatch)
-    with pytest.raises(Violation) as caught:
-        explore(BY_NAME[MUTANTS[mutant]], schedules=SCHEDULES_MAX)
-    found = caught.value
+    found = find_violation([BY_NAME[MUTANTS[mutant]]], SCHEDULES_MAX)
     record_property("told", f"mutant {mutant.__name__}: schedule {found.seed} of {found.scenario}")

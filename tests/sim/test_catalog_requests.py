@@ -10,6 +10,7 @@ import pytest
 from lochan.kernel.references import ReferenceIndex
 from lochan.model.references import Reference
 from lochan.model.requests import MoveRequest, NewReference
+from lochan.model.specs import parse_spec
 from lochan.service.calls import Call
 from lochan.testing.sim import Faults, History, Server, Violation, World, explore
 from tests.profile import counted
@@ -32,12 +33,16 @@ Ask = Callable[[Server, Call], str]
 
 
 def assign(server: Server, call: Call) -> str:
-    done: Reference = server.app.repository.references.assign(call, "side", None, "main~1")
+    done: Reference = server.app.repository.references.assign(
+        call, "side", None, parse_spec("main~1")
+    )
     return done.hash
 
 
 def force(server: Server, call: Call) -> str:
-    done = server.app.repository.merges.force(call, MoveRequest(branch="side", source="main"))
+    done = server.app.repository.merges.force(
+        call, MoveRequest(branch="side", source=parse_spec("main"))
+    )
     return str(done.hash)
 
 
@@ -47,7 +52,7 @@ def delete(server: Server, call: Call) -> str:
 
 
 def make(server: Server, call: Call) -> str:
-    new = NewReference(kind="BRANCH", name="side", source="main")
+    new = NewReference(kind="BRANCH", name="side", source=parse_spec("main"))
     return drive(server, lambda one: one.references.create(call, new)).hash
 
 
@@ -55,7 +60,7 @@ def sends(name: str, ask: Ask, times: int) -> Act:
     """Sends one request again and again; the name is the key and the sender."""
 
     def send(server: Server, name: str) -> str:
-        return ask(server, Call(who=name, idempotency_key=name, digest=name.encode()))
+        return ask(server, Call(principal=name, idempotency_key=name, digest=name.encode()))
 
     def act(server: Server) -> None:
         for _ in range(times):

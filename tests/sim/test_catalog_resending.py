@@ -28,17 +28,19 @@ from lochan.model.requests import (
     TransplantRequest,
 )
 from lochan.model.results import Merged
+from lochan.model.specs import parse_spec
 from lochan.service import claims as service_claims
 from lochan.service.calls import Call
 from lochan.service.claims import Claims
-from lochan.service.commits import Commits
+from lochan.service.commits import CommitWrites
 from lochan.service.merges import Merges
 from lochan.service.repository import Repository
-from lochan.testing.sim import Faults, History, Scenario, Server, Violation, World, explore
+from lochan.testing.sim import Faults, History, Scenario, Server, World, explore
 from tests.profile import counted
 from tests.sim.catalog_checks import MISHAPS, fresh, messages_of, moves_of, named
 from tests.sim.catalog_scenarios import Act, drive, in_turn, scenario, set_up, table
 from tests.sim.kernel_scenarios import parts_of
+from tests.sim.mutants import find_violation
 
 SCHEDULES = counted(150, 3_000)
 MUTANT_SCHEDULES = 2_000
@@ -53,7 +55,7 @@ def with_a_target(server: Server) -> tuple[InstanceId, Description]:
     """The usual repository, and a branch `target` with a commit of its own."""
     prepared = set_up(server)
     repository = Repository(parts_of(server, prepared))
-    new = NewReference(kind="BRANCH", name="target", source="main")
+    new = NewReference(kind="BRANCH", name="target", source=parse_spec("main"))
     made = repository.references.create(Call(), new)
     (settled,) = repository.publisher(made.branch).publish([made.proposal])
     made.finish(settled)
@@ -61,21 +63,21 @@ def with_a_target(server: Server) -> tuple[InstanceId, Description]:
     asked = repository.commits.commit(Call(), "target", None, CommitMeta(message="own"), does)
     (settled,) = repository.publisher(asked.branch).publish([asked.proposal])
     FIXED["own"] = asked.finish(settled).hash
-    FIXED["main"] = repository.references.get("main").hash
-    FIXED["side"] = repository.references.get("side").hash
-    FIXED["side0"] = repository.history.log("side", 2).items[1].meta.hash or ""
+    FIXED["main"] = repository.references.get(Call(), "main").hash
+    FIXED["side"] = repository.references.get(Call(), "side").hash
+    FIXED["side0"] = repository.history.log(Call(), parse_spec("side"), 2).items[1].meta.hash or ""
     return prepared
 
 
 def commit(server: Server, call: Call) -> Any:
     does = [Put(key=("ns", "new"), content=table("new"))]
-    meta = CommitMeta(message=call.who)
+    meta = CommitMeta(message=call.principal)
     return drive(server, lambda one: one.commits.commit(call, "target", None, meta, does))
 
 
 def merge(server: Server, call: Call) -> Any:
-    meta = CommitMeta(message=call.who)
-    ask = MergeRequest(branch="target", expected=None, source="side", meta=meta)
+    meta = CommitMeta(message=call.principal)
+    ask = MergeRequest(branch="target", expected=None, source=parse_spec("side"), meta=meta)
     return drive(server, lambda one: one.merges.merge(call, ask))
 
 
@@ -84,32 +86,36 @@ def transplant(server: Server, call: Call) -> Any:
         branch="target",
         expected=None,
         source="side",
-        hashes=(FIXED["side0"],),
-        meta=CommitMeta(message=call.who),
+        hashes=(parse_spec(FIXED["side0"]),),
+        meta=CommitMeta(message=call.principal),
     )
     return drive(server, lambda one: one.merges.transplant(call, ask))
 
 
 def revert(server: Server, call: Call) -> Any:
-    meta = CommitMeta(message=call.who)
-    ask = RevertRequest(branch="target", expected=None, hashes=(FIXED["own"],), meta=meta)
+    meta = CommitMeta(message=call.principal)
+    ask = RevertRequest(
+        branch="target", expected=None, hashes=(parse_spec(FIXED["own"]),), meta=meta
+    )
     return drive(server, lambda one: one.merges.revert(call, ask))
 
 
 def assign(server: Server, call: Call) -> Any:
     references = server.app.repository.references
-    return references.assign(call, "target", None, "side")
+    return references.assign(call, "target", None, parse_spec("side"))
 
 
 def force(server: Server, call: Call) -> Any:
-    return server.app.repository.merges.force(call, MoveRequest(branch="target", source="side"))
+    return server.app.repository.merges.force(
+        call, MoveRequest(branch="target", source=parse_spec("side"))
+    )
 
 
 def sends(name: str, ask: Ask, times: int = 1) -> Act:
     """Sends one request again and again; the name is the key, the sender and the message."""
 
     def send(server: Server, name: str) -> Any:
-        return ask(server, Call(who=name, idempotency_key=name, digest=name.encode()))
+        return ask(server, Call(principal=name, idempotency_key=name, digest=name.encode()))
 
     def act(server: Server) -> None:
         for _ in range(times):
@@ -121,22 +127,22 @@ def sends(name: str, ask: Ask, times: int = 1) -> Act:
 def _moved(name: str, branch: str, target: str) -> Act:
     def move(server: Server, who: str) -> Any:
         references = server.app.repository.references
-        return references.assign(Call(who=who), branch, None, f"@{FIXED[target]}")
+        return references.assign(Call(principal=who), branch, None, parse_spec(f"@{FIXED[target]}"))
 
     return lambda server: server.attempt("moved", move, server, name)
 
 
 def _deleted(name: str, branch: str) -> Act:
     def delete(server: Server, who: str) -> Any:
-        return server.app.repository.references.delete(Call(who=who), branch, None)
+        return server.app.repository.references.delete(Call(principal=who), branch, None)
 
     return lambda server: server.attempt("deleted", delete, server, name)
 
 
 def _made(name: str, branch: str, target: str) -> Act:
     def make(server: Server, who: str) -> Any:
-        new = NewReference(kind="BRANCH", name=branch, source=f"@{FIXED[target]}")
-        return drive(server, lambda one: one.references.create(Call(who=who), new))
+        new = NewReference(kind="BRANCH", name=branch, source=parse_spec(f"@{FIXED[target]}"))
+        return drive(server, lambda one: one.references.create(Call(principal=who), new))
 
     return lambda server: server.attempt("made", make, server, name)
 
@@ -232,42 +238,34 @@ def test_a_request_sent_again_has_one_effect_and_one_answer(name, record_propert
 def claims_are_looked_up_after_resolving(patch: pytest.MonkeyPatch) -> None:
     """As it was: what a request names is resolved first, and a refusal is final."""
 
-    def attempt(self, request, find, work):
-        return work(None)
-
-    patch.setattr(Claims, "attempt", attempt)
+    patch.setattr(Claims, "_attempt", lambda self, find, answer, work: work())
 
 
 def answers_are_computed_on_the_present_head(patch: pytest.MonkeyPatch) -> None:
-    right = Merges._on_lane
+    right = Merges._earlier
 
-    def on_lane(self, call, wanted, make, wishes, said, tried, source=None):
-        done = tried.earlier
-        if done is not None:
-            try:
-                row = self._resolver.row(wanted.branch)
-            except ReferenceNotFound:
-                return right(self, call, wanted, make, wishes, said, tried, source)
-            done = msgspec.structs.replace(done, target=self._resolver.head(row))
-            tried = msgspec.structs.replace(tried, earlier=done)
-        return right(self, call, wanted, make, wishes, said, tried, source)
+    def earlier(self, target, request, done, proposal):
+        try:
+            row = self._resolver._row(target.name)
+        except ReferenceNotFound:
+            return right(self, target, request, done, proposal)
+        done = msgspec.structs.replace(done, target=self._resolver.head(row))
+        return right(self, target, request, done, proposal)
 
-    patch.setattr(Merges, "_on_lane", on_lane)
+    patch.setattr(Merges, "_earlier", earlier)
 
 
 def commits_are_answered_with_the_present_head(patch: pytest.MonkeyPatch) -> None:
-    right = Commits._committed
+    right = CommitWrites._earlier
 
-    def committed(self, name, done):
-        answer = right(self, name, done)
-        found = self._resolver.find(name)
-        return (
-            answer
-            if found is None
-            else msgspec.structs.replace(answer, hash=found.row.pointer.hex())
-        )
+    def earlier(self, target, done):
+        answer = right(self, target, done)
+        found = self._claims._names.find(target.name)
+        if found is None:
+            return answer
+        return msgspec.structs.replace(answer, hash=found.row.pointer.hex())
 
-    patch.setattr(Commits, "_committed", committed)
+    patch.setattr(CommitWrites, "_earlier", earlier)
 
 
 def deleted_targets_are_not_searched(patch: pytest.MonkeyPatch) -> None:
@@ -282,7 +280,12 @@ def deleted_targets_are_not_searched(patch: pytest.MonkeyPatch) -> None:
 
 
 def that_nothing_was_to_do_is_not_noted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(service_claims.Once, "note", lambda self, settled, who, source: settled)
+    def finish_claimed(self, target, write, claim, claimed, earlier, settled):
+        if claimed.done is not None:
+            return earlier(claimed.done)
+        return service_claims._finish(write, settled)
+
+    patch.setattr(Claims, "_finish_claimed", finish_claimed)
 
 
 def any_incarnation_is_meant(patch: pytest.MonkeyPatch) -> None:
@@ -313,7 +316,5 @@ MUTANTS: dict[Callable[[pytest.MonkeyPatch], None], str] = {
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_the_explorer_finds(mutant, monkeypatch, record_property):
     mutant(monkeypatch)
-    with pytest.raises(Violation) as caught:
-        explore(SCENARIOS[MUTANTS[mutant]], schedules=MUTANT_SCHEDULES)
-    found = caught.value
+    found = find_violation([SCENARIOS[MUTANTS[mutant]]], MUTANT_SCHEDULES)
     record_property("told", f"mutant {mutant.__name__}: schedule {found.seed} of {found.scenario}")

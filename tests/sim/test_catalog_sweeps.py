@@ -13,14 +13,16 @@ from lochan.base.names import RefName
 from lochan.codec.rows import Description
 from lochan.kernel.references import ReferenceIndex
 from lochan.model.requests import NewReference
+from lochan.model.specs import parse_spec
 from lochan.service.calls import Call
 from lochan.service.repository import Repository
 from lochan.testing.invariants import check_references
-from lochan.testing.sim import Faults, History, Server, Violation, World, explore
+from lochan.testing.sim import Faults, History, Server, World, explore
 from tests.profile import counted
 from tests.sim.catalog_checks import fresh, moves_of
 from tests.sim.catalog_scenarios import Act, commits_to_one, drive, in_turn, scenario, set_up
 from tests.sim.kernel_scenarios import parts_of
+from tests.sim.mutants import find_violation
 
 SCHEDULES = counted(200, 3_000)
 MUTANT_SCHEDULES = 2_000
@@ -33,7 +35,7 @@ def with_an_expired_branch(server: Server) -> tuple[InstanceId, Description]:
     server.clock.jump_us(-10 * MINUTES_US)
     repository = Repository(parts_of(server, prepared))
     soon = server.clock.now_us() + MINUTES_US
-    new = NewReference(kind="BRANCH", name="one", source="main", expires_us=soon)
+    new = NewReference(kind="BRANCH", name="one", source=parse_spec("main"), expires_us=soon)
     made = repository.references.create(Call(), new)
     (settled,) = repository.publisher(made.branch).publish([made.proposal])
     made.finish(settled)
@@ -47,7 +49,7 @@ def sweeps(server: Server) -> None:
 
 def deletes(name: str) -> Act:
     def delete(server: Server, who: str) -> Any:
-        return server.app.repository.references.delete(Call(who=who), "one", None)
+        return server.app.repository.references.delete(Call(principal=who), "one", None)
 
     return lambda server: server.attempt("delete", delete, server, name)
 
@@ -56,8 +58,8 @@ def makes(name: str) -> Act:
     """Makes the branch again where it was, without an end."""
 
     def make(server: Server, who: str) -> Any:
-        new = NewReference(kind="BRANCH", name="one", source="main")
-        return drive(server, lambda one: one.references.create(Call(who=who), new))
+        new = NewReference(kind="BRANCH", name="one", source=parse_spec("main"))
+        return drive(server, lambda one: one.references.create(Call(principal=who), new))
 
     return lambda server: server.attempt("make", make, server, name)
 
@@ -65,7 +67,7 @@ def makes(name: str) -> Act:
 def only_the_expired_incarnation_is_swept(world: World, history: History) -> None:
     """A branch that was made again is there, unless somebody who may has deleted it."""
     repository = fresh(world)
-    repository.references.list()
+    repository.references.list(Call())
     check_references(repository.context)
     moves = moves_of(repository, "one")
     expired = min(move.incarnation for move in moves)
@@ -115,7 +117,5 @@ def sweeps_by_name_and_hash(patch: pytest.MonkeyPatch) -> None:
 
 def test_the_explorer_finds_a_sweep_by_name_and_hash(monkeypatch, record_property):
     sweeps_by_name_and_hash(monkeypatch)
-    with pytest.raises(Violation) as caught:
-        explore(SCENARIO, schedules=MUTANT_SCHEDULES)
-    found = caught.value
+    found = find_violation([SCENARIO], MUTANT_SCHEDULES)
     record_property("told", f"sweep by name and hash: schedule {found.seed} of {found.scenario}")

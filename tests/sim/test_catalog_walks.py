@@ -16,8 +16,9 @@ from lochan.model.requests import (
     RevertRequest,
     TransplantRequest,
 )
+from lochan.model.specs import parse_spec
 from tests.profile import counted
-from tests.service.bench import ME, Bench, moved, table
+from tests.service.bench import ME, Bench, moved, optional_spec, table
 
 WALKS = counted(4, 40)
 STEPS = 120
@@ -67,7 +68,7 @@ class Walk:
         """Reads a commit whole, and every commit before it that was not seen yet."""
         desk = self.desk
         entries = []
-        for entry in desk.history.log(spec, fetch_all=True).items:
+        for entry in desk.history.log(ME, parse_spec(spec), fetch_all=True).items:
             if entry.meta.hash in self.known:
                 break
             entries.append(entry)
@@ -80,7 +81,7 @@ class Walk:
                     del state[one.key]
             assert is_valid(state), f"{entry.meta.message} left a key without its namespace"
             self.known[entry.meta.hash or ""] = state
-        page = desk.contents.entries(spec, with_content=True)
+        page = desk.contents.entries(ME, parse_spec(spec), with_content=True)
         found = {entry.key: entry.content for entry in page.items if entry.content is not None}
         assert page.reference is not None
         assert found == self.known[page.reference.hash]
@@ -89,7 +90,9 @@ class Walk:
     def commit(self) -> None:
         branch = self.pick.choice(self.branches)
         desk = self.desk
-        line = [entry.meta.hash or "" for entry in desk.history.log(branch, 6).items]
+        line = [
+            entry.meta.hash or "" for entry in desk.history.log(ME, parse_spec(branch), 6).items
+        ]
         expected = self.pick.choice([line[0], self.pick.choice(line), None])
         before = self.known[expected or line[0]]
         does = self.operations(before)
@@ -97,11 +100,11 @@ class Walk:
         meta = CommitMeta(message=f"commit {self.count}")
         if wanted is None:
             with pytest.raises((Conflict, Invalid)):
-                desk.run(desk.commits.commit(ME, branch, expected, meta, does))
+                desk.run(desk.commits.commit(ME, branch, optional_spec(expected), meta, does))
             assert desk.head(branch) == line[0]
             self.refusals += 1
             return
-        done = desk.run(desk.commits.commit(ME, branch, expected, meta, does))
+        done = desk.run(desk.commits.commit(ME, branch, optional_spec(expected), meta, does))
         ids = {one.key: one.content_id for one in done.added}
         found = self.look(branch)
         assert set(found) == set(wanted)
@@ -146,7 +149,7 @@ class Walk:
         ask = MergeRequest(
             branch=target,
             expected=None,
-            source=source,
+            source=parse_spec(source),
             default=default,
             squash=squash,
             conflicts_as_result=True,
@@ -167,11 +170,17 @@ class Walk:
         """What is held against the rules of namespaces alone."""
         branch, other = self.pick.sample(self.branches, 2)
         desk = self.desk
-        line = [entry.meta.hash or "" for entry in desk.history.log(branch, 4).items]
-        aside = desk.history.log(other, 4).items
+        line = [
+            entry.meta.hash or "" for entry in desk.history.log(ME, parse_spec(branch), 4).items
+        ]
+        aside = desk.history.log(ME, parse_spec(other), 4).items
         picked = (self.pick.choice(aside).meta.hash or "",)
-        carry = TransplantRequest(branch=branch, expected=None, source="", hashes=picked)
-        revert = RevertRequest(branch=branch, expected=None, hashes=(self.pick.choice(line),))
+        carry = TransplantRequest(
+            branch=branch, expected=None, source="", hashes=tuple(map(parse_spec, picked))
+        )
+        revert = RevertRequest(
+            branch=branch, expected=None, hashes=(parse_spec(self.pick.choice(line)),)
+        )
         before, unmoved = desk.head(branch), False
         try:
             match self.pick.randrange(9) // 2:
@@ -180,11 +189,15 @@ class Walk:
                 case 1:
                     desk.run(desk.merges.revert(ME, revert))
                 case 2:
-                    desk.merges.rebase(ME, RebaseRequest(branch=branch, onto=other))
+                    desk.merges.rebase(ME, RebaseRequest(branch=branch, onto=parse_spec(other)))
                 case 3:
-                    desk.merges.fast_forward(ME, MoveRequest(branch=branch, source=other))
+                    desk.merges.fast_forward(
+                        ME, MoveRequest(branch=branch, source=parse_spec(other))
+                    )
                 case _:
-                    desk.references.assign(ME, branch, before, self.pick.choice(line))
+                    desk.references.assign(
+                        ME, branch, parse_spec(before), parse_spec(self.pick.choice(line))
+                    )
         except Conflict:
             self.refusals += 1
             unmoved = True

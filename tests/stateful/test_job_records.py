@@ -21,6 +21,8 @@ from lochan.model.commits import ContentKey, Delete, LogEntry, Put, RecordJob
 from lochan.model.commits import Operation as Wish
 from lochan.model.contents import IcebergTable
 from lochan.model.requests import KeyResolution
+from lochan.model.specs import parse_spec
+from lochan.service.calls import Call
 from tests.profile import counted
 from tests.service.bench import Bench
 
@@ -208,8 +210,8 @@ def test_a_job_is_found_in_bounded_reads_however_long_history_is(commits, tmp_pa
     for name, branch in (("a", "main"), ("b", "etl")):
         for number in (0, commits // 4, commits // 2 - 1):
             before = sum(counts.calls.values())
-            (found,) = jobs.find("main", (name,), [f"{branch} {number}"]).items
+            (found,) = jobs.find(Call(), parse_spec("main"), (name,), [f"{branch} {number}"]).items
             assert found.job == f"{branch} {number}"
-            assert not jobs.find("main", (name,), [f"{branch} {number}x"]).items
+            assert not jobs.find(Call(), parse_spec("main"), (name,), [f"{branch} {number}x"]).items
             assert sum(counts.calls.values()) - before <= READS_MAX
     store.close()

@@ -16,7 +16,8 @@ from lochan.kernel.references import NewReferenceRow
 from lochan.model.commits import CommitMeta, Delete, Put
 from lochan.model.contents import IcebergTable
 from lochan.model.requests import NewReference
-from lochan.service.calls import ANYONE
+from lochan.model.specs import parse_spec
+from lochan.service.calls import Call
 from lochan.wire.openapi import build_document
 from tests.wire.harness import Wire, put, table
 
@@ -61,8 +62,8 @@ def test_a_number_that_no_client_can_read_is_refused_by_name(wire, version, make
     for value in (low, high):
         answer = sent(wire, version, json.dumps(make(**{field: value})))
         assert answer.status == 200, (field, value)
-        shown = wire.v2("GET", "/trees/main/contents/t").json["content"][field]
-        assert shown == value
+        found = wire.v2("GET", "/trees/main/contents/t").json["content"][field]
+        assert found == value
         wire.commit("main", {"type": "DELETE", "key": {"elements": ["t"]}})
 
 
@@ -74,7 +75,7 @@ def test_numbers_are_bounded_without_a_server_as_well(wire):
         content = msgspec.structs.replace(plain, **changed)
         with pytest.raises(Invalid, match="Id is a whole number"):
             wire.repository.commits.commit(
-                ANYONE, "main", None, CommitMeta(message=""), [Put(key=("t",), content=content)]
+                Call(), "main", None, CommitMeta(message=""), [Put(key=("t",), content=content)]
             )
 
 
@@ -121,16 +122,18 @@ def test_an_expiry_that_cannot_be_shown_is_refused_and_references_stay_readable(
 def test_a_time_of_an_earlier_version_that_cannot_be_shown_hides_nothing(wire):
     row = NewReferenceRow(RefName("odd"), "BRANCH", EMPTY_ID, TIME_US_MAX + 1)
     wire.repository.references._names.create_many([row], who="")
-    shown = {each["name"]: each for each in wire.v2("GET", "/trees").json["references"]}
-    assert shown["odd"]["expiresAt"].startswith("9999-12-31")
-    new = NewReference(kind="BRANCH", name="dev", source="main", expires_us=TIME_US_MAX + 1)
+    found = {each["name"]: each for each in wire.v2("GET", "/trees").json["references"]}
+    assert found["odd"]["expiresAt"].startswith("9999-12-31")
+    new = NewReference(
+        kind="BRANCH", name="dev", source=parse_spec("main"), expires_us=TIME_US_MAX + 1
+    )
     with pytest.raises(Invalid, match="expiresAt"):
-        wire.repository.references.create(ANYONE, new)
+        wire.repository.references.create(Call(), new)
     commit = wire.repository.commits.commit
     for time_us in (TIME_US_MIN - 1, TIME_US_MAX + 1):
         meta = CommitMeta(message="", author_time_us=time_us)
         with pytest.raises(Invalid, match="authorTime"):
-            commit(ANYONE, "main", None, meta, [Delete(key=("t",))])
+            commit(Call(), "main", None, meta, [Delete(key=("t",))])
 
 
 @pytest.mark.parametrize("name", ["a/./b", "a/b/./c", "a/..", "a/../b", "a/.", "a//b", "a/", "./a"])
@@ -146,9 +149,9 @@ def test_a_name_that_no_address_can_hold_is_refused(wire, name):
     ):
         assert answer.code == (400, "BAD_REQUEST")
         assert "name" in answer.message
-    new = NewReference(kind="BRANCH", name=name, source="main")
+    new = NewReference(kind="BRANCH", name=name, source=parse_spec("main"))
     with pytest.raises(Invalid, match="name"):
-        wire.repository.references.create(ANYONE, new)
+        wire.repository.references.create(Call(), new)
 
 
 def test_a_name_of_an_earlier_version_stays_listed_and_can_be_deleted(wire):
@@ -157,9 +160,9 @@ def test_a_name_of_an_earlier_version_stays_listed_and_can_be_deleted(wire):
     references._names.create_many([row], who="")
     listed = [each["name"] for each in wire.v2("GET", "/trees").json["references"]]
     assert listed == ["a/./b", "main"]
-    assert references.get("a/./b").hash == EMPTY_ID.hex()
-    references.delete(ANYONE, "a/./b", EMPTY_ID.hex())
-    assert [each.name for each in references.list().items] == ["main"]
+    assert references.get(Call(), "a/./b").hash == EMPTY_ID.hex()
+    references.delete(Call(), "a/./b", parse_spec(EMPTY_ID.hex()))
+    assert [each.name for each in references.list(Call()).items] == ["main"]
 
 
 WORDS = ["many", "tree", "trees", "history", "entries", "contents", "diff", "branch", "tag"]
@@ -180,8 +183,8 @@ def test_a_name_like_a_word_of_an_address_is_reached_by_every_operation(wire, na
         assert wire.v1("GET", target).status == 200, target
     assert wire.v1("GET", f"/diffs/main...{quoted}").status == 200
     body = {"commitMeta": {"message": "m"}, "operations": [put("u")]}
-    made = wire.v2("POST", f"/trees/{name}@{head}/history/commit", body)
-    assert made.json["targetBranch"]["name"] == name
+    committed = wire.v2("POST", f"/trees/{name}@{head}/history/commit", body)
+    assert committed.json["targetBranch"]["name"] == name
     head = wire.head(name)
     assert wire.v1("DELETE", f"/trees/branch/{quoted}?expectedHash={head}").status == 204
 
@@ -205,17 +208,17 @@ def test_contents_without_keys_are_refused(wire):
 
 
 @pytest.mark.parametrize("flag", ["isDryRun", "dryRun"])
-def test_a_dry_run_with_nothing_to_do_tells_the_head(wire, flag):
+def test_a_dry_run_with_nothing_to_do_returns_the_head(wire, flag):
     wire.commit("main", put("t"))
     wire.branch("dev")
     head = wire.head()
     merge = {"fromRefName": "dev", "fromHash": wire.head("dev"), flag: True}
-    told = wire.v2("POST", f"/trees/main@{head}/history/merge", merge).json
-    assert (told["resultantTargetHash"], told["wasApplied"]) == (head, False)
+    merged = wire.v2("POST", f"/trees/main@{head}/history/merge", merge).json
+    assert (merged["resultantTargetHash"], merged["wasApplied"]) == (head, False)
     wire.commit("dev", put("u"))
     merge["fromHash"] = wire.head("dev")
-    told = wire.v2("POST", f"/trees/main@{head}/history/merge", merge).json
-    assert (told["resultantTargetHash"], told["wasSuccessful"]) == (None, True)
+    merged = wire.v2("POST", f"/trees/main@{head}/history/merge", merge).json
+    assert (merged["resultantTargetHash"], merged["wasSuccessful"]) == (None, True)
     assert wire.head() == head
 
 

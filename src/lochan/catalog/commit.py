@@ -20,7 +20,7 @@ made once, so that an attempt on another head keeps them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -54,6 +54,9 @@ from lochan.model.commits import AddedContent, ContentKey, Delete, Put, RecordJo
 from lochan.model.commits import Operation as Wish
 from lochan.model.contents import Content, type_of
 
+Authorise = Callable[[Head], None]
+"""Raises Denied unless the caller may commit on this head; called by each attempt, first of all."""
+
 
 class _Put(msgspec.Struct, frozen=True):
     """A put, ready to be written: its element, and the object that stores the content."""
@@ -80,12 +83,14 @@ class CatalogCommit:
         self,
         context: RepositoryContext,
         types: ContentTypes,
+        authorise: Authorise,
         expected: ObjId | None,
         operations: Sequence[Wish],
         text: CommitText,
     ) -> None:
         self._context = context
         self._types = types
+        self._authorise = authorise
         self._expected = expected
         self._text = text
         self.incarnation: int | None = None
@@ -108,6 +113,7 @@ class CatalogCommit:
 
     def plan(self, head: Head) -> Sequence[CommitPlan]:
         """Validates everything on this head and plans one commit."""
+        self._authorise(head)
         self._unpublished = head.unpublished
         before, current = self._look(head)
         conflicts: list[Sides] = []

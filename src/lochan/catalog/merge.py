@@ -15,7 +15,7 @@ import msgspec
 from lochan.base.errors import Invalid, KeysConflict
 from lochan.base.ids import ContentId, ObjId, content_id_from_uuid_bytes, find_uuid_bytes, uuid_of
 from lochan.base.keys import Universe, ordered, table_key
-from lochan.catalog.commit import check_stands_on
+from lochan.catalog.commit import Authorise, check_stands_on
 from lochan.catalog.conflicts import key_of, merge_conflict, refuse, text_of
 from lochan.catalog.contents import load_content_ids, payload_at
 from lochan.catalog.identities import SharedContent, find_shared
@@ -138,6 +138,7 @@ class CatalogMerge:
         self,
         context: RepositoryContext,
         types: ContentTypes,
+        authorise: Authorise,
         expected: CommitView | None,
         make: MakeCarrier,
         wishes: Wishes,
@@ -145,7 +146,8 @@ class CatalogMerge:
     ) -> None:
         self._context = context
         self._types = types
-        self._expected = expected
+        self._authorise = authorise
+        self.expected = expected
         self._make = make
         self._wishes = wishes
         self._said = said
@@ -156,9 +158,14 @@ class CatalogMerge:
 
     def plan(self, head: Head) -> Sequence[CommitPlan]:
         """Plans the commits; reports every conflict in words."""
+        self._authorise(head)
+        return self.plan_again(head)
+
+    def plan_again(self, head: Head) -> Sequence[CommitPlan]:
+        """Plans on the head of an earlier try of the same request, for its outcomes."""
         self.target = head.view
-        if self._expected is not None and self._expected.obj_id != head.view.obj_id:
-            check_stands_on(head, self._expected)
+        if self.expected is not None and self.expected.obj_id != head.view.obj_id:
+            check_stands_on(head, self.expected)
         plans = self._planned(head)
         base = "" if self.base is None else self.base.obj_id.hex()
         hidden = msgspec.structs.replace(self._said, base=base).headers()

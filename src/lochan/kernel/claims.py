@@ -76,8 +76,8 @@ class ClaimedMove(msgspec.Struct, frozen=True, gc=False):
 def find_claim(context: RepositoryContext, request: Request) -> Claim | None:
     """Returns the claim that the same request has made before; KeyReused if another one has."""
     rows = ClaimRows(context.store, context.instance)
-    found = rows.find(claim_key(request.principal, request.key))
-    return None if found is None else check_same(found.claim, request)
+    found = rows.fetch(claim_key(request.principal, request.key))
+    return None if found is None else check_same(found.row, request)
 
 
 def claim_request(
@@ -102,7 +102,7 @@ def claim_request(
         context.clock.now_us(),
     )
     rows = ClaimRows(context.store, context.instance)
-    return check_same(rows.add(wanted), request)
+    return check_same(rows.add(wanted, context.retry()), request)
 
 
 def claim_on_branch(

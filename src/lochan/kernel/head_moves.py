@@ -47,6 +47,14 @@ _REBASE: Final = "rebase"
 
 _Choose = Callable[[CommitView, ReferenceRow], Destination | None]
 
+Authorise = Callable[[ReferenceRow], None]
+"""Raises Denied unless the caller may move this row; called by each attempt, first of all."""
+
+
+def _anyone(row: ReferenceRow) -> None:
+    """Allows everything: the kernel by itself has no policy."""
+
+
 Carry = Callable[[Head, Sequence[Carried], Choices], Sequence[CommitPlan]]
 """Plans commits that carry changes onto a head; tells all conflicts together."""
 
@@ -89,6 +97,7 @@ class HeadMoves:
         expected: ObjId | None = None,
         dry_run: bool = False,
         once: Once | None = None,
+        authorise: Authorise = _anyone,
     ) -> HeadMoved:
         """Moves a branch to a commit that has everything of it; HeadConflict if it has not."""
         views = self._context.views
@@ -103,7 +112,9 @@ class HeadMoves:
             return Destination(source.view.obj_id, "fast-forward", source.text, head.obj_id)
 
         return head_moved(
-            self._context, self._move(name, choose, who, expected, dry_run, once), look=False
+            self._context,
+            self._move(name, choose, who, expected, dry_run, once, authorise),
+            look=False,
         )
 
     def force(
@@ -115,6 +126,7 @@ class HeadMoves:
         expected: ObjId | None = None,
         dry_run: bool = False,
         once: Once | None = None,
+        authorise: Authorise = _anyone,
     ) -> HeadMoved:
         """Sets a branch to a commit whatever it has; the old head stays in the ref-log."""
         views = self._context.views
@@ -127,7 +139,9 @@ class HeadMoves:
             return Destination(source.view.obj_id, "force", source.text, shown)
 
         return head_moved(
-            self._context, self._move(name, choose, who, expected, dry_run, once), look=False
+            self._context,
+            self._move(name, choose, who, expected, dry_run, once, authorise),
+            look=False,
         )
 
     def rebase(
@@ -141,6 +155,7 @@ class HeadMoves:
         dry_run: bool = False,
         plan: Carry | None = None,
         once: Once | None = None,
+        authorise: Authorise = _anyone,
     ) -> HeadMoved:
         """Makes the commits that only the branch has anew on another head, and moves it there.
 
@@ -156,7 +171,7 @@ class HeadMoves:
                 rebase.store()
             return wanted
 
-        told = self._move(name, choose, who, expected, dry_run, once)
+        told = self._move(name, choose, who, expected, dry_run, once, authorise)
         if not dry_run:
             rebase.remember()
         if once is not None and not dry_run:
@@ -172,8 +187,10 @@ class HeadMoves:
         expected: ObjId | None,
         dry_run: bool,
         once: Once | None,
+        authorise: Authorise,
     ) -> MovedReference:
         def decide(row: ReferenceRow) -> Destination | None:
+            authorise(row)
             if row.kind != "BRANCH":
                 raise NotABranch(f"{row.name!r} is not a branch; only branches are moved so")
             if expected is not None and row.pointer != expected:

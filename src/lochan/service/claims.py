@@ -1,21 +1,27 @@
-"""Writes that carry an idempotency key: done once, and answered alike however often they are sent.
+"""Writes: authorised, claimed if they carry an idempotency key, and answered alike each time.
 
-The order of every such write:
+The order of every write, whatever it writes:
 
-1. look the claim of the key up; the same key with another request is refused;
-2. if the request was done, authorise the caller for what the claim recorded, and answer from what
-   the request did then, whatever became of its source and of its target since;
-3. else resolve what the request names, authorise, claim the key, and do the work. If the claim is
-   an older one, its incarnation of the target counts: if that is gone, the request is refused.
+1. If it has a key, look its claim up; the same key with another request is refused. If the request
+   was done, decide on what the claim recorded, and answer from what the request did then, whatever
+   became of its source and of its target since.
+2. Decide by the name of the target, before anything that the request names is read; resolve the
+   sources, and decide on each (`service/resolve.py`).
+3. Claim the key, after a decision on the row of the target. If the claim is an older one, its
+   incarnation of the target counts: if that is gone, the request is refused.
+4. Plan and publish. Each attempt decides on the row and the head that it is about to write.
 
-A try that is refused may have been overtaken by another one of the same request, so it looks once
-more before it says so. A refusal is not kept: the same request may be sent again.
+A try that is refused may have been overtaken by another try of the same request, so it looks at the
+claim once more before it reports the refusal. A refusal is not recorded: the same request may be
+sent again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, NoReturn, TypeVar
+
+import msgspec
 
 from lochan.base.errors import (
     AlreadyExists,
@@ -30,6 +36,7 @@ from lochan.base.ids import ObjId
 from lochan.base.limits import IDEMPOTENCY_KEY_CHARACTERS_MAX
 from lochan.base.names import RefName
 from lochan.codec.rows import ReferenceRow
+from lochan.kernel.build import Head
 from lochan.kernel.claims import (
     ClaimedMove,
     ClaimedProposal,
@@ -44,200 +51,336 @@ from lochan.kernel.context import RepositoryContext
 from lochan.kernel.moves import UNMOVED
 from lochan.kernel.publish import Proposal, Published, Publisher, Settled
 from lochan.kernel.references import Destination, MovedReference, ReferenceIndex
+from lochan.model.commits import ContentKey
 from lochan.persist.claims import Claim
-from lochan.service.calls import Call, Gate, Right
+from lochan.persist.references import StampedRow
+from lochan.service.calls import Call
+from lochan.service.pending_writes import PendingWrite, answered
+from lochan.service.policy import Access, Action
 
+_Answer = TypeVar("_Answer")
 _Earlier = TypeVar("_Earlier")
-_Result = TypeVar("_Result")
 
 _REFUSALS: Final = (NotFound, AlreadyExists, Conflict, Invalid)
 
 
-class Claims:
-    """Claims the keys of writes on one repository, and finds what they have done."""
+class Target(msgspec.Struct, frozen=True):
+    """What one call writes, and the decisions on it.
 
-    def __init__(self, context: RepositoryContext, names: ReferenceIndex, gate: Gate) -> None:
+    `created` are names that do not exist yet; they are decided on instead of the reference that
+    lists them. `source` is the name of the source, for the claim.
+    """
+
+    access: Access
+    call: Call
+    action: Action
+    name: RefName
+    keys: Sequence[ContentKey] = ()
+    source: str = ""
+    created: Sequence[str] = ()
+
+    def check(self, incarnation: int | None = None, commit: ObjId | None = None) -> None:
+        """Raises Denied unless the caller may write it, as far as it was resolved."""
+        decide, call = self.access.decide, self.call
+        for name in self.created:
+            decide(call, self.action, name)
+        if not self.created:
+            decide(call, self.action, self.name, incarnation, commit, self.keys)
+
+    def check_row(self, row: ReferenceRow) -> None:
+        """Raises Denied unless the caller may write this row."""
+        self.check(row.incarnation, ObjId(row.pointer))
+
+    def check_head(self, head: Head) -> None:
+        """Raises Denied unless the caller may commit on this head."""
+        self.check(head.row.incarnation, head.view.obj_id)
+
+
+class Write(msgspec.Struct, Generic[_Answer], frozen=True):
+    """A proposal for the lane of a branch, and how to answer from what became of it.
+
+    `answer` is for what this try published, `refused` returns an answer to a refusal or raises it.
+    `source` is recorded where a claimed write had nothing to do.
+    """
+
+    proposal: Proposal
+    claim: Claim | None
+    answer: Callable[[Published], _Answer]
+    refused: Callable[[LochanError], _Answer]
+    source: ObjId | None = None
+    operations: int = 1
+
+
+class NamesWrite(msgspec.Struct, Generic[_Answer], frozen=True):
+    """A proposal for the lane of the index of names; `finish` writes the rows of the references."""
+
+    proposal: Proposal
+    claim: Claim | None
+    finish: Callable[[Settled, ClaimedProposal | None], _Answer]
+    operations: int = 1
+
+
+ClaimKey = Callable[[], Claim | None]
+"""Claims the key of a write on a branch, step 3; None for a write without a key."""
+
+ClaimMove = Callable[[], ClaimedMove | None]
+"""Claims the key of a move of a reference, step 3; None for a move without a key."""
+
+
+class Claims:
+    """Builds the writes on one repository."""
+
+    def __init__(self, context: RepositoryContext, names: ReferenceIndex, access: Access) -> None:
         self._context = context
         self._names = names
-        self._gate = gate
+        self._access = access
 
-    def request(self, call: Call, right: Right, name: str, source: str = "") -> Request | None:
+    def target(
+        self,
+        call: Call,
+        action: Action,
+        name: RefName,
+        *,
+        keys: Sequence[ContentKey] = (),
+        source: str = "",
+        created: Sequence[str] = (),
+    ) -> Target:
+        """Returns what a call writes."""
+        return Target(self._access, call, action, name, keys, source, created)
+
+    def write(
+        self,
+        target: Target,
+        prepare: Callable[[ClaimKey], Write[_Answer] | NamesWrite[_Answer]],
+        earlier: Callable[[Done], _Answer],
+        *,
+        dry_run: bool = False,
+    ) -> PendingWrite[_Answer]:
+        """Builds a write on a branch, or answers it from what an earlier try did.
+
+        `prepare` does step 2, calls what it is given for step 3, and returns the proposal.
+        """
+        if dry_run or target.call.idempotency_key is None:
+            return self._pending(target, prepare(_unclaimed), earlier, dry_run=dry_run)
+        request = self._request(target)
+
+        def claim() -> Claim:
+            return claim_on_branch(self._context, request, find)
+
+        def find(name: RefName) -> StampedRow | None:
+            found = self._names.find(name)
+            if found is not None:
+                target.check_row(found.row)
+            return found
+
+        return self._attempt(
+            lambda: self._find_commits(target, request),
+            lambda done: answered(earlier(done)),
+            lambda: self._pending(target, prepare(claim), earlier),
+        )
+
+    def move(
+        self,
+        target: Target,
+        work: Callable[[ClaimMove], _Answer],
+        earlier: Callable[[MovedReference], _Answer],
+        *,
+        dry_run: bool = False,
+    ) -> _Answer:
+        """Moves or deletes a reference, or answers from what an earlier try did.
+
+        `work` does steps 2 and 4, and calls what it is given for step 3.
+        """
+        if dry_run or target.call.idempotency_key is None:
+            target.check()
+            return work(_unclaimed)
+        request = self._request(target)
+
+        def claim() -> ClaimedMove:
+            row = self._names.get(target.name).row
+            target.check_row(row)
+            return _claimed_move(claim_request(self._context, request, row.incarnation))
+
+        def do() -> _Answer:
+            target.check()
+            return work(claim)
+
+        return self._attempt(lambda: self._find_move(target, request), earlier, do)
+
+    def request(self, call: Call, action: Action, name: str, source: str = "") -> Request | None:
         """Returns what the claim of a write records; None for a write without a key."""
         key = call.idempotency_key
         if key is None:
             return None
         check_key(key)
-        return Request(call.who, key, call.digest, right.value, name, source)
+        return Request(call.principal, key, call.digest, action.value, name, source)
 
-    def attempt(
-        self,
-        request: Request | None,
-        find: Callable[[Request], _Earlier | None],
-        work: Callable[[_Earlier | None], _Result],
-    ) -> _Result:
-        """Does a write, or answers it from what an earlier try did; `work` gets what `find` found.
-
-        A write without a key is done.
-        """
+    def _request(self, target: Target) -> Request:
+        request = self.request(target.call, target.action, target.name, target.source)
         if request is None:
-            return work(None)
-        earlier = find(request)
+            raise Invalid("a write without an idempotency key has no claim")
+        return request
+
+    def _attempt(
+        self,
+        find: Callable[[], _Earlier | None],
+        answer: Callable[[_Earlier], _Answer],
+        work: Callable[[], _Answer],
+    ) -> _Answer:
+        """Answers from an earlier try, or does the work; after a refusal looks once more."""
+        earlier = find()
         if earlier is None:
             try:
-                return work(None)
+                return work()
             except KeyReused:
                 raise
             except _REFUSALS:
-                earlier = find(request)
+                earlier = find()
                 if earlier is None:
                     raise
-        return work(earlier)
+        return answer(earlier)
 
-    def find(self, call: Call, request: Request) -> Claim | None:
-        """Steps 1 and 2: returns the claim of a request, None if it has none."""
-        claimed = find_claim(self._context, request)
-        if claimed is not None:
-            self._gate.check(call, Right(claimed.right), claimed.name or None)
-        return claimed
+    def _find_claim(self, target: Target, request: Request) -> Claim | None:
+        """Step 1, up to the decision."""
+        claim = find_claim(self._context, request)
+        if claim is not None:
+            target.check(claim.incarnation)
+        return claim
 
-    def find_commits(self, call: Call, request: Request) -> Done | None:
-        """Returns what a request has done on its branch; refuses one that never can be done."""
-        claimed = self.find(call, request)
-        if claimed is None:
+    def _find_commits(self, target: Target, request: Request) -> Done | None:
+        """Returns what a request did on its branch; raises if it can never be done."""
+        claim = self._find_claim(target, request)
+        if claim is None:
             return None
-        found = self._names.find(RefName(claimed.name))
-        done = find_done(self._context, claimed)
-        if done is None and (found is None or found.row.incarnation != claimed.incarnation):
-            # Gone before it was looked for: nobody can commit there any more.
-            raise _gone(claimed)
+        found = self._names.find(RefName(claim.name))
+        done = find_done(self._context, claim)
+        if done is None and (found is None or found.row.incarnation != claim.incarnation):
+            # The incarnation was gone before the search: no try can commit to it any more.
+            raise _target_deleted(claim)
         return done
 
-    def find_move(self, call: Call, request: Request) -> MovedReference | None:
-        """Returns the move that a request has made; refuses one that never can be made."""
-        claimed = self.find(call, request)
-        if claimed is None:
+    def _find_move(self, target: Target, request: Request) -> MovedReference | None:
+        """Returns the move that a request made; raises if it can never be made."""
+        claim = self._find_claim(target, request)
+        if claim is None:
             return None
-        name = RefName(claimed.name)
-        # What was left half done is finished by looking.
+        name = RefName(claim.name)
+        # This read finishes a creation or a deletion that was left half done.
         found = self._names.find(name)
-        done = self._names.find_done(name, _once(claimed))
-        if done is None and (found is None or found.row.incarnation != claimed.incarnation):
-            raise _gone(claimed)
+        done = self._names.find_done(name, _claimed_move(claim))
+        if done is None and (found is None or found.row.incarnation != claim.incarnation):
+            raise _target_deleted(claim)
         return done
 
-    def claim_move(self, request: Request | None) -> ClaimedMove | None:
-        """Claims the key of a request that moves or deletes a reference that is there."""
-        if request is None:
-            return None
-        row = self._names.get(RefName(request.name)).row
-        return _once(claim_request(self._context, request, row.incarnation))
-
-    def once(self, request: Request | None, proposal: Proposal) -> Once:
-        """Claims the key of a request that commits; a write without a key needs no claim."""
-        if request is None:
-            return Once(self._context, self._names, proposal, None)
-        claimed = claim_on_branch(self._context, request, self._names.find)
-        return Once(self._context, self._names, proposal, claimed)
-
-
-class Once:
-    """A proposal as it is published, and what an earlier try has done, if one has."""
-
-    def __init__(
+    def _pending(
         self,
-        context: RepositoryContext,
-        names: ReferenceIndex,
-        proposal: Proposal,
-        claim: Claim | None,
-    ) -> None:
-        self._context = context
-        self._names = names
-        self.claim = claim
-        self.claimed = None if claim is None else ClaimedProposal(context, proposal, claim)
-        self.proposal: Proposal = proposal if self.claimed is None else self.claimed
+        target: Target,
+        write: Write[_Answer] | NamesWrite[_Answer],
+        earlier: Callable[[Done], _Answer],
+        *,
+        dry_run: bool = False,
+    ) -> PendingWrite[_Answer]:
+        """The one place where a pending write is built."""
+        claim = write.claim
+        claimed = None if claim is None else ClaimedProposal(self._context, write.proposal, claim)
 
-    @property
-    def operation(self) -> bytes | None:
-        """The operation id that the claim gives to what is made."""
-        return None if self.claim is None else self.claim.operation
+        def finish(settled: Settled) -> _Answer:
+            if isinstance(write, NamesWrite):
+                return write.finish(settled, claimed)
+            if claim is not None and claimed is not None:
+                return self._finish_claimed(target, write, claim, claimed, earlier, settled)
+            return _finish(write, settled)
 
-    @property
-    def done(self) -> Done | None:
-        """What an earlier try has done, known after planning."""
-        return None if self.claimed is None else self.claimed.done
+        return PendingWrite(
+            target.name,
+            claimed or write.proposal,
+            finish,
+            dry_run,
+            write.operations,
+            isinstance(write, NamesWrite),
+            claim is not None,
+        )
 
-    def settle(self, settled: Settled) -> Published | Done:
-        """Returns what this try published, or what an earlier one did; raises a refusal."""
-        if isinstance(settled, LochanError):
-            # If the branch is gone nobody planned on it, so nobody has looked.
-            if self.claim is not None and isinstance(settled, NotFound):
-                done = find_done(self._context, self.claim)
-                if done is not None:
-                    return done
-            raise settled
-        return self.done or settled
+    def _finish_claimed(
+        self,
+        target: Target,
+        write: Write[_Answer],
+        claim: Claim,
+        claimed: ClaimedProposal,
+        earlier: Callable[[Done], _Answer],
+        settled: Settled,
+    ) -> _Answer:
+        """Answers from what this try or another one of the same request did.
 
-    def note(self, settled: Published, who: str, source: ObjId | None) -> Published | Done:
-        """Notes in the row of the branch that there was nothing to do, so it stays the answer.
-
-        If the branch has moved since that was found out, it is found out anew.
+        That there was nothing to do is recorded in the row of the branch, so that it stays the
+        answer. If the branch has moved since that was found out, the write is published again.
         """
-        outcome: Published | Done = settled
-        while isinstance(outcome, Published) and not outcome.commits and self.claim is not None:
-            name = RefName(self.claim.name)
-            decide = _note(self._context, self.claim, outcome, source)
+        while True:
+            done = claimed.done
+            if isinstance(settled, NotFound):
+                # A branch that is gone was not planned on, so the claim was not looked for.
+                done = find_done(self._context, claim)
+            if done is not None:
+                return earlier(done)
+            if isinstance(settled, LochanError) or settled.commits:
+                return _finish(write, settled)
+            decide = _unmoved(self._context, claim, settled, write.source)
+            who = target.call.principal
             try:
-                made = self._names.move(name, decide, who, once=_once(self.claim))
+                made = self._names.move(target.name, decide, who, once=_claimed_move(claim))
             except _HeadMoved:
-                publisher = Publisher(self._context, name, self._names.find)
-                (again,) = publisher.publish([self.proposal])
-                outcome = self.settle(again)
-                continue
+                publisher = Publisher(self._context, target.name, self._names.find)
+                (settled,) = publisher.publish([claimed])
             except NotFound as error:
-                return self._found_or(error)
-            return Done(self._context.views.load(ObjId(made.row.pointer)), (), _source_of(made))
-        return outcome
+                settled = error
+            else:
+                source = "" if made.move is None else made.move.source
+                return earlier(Done(self._context.views.load(ObjId(made.row.pointer)), (), source))
 
-    def _found_or(self, error: NotFound) -> Done:
-        done = None if self.claim is None else find_done(self._context, self.claim)
-        if done is None:
-            raise error
-        return done
+
+def _finish(write: Write[_Answer], settled: Settled) -> _Answer:
+    if isinstance(settled, LochanError):
+        return write.refused(settled)
+    return write.answer(settled)
+
+
+def raise_refusal(error: LochanError) -> NoReturn:
+    """Raises what a write was refused for: the usual `refused` of a write."""
+    raise error
+
+
+def _unclaimed() -> None:
+    return None
 
 
 class _HeadMoved(Exception):
-    """The branch is not where there was nothing to do."""
+    """The branch is no longer at the commit where there was nothing to do."""
 
 
-def _note(
-    context: RepositoryContext, claimed: Claim, settled: Published, source: ObjId | None
+def _unmoved(
+    context: RepositoryContext, claim: Claim, settled: Published, source: ObjId | None
 ) -> Callable[[ReferenceRow], Destination]:
     def decide(row: ReferenceRow) -> Destination:
-        if row.pointer != settled.head.obj_id or find_done(context, claimed, row) is not None:
+        if row.pointer != settled.head.obj_id or find_done(context, claim, row) is not None:
             raise _HeadMoved
-        named = "" if source is None else source.hex()
-        return Destination(settled.head.obj_id, UNMOVED, named)
+        return Destination(settled.head.obj_id, UNMOVED, "" if source is None else source.hex())
 
     return decide
 
 
-def _source_of(made: MovedReference) -> str:
-    return "" if made.move is None else made.move.source
+def _claimed_move(claim: Claim) -> ClaimedMove:
+    return ClaimedMove(claim.operation, claim.incarnation)
 
 
-def _once(claimed: Claim) -> ClaimedMove:
-    return ClaimedMove(claimed.operation, claimed.incarnation)
-
-
-def _gone(claimed: Claim) -> ReferenceNotFound:
+def _target_deleted(claim: Claim) -> ReferenceNotFound:
     return ReferenceNotFound(
-        f"the reference {claimed.name!r} that this request was first sent for was deleted, and the "
+        f"the reference {claim.name!r} that this request was first sent for was deleted, and the "
         "request was not done; send it with a new idempotency key"
     )
 
 
 def check_key(key: str) -> None:
-    """Refuses a key that cannot be one."""
+    """Refuses a malformed idempotency key."""
     if not 0 < len(key) <= IDEMPOTENCY_KEY_CHARACTERS_MAX or not key.isprintable():
         raise Invalid(
             f"an idempotency key has 1 to {IDEMPOTENCY_KEY_CHARACTERS_MAX} printable characters"

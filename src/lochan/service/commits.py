@@ -4,55 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
 
 import msgspec
 
-from lochan.base.errors import Invalid
+from lochan.base.errors import Invalid, LochanError
 from lochan.base.keys import Key, Universe, table_elements
 from lochan.base.limits import COMMIT_OPERATIONS_MAX
-from lochan.base.names import RefName
 from lochan.catalog.commit import CatalogCommit, CommitText
 from lochan.catalog.contents import load_content_ids
 from lochan.catalog.meta import headers_of
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.changes import own_changes
-from lochan.kernel.claims import Done, Request
+from lochan.kernel.claims import Done
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.provenance import Provenance
-from lochan.kernel.publish import Settled
+from lochan.kernel.publish import Published
 from lochan.kernel.views import CommitView
-from lochan.model.commits import AddedContent, CommitMeta, Committed, Operation
-from lochan.service.calls import Call, Gate, Right
-from lochan.service.claims import Claims
-from lochan.service.pending_writes import PendingWrite, answered
+from lochan.model.commits import AddedContent, CommitMeta, Committed, ContentKey, Operation
+from lochan.model.specs import ReferenceSpec
+from lochan.service.calls import Call
+from lochan.service.claims import ClaimKey, Claims, Target, Write, raise_refusal
+from lochan.service.pending_writes import PendingWrite
+from lochan.service.policy import Action
 from lochan.service.resolve import Resolver
 
-_Answer = TypeVar("_Answer")
+
+class CommitRequest(msgspec.Struct, frozen=True):
+    """One commit: what its writer expects, what is said about it, and what it does."""
+
+    expected: ReferenceSpec | None
+    meta: CommitMeta
+    operations: Sequence[Operation]
 
 
 class Commits:
     """Commits to the branches of one repository."""
 
-    def __init__(
-        self,
-        context: RepositoryContext,
-        types: ContentTypes,
-        resolver: Resolver,
-        claims: Claims,
-        gate: Gate,
-    ) -> None:
-        self._context = context
-        self._types = types
-        self._resolver = resolver
-        self._claims = claims
-        self._gate = gate
+    def __init__(self, writes: CommitWrites) -> None:
+        self._writes = writes
 
     def commit(
         self,
         call: Call,
         branch: str,
-        expected: str | None,
+        expected: ReferenceSpec | None,
         meta: CommitMeta,
         operations: Sequence[Operation],
     ) -> PendingWrite[Committed]:
@@ -60,68 +55,73 @@ class Commits:
 
         Changes of other keys since then do not matter.
         """
+        request = CommitRequest(expected, meta, operations)
+        keys = [operation.key for operation in operations]
+        return self._writes.build(call, branch, keys, lambda: request, raise_refusal)
 
-        def work(request: Request | None, earlier: Committed | None) -> PendingWrite[Committed]:
-            if earlier is not None:
-                return answered(_in_order(earlier, operations))
-            return self.prepare(call, request, branch, expected, meta, operations)
 
-        return self.attempt(call, branch, work)
+class CommitWrites:
+    """Builds the writes that are one commit."""
 
-    def attempt(
+    def __init__(
+        self,
+        context: RepositoryContext,
+        types: ContentTypes,
+        resolver: Resolver,
+        claims: Claims,
+    ) -> None:
+        self._context = context
+        self._types = types
+        self._resolver = resolver
+        self._claims = claims
+
+    def build(
         self,
         call: Call,
         branch: str,
-        prepare: Callable[[Request | None, Committed | None], PendingWrite[_Answer]],
-    ) -> PendingWrite[_Answer]:
-        """Prepares a write that is one commit, or answers it from what an earlier try committed."""
-        if call.idempotency_key is None:
-            return prepare(None, None)
-        name = self._resolver.name(branch)
-
-        def find(request: Request) -> Committed | None:
-            done = self._claims.find_commits(call, request)
-            return None if done is None else self._committed(name, done)
-
-        request = self._claims.request(call, Right.COMMIT, name)
-        return self._claims.attempt(request, find, partial(prepare, request))
-
-    def prepare(
-        self,
-        call: Call,
-        request: Request | None,
-        branch: str,
-        expected: str | None,
-        meta: CommitMeta,
-        operations: Sequence[Operation],
+        keys: Sequence[ContentKey],
+        plan: Callable[[], CommitRequest],
+        refused: Callable[[LochanError], Committed],
     ) -> PendingWrite[Committed]:
-        """Prepares a commit that was not made before, as far as is known."""
+        """Returns a write whose commit is planned only if no earlier try has made it."""
         name = self._resolver.name(branch)
-        self._gate.check(call, Right.COMMIT, name)
+        target = self._claims.target(call, Action.COMMIT, name, keys=keys)
+
+        def prepare(claim: ClaimKey) -> Write[Committed]:
+            request = plan()
+            proposal = self._propose(target, request)
+
+            def answer(published: Published) -> Committed:
+                return Committed(name, published.head.obj_id.hex(), proposal.added)
+
+            count = len(request.operations)
+            return Write(proposal, claim(), answer, refused, operations=count)
+
+        return self._claims.write(target, prepare, partial(self._earlier, target))
+
+    def _earlier(self, target: Target, done: Done) -> Committed:
+        """Answers from an earlier try, with new contents in the order of this try's keys."""
+        commit = done.commits[-1]
+        ids = {added.key: added for added in self._added_by(commit)}
+        added = tuple(ids[key] for key in dict.fromkeys(target.keys) if key in ids)
+        return Committed(target.name, commit.obj_id.hex(), added)
+
+    def _propose(self, target: Target, request: CommitRequest) -> CatalogCommit:
+        operations, expected = request.operations, request.expected
         if not 0 < len(operations) <= COMMIT_OPERATIONS_MAX:
             raise Invalid(f"a commit has 1 to {COMMIT_OPERATIONS_MAX} operations")
-        said = Provenance(who=call.who, operation=self._context.random.random_bytes(16).hex())
-        text = CommitText(meta.message, headers_of(meta, call.who), said.headers())
-        base = self._resolver.expected_id(name, expected)
-        proposal = CatalogCommit(self._context, self._types, base, operations, text)
-        tried = self._claims.once(request, proposal)
-
-        def finish(settled: Settled) -> Committed:
-            outcome = tried.settle(settled)
-            if isinstance(outcome, Done):
-                return _in_order(self._committed(name, outcome), operations)
-            return Committed(name, outcome.head.obj_id.hex(), proposal.added)
-
-        return PendingWrite(
-            name, tried.proposal, finish, operations=len(operations), keyed=request is not None
-        )
-
-    def _committed(self, name: RefName, done: Done) -> Committed:
-        commit = done.commits[-1]
-        return Committed(name, commit.obj_id.hex(), self._added_by(commit))
+        if expected is not None and expected.steps:
+            # The steps are walked before the branch is read.
+            target.check()
+        principal = target.call.principal
+        operation = self._context.random.random_bytes(16).hex()
+        hidden = Provenance(who=principal, operation=operation).headers()
+        text = CommitText(request.meta.message, headers_of(request.meta, principal), hidden)
+        base = self._resolver.expected_id(target.name, expected)
+        return CatalogCommit(self._context, self._types, target.check_head, base, operations, text)
 
     def _added_by(self, commit: CommitView) -> tuple[AddedContent, ...]:
-        """Finds out what an earlier try has added: ids that no key of it held before."""
+        """Returns what an earlier try has added: ids that none of its keys held before."""
         changes = own_changes(self._context.views, self._context.nodes, commit)
         changes = [change for change in changes if change.key[0] == Universe.TABLES]
         before = [change.left for change in changes if change.left is not None]
@@ -133,11 +133,3 @@ class Commits:
             for key, element in after.items()
             if ids[element] not in known
         )
-
-
-def _in_order(committed: Committed, operations: Sequence[Operation]) -> Committed:
-    """Returns an earlier answer with the new contents in the order in which they were sent."""
-    ids = {added.key: added for added in committed.added}
-    sent = dict.fromkeys(operation.key for operation in operations)
-    added = tuple(ids[key] for key in sent if key in ids)
-    return msgspec.structs.replace(committed, added=added)

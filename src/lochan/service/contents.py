@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from lochan.base.errors import ContentNotFound, NewerFormat
+from lochan.base.errors import NewerFormat
 from lochan.base.keys import Key, table_elements, table_key
 from lochan.base.limits import PAGE_ENTRIES_MAX, SCAN_ENTRIES_MAX
-from lochan.catalog.conflicts import text_of
 from lochan.catalog.contents import content_id_at, load_contents, payload_at
 from lochan.catalog.types import ContentTypes
 from lochan.index.layers import find_many, read_page
@@ -20,32 +19,32 @@ from lochan.model.commits import ContentKey
 from lochan.model.contents import Content, type_of
 from lochan.model.references import Reference
 from lochan.model.results import Entry, Page
+from lochan.model.specs import ReferenceSpec
 from lochan.rules.filters import FilterKind, compile_filter
-from lochan.service.calls import ANYONE, Call, Gate, Right
-from lochan.service.pages import Selection, check_limit
+from lochan.service.calls import Call
+from lochan.service.pages import Selection, check_limit, content_not_found
+from lochan.service.policy import Action
 from lochan.service.resolve import Resolved, Resolver
 
 _KIND: Final = "entries"
 
-# Where neither index nor value can tell the type: the name that Nessie has for it.
+# The type of a content whose type neither the index nor the value states; Nessie's name.
 _UNKNOWN_TYPE: Final = "UNKNOWN"
 
 
 class Contents:
     """Reads the contents of one repository."""
 
-    def __init__(
-        self, context: RepositoryContext, types: ContentTypes, resolver: Resolver, gate: Gate
-    ) -> None:
+    def __init__(self, context: RepositoryContext, types: ContentTypes, resolver: Resolver) -> None:
         self._context = context
         self._types = types
         self._resolver = resolver
-        self._gate = gate
         self._tokens = Tokens(context.description.token_key)
 
     def entries(
         self,
-        spec: str,
+        call: Call,
+        spec: ReferenceSpec,
         limit: int | None = None,
         token: str | None = None,
         *,
@@ -55,29 +54,73 @@ class Contents:
         prefix: ContentKey | None = None,
         filter: str = "",  # noqa: A002 - the name that users know
         with_content: bool = False,
-        call: Call = ANYONE,
     ) -> Page[Entry]:
         """Returns the entries of a commit in the order of their keys.
 
         A page goes on in the commit that the first one was read from, whatever the branch does.
-        Without a limit all are returned. A filter looks at a bounded number of entries a page, so
+        Without a limit all are returned. A filter reads a bounded number of entries a page, so
         a page may be short, or empty, and still have a token. A content of a newer format does not
         hide the others: its entry comes without it.
         """
+        selection = Selection(keys=keys, start=start, end=end, prefix=prefix, filter=filter)
+        pages = self.entry_pages(call, spec, selection, limit, token, with_content=with_content)
+        return next(pages)
+
+    def entry_pages(
+        self,
+        call: Call,
+        spec: ReferenceSpec,
+        selection: Selection,
+        limit: int | None = PAGE_ENTRIES_MAX,
+        token: str | None = None,
+        *,
+        with_content: bool = False,
+    ) -> Iterator[Page[Entry]]:
+        """Yields the entries of one commit page by page; resolved and authorised once, at once."""
         check_limit(limit)
-        self._gate.check(call, Right.READ_ENTRIES, spec)
-        wanted = Selection(keys=keys, start=start, end=end, prefix=prefix, filter=filter)
-        resolved = self._resolver.resolve(spec)
-        at = wanted.range().start
-        of = self._resolver.plain(spec)
-        if token is not None:
-            commit, at = self._tokens.read(PageToken(token), _KIND, wanted.text(), of)
-            resolved = Resolved(self._context.views.load(commit), resolved.row)
-        accepts = compile_filter(filter, FilterKind.ENTRIES)
+        resolved, listed, at = self._begin(call, spec, selection, token)
+
+        def pages(further: bytes | None) -> Iterator[Page[Entry]]:
+            while further is not None:
+                page, further = self._page(
+                    resolved, listed, selection, further, limit, with_content=with_content
+                )
+                yield page
+
+        return pages(at)
+
+    def _begin(
+        self, call: Call, spec: ReferenceSpec, selection: Selection, token: str | None
+    ) -> tuple[Resolved, str, bytes]:
+        """Returns what is listed: the commit, what its tokens are bound to, and the first key."""
+        keys = selection.keys
+        resolved = self._resolver.read(call, Action.READ_ENTRIES, spec, keys)
+        listed = self._resolver.listed(spec, resolved)
+        if token is None:
+            return resolved, listed, selection.range().start
+        commit, at = self._tokens.read(PageToken(token), _KIND, selection.text(), listed)
+        return (
+            self._resolver.read_at(call, Action.READ_ENTRIES, resolved, commit, keys),
+            listed,
+            at,
+        )
+
+    def _page(
+        self,
+        resolved: Resolved,
+        listed: str,
+        selection: Selection,
+        at: bytes,
+        limit: int | None,
+        *,
+        with_content: bool,
+    ) -> tuple[Page[Entry], bytes | None]:
+        """Returns a page, and the key where the next one begins."""
+        accepts = compile_filter(selection.filter, FilterKind.ENTRIES)
         found: list[Entry] = []
         scanned = 0
         further: bytes | None = None
-        for items in self._batches(resolved.view, wanted, at, limit):
+        for items in self._batches(resolved.view, selection, at, limit):
             entries = self._entries(items, with_content=with_content and accepts is None)
             scanned += len(items) * (1 if accepts is None else accepts.cost())
             for (key, element), entry in zip(items, entries, strict=True):
@@ -93,30 +136,27 @@ class Contents:
                 further = items[-1][0] + b"\0"
             if further is not None:
                 break
-        made = None
+        token = None
         if further is not None:
-            made = self._tokens.make(_KIND, resolved.view.obj_id, further, wanted.text(), of)
-        return Page(tuple(found), made, resolved.reference)
+            commit = resolved.view.obj_id
+            token = self._tokens.make(_KIND, commit, further, selection.text(), listed)
+        return Page(tuple(found), token, resolved.reference), further
 
-    def get(self, spec: str, key: ContentKey, *, call: Call = ANYONE) -> tuple[Content, Reference]:
+    def get(self, call: Call, spec: ReferenceSpec, key: ContentKey) -> tuple[Content, Reference]:
         """Returns one content; ContentNotFound if the key holds none."""
-        self._gate.check(call, Right.READ_CONTENT, spec)
-        resolved = self._resolver.resolve(spec)
+        resolved = self._resolver.read(call, Action.READ_CONTENT, spec, (key,))
         raw = bytes(table_key(key))
         (element,) = find_many(self._context.nodes, resolved.view.tables, [raw])
         if element is None:
-            raise ContentNotFound(
-                f"Could not find content for key '{text_of(key)}' in reference '{spec}'.", key
-            )
+            raise content_not_found(key, spec)
         content = load_contents(self._context, self._types, [element])[element]
         return content, resolved.reference
 
     def get_many(
-        self, spec: str, keys: Sequence[ContentKey], *, call: Call = ANYONE
+        self, call: Call, spec: ReferenceSpec, keys: Sequence[ContentKey]
     ) -> tuple[list[tuple[ContentKey, Content]], Reference]:
         """Returns the contents of those keys that hold one."""
-        self._gate.check(call, Right.READ_CONTENT, spec)
-        resolved = self._resolver.resolve(spec)
+        resolved = self._resolver.read(call, Action.READ_CONTENT, spec, keys)
         raws = sorted({bytes(table_key(key)) for key in keys})
         elements = find_many(self._context.nodes, resolved.view.tables, raws)
         present = sorted({element for element in elements if element is not None})
@@ -129,14 +169,14 @@ class Contents:
         return found, resolved.reference
 
     def _batches(
-        self, view: CommitView, wanted: Selection, at: bytes, limit: int | None
+        self, view: CommitView, selection: Selection, at: bytes, limit: int | None
     ) -> Iterator[list[tuple[bytes, bytes]]]:
         """Yields elements in batches, from a key on."""
         nodes, index = self._context.nodes, view.tables
-        if wanted.keys:
-            named = [key for key in wanted.wanted_keys() if key >= at]
+        if selection.keys:
+            named = [key for key in selection.named_keys() if key >= at]
             elements = find_many(nodes, index, named)
-            within = wanted.range()
+            within = selection.range()
             items = [
                 (key, element)
                 for key, element in zip(named, elements, strict=True)
@@ -147,9 +187,11 @@ class Contents:
             if items:
                 yield items
             return
-        end = wanted.range().end
+        end = selection.range().end
         step = (
-            PAGE_ENTRIES_MAX if limit is None or wanted.filter else min(limit + 1, PAGE_ENTRIES_MAX)
+            PAGE_ENTRIES_MAX
+            if limit is None or selection.filter
+            else min(limit + 1, PAGE_ENTRIES_MAX)
         )
         while True:
             page = read_page(nodes, index, at, end, step)
@@ -164,11 +206,11 @@ class Contents:
         types = self._types
         elements = {element for _, element in items if _is_known(element)}
         if not with_content:
-            # What the index does not know of a content, its value does.
+            # What the index does not state about a content, its value states.
             elements = {
-                one
-                for one in elements
-                if types.find_name(payload_at(one)) is None or content_id_at(one) is None
+                element
+                for element in elements
+                if types.find_name(payload_at(element)) is None or content_id_at(element) is None
             }
         loaded = self._load_readable(sorted(elements))
         entries = []
@@ -204,7 +246,7 @@ class Contents:
 
 
 def _is_known(element: bytes) -> bool:
-    """Tells whether this Lochan knows the form of a table's element."""
+    """Returns whether this version knows the format of a table's element."""
     try:
         content_id_at(element)
     except NewerFormat:

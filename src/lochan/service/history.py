@@ -29,9 +29,11 @@ from lochan.kernel.tokens import PageToken, Tokens
 from lochan.kernel.views import CommitView
 from lochan.model.commits import ContentKey, Delete, LogEntry, Put
 from lochan.model.results import DiffEntry, Page
+from lochan.model.specs import ReferenceSpec
 from lochan.rules.filters import FilterKind, compile_filter
-from lochan.service.calls import ANYONE, Call, Gate, Right
+from lochan.service.calls import Call
 from lochan.service.pages import Selection, check_limit
+from lochan.service.policy import Action
 from lochan.service.resolve import Resolved, Resolver
 
 _LOG: Final = "log"
@@ -41,42 +43,40 @@ _DIFF: Final = "diff"
 class History:
     """Reads the history of one repository."""
 
-    def __init__(
-        self, context: RepositoryContext, types: ContentTypes, resolver: Resolver, gate: Gate
-    ) -> None:
+    def __init__(self, context: RepositoryContext, types: ContentTypes, resolver: Resolver) -> None:
         self._context = context
         self._types = types
         self._resolver = resolver
-        self._gate = gate
         self._tokens = Tokens(context.description.token_key)
 
     def log(
         self,
-        spec: str,
+        call: Call,
+        spec: ReferenceSpec,
         limit: int | None = None,
         token: str | None = None,
         *,
-        limit_hash: str | None = None,
+        limit_hash: ReferenceSpec | None = None,
         filter: str = "",  # noqa: A002 - the name that users know
         fetch_all: bool = False,
-        call: Call = ANYONE,
     ) -> Page[LogEntry]:
         """Returns commits from newest to oldest, down to `limit_hash` where one is given.
 
         A page holds at most as many commits as are allowed for one, and ends with the one that
-        fills it; a filter looks at a bounded number. So a page may be short, or empty, and still
+        fills it; a filter reads a bounded number. So a page may be short, or empty, and still
         have a token.
         """
         check_limit(limit)
-        self._gate.check(call, Right.READ_LOG, spec)
         room = PAGE_ENTRIES_MAX if limit is None else min(limit, PAGE_ENTRIES_MAX)
-        resolved = self._resolver.resolve(spec)
-        wanted, of = f"{limit_hash or ''} {filter}", self._resolver.plain(spec)
+        resolved = self._resolver.read(call, Action.READ_LOG, spec)
+        listed = self._resolver.listed(spec, resolved)
+        selected = f"{limit_hash.text() if limit_hash else ''} {filter}"
         if token is None:
-            start, last = resolved.view.obj_id, self._last(spec, limit_hash)
+            start, last = resolved.view.obj_id, self._last(call, resolved, limit_hash)
         else:
             # The position is where the log ends: a relative limit is one of the first page.
-            start, end = self._tokens.read(PageToken(token), _LOG, wanted, of)
+            start, end = self._tokens.read(PageToken(token), _LOG, selected, listed)
+            self._resolver.read_at(call, Action.READ_LOG, resolved, start)
             last = ObjId(end) if end else None
         accepts = compile_filter(filter, FilterKind.LOG)
         with_operations = fetch_all or (accepts is not None and accepts.reads_operations)
@@ -97,15 +97,16 @@ class History:
                 found.append(entry)
             if view.obj_id == last:
                 break
-        made = None
+        next_page = None
         if further is not None:
-            made = self._tokens.make(_LOG, further, last or b"", wanted, of)
-        return Page(tuple(found), made, resolved.reference)
+            next_page = self._tokens.make(_LOG, further, last or b"", selected, listed)
+        return Page(tuple(found), next_page, resolved.reference)
 
     def diff(
         self,
-        left: str,
-        right: str,
+        call: Call,
+        left: ReferenceSpec,
+        right: ReferenceSpec,
         limit: int | None = None,
         token: str | None = None,
         *,
@@ -114,27 +115,28 @@ class History:
         end: ContentKey | None = None,
         prefix: ContentKey | None = None,
         filter: str = "",  # noqa: A002 - the name that users know
-        call: Call = ANYONE,
     ) -> Page[DiffEntry]:
         """Returns the keys whose contents differ between two commits; pages stay on both."""
         check_limit(limit)
-        self._gate.check(call, Right.READ_ENTRIES, left)
-        self._gate.check(call, Right.READ_ENTRIES, right)
-        wanted = Selection(keys=keys, start=start, end=end, prefix=prefix, filter=filter)
-        one, other = self._resolver.resolve(left), self._resolver.resolve(right)
-        of = f"{self._resolver.plain(left)} {self._resolver.plain(right)}"
-        at = wanted.range().start
+        selection = Selection(keys=keys, start=start, end=end, prefix=prefix, filter=filter)
+        resolver, action = self._resolver, Action.READ_ENTRIES
+        one, other = (
+            resolver.read(call, action, left, keys),
+            resolver.read(call, action, right, keys),
+        )
+        listed = f"{resolver.listed(left, one)} {resolver.listed(right, other)}"
+        at = selection.range().start
         if token is not None:
             # The position names the second commit before the key.
-            commit, place = self._tokens.read(PageToken(token), _DIFF, wanted.text(), of)
-            one = Resolved(self._context.views.load(commit), one.row)
-            other = Resolved(self._context.views.load(ObjId(place[:32])), other.row)
+            commit, place = self._tokens.read(PageToken(token), _DIFF, selection.text(), listed)
+            one = resolver.read_at(call, action, one, commit, keys)
+            other = resolver.read_at(call, action, other, ObjId(place[:32]), keys)
             at = place[32:]
         accepts = compile_filter(filter, FilterKind.DIFF)
         found: list[DiffEntry] = []
         further: bytes | None = None
         scanned = 0
-        changes = self._differences(one.view, other.view, wanted, at)
+        changes = self._differences(one.view, other.view, selection, at)
         while further is None:
             room = PAGE_ENTRIES_MAX if limit is None else limit - len(found) + 1
             batch = list(islice(changes, min(room, PAGE_ENTRIES_MAX)))
@@ -150,31 +152,33 @@ class History:
                 found.append(entry)
             if further is None and accepts is not None and scanned >= SCAN_ENTRIES_MAX:
                 further = batch[-1].key + b"\0"
-        made = None
+        next_page = None
         if further is not None:
             place = other.view.obj_id + further
-            made = self._tokens.make(_DIFF, one.view.obj_id, place, wanted.text(), of)
-        return Page(tuple(found), made, one.reference, other.reference)
+            next_page = self._tokens.make(_DIFF, one.view.obj_id, place, selection.text(), listed)
+        return Page(tuple(found), next_page, one.reference, other.reference)
 
-    def between(self, after: str, upto: str, *, call: Call = ANYONE) -> tuple[str, ...]:
+    def between(self, call: Call, after: ReferenceSpec, upto: ReferenceSpec) -> tuple[str, ...]:
         """Returns the commits after one, up to and with another, the oldest first."""
-        self._gate.check(call, Right.READ_LOG, upto)
-        start, end = self._resolver.view(after), self._resolver.view(upto)
+        start = self._resolver.read(call, Action.READ_LOG, after).view
+        end = self._resolver.read(call, Action.READ_LOG, upto).view
         if not is_ancestor(self._context.views, start, end):
-            raise ReferenceNotFound(f"Could not find commit '{after}' in reference '{upto}'.")
+            raise ReferenceNotFound(
+                f"Could not find commit '{after.text()}' in reference '{upto.text()}'."
+            )
         count = end.sequence - start.sequence
         if count > REBASE_COMMITS_MAX:
             raise Invalid(f"a range has at most {REBASE_COMMITS_MAX} commits, not {count}")
         line = islice(iterate_log(self._context.views, end.obj_id), count)
         return tuple(reversed([view.obj_id.hex() for view in line]))
 
-    def _last(self, spec: str, limit_hash: str | None) -> ObjId | None:
+    def _last(
+        self, call: Call, resolved: Resolved, limit_hash: ReferenceSpec | None
+    ) -> ObjId | None:
         """Returns the commit where a log ends, that one included."""
         if limit_hash is None:
             return None
-        if limit_hash[:1] in ("~", "^", "*"):
-            return self._resolver.view(f"{spec}{limit_hash}").obj_id
-        return self._resolver.view(limit_hash).obj_id
+        return self._resolver.read_on(call, Action.READ_LOG, resolved, limit_hash).view.obj_id
 
     def _entry(self, view: CommitView, *, with_operations: bool) -> tuple[LogEntry, int]:
         """Returns a commit, and about how many bytes it takes."""
@@ -201,13 +205,13 @@ class History:
         return tuple(operations), sum(map(len, raws.values()))
 
     def _differences(
-        self, left: CommitView, right: CommitView, wanted: Selection, at: bytes
+        self, left: CommitView, right: CommitView, selection: Selection, at: bytes
     ) -> Iterator[Difference]:
         nodes = self._context.nodes
-        within = wanted.range()
-        if not wanted.keys:
+        within = selection.range()
+        if not selection.keys:
             return diff(nodes, left.tables, right.tables, at, within.end)
-        keys = [key for key in wanted.wanted_keys() if key >= at]
+        keys = [key for key in selection.named_keys() if key >= at]
         keys = [key for key in keys if within.end is None or key < within.end]
         pairs = zip(
             keys,
@@ -219,7 +223,7 @@ class History:
 
     def _diff_entries(self, changes: Sequence[Difference]) -> list[DiffEntry]:
         sides = chain.from_iterable((change.left, change.right) for change in changes)
-        elements = sorted({one for one in sides if one is not None})
+        elements = sorted({element for element in sides if element is not None})
         loaded = load_contents(self._context, self._types, elements)
         return [
             DiffEntry(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from lochan.base.errors import ContentNotFound
 from lochan.base.keys import job_name, jobs_prefix, prefix_end, table_key
 from lochan.base.limits import PAGE_ENTRIES_MAX
 from lochan.catalog.conflicts import text_of
@@ -17,8 +16,10 @@ from lochan.kernel.context import RepositoryContext
 from lochan.kernel.tokens import PageToken, Tokens
 from lochan.model.commits import ContentKey, JobRecord
 from lochan.model.results import Page
-from lochan.service.calls import ANYONE, Call, Gate, Right
-from lochan.service.pages import check_limit
+from lochan.model.specs import ReferenceSpec
+from lochan.service.calls import Call
+from lochan.service.pages import check_limit, content_not_found
+from lochan.service.policy import Action
 from lochan.service.resolve import Resolved, Resolver
 
 _KIND: Final = "jobs"
@@ -27,21 +28,17 @@ _KIND: Final = "jobs"
 class Jobs:
     """Reads the records of jobs of one repository."""
 
-    def __init__(
-        self, context: RepositoryContext, types: ContentTypes, resolver: Resolver, gate: Gate
-    ) -> None:
+    def __init__(self, context: RepositoryContext, types: ContentTypes, resolver: Resolver) -> None:
         self._context = context
         self._types = types
         self._resolver = resolver
-        self._gate = gate
         self._tokens = Tokens(context.description.token_key)
 
     def find(
-        self, spec: str, key: ContentKey, jobs: Sequence[str], *, call: Call = ANYONE
+        self, call: Call, spec: ReferenceSpec, key: ContentKey, jobs: Sequence[str]
     ) -> Page[JobRecord]:
         """Returns the records of those jobs that have written what a key holds."""
-        self._gate.check(call, Right.READ_CONTENT, spec)
-        resolved = self._resolver.resolve(spec)
+        resolved = self._resolver.read(call, Action.READ_CONTENT, spec, (key,))
         prefix = self._prefix(resolved, spec, key)
         keys = sorted({prefix + job_name(job) for job in jobs})
         found = find_many(self._context.nodes, resolved.view.files, keys)
@@ -54,44 +51,45 @@ class Jobs:
 
     def list(
         self,
-        spec: str,
+        call: Call,
+        spec: ReferenceSpec,
         key: ContentKey,
         limit: int | None = None,
         token: str | None = None,
         *,
         start: str = "",
         prefix: str = "",
-        call: Call = ANYONE,
     ) -> Page[JobRecord]:
         """Returns the jobs that have written what a key holds, in the order of their names.
 
-        `start` is the first name that is wanted, `prefix` is what all of them begin with.
+        `start` is the first name of the listing, `prefix` is what all of its names begin with.
         """
         check_limit(limit)
-        self._gate.check(call, Right.READ_CONTENT, spec)
-        resolved = self._resolver.resolve(spec)
-        of, wanted = self._resolver.plain(spec), f"{text_of(key)}\n{start}\n{prefix}"
+        resolved = self._resolver.read(call, Action.READ_CONTENT, spec, (key,))
+        listed, selected = (
+            self._resolver.listed(spec, resolved),
+            f"{text_of(key)}\n{start}\n{prefix}",
+        )
         at = b""
         if token is not None:
-            commit, at = self._tokens.read(PageToken(token), _KIND, wanted, of)
-            resolved = Resolved(self._context.views.load(commit), resolved.row)
+            commit, at = self._tokens.read(PageToken(token), _KIND, selected, listed)
+            resolved = self._resolver.read_at(call, Action.READ_CONTENT, resolved, commit, (key,))
         whole = self._prefix(resolved, spec, key)
         within = whole + (job_name(prefix) if prefix else b"")
         begin = max(at, within, whole + (job_name(start) if start else b""))
         step = min(limit or PAGE_ENTRIES_MAX, PAGE_ENTRIES_MAX)
         end = prefix_end(within)
         found = read_page(self._context.nodes, resolved.view.files, begin, end, step + 1)
-        made = None
+        further = None
         if len(found) > step:
-            made = self._tokens.make(_KIND, resolved.view.obj_id, found[step][0], wanted, of)
+            commit = resolved.view.obj_id
+            further = self._tokens.make(_KIND, commit, found[step][0], selected, listed)
         records = tuple(decode_job(*each) for each in found[:step])
-        return Page(records, made, resolved.reference)
+        return Page(records, further, resolved.reference)
 
-    def _prefix(self, resolved: Resolved, spec: str, key: ContentKey) -> bytes:
+    def _prefix(self, resolved: Resolved, spec: ReferenceSpec, key: ContentKey) -> bytes:
         """Returns what the keys of the records of a content begin with."""
         element = find_one(self._context.nodes, resolved.view.tables, bytes(table_key(key)))
         if element is None:
-            raise ContentNotFound(
-                f"Could not find content for key '{text_of(key)}' in reference '{spec}'.", key
-            )
+            raise content_not_found(key, spec)
         return jobs_prefix(load_content_ids(self._context, self._types, [element])[element])

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
+from typing import Final
 
 import msgspec
 
 from lochan.base.checks import check_stored
-from lochan.base.errors import Invalid, KeysConflict, ReferenceNotFound, TooLarge
+from lochan.base.errors import Invalid, KeysConflict, LochanError, ReferenceNotFound, TooLarge
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.limits import REBASE_COMMITS_MAX
 from lochan.catalog.conflicts import merge_conflict
 from lochan.catalog.merge import CarryContents, CatalogMerge, Wishes, read_wishes
 from lochan.catalog.meta import headers_of
 from lochan.catalog.types import ContentTypes
-from lochan.kernel.claims import ClaimedMove, Done, Request
+from lochan.kernel.claims import Done
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.head_moves import HeadMoved, HeadMoves, Source, head_moved
 from lochan.kernel.history import is_ancestor
@@ -32,7 +33,7 @@ from lochan.kernel.merge import (
     title_of,
 )
 from lochan.kernel.provenance import Provenance
-from lochan.kernel.publish import Published, Settled, head_at
+from lochan.kernel.publish import Published, head_at
 from lochan.kernel.references import MovedReference, ReferenceIndex
 from lochan.kernel.views import CommitView
 from lochan.model.commits import CommitMeta, ContentKey
@@ -45,34 +46,27 @@ from lochan.model.requests import (
     TransplantRequest,
 )
 from lochan.model.results import ContentConflict, Merged
-from lochan.service.calls import Call, Gate, Right
-from lochan.service.claims import Claims
-from lochan.service.pending_writes import PendingWrite, answered
-from lochan.service.resolve import Resolver
+from lochan.model.specs import ReferenceSpec
+from lochan.service.calls import Call
+from lochan.service.claims import ClaimKey, ClaimMove, Claims, Target, Write
+from lochan.service.pending_writes import PendingWrite
+from lochan.service.policy import Action
+from lochan.service.resolve import Resolved, Resolver
 
 _NO_KEYS: Mapping[ContentKey, KeyResolution] = {}
 
+# How much work a merge is, is known when it is planned; it is never planned on the event loop.
+_MERGE_OPERATIONS: Final = 1_000_000
 
-class _Wanted(msgspec.Struct, frozen=True):
-    """What all proposals of the family are told alike."""
-
-    branch: str
-    expected: str | None
-    dry_run: bool
-    conflicts_as_result: bool
-
-
-class _Tried(msgspec.Struct, frozen=True):
-    """A write of the family: its claim to be, and what an earlier try of it has done."""
-
-    request: Request | None
-    earlier: Done | None
-    again: Callable[[Done], PendingWrite[Merged]]
-    """Prepares the same for what another try turns out to have done."""
+_Request = MergeRequest | TransplantRequest | RevertRequest
+_Make = Callable[[Choices], MergeProposal | CarryProposal]
 
 
 class Merges:
-    """Merges into the branches of one repository."""
+    """Merges into the branches of one repository.
+
+    A source is decided on as a read of its contents: they are in the target afterwards.
+    """
 
     def __init__(
         self,
@@ -81,26 +75,34 @@ class Merges:
         names: ReferenceIndex,
         resolver: Resolver,
         claims: Claims,
-        gate: Gate,
     ) -> None:
         self._context = context
         self._types = types
         self._resolver = resolver
-        self._gate = gate
         self._claims = claims
         self._moves = HeadMoves(context, names)
 
-    def merge(self, call: Call, ask: MergeRequest) -> PendingWrite[Merged]:
+    def merge(self, call: Call, request: MergeRequest) -> PendingWrite[Merged]:
         """Prepares a merge; everything the source has since the merge base, or nothing."""
-        return self._attempt(call, ask, _name_of(ask.source), partial(self._merge, call, ask))
+        target = self._target(call, request, request.source.name or "")
 
-    def _merge(self, call: Call, ask: MergeRequest, tried: _Tried) -> PendingWrite[Merged]:
-        earlier = tried.earlier
-        source = self._source(ask.source) if earlier is None else self._merged_by(earlier)
-        shown = ask.source.partition("@")[0] or source.obj_id.hex()
-        meta = ask.meta or CommitMeta(message="")
-        message = meta.message or f"Merged {shown} at {source.obj_id.hex()} into {ask.branch}"
-        wishes = read_wishes(self._context, self._types, ask.default, ask.keys)
+        def prepare(claim: ClaimKey) -> Write[Merged]:
+            target.check()
+            source = self._source(call, request.source)
+            proposal = self._merge(target, request, source)
+            return self._write(request, proposal, claim, source.obj_id)
+
+        def earlier(done: Done) -> Merged:
+            return self._earlier(
+                target, request, done, self._merge(target, request, self._merged(done))
+            )
+
+        return self._claims.write(target, prepare, earlier, dry_run=request.dry_run)
+
+    def _merge(self, target: Target, request: MergeRequest, source: CommitView) -> CatalogMerge:
+        name = request.source.name or source.obj_id.hex()
+        meta = request.meta or CommitMeta(message="")
+        message = meta.message or f"Merged {name} at {source.obj_id.hex()} into {request.branch}"
 
         def make(choices: Choices) -> MergeProposal:
             return MergeProposal(
@@ -108,283 +110,274 @@ class Merges:
                 source,
                 message,
                 choices,
-                replay=not ask.squash,
-                headers=headers_of(meta, call.who),
+                replay=not request.squash,
+                headers=headers_of(meta, target.call.principal),
             )
 
-        wanted = _Wanted(ask.branch, ask.expected, ask.dry_run, ask.conflicts_as_result)
-        said = self._said(call, "merge", shown)
-        return self._on_lane(call, wanted, make, wishes, said, tried, source.obj_id)
+        choices = read_wishes(self._context, self._types, request.default, request.keys)
+        return self._proposal(target, request, make, choices, "merge", name)
 
-    def transplant(self, call: Call, ask: TransplantRequest) -> PendingWrite[Merged]:
+    def transplant(self, call: Call, request: TransplantRequest) -> PendingWrite[Merged]:
         """Prepares commits that follow each other to be made again, oldest first."""
-        return self._attempt(call, ask, ask.source, partial(self._transplant, call, ask))
+        return self._pick(call, request, self._reachable_line, "transplant")
 
-    def _transplant(
-        self, call: Call, ask: TransplantRequest, tried: _Tried
-    ) -> PendingWrite[Merged]:
-        line = self._line(ask.hashes)
-        for earlier, later in pairwise(line):
-            if later.parent != earlier.obj_id:
-                raise Invalid("Sequence of hashes is not contiguous.")
-        if ask.source and tried.earlier is None:
-            self._check_reachable(ask.source, line)
-        return self._carry(call, ask, line, "transplant", tried)
-
-    def cherry_pick(self, call: Call, ask: TransplantRequest) -> PendingWrite[Merged]:
+    def cherry_pick(self, call: Call, request: TransplantRequest) -> PendingWrite[Merged]:
         """Prepares any commits to be made again, in the order given."""
+        return self._pick(call, request, self._any_line, "cherry-pick")
 
-        def pick(tried: _Tried) -> PendingWrite[Merged]:
-            return self._carry(call, ask, self._line(ask.hashes), "cherry-pick", tried)
+    def _pick(
+        self,
+        call: Call,
+        request: TransplantRequest,
+        read_line: Callable[[Call, TransplantRequest], list[CommitView]],
+        kind: str,
+    ) -> PendingWrite[Merged]:
+        target = self._target(call, request, request.source)
 
-        return self._attempt(call, ask, ask.source, pick)
+        def prepare(claim: ClaimKey) -> Write[Merged]:
+            target.check()
+            line = read_line(call, request)
+            return self._write(request, self._carry(target, request, line, kind), claim)
 
-    def revert(self, call: Call, ask: RevertRequest) -> PendingWrite[Merged]:
+        def earlier(done: Done) -> Merged:
+            line = [self._resolver.reread(spec) for spec in request.hashes]
+            return self._earlier(target, request, done, self._carry(target, request, line, kind))
+
+        return self._claims.write(target, prepare, earlier, dry_run=request.dry_run)
+
+    def revert(self, call: Call, request: RevertRequest) -> PendingWrite[Merged]:
         """Prepares commits that undo others of the branch."""
-        return self._attempt(call, ask, "", partial(self._revert, call, ask))
+        target = self._target(call, request, "")
 
-    def _revert(self, call: Call, ask: RevertRequest, tried: _Tried) -> PendingWrite[Merged]:
-        line = self._line(ask.hashes)
+        def prepare(claim: ClaimKey) -> Write[Merged]:
+            target.check()
+            line = self._any_line(call, request)
+            return self._write(request, self._revert(target, request, line), claim)
+
+        def earlier(done: Done) -> Merged:
+            line = [self._resolver.reread(spec) for spec in request.hashes]
+            return self._earlier(target, request, done, self._revert(target, request, line))
+
+        return self._claims.write(target, prepare, earlier, dry_run=request.dry_run)
+
+    def _revert(
+        self, target: Target, request: RevertRequest, line: Sequence[CommitView]
+    ) -> CatalogMerge:
+        meta = request.meta or CommitMeta(message="")
+        headers = headers_of(meta, target.call.principal)
         carried = []
         for view in line:
-            text = f"Revert {view.obj_id.hex()}: {title_of(view)}"
-            if ask.meta is not None and ask.meta.message:
-                text = ask.meta.message
-            one = reverted(self._context, view, text)
-            headers = headers_of(ask.meta or CommitMeta(message=""), call.who)
-            carried.append(msgspec.structs.replace(one, headers=headers))
-        wanted = _Wanted(ask.branch, ask.expected, ask.dry_run, ask.conflicts_as_result)
-        wishes = read_wishes(self._context, self._types, "NORMAL", _NO_KEYS)
-        said = self._said(call, "revert", ",".join(ask.hashes)[:200])
-        return self._on_lane(call, wanted, _carrying(carried, undone=line), wishes, said, tried)
+            text = meta.message or f"Revert {view.obj_id.hex()}: {title_of(view)}"
+            undone = reverted(self._context, view, text)
+            carried.append(msgspec.structs.replace(undone, headers=headers))
+        choices = read_wishes(self._context, self._types, "NORMAL", _NO_KEYS)
+        named = ",".join(spec.text() for spec in request.hashes)[:200]
+        make = _carrying(carried, undone=line)
+        return self._proposal(target, request, make, choices, "revert", named)
 
-    def rebase(self, call: Call, ask: RebaseRequest) -> Merged:
+    def rebase(self, call: Call, request: RebaseRequest) -> Merged:
         """Makes a branch's own commits again on another head and moves the branch there."""
-        wishes = read_wishes(self._context, self._types, ask.default, ask.keys)
+        wishes = read_wishes(self._context, self._types, request.default, request.keys)
         if wishes.values:
             raise Invalid("a rebase takes no resolved contents; merge instead")
+        move = partial(
+            self._moves.rebase,
+            choices=wishes.choices,
+            plan=CarryContents(self._context, self._types),
+        )
+        return self._move(call, request, request.onto, move)
 
-        def move(expected: CommitView | None, once: ClaimedMove | None) -> HeadMoved:
-            return self._moves.rebase(
-                self._resolver.name(ask.branch),
-                Source(self._source(ask.onto), ask.onto.partition("@")[0]),
-                call.who,
-                choices=wishes.choices,
-                expected=None if expected is None else expected.obj_id,
-                dry_run=ask.dry_run,
-                plan=CarryContents(self._context, self._types),
-                once=once,
-            )
-
-        return self._moved(call, ask, _name_of(ask.onto), move)
-
-    def fast_forward(self, call: Call, ask: MoveRequest) -> Merged:
+    def fast_forward(self, call: Call, request: MoveRequest) -> Merged:
         """Moves a branch to a commit that has everything of it."""
+        return self._move(call, request, request.source, self._moves.fast_forward)
 
-        def move(expected: CommitView | None, once: ClaimedMove | None) -> HeadMoved:
-            return self._moves.fast_forward(
-                self._resolver.name(ask.branch),
-                Source(self._source(ask.source), ask.source.partition("@")[0]),
-                call.who,
-                expected=None if expected is None else expected.obj_id,
-                dry_run=ask.dry_run,
-                once=once,
-            )
-
-        return self._moved(call, ask, _name_of(ask.source), move)
-
-    def force(self, call: Call, ask: MoveRequest) -> Merged:
+    def force(self, call: Call, request: MoveRequest) -> Merged:
         """Moves a branch to a commit whatever it has; the old head stays in the ref-log."""
+        return self._move(call, request, request.source, self._moves.force)
 
-        def move(expected: CommitView | None, once: ClaimedMove | None) -> HeadMoved:
-            return self._moves.force(
-                self._resolver.name(ask.branch),
-                Source(self._source(ask.source), ask.source.partition("@")[0]),
-                call.who,
-                expected=None if expected is None else expected.obj_id,
-                dry_run=ask.dry_run,
-                once=once,
-            )
-
-        return self._moved(call, ask, _name_of(ask.source), move)
-
-    def _source(self, spec: str) -> CommitView:
+    def _source(self, call: Call, spec: ReferenceSpec) -> CommitView:
         """Returns what is to be merged; a hash that was named with a reference is one of its own.
 
         (The empty commit has nothing that could be merged; to empty a branch, assign it.)
         """
-        view = self._resolver.view(spec)
-        if view.obj_id == EMPTY_ID:
+        resolved = self._resolver.read(call, Action.READ_CONTENT, spec)
+        if resolved.view.obj_id == EMPTY_ID:
             raise Invalid("The source of a merge is a commit, not the empty hash.")
-        if "@" in spec and not spec.startswith("@"):
-            self._check_reachable(spec.partition("@")[0], [view])
-        return view
+        if resolved.row is not None and spec.hash is not None:
+            self._check_reachable(resolved, [resolved.view])
+        return resolved.view
 
-    def _line(self, hashes: Sequence[str]) -> list[CommitView]:
-        if not hashes:
-            raise Invalid("No hashes given to transplant.")
-        if len(hashes) > REBASE_COMMITS_MAX:
-            raise TooLarge(f"at most {REBASE_COMMITS_MAX} commits are carried in one call")
-        line = [self._resolver.view(one) for one in hashes]
-        if any(view.obj_id == EMPTY_ID for view in line):
-            raise Invalid("The empty hash is no commit that could be carried or undone.")
+    def _any_line(self, call: Call, request: TransplantRequest | RevertRequest) -> list[CommitView]:
+        """Returns the commits that a request names by their hashes."""
+        read = partial(self._resolver.read, call, Action.READ_CONTENT)
+        return _commits(read(spec) for spec in _named(request))
+
+    def _reachable_line(self, call: Call, request: TransplantRequest) -> list[CommitView]:
+        """Returns commits that follow each other, of the source if the request names one."""
+        if not request.source:
+            line = self._any_line(call, request)
+        else:
+            action, resolver = Action.READ_CONTENT, self._resolver
+            source = resolver.read(call, action, ReferenceSpec(request.source))
+            line = _commits(
+                resolver.read_on(call, action, source, spec) for spec in _named(request)
+            )
+            self._check_reachable(source, line)
+        for earlier, later in pairwise(line):
+            if later.parent != earlier.obj_id:
+                raise Invalid("Sequence of hashes is not contiguous.")
         return line
 
-    def _check_reachable(self, name: str, line: Sequence[CommitView]) -> None:
-        head = self._resolver.view(name)
+    def _check_reachable(self, source: Resolved, line: Sequence[CommitView]) -> None:
+        row = source.row
+        if row is None:
+            return
+        head = self._resolver.head(row)
         for view in line:
             if not is_ancestor(self._context.views, view, head):
                 raise ReferenceNotFound(
-                    f"Could not find commit '{view.obj_id.hex()}' in reference '{name}'."
+                    f"Could not find commit '{view.obj_id.hex()}' in reference '{row.name}'."
                 )
 
     def _carry(
-        self,
-        call: Call,
-        ask: TransplantRequest,
-        line: Sequence[CommitView],
-        kind: str,
-        tried: _Tried,
-    ) -> PendingWrite[Merged]:
-        meta = ask.meta or CommitMeta(message="")
-        if ask.squash:
+        self, target: Target, request: TransplantRequest, line: Sequence[CommitView], kind: str
+    ) -> CatalogMerge:
+        meta = request.meta or CommitMeta(message="")
+        if request.squash:
             message = meta.message or f"Transplanted {len(line)} commits"
-            headers = headers_of(meta, call.who)
+            headers = headers_of(meta, target.call.principal)
             carried = [squashed(self._context, line, message, headers, ())]
         else:
             carried = replayed(self._context, line)
             if meta.message and len(carried) == 1:
                 carried = [msgspec.structs.replace(carried[0], message=meta.message)]
-        wanted = _Wanted(ask.branch, ask.expected, ask.dry_run, ask.conflicts_as_result)
-        wishes = read_wishes(self._context, self._types, ask.default, ask.keys)
-        said = self._said(call, kind, ask.source)
-        return self._on_lane(call, wanted, _carrying(carried), wishes, said, tried)
+        choices = read_wishes(self._context, self._types, request.default, request.keys)
+        make = _carrying(carried)
+        return self._proposal(target, request, make, choices, kind, request.source)
 
-    def _said(self, call: Call, kind: str, source: str) -> Provenance:
-        operation = self._context.random.random_bytes(16).hex()
-        return Provenance(kind, source, "", call.who, operation)
+    def _target(self, call: Call, request: _Request, source: str) -> Target:
+        name = self._resolver.name(request.branch)
+        return self._claims.target(call, Action.COMMIT, name, source=source)
 
-    def _attempt(
+    def _proposal(
         self,
-        call: Call,
-        ask: MergeRequest | TransplantRequest | RevertRequest,
+        target: Target,
+        request: _Request,
+        make: _Make,
+        choices: Wishes,
+        kind: str,
         source: str,
-        prepare: Callable[[_Tried], PendingWrite[Merged]],
-    ) -> PendingWrite[Merged]:
-        """Prepares a proposal of the family, or answers it from what an earlier try has done."""
-        name = self._resolver.name(ask.branch)
-        claims = self._claims
-        request = None if ask.dry_run else claims.request(call, Right.COMMIT, name, source)
-
-        def again(done: Done) -> PendingWrite[Merged]:
-            return prepare(_Tried(request, done, again))
-
-        return claims.attempt(
-            request,
-            partial(claims.find_commits, call),
-            lambda earlier: prepare(_Tried(request, earlier, again)),
+    ) -> CatalogMerge:
+        expected = self._resolver.expected(target.name, request.expected)
+        operation = self._context.random.random_bytes(16).hex()
+        provenance = Provenance(kind, source, "", target.call.principal, operation)
+        return CatalogMerge(
+            self._context, self._types, target.check_head, expected, make, choices, provenance
         )
 
-    def _merged_by(self, earlier: Done) -> CommitView:
-        """Returns the source of a merge that was done: a parent of its last commit, or noted."""
-        if not earlier.commits:
-            return self._context.views.load(ObjId(bytes.fromhex(earlier.source)))
-        body = earlier.commits[-1].body
+    def _write(
+        self,
+        request: _Request,
+        proposal: CatalogMerge,
+        claim: ClaimKey,
+        source: ObjId | None = None,
+    ) -> Write[Merged]:
+        name = self._resolver.name(request.branch)
+
+        def answer(published: Published) -> Merged:
+            return _success(name, request, proposal, published.head, published.commits)
+
+        def refused(error: LochanError) -> Merged:
+            if isinstance(error, KeysConflict) and request.conflicts_as_result:
+                return _outcome(name, proposal, error)
+            raise error
+
+        return Write(proposal, claim(), answer, refused, source, _MERGE_OPERATIONS)
+
+    def _earlier(
+        self, target: Target, request: _Request, done: Done, proposal: CatalogMerge
+    ) -> Merged:
+        """Answers as an earlier try did: planned again on its head, each key has its outcome."""
+        proposal.plan_again(head_at(self._context, target.name, done.target))
+        return _success(target.name, request, proposal, done.target, done.commits)
+
+    def _merged(self, done: Done) -> CommitView:
+        """Returns the source of a merge that was done: a parent of its last commit, or recorded."""
+        if not done.commits:
+            return self._context.views.load(ObjId(bytes.fromhex(done.source)))
+        body = done.commits[-1].body
         check_stored(body is not None and len(body.parents) > 1, "a merge has two parents")
         return self._context.views.load(EMPTY_ID if body is None else ObjId(body.parents[-1]))
 
-    def _on_lane(
+    def _move(
         self,
         call: Call,
-        wanted: _Wanted,
-        make: Callable[[Choices], MergeProposal | CarryProposal],
-        wishes: Wishes,
-        said: Provenance,
-        tried: _Tried,
-        source: ObjId | None = None,
-    ) -> PendingWrite[Merged]:
-        name = self._resolver.name(wanted.branch)
-        expected = self._resolver.expected(name, wanted.expected)
-        if expected is not None:
-            # The caller may have named it by steps from another; it is told which one that was.
-            wanted = msgspec.structs.replace(wanted, expected=expected.obj_id.hex())
-        proposal = CatalogMerge(self._context, self._types, expected, make, wishes, said)
-
-        done = tried.earlier
-        if done is not None:
-            # Planned once more on the head of then, it says the same of every key as it did then.
-            proposal.plan(head_at(self._context, name, done.target))
-            return answered(_success(name, wanted, proposal, done.target, done.commits))
-        self._gate.check(call, Right.COMMIT, name)
-        once = self._claims.once(tried.request, proposal)
-
-        def finish(settled: Settled) -> Merged:
-            if isinstance(settled, KeysConflict) and wanted.conflicts_as_result:
-                return _outcome(name, wanted, proposal, settled)
-            outcome = once.settle(settled)
-            if isinstance(outcome, Published):
-                outcome = once.note(outcome, call.who, source)
-            if isinstance(outcome, Done):
-                return tried.again(outcome).finish(settled)
-            return _success(name, wanted, proposal, outcome.head, outcome.commits)
-
-        # How much there is to do is known when it is done; never on the event loop.
-        operations = 1_000_000
-        return PendingWrite(
-            name,
-            once.proposal,
-            finish,
-            wanted.dry_run,
-            operations,
-            keyed=tried.request is not None,
-        )
-
-    def _moved(
-        self,
-        call: Call,
-        ask: RebaseRequest | MoveRequest,
-        source: str,
-        move: Callable[[CommitView | None, ClaimedMove | None], HeadMoved],
+        request: RebaseRequest | MoveRequest,
+        source: ReferenceSpec,
+        move: Callable[..., HeadMoved],
     ) -> Merged:
         """Moves a branch whole, or answers from the move that an earlier try has made."""
-        name = self._resolver.name(ask.branch)
-        right = Right.ASSIGN_REFERENCE
-        request = None if ask.dry_run else self._claims.request(call, right, name, source)
+        name, dry_run = self._resolver.name(request.branch), request.dry_run
+        action, source_name = Action.ASSIGN_REFERENCE, source.name or ""
+        target = self._claims.target(call, action, name, source=source_name)
 
-        def work(earlier: MovedReference | None) -> Merged:
-            expected = self._resolver.expected(name, ask.expected)
-            if earlier is not None:
-                done = head_moved(self._context, earlier)
-            else:
-                self._gate.check(call, right, name)
-                self._resolver.row(name)
-                try:
-                    done = move(expected, self._claims.claim_move(request))
-                except KeysConflict as refusal:
-                    raise self._told(refusal) from None
+        def work(claim: ClaimMove) -> Merged:
+            expected = self._resolver.expected(name, request.expected)
+            view = self._source(call, source)
+            try:
+                moved = move(
+                    name,
+                    Source(view, source_name),
+                    call.principal,
+                    expected=None if expected is None else expected.obj_id,
+                    dry_run=dry_run,
+                    once=claim(),
+                    authorise=target.check_row,
+                )
+            except KeysConflict as refusal:
+                raise self._in_words(refusal) from None
+            return answer(moved, expected)
+
+        def earlier(made: MovedReference) -> Merged:
+            expected = self._resolver.expected(name, request.expected)
+            return answer(head_moved(self._context, made), expected)
+
+        def answer(moved: HeadMoved, expected: CommitView | None) -> Merged:
             return Merged(
                 branch=name,
-                applied=done.moved and not ask.dry_run,
+                applied=moved.moved and not dry_run,
                 successful=True,
-                hash=done.row.pointer.hex() if not ask.dry_run else None,
-                effective_target=done.before.hex(),
-                expected=None if expected is None else expected.obj_id.hex(),
-                commits=tuple(view.obj_id.hex() for view in done.commits),
+                hash=moved.row.pointer.hex() if not dry_run else None,
+                effective_target=moved.before.hex(),
+                expected=_hex(expected),
+                commits=tuple(view.obj_id.hex() for view in moved.commits),
             )
 
-        return self._claims.attempt(request, partial(self._claims.find_move, call), work)
+        return self._claims.move(target, work, earlier, dry_run=dry_run)
 
-    def _told(self, refusal: KeysConflict) -> KeysConflict:
+    def _in_words(self, refusal: KeysConflict) -> KeysConflict:
         conflicts = [one for one in refusal.details if isinstance(one, MergeConflict)]
         if not conflicts:
-            # The rules of namespaces have told their own.
+            # The rules of namespaces have words of their own.
             return refusal
         return merge_conflict(self._context, self._types, conflicts, {})
 
 
-def _name_of(spec: str) -> str:
-    """Returns the reference that a spec names, empty if it is a hash alone."""
-    return spec.partition("@")[0]
+def _named(request: TransplantRequest | RevertRequest) -> tuple[ReferenceSpec, ...]:
+    """Returns the hashes of a request; at least one, and not too many."""
+    if not request.hashes:
+        raise Invalid("No hashes given to transplant.")
+    if len(request.hashes) > REBASE_COMMITS_MAX:
+        raise TooLarge(f"at most {REBASE_COMMITS_MAX} commits are carried in one call")
+    return request.hashes
+
+
+def _commits(resolved: Iterable[Resolved]) -> list[CommitView]:
+    """Returns the commits that are to be carried or undone."""
+    line = [each.view for each in resolved]
+    if any(view.obj_id == EMPTY_ID for view in line):
+        raise Invalid("The empty hash is no commit that could be carried or undone.")
+    return line
 
 
 def _carrying(
@@ -393,7 +386,7 @@ def _carrying(
     return lambda choices: CarryProposal(carried, choices, None, undone)
 
 
-def _outcome(name: str, wanted: _Wanted, proposal: CatalogMerge, refusal: KeysConflict) -> Merged:
+def _outcome(name: str, proposal: CatalogMerge, refusal: KeysConflict) -> Merged:
     conflicts = [one for one in refusal.details if isinstance(one, ContentConflict)]
     return Merged(
         branch=name,
@@ -401,15 +394,15 @@ def _outcome(name: str, wanted: _Wanted, proposal: CatalogMerge, refusal: KeysCo
         successful=False,
         hash=None,
         effective_target="" if proposal.target is None else proposal.target.obj_id.hex(),
-        expected=wanted.expected,
-        common_ancestor=None if proposal.base is None else proposal.base.obj_id.hex(),
+        expected=_hex(proposal.expected),
+        common_ancestor=_hex(proposal.base),
         keys=proposal.outcomes(conflicts),
     )
 
 
 def _success(
     name: str,
-    wanted: _Wanted,
+    request: _Request,
     proposal: CatalogMerge,
     head: CommitView,
     made: Sequence[CommitView],
@@ -417,15 +410,19 @@ def _success(
     commits = tuple(view.obj_id.hex() for view in made)
     target = proposal.target or head
     # What a dry run would commit has no hash; with nothing to do the branch stays where it is.
-    is_known = not wanted.dry_run or not commits
+    is_known = not request.dry_run or not commits
     return Merged(
         branch=name,
-        applied=bool(commits) and not wanted.dry_run,
+        applied=bool(commits) and not request.dry_run,
         successful=True,
         hash=(made[-1] if made else head).obj_id.hex() if is_known else None,
         effective_target=target.obj_id.hex(),
-        expected=wanted.expected,
-        common_ancestor=None if proposal.base is None else proposal.base.obj_id.hex(),
+        expected=_hex(proposal.expected),
+        common_ancestor=_hex(proposal.base),
         keys=proposal.outcomes(()),
-        commits=() if wanted.dry_run else commits,
+        commits=() if request.dry_run else commits,
     )
+
+
+def _hex(view: CommitView | None) -> str | None:
+    return None if view is None else view.obj_id.hex()

@@ -1,8 +1,8 @@
 """Namespaces as version 1 of the API knows them: read, made, changed and taken away one by one.
 
 A namespace exists explicitly, as a content of its own, or implicitly, because keys lie below it.
-Each write is a commit of its own for the caller. What it relies on was read at one commit, and the
-commit expects it: whoever changes the same namespace meanwhile makes it a conflict.
+Each write is one commit. What it relies on was read at one commit, and the write expects it: if
+the same namespace is changed meanwhile, the write is refused by a conflict.
 """
 
 from __future__ import annotations
@@ -22,11 +22,9 @@ from lochan.base.errors import (
     NamespaceNotFound,
     TooLarge,
 )
-from lochan.base.limits import NAMESPACES_LISTED_MAX, PAGE_ENTRIES_MAX
+from lochan.base.limits import NAMESPACES_LISTED_MAX
 from lochan.catalog.conflicts import NAMESPACE_NOT_EMPTY
-from lochan.kernel.claims import Request
 from lochan.kernel.plan import ConflictKind
-from lochan.kernel.publish import Settled
 from lochan.model.commits import (
     CommitMeta,
     Committed,
@@ -38,10 +36,12 @@ from lochan.model.commits import (
 from lochan.model.contents import Content, Namespace
 from lochan.model.references import Reference
 from lochan.model.results import ContentConflict
-from lochan.service.calls import ANYONE, Call
-from lochan.service.commits import Commits
+from lochan.model.specs import ReferenceSpec
+from lochan.service.calls import Call
+from lochan.service.commits import CommitRequest, CommitWrites
 from lochan.service.contents import Contents
-from lochan.service.pending_writes import PendingWrite, answered
+from lochan.service.pages import Selection
+from lochan.service.pending_writes import PendingWrite
 
 _Answer = TypeVar("_Answer")
 _TYPE = "NAMESPACE"
@@ -58,13 +58,13 @@ class _Seen(msgspec.Struct, frozen=True):
 class Namespaces:
     """The namespaces of one repository."""
 
-    def __init__(self, contents: Contents, commits: Commits) -> None:
+    def __init__(self, contents: Contents, writes: CommitWrites) -> None:
         self._contents = contents
-        self._commits = commits
+        self._writes = writes
 
-    def get(self, spec: str, elements: ContentKey, *, call: Call = ANYONE) -> Namespace:
+    def get(self, call: Call, spec: ReferenceSpec, elements: ContentKey) -> Namespace:
         """Returns a namespace; an implicit one has no id and no properties."""
-        seen = self._look(call, spec, elements)
+        seen = self._read(call, spec, elements)
         if isinstance(seen.content, Namespace):
             return seen.content
         if seen.content is not None or not seen.has_keys:
@@ -72,44 +72,37 @@ class Namespaces:
         return Namespace(elements=elements)
 
     def list(
-        self, spec: str, prefix: ContentKey = (), *, call: Call = ANYONE
+        self, call: Call, spec: ReferenceSpec, prefix: ContentKey = ()
     ) -> tuple[Namespace, ...]:
         """Returns a namespace and all below it, implicit ones too, in the order of their keys."""
         explicit: dict[ContentKey, Namespace] = {}
         implicit: set[ContentKey] = set()
-        token = None
-        while True:
-            page = self._contents.entries(
-                spec, PAGE_ENTRIES_MAX, token, prefix=prefix or None, call=call
-            )
+        shortest = max(len(prefix), 1)
+        for page in self._contents.entry_pages(call, spec, Selection(prefix=prefix or None)):
             named = [entry.key for entry in page.items if entry.type == _TYPE]
             if named and page.reference is not None:
-                found, _ = self._contents.get_many(pinned(page.reference), named, call=call)
+                found, _ = self._contents.get_many(call, pinned(page.reference), named)
                 explicit |= {key: one for key, one in found if isinstance(one, Namespace)}
-            shortest = max(len(prefix), 1)
             for entry in page.items:
                 implicit.update(entry.key[:size] for size in range(shortest, len(entry.key)))
             if len(explicit) + len(implicit) > NAMESPACES_LISTED_MAX:
                 raise TooLarge(
                     f"there are more than {NAMESPACES_LISTED_MAX} namespaces; list entries in pages"
                 )
-            token = page.token
-            if token is None:
-                break
         return tuple(
             explicit[key] if key in explicit else Namespace(elements=key)
             for key in sorted(explicit.keys() | implicit)
         )
 
     def create(
-        self, call: Call, branch: str, expected: str | None, namespace: Namespace
+        self, call: Call, branch: str, expected: ReferenceSpec | None, namespace: Namespace
     ) -> PendingWrite[Namespace]:
         """Makes a namespace; NamespaceExists if the name is taken, by whatever."""
         key = namespace.elements
         new = msgspec.structs.replace(namespace, id=None)
 
         def plan() -> _Write:
-            seen = self._look(call, _at(branch, expected), key)
+            seen = self._read(call, _at(branch, expected), key)
             if seen.content is not None or seen.has_keys:
                 raise _exists(key, seen.content)
             return _Write("create", expected, Put(key=key, content=new))
@@ -121,19 +114,19 @@ class Namespaces:
         return self._commit(call, branch, key, plan, answer)
 
     def delete(
-        self, call: Call, branch: str, expected: str | None, elements: ContentKey
+        self, call: Call, branch: str, expected: ReferenceSpec | None, elements: ContentKey
     ) -> PendingWrite[None]:
         """Takes an empty namespace away."""
 
         def plan() -> _Write:
-            seen = self._look(call, _at(branch, expected), elements)
+            seen = self._read(call, _at(branch, expected), elements)
             if seen.content is not None and not isinstance(seen.content, Namespace):
                 raise _not_found(elements)
             if seen.has_keys:
                 raise _not_empty(elements)
             if seen.content is None:
                 raise _not_found(elements)
-            return _Write("delete", expected or seen.reference.hash, Delete(key=elements))
+            return _Write("delete", expected or pinned(seen.reference), Delete(key=elements))
 
         return self._commit(call, branch, elements, plan, _nothing)
 
@@ -141,7 +134,7 @@ class Namespaces:
         self,
         call: Call,
         branch: str,
-        expected: str | None,
+        expected: ReferenceSpec | None,
         elements: ContentKey,
         updates: Mapping[str, str],
         removals: AbstractSet[str],
@@ -149,7 +142,7 @@ class Namespaces:
         """Changes properties; an implicit namespace becomes an explicit one."""
 
         def plan() -> _Write:
-            seen = self._look(call, _at(branch, expected), elements)
+            seen = self._read(call, _at(branch, expected), elements)
             content = seen.content
             if content is None and seen.has_keys:
                 content = Namespace(elements=elements)
@@ -158,17 +151,17 @@ class Namespaces:
             properties = {k: v for k, v in content.properties.items() if k not in removals}
             changed = msgspec.structs.replace(content, properties=properties | dict(updates))
             put = Put(key=elements, content=changed)
-            return _Write("update properties for", expected or seen.reference.hash, put)
+            return _Write("update properties for", expected or pinned(seen.reference), put)
 
         return self._commit(call, branch, elements, plan, _nothing)
 
-    def _look(self, call: Call, spec: str, elements: ContentKey) -> _Seen:
+    def _read(self, call: Call, spec: ReferenceSpec, elements: ContentKey) -> _Seen:
         """Reads what there is under a name, all at one commit."""
         if not elements:
             raise Invalid("Namespace name must not be empty")
-        found, reference = self._contents.get_many(spec, [elements], call=call)
+        found, reference = self._contents.get_many(call, spec, [elements])
         # The key itself comes first, so a second entry lies below it.
-        below = self._contents.entries(pinned(reference), 2, prefix=elements, call=call)
+        below = self._contents.entries(call, pinned(reference), 2, prefix=elements)
         has_keys = any(entry.key != elements for entry in below.items)
         return _Seen(found[0][1] if found else None, has_keys, reference)
 
@@ -180,47 +173,36 @@ class Namespaces:
         plan: Callable[[], _Write],
         answer: Callable[[Committed], _Answer],
     ) -> PendingWrite[_Answer]:
-        """Commits one operation; says why it is refused in the words of namespaces.
+        """Commits one operation; a refusal is reported in the words of namespaces."""
 
-        With an idempotency key it is planned only if no earlier try has committed it.
-        """
-
-        def work(request: Request | None, earlier: Committed | None) -> PendingWrite[_Answer]:
-            if earlier is not None:
-                return answered(answer(earlier))
+        def request() -> CommitRequest:
             write = plan()
             meta = CommitMeta(message=f"{write.verb} namespace '{'.'.join(key)}'")
-            lane = self._commits.prepare(
-                call, request, branch, write.expected, meta, [write.operation]
-            )
+            return CommitRequest(write.expected, meta, [write.operation])
 
-            def finish(settled: Settled) -> _Answer:
-                try:
-                    committed = lane.finish(settled)
-                except KeysConflict as error:
-                    raise _translated(error, key) from None
-                return answer(committed)
+        def refused(error: LochanError) -> Committed:
+            raise _translated(error, key) from None
 
-            return lane.finished_by(finish)
-
-        return self._commits.attempt(call, branch, work)
+        return self._writes.build(call, branch, [key], request, refused).then(answer)
 
 
 class _Write(msgspec.Struct, frozen=True):
-    """A write of one namespace: what it is called, where it stands, and what it does."""
+    """A write of one namespace: its verb, the commit it expects, and its operation."""
 
     verb: str
-    expected: str | None
+    expected: ReferenceSpec | None
     operation: Operation
 
 
-def pinned(reference: Reference) -> str:
-    """Returns the spec of exactly the commit that was read, under the name it was reached by."""
-    return f"{reference.name or ''}@{reference.hash}"
+def pinned(reference: Reference) -> ReferenceSpec:
+    """Returns exactly the commit that was read, under the name it was reached by."""
+    return ReferenceSpec(reference.name, reference.hash)
 
 
-def _at(branch: str, expected: str | None) -> str:
-    return branch if expected is None else f"{branch}@{expected}"
+def _at(branch: str, expected: ReferenceSpec | None) -> ReferenceSpec:
+    if expected is None:
+        return ReferenceSpec(branch)
+    return msgspec.structs.replace(expected, name=branch)
 
 
 def _nothing(_: Committed) -> None:
@@ -228,13 +210,13 @@ def _nothing(_: Committed) -> None:
 
 
 def _text(elements: Iterable[str]) -> str:
-    """Returns a name as Nessie's messages have it: dots inside an element are told apart."""
+    """Returns a name as Nessie's messages have it: dots inside an element are replaced."""
     return ".".join(element.replace(".", "\x1d") for element in elements)
 
 
-def _translated(error: KeysConflict, key: ContentKey) -> LochanError:
+def _translated(error: LochanError, key: ContentKey) -> LochanError:
     """Returns what a conflict on the namespace's own key means; any other as it is."""
-    for one in error.details:
+    for one in error.details if isinstance(error, KeysConflict) else ():
         if isinstance(one, ContentConflict) and one.key == key:
             if one.kind == ConflictKind.KEY_EXISTS.value:
                 return _exists(key, one.target)

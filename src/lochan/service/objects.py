@@ -35,7 +35,8 @@ from lochan.codec.objects import (
 )
 from lochan.index.node import check_shape, keys_of, pack_node
 from lochan.kernel.context import RepositoryContext
-from lochan.service.calls import ANYONE, Call, Gate, Right
+from lochan.service.calls import Call
+from lochan.service.policy import Access, Action
 
 _decode: Final = msgspec.msgpack.Decoder(NodeObject | ValueObject).decode
 
@@ -43,13 +44,13 @@ _decode: Final = msgspec.msgpack.Decoder(NodeObject | ValueObject).decode
 class ObjectExchange:
     """Gives out and takes in the objects of one repository."""
 
-    def __init__(self, context: RepositoryContext, gate: Gate) -> None:
+    def __init__(self, context: RepositoryContext, access: Access) -> None:
         self._context = context
-        self._gate = gate
+        self._access = access
 
-    def get(self, ids: Sequence[str], *, call: Call = ANYONE) -> list[tuple[str, bytes]]:
+    def get(self, call: Call, ids: Sequence[str]) -> list[tuple[str, bytes]]:
         """Returns the objects that there are, in the order of the ids, each once."""
-        self._gate.check(call, Right.EXCHANGE_OBJECTS)
+        self._access.decide(call, Action.EXCHANGE_OBJECTS)
         _check_count(len(ids))
         wanted = list(dict.fromkeys(obj_id_from_hex(text) for text in ids))
         found: list[tuple[str, bytes]] = []
@@ -67,7 +68,7 @@ class ObjectExchange:
 
     def put(self, call: Call, objects: Sequence[tuple[str, bytes]]) -> int:
         """Stores nodes and values and returns how many; all are checked before any is stored."""
-        self._gate.check(call, Right.EXCHANGE_OBJECTS)
+        self._access.decide(call, Action.EXCHANGE_OBJECTS)
         _check_count(len(objects))
         _check_bytes(sum(len(raw) for _, raw in objects))
         checked: dict[ObjId, bytes] = {}

@@ -1,4 +1,4 @@
-"""Listing in pages: how many, from where, and which keys."""
+"""What reads share: which keys a listing selects, limits of pages, keys that hold nothing."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from collections.abc import Sequence
 
 import msgspec
 
-from lochan.base.errors import Invalid
+from lochan.base.errors import ContentNotFound, Invalid
 from lochan.base.keys import Universe, prefix_end, table_key
+from lochan.catalog.conflicts import text_of
 from lochan.kernel.logs import KeyRange
 from lochan.model.commits import ContentKey
+from lochan.model.specs import ReferenceSpec
 
 _ALL_TABLES = bytes((Universe.TABLES,))
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which keys are wanted: some by name, or a range; both ends belong to it."""
+    """Which keys a listing selects: some by name, or a range that includes both ends."""
 
     keys: Sequence[ContentKey] = ()
     start: ContentKey | None = None
@@ -38,17 +40,24 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
             high = bytes(table_key(self.end)) + b"\0"
         return KeyRange(low, high)
 
-    def wanted_keys(self) -> list[bytes]:
+    def named_keys(self) -> list[bytes]:
         """Returns the named keys in order, each once."""
         return sorted({bytes(table_key(key)) for key in self.keys})
 
     def text(self) -> str:
         """Returns all of it as text, for a page token."""
-        named = " ".join(key.hex() for key in self.wanted_keys())
+        named = " ".join(key.hex() for key in self.named_keys())
         return f"{self.range().filter()} {named} {self.filter}"
 
 
 def check_limit(limit: int | None) -> None:
-    """Refuses a page without room."""
+    """Refuses a limit under one."""
     if limit is not None and limit < 1:
         raise Invalid(f"a page has at least one entry, not {limit}")
+
+
+def content_not_found(key: ContentKey, spec: ReferenceSpec) -> ContentNotFound:
+    """Returns the error for a key that holds nothing."""
+    return ContentNotFound(
+        f"Could not find content for key '{text_of(key)}' in reference '{spec.text()}'.", key
+    )

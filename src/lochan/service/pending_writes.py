@@ -1,7 +1,8 @@
-"""What a write on a branch hands to whoever drives the lanes.
+"""A write that is prepared and not published yet.
 
-A use case that commits does not wait: it returns what is to be published on which branch, and what
-to make of the outcome. Drivers are threads (`embedded`) or an event loop (`http`).
+A use case that commits does not wait: it returns what is to be published on which branch, and how
+to answer from the outcome. The driver of the lanes publishes it: threads (`embedded`) or an event
+loop (`http`). Pending writes are built by `service/claims.py`.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ _Other = TypeVar("_Other")
 
 
 class PendingWrite(msgspec.Struct, Generic[_Answer], frozen=True):
-    """A proposal for the lane of a branch; `finish` turns what became of it into the answer.
+    """A proposal for the lane of a branch; `finish` turns its outcome into the answer.
 
     `finish` raises what the proposal was refused for. A dry run is planned on the present head
     by `Publisher.preview` and never queued. `operations` is how much work planning will be.
-    `finish_writes` says that finishing reads and writes the store as well; for a write with an
+    With `finish_writes`, finishing reads and writes the store as well; for a write with an
     idempotency key (`keyed`) it does so if this try has committed nothing.
     """
 
@@ -39,7 +40,7 @@ class PendingWrite(msgspec.Struct, Generic[_Answer], frozen=True):
     keyed: bool = False
 
     def finish_uses_store(self, settled: Settled) -> bool:
-        """Tells whether finishing has to wait for the store."""
+        """Returns whether finishing has to wait for the store."""
         if self.finish_writes or not self.keyed:
             return self.finish_writes
         return isinstance(settled, LochanError) or not settled.commits
@@ -67,7 +68,7 @@ class _Nothing:
 
     incarnation = None
 
-    def plan(self, head: Head) -> Sequence[CommitPlan]:  # noqa: ARG002 - the protocol says so
+    def plan(self, head: Head) -> Sequence[CommitPlan]:  # noqa: ARG002 - the protocol has it
         """Plans nothing."""
         return []
 
@@ -75,6 +76,6 @@ class _Nothing:
 def answered(answer: _Answer) -> PendingWrite[_Answer]:
     """Returns a write that was done before as one with nothing to do, in the lane of the names.
 
-    (Its own branch may be gone; the index of names never is.)
+    (Its own branch may be gone; the index of names always exists.)
     """
     return PendingWrite(REFS_NAME, _Nothing(), lambda _: answer)

@@ -10,7 +10,7 @@ from lochan.base.limits import PAGE_ENTRIES_MAX, REPOSITORIES_OPEN_MAX
 from lochan.base.names import known_name, ref_name
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.claims import Request, check_same
-from lochan.kernel.context import DEFAULT_TUNING, RepositoryContext, Tuning
+from lochan.kernel.context import RepositoryContext, Tuning
 from lochan.kernel.repository import (
     Ports,
     create_repository,
@@ -20,8 +20,10 @@ from lochan.kernel.repository import (
 from lochan.kv.store import Store
 from lochan.model.results import Page
 from lochan.persist.claims import Claim, ClaimRows, claim_key
-from lochan.service.calls import ANYONE, Call, Gate, OpenPolicy, Right
+from lochan.persist.retry import Retry
+from lochan.service.calls import Call
 from lochan.service.claims import check_key
+from lochan.service.policy import Action, OpenPolicy, Policy, Resource
 from lochan.service.repository import Repository
 
 _OPEN_ATTEMPTS_MAX: Final = 3
@@ -39,17 +41,17 @@ class Repositories:
         store: Store,
         ports: Ports,
         types: ContentTypes | None = None,
-        gate: Gate | None = None,
+        policy: Policy | None = None,
         *,
         open_max: int = REPOSITORIES_OPEN_MAX,
-        tuning: Tuning = DEFAULT_TUNING,
+        tuning: Tuning | None = None,
     ) -> None:
         self.store = self._store = store
         self.clock = ports.clock
         self._ports = ports
-        self._tuning = tuning
+        self._tuning = tuning or Tuning()
         self._types = types
-        self._gate = gate or OpenPolicy()
+        self._policy = policy or OpenPolicy()
         self._half = max(open_max // 2, 1)
         self._young: dict[str, Repository] = {}
         self._old: dict[str, Repository] = {}
@@ -78,7 +80,7 @@ class Repositories:
 
         With an idempotency key it is made once, and whoever sends the same again gets it.
         """
-        self._gate.check(call, Right.CREATE_REPOSITORY, name)
+        self._policy.decide(call, Action.CREATE_REPOSITORY, Resource(name))
         operation = self._claim(call, name)
         if operation:
             earlier = self._find_made(name, operation)
@@ -105,14 +107,18 @@ class Repositories:
             return b""
         check_key(key)
         ref_name(name)
-        right = Right.CREATE_REPOSITORY.value
-        request = Request(call.who, key, call.digest, right, name)
+        right = Action.CREATE_REPOSITORY.value
+        request = Request(call.principal, key, call.digest, right, name)
         operation = self._ports.random.random_bytes(16)
         now_us = self._ports.clock.now_us()
-        row_key = claim_key(call.who, key)
+        row_key = claim_key(call.principal, key)
         wanted = Claim(1, row_key, call.digest, right, name, "", 0, 0, 0, operation, now_us)
         rows = ClaimRows(self._store, ROOT_INSTANCE)
-        return check_same(rows.add(wanted), request).operation
+        return check_same(rows.add(wanted, self._retry()), request).operation
+
+    def _retry(self) -> Retry:
+        ports = self._ports
+        return Retry(ports.clock, ports.random, ports.waiting, self._tuning.retry_policy)
 
     def _find_made(self, name: str, operation: bytes) -> Repository | None:
         try:
@@ -121,7 +127,7 @@ class Repositories:
             return None
         return found if found.context.description.operation == operation else None
 
-    def open_or_create(self, name: str, *, call: Call = ANYONE) -> Repository:
+    def open_or_create(self, call: Call, name: str) -> Repository:
         """Opens a repository and makes it before if need be; of two who make it, one opens."""
         for _ in range(_OPEN_ATTEMPTS_MAX - 1):
             try:
@@ -135,11 +141,9 @@ class Repositories:
                 pass
         return self.open(name)
 
-    def names(
-        self, limit: int | None = None, token: str | None = None, *, call: Call = ANYONE
-    ) -> Page[str]:
+    def names(self, call: Call, limit: int | None = None, token: str | None = None) -> Page[str]:
         """Returns names of repositories in order; the token of a page is where the next begins."""
-        self._gate.check(call, Right.LIST_REPOSITORIES)
+        self._policy.decide(call, Action.LIST_REPOSITORIES, Resource(""))
         if limit is not None and limit < 1:
             raise Invalid(f"a page has at least one entry, not {limit}")
         room = PAGE_ENTRIES_MAX if limit is None else min(limit, PAGE_ENTRIES_MAX)
@@ -148,7 +152,7 @@ class Repositories:
         return Page(tuple(found[:room]), found[room] if len(found) > room else None)
 
     def _made(self, context: RepositoryContext) -> Repository:
-        return Repository(context, self._types, self._gate)
+        return Repository(context, self._types, self._policy)
 
     def _keep(self, repository: Repository) -> Repository:
         """Keeps a repository open; of two that were opened at once, one is used by all."""

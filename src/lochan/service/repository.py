@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
-import msgspec
-
 from lochan.base.names import REFS_NAME, RefName
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.context import RepositoryContext
@@ -19,26 +17,18 @@ from lochan.kernel.purge import (
     sweep_references_page,
 )
 from lochan.kernel.references import ReferenceIndex
-from lochan.service.calls import Gate, OpenPolicy
 from lochan.service.claims import Claims
-from lochan.service.commits import Commits
+from lochan.service.commits import Commits, CommitWrites
 from lochan.service.contents import Contents
 from lochan.service.history import History
 from lochan.service.jobs import Jobs
 from lochan.service.merges import Merges
 from lochan.service.namespaces import Namespaces
 from lochan.service.objects import ObjectExchange
+from lochan.service.policy import Access, OpenPolicy, Policy
 from lochan.service.references import References
 from lochan.service.resolve import Resolver
 from lochan.service.settings import RepositorySettings
-
-
-class RepositoryInfo(msgspec.Struct, frozen=True):
-    """What a repository is."""
-
-    name: str
-    default_branch: str
-    created_us: int
 
 
 class Repository:
@@ -48,27 +38,28 @@ class Repository:
         self,
         context: RepositoryContext,
         types: ContentTypes | None = None,
-        gate: Gate | None = None,
+        policy: Policy | None = None,
     ) -> None:
         types = types or ContentTypes()
-        gate = gate or OpenPolicy()
         described = context.description
+        access = Access(described.name, policy or OpenPolicy())
         self.context = context
         self.types = types
         self.name = described.name
-        self.info = RepositoryInfo(described.name, described.default_branch, described.created_us)
+        self.info = described
         self._names = ReferenceIndex(context)
-        resolver = self._resolver = Resolver(context, self._names)
-        claims = Claims(context, self._names, gate)
-        self.references = References(context, self._names, resolver, claims, gate)
-        self.contents = Contents(context, types, resolver, gate)
-        self.jobs = Jobs(context, types, resolver, gate)
-        self.history = History(context, types, resolver, gate)
-        self.commits = Commits(context, types, resolver, claims, gate)
-        self.merges = Merges(context, types, self._names, resolver, claims, gate)
-        self.namespaces = Namespaces(self.contents, self.commits)
-        self.settings = RepositorySettings(context, claims, gate)
-        self.objects = ObjectExchange(context, gate)
+        resolver = self._resolver = Resolver(context, self._names, access)
+        claims = Claims(context, self._names, access)
+        self.references = References(context, self._names, resolver, claims, access)
+        self.contents = Contents(context, types, resolver)
+        self.jobs = Jobs(context, types, resolver)
+        self.history = History(context, types, resolver)
+        writes = CommitWrites(context, types, resolver, claims)
+        self.commits = Commits(writes)
+        self.merges = Merges(context, types, self._names, resolver, claims)
+        self.namespaces = Namespaces(self.contents, writes)
+        self.settings = RepositorySettings(context, claims, access)
+        self.objects = ObjectExchange(context, access)
 
     def reading(self, references: Sequence[str]) -> AbstractContextManager[None]:
         """Reads the rows of references for all use cases that are called inside."""

@@ -11,6 +11,7 @@ from lochan.kernel.reflog import UNREADABLE
 from lochan.kv.store import Kind, partition
 from lochan.model.commits import Put
 from lochan.model.contents import OtherContent
+from lochan.model.specs import parse_spec
 from tests.kernel.check.newer import (
     make_content_newer,
     make_description_newer,
@@ -35,32 +36,36 @@ def with_branches(*names: str) -> Service:
 def new_branch(name: str):
     from lochan.model.requests import NewReference
 
-    return NewReference(kind="BRANCH", name=name, source="main")
+    return NewReference(kind="BRANCH", name=name, source=parse_spec("main"))
 
 
 def test_a_reference_of_a_newer_format_does_not_hide_the_others():
     service = with_branches("newer", "other")
-    head = service.repository.references.get("main").hash
+    head = service.repository.references.get(CALL, "main").hash
     make_reference_newer(service.repository.context, "newer")
     references = service.again().repository.references
-    listed = {one.name: (one.kind, one.hash) for one in references.list().items}
+    listed = {one.name: (one.kind, one.hash) for one in references.list(CALL).items}
     assert listed == {
         "main": ("BRANCH", head),
         "newer": ("BRANCH", ""),
         "other": ("BRANCH", head),
     }
-    assert [one.name for one in references.list(fetch_all=True).items] == ["main", "newer", "other"]
-    page = references.list(1)
+    assert [one.name for one in references.list(CALL, fetch_all=True).items] == [
+        "main",
+        "newer",
+        "other",
+    ]
+    page = references.list(CALL, 1)
     names = [one.name for one in page.items]
     while page.token is not None:
-        page = references.list(1, page.token)
+        page = references.list(CALL, 1, page.token)
         names += [one.name for one in page.items]
     assert names == ["main", "newer", "other"]
-    assert references.get("other").hash == head
+    assert references.get(CALL, "other").hash == head
     with pytest.raises(NewerFormat, match="upgrade Lochan"):
-        references.get("newer")
+        references.get(CALL, "newer")
     with pytest.raises(NewerFormat, match="upgrade Lochan"):
-        references.delete(CALL, "newer", head)
+        references.delete(CALL, "newer", parse_spec(head))
 
 
 def test_a_damaged_reference_still_fails_the_listing():
@@ -68,28 +73,28 @@ def test_a_damaged_reference_still_fails_the_listing():
     place = partition(service.repository.context.instance, Kind.REFERENCES)
     service.store.put_many([(place, b"bad", b"\x93damaged")])
     with pytest.raises(Corrupt):
-        service.again().repository.references.list()
+        service.again().repository.references.list(CALL)
 
 
 def test_a_move_of_a_newer_format_does_not_hide_the_others():
     service = with_branches("moving")
     references = service.repository.references
     for _ in range(20):
-        references.assign(CALL, "moving", None, "main")
+        references.assign(CALL, "moving", None, parse_spec("main"))
     context = service.repository.context
     place = partition(context.instance, Kind.LOG)
     entries = service.store.scan(place, b"", None, 100).entries
     assert len(entries) > 3
     rewrite(service.store, place, entries[2].key)
-    log = references.log("moving", 100).items
+    log = references.log(CALL, "moving", 100).items
     assert [one.version for one in log if one.version] == list(range(21, 0, -1))
     (unread,) = [one for one in log if one.kind == UNREADABLE]
     assert (unread.version, unread.new, unread.old) == (3, "", None)
     assert "upgrade Lochan" in unread.source
-    pages, page = [], references.log("moving", 1)
+    pages, page = [], references.log(CALL, "moving", 1)
     while page.token is not None:
         pages += page.items
-        page = references.log("moving", 1, page.token)
+        page = references.log(CALL, "moving", 1, page.token)
     assert (*pages, *page.items) == log
 
 
@@ -98,11 +103,11 @@ def test_commits_beside_an_unreadable_move_are_left_out_and_others_shown():
     references = service.repository.references
     for number in range(20):
         service.commit(Put(key=(f"k{number}",), content=table(f"s3://{number}")), branch="moving")
-        references.assign(CALL, "moving", None, "moving")
+        references.assign(CALL, "moving", None, parse_spec("moving"))
     place = partition(service.repository.context.instance, Kind.LOG)
     entries = service.store.scan(place, b"", None, 100).entries
     rewrite(service.store, place, entries[2].key)
-    whole = references.log("moving", 100).items
+    whole = references.log(CALL, "moving", 100).items
     assert sum(one.kind == UNREADABLE for one in whole) == 1
     # Of twenty commits the one above and the one below it are not shown.
     assert sum(one.version == 0 for one in whole) == 20 - 2
@@ -114,28 +119,31 @@ def test_a_content_of_a_newer_format_does_not_hide_the_others():
     service.commit(Put(key=("odd",), content=OtherContent("ODD", None, {"x": 1})))
     service.put("z")
     context = service.repository.context
-    ids = {one.key: one.content_id for one in service.repository.contents.entries("main").items}
+    ids = {
+        one.key: one.content_id
+        for one in service.repository.contents.entries(CALL, parse_spec("main")).items
+    }
     make_content_newer(context, "main", "a")
     make_content_newer(service.again().repository.context, "main", "odd")
     contents = service.again().repository.contents
-    entries = contents.entries("main", with_content=True).items
+    entries = contents.entries(CALL, parse_spec("main"), with_content=True).items
     assert [(one.key, one.type, one.content is None) for one in entries] == [
         (("a",), "ICEBERG_TABLE", True),
         (("odd",), "UNKNOWN", True),
         (("z",), "ICEBERG_TABLE", False),
     ]
     assert {one.key: one.content_id for one in entries} == ids
-    assert [one.type for one in contents.entries("main").items] == [
+    assert [one.type for one in contents.entries(CALL, parse_spec("main")).items] == [
         "ICEBERG_TABLE",
         "UNKNOWN",
         "ICEBERG_TABLE",
     ]
-    assert contents.get("main", ("z",))[0] == entries[2].content
+    assert contents.get(CALL, parse_spec("main"), ("z",))[0] == entries[2].content
     with pytest.raises(NewerFormat):
-        contents.get("main", ("a",))
+        contents.get(CALL, parse_spec("main"), ("a",))
     with pytest.raises(NewerFormat):
         # To leave it out would say that the key holds nothing.
-        contents.get_many("main", [("a",), ("z",)])
+        contents.get_many(CALL, parse_spec("main"), [("a",), ("z",)])
 
 
 def test_a_repository_of_a_newer_format_does_not_hide_the_others():
@@ -145,12 +153,12 @@ def test_a_repository_of_a_newer_format_does_not_hide_the_others():
     make_description_newer(service.repositories.open("described").context)
     make_listed_newer(service.store, "listed")
     repositories = service.again().repositories
-    assert repositories.names().items == ("described", "listed", "repo")
+    assert repositories.names(CALL).items == ("described", "listed", "repo")
     for name in ("described", "listed"):
         with pytest.raises(NewerFormat, match="upgrade Lochan"):
             repositories.open(name)
         with pytest.raises(NewerFormat, match="upgrade Lochan"):
-            repositories.open_or_create(name)
+            repositories.open_or_create(CALL, name)
     assert repositories.open("repo").name == "repo"
     report = checked(service.store)
     assert (report.damaged, report.newer) == (True, True), "this store was never marked"

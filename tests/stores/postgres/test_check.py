@@ -7,6 +7,7 @@ from random import Random
 from lochan.embedded import Embedded, check_store
 from lochan.kv.store import Kind
 from lochan.model.commits import Put
+from lochan.service.calls import Call
 from lochan.service.repositories import Repositories
 from lochan.testing.postgres import PostgresServer
 from tests.kernel.check.small import checked, grown, kind_of, lowered_limits, ports, rows_of, table
@@ -39,7 +40,7 @@ def test_a_store_is_checked_while_another_process_writes_to_it(
 ):
     store = opened()
     repositories = Repositories(store, ports())
-    repo = Embedded(store, repositories.open_or_create("default"), "me")
+    repo = Embedded(store, repositories.open_or_create(Call(), "default"), "me")
 
     def write(_: object) -> None:
         written.append(None)

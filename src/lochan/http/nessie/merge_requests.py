@@ -9,20 +9,20 @@ import msgspec
 from lochan.base.errors import Invalid
 from lochan.http.exchange import Exchange
 from lochan.http.nessie.params import with_headers
-from lochan.http.nessie.preconditions import expected_of, target_spec
+from lochan.http.nessie.preconditions import check_unambiguous, expected_of
 from lochan.model.commits import CommitMeta, ContentKey
 from lochan.model.requests import KeyResolution, MergeRequest, TransplantRequest
+from lochan.model.specs import ReferenceSpec, check_name, parse_on_reference
 from lochan.wire.contents import content_in
 from lochan.wire.merges import KeyBehaviourIn, MergeBody, TransplantBody
 from lochan.wire.metas import CommitMetaIn, meta_from_client
-from lochan.wire.refpaths import RefPath, check_name, parse_on_ref
 
 DETACHED = "DETACHED"
 
 
-def merge_ask(exchange: Exchange, request: MergeBody, target: RefPath) -> MergeRequest:
+def merge_ask(exchange: Exchange, request: MergeBody, target: ReferenceSpec) -> MergeRequest:
     """Reads what is to be merged into a branch."""
-    source = target_spec(_on(request.from_ref_name, request.from_hash), "Source hash")
+    source = check_unambiguous(_on(request.from_ref_name, request.from_hash), "Source hash")
     branch, expected = expected_of(exchange, target, "merge into")
     return MergeRequest(
         branch=branch,
@@ -38,13 +38,13 @@ def merge_ask(exchange: Exchange, request: MergeBody, target: RefPath) -> MergeR
 
 
 def transplant_ask(
-    exchange: Exchange, request: TransplantBody, target: RefPath
+    exchange: Exchange, request: TransplantBody, target: ReferenceSpec
 ) -> TransplantRequest:
     """Reads which commits are to be made again on a branch."""
     if not request.hashes_to_transplant:
         raise Invalid("No hashes given to transplant.")
     hashes = tuple(
-        target_spec(parse_on_ref(None, text), "Hash to transplant")
+        check_unambiguous(parse_on_reference(None, text), "Hash to transplant")
         for text in request.hashes_to_transplant
     )
     name = check_name(request.from_ref_name)
@@ -100,5 +100,5 @@ def _side(value: Any, is_absent: bool | msgspec.UnsetType, where: str) -> Any:
     return content_in(value, where)
 
 
-def _on(name: str, digits: str | None) -> RefPath:
-    return parse_on_ref(None if name == DETACHED else check_name(name), digits)
+def _on(name: str, digits: str | None) -> ReferenceSpec:
+    return parse_on_reference(None if name == DETACHED else check_name(name), digits)

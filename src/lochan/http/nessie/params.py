@@ -14,7 +14,7 @@ from lochan.base.limits import BRIEF_KEYS_BYTES_MAX, LOG_PAGE_COMMITS_MAX, PAGE_
 from lochan.http.exchange import Exchange, Request, Response
 from lochan.http.nessie.problems import problem
 from lochan.model.commits import CommitMeta, ContentKey
-from lochan.service.calls import ANYONE, Call
+from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.wire.keys import key_from_path, optional_key
 
@@ -53,19 +53,25 @@ def is_json(request: Request) -> bool:
     )
 
 
-def call_of(exchange: Exchange) -> Call:
-    """Returns who calls; with an idempotency key also what makes this request this one."""
+def read_call(exchange: Exchange) -> Call:
+    """Returns who reads; an idempotency key means nothing to a read."""
+    return Call(repository=exchange.repository.name, trace=exchange.request.id)
+
+
+def write_call(exchange: Exchange) -> Call:
+    """Returns who writes; with an idempotency key also the digest of the whole request."""
     request = exchange.request
     key = request.headers.get("idempotency-key")
     if key is None:
-        return ANYONE
+        return read_call(exchange)
     if len(request.headers.all("idempotency-key")) > 1:
         raise Invalid("the header Idempotency-Key is given more than once")
     digest = hashlib.sha256()
     for part in (request.method.encode("ascii"), request.path, request.query.raw, request.body):
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
-    return Call(idempotency_key=key, digest=digest.digest())
+    name = exchange.repository.name
+    return Call("", key, digest.digest(), repository=name, trace=request.id)
 
 
 def limit_of(exchange: Exchange, name: str = "max-records") -> int | None:

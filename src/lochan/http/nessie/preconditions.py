@@ -10,42 +10,37 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from lochan.base.errors import Invalid, ReferenceNotFound
+from lochan.base.errors import Invalid
 from lochan.http.exchange import Exchange
+from lochan.http.nessie.params import read_call
 from lochan.http.nessie.responses import not_a_branch
-from lochan.wire.refpaths import RefPath
+from lochan.model.specs import ReferenceSpec
 
-_HASH_DIGITS: Final = 64
 _ETAG: Final = re.compile(r'"([0-9a-fA-F]{8,64})"')
 
 ANY_HEAD: Final = "*"
 """What `If-Match: *` says: whatever the head is."""
 
 
-def reading_spec(path: RefPath, what: str = "Expected hash") -> str:
-    """Returns the spec of what is to be read."""
-    if path.name is None and path.hash is None:
+def check_readable(spec: ReferenceSpec, what: str = "Expected hash") -> ReferenceSpec:
+    """Returns the specification of a read; Invalid if it starts nowhere."""
+    if spec.name is None and spec.hash is None:
         raise Invalid(f"{what} must contain a starting commit ID.")
-    return full(path).spec()
+    return spec
 
 
-def full(path: RefPath) -> RefPath:
-    """Returns the same if its hash is a whole one: no commit has a shorter id."""
-    if path.hash is not None and len(path.hash) != _HASH_DIGITS:
-        raise ReferenceNotFound(f"Commit '{path.hash}' not found")
-    return path
-
-
-def target_spec(path: RefPath, what: str = "Target hash") -> str:
-    """Returns the spec of a commit that a write names; it must be unambiguous."""
-    if path.hash is None:
-        if path.steps:
+def check_unambiguous(spec: ReferenceSpec, what: str = "Target hash") -> ReferenceSpec:
+    """Returns the specification of a commit that a write names; Invalid without a hash."""
+    if spec.hash is None:
+        if spec.steps:
             raise Invalid(f"{what} must contain a starting commit ID.")
         raise Invalid(f"{what} must be provided.")
-    return full(path).spec()
+    return spec
 
 
-def expected_of(exchange: Exchange, path: RefPath, purpose: str) -> tuple[str, str | None]:
+def expected_of(
+    exchange: Exchange, path: ReferenceSpec, purpose: str
+) -> tuple[str, ReferenceSpec | None]:
     """Returns the branch that is to be written and the hash expected there.
 
     The latter is None only for `If-Match: *`. A reference that is no branch is told before a hash
@@ -58,29 +53,30 @@ def expected_of(exchange: Exchange, path: RefPath, purpose: str) -> tuple[str, s
     return path.name, expected_hash(exchange, path)
 
 
-def is_unambiguous(exchange: Exchange, path: RefPath) -> bool:
+def is_unambiguous(exchange: Exchange, path: ReferenceSpec) -> bool:
     """Tells whether the request says on which commit it stands."""
     return path.hash is not None or exchange.request.headers.get("if-match") is not None
 
 
 def check_branch(exchange: Exchange, name: str, purpose: str) -> None:
     """Refuses a reference that is no branch."""
-    if exchange.repository.references.get(name).kind != "BRANCH":
+    if exchange.repository.references.get(read_call(exchange), name).kind != "BRANCH":
         raise not_a_branch(purpose)
 
 
-def expected_hash(exchange: Exchange, path: RefPath) -> str | None:
-    """Returns the hash that a writer expects, from the URL or from `If-Match`; both must agree."""
+def expected_hash(exchange: Exchange, path: ReferenceSpec) -> ReferenceSpec | None:
+    """Returns what a writer expects, from the URL or from `If-Match`; both must agree."""
     matched = if_match(exchange)
-    if matched is None or (matched == ANY_HEAD and path.on_ref is not None):
+    on_reference = path.on_reference
+    if matched is None or (matched == ANY_HEAD and on_reference):
         if path.hash is None:
             if path.steps:
                 raise Invalid("Expected hash must contain a starting commit ID.")
             raise Invalid("Expected hash must be provided.")
-        return full(path).on_ref
-    if path.on_ref is not None and path.on_ref != matched:
+        return path
+    if on_reference and on_reference != matched:
         raise Invalid("If-Match and the hash in the address disagree; say it once.")
-    return None if matched == ANY_HEAD else full(RefPath(None, matched)).hash
+    return None if matched == ANY_HEAD else ReferenceSpec(None, matched)
 
 
 def if_match(exchange: Exchange) -> str | None:

@@ -8,18 +8,18 @@ import msgspec
 
 from lochan.base.errors import Invalid
 from lochan.http.exchange import Exchange, Response
-from lochan.http.nessie.params import call_of
-from lochan.http.nessie.preconditions import reading_spec
+from lochan.http.nessie.params import read_call, write_call
+from lochan.http.nessie.preconditions import check_readable
 from lochan.http.nessie.responses import NO_CONTENT, answer, later
 from lochan.http.nessie.v1_trees import on_reference
 from lochan.model.contents import Namespace
+from lochan.model.specs import ReferenceSpec, check_name
 from lochan.service.pending_writes import PendingWrite
 from lochan.wire.codec import Reader
 from lochan.wire.contents import content_v1
 from lochan.wire.keys import key_from_path
 from lochan.wire.listings import ContentsRequest, ContentsV1, DiffV1, content_with_key_v1, diff_v1
 from lochan.wire.namespaces import NamespacesV1, NamespaceUpdateIn
-from lochan.wire.refpaths import check_name
 
 _read_keys: Final = Reader(ContentsRequest)
 _read_namespace: Final = Reader(Namespace)
@@ -29,7 +29,7 @@ _read_update: Final = Reader(NamespaceUpdateIn)
 def get_content(exchange: Exchange) -> Response:
     """Reads one content, of the default branch unless another is named."""
     key = key_from_path(exchange.params["key"])
-    content, reference = exchange.repository.contents.get(_spec(exchange), key)
+    content, reference = exchange.repository.contents.get(read_call(exchange), _spec(exchange), key)
     return answer(content_v1(content), reference.hash)
 
 
@@ -37,45 +37,51 @@ def get_multiple_contents(exchange: Exchange) -> Response:
     """Reads the contents of keys that the body names."""
     request: ContentsRequest = _read_keys(exchange.request.body)
     keys = [key.elements for key in request.requested_keys]
-    found, reference = exchange.repository.contents.get_many(_spec(exchange), keys)
+    found, reference = exchange.repository.contents.get_many(
+        read_call(exchange), _spec(exchange), keys
+    )
     shown = [content_with_key_v1(key, content) for key, content in found]
     return answer(ContentsV1(shown), reference.hash)
 
 
-def _spec(exchange: Exchange) -> str:
+def _spec(exchange: Exchange) -> ReferenceSpec:
     query = exchange.request.query
     name = query.get("ref") or "-"
-    return reading_spec(on_reference(check_name(name), query.get("hashOnRef")))
+    return check_readable(on_reference(check_name(name), query.get("hashOnRef")))
 
 
 def get_diff(exchange: Exchange) -> Response:
     """Reads what differs between two references."""
     page = exchange.repository.history.diff(
-        _side(exchange.params["from"]), _side(exchange.params["to"])
+        read_call(exchange), _side(exchange.params["from"]), _side(exchange.params["to"])
     )
     diffs = [diff_v1(each) for each in page.items]
     return answer(DiffV1(page.token is not None, page.token, diffs))
 
 
-def _side(text: str) -> str:
+def _side(text: str) -> ReferenceSpec:
     name, _, digits = text.partition("*")
-    return reading_spec(on_reference(check_name(name) if name else "-", digits or None))
+    return check_readable(on_reference(check_name(name) if name else "-", digits or None))
 
 
 def get_namespaces(exchange: Exchange) -> Response:
     """Lists namespaces, those below another if one is named."""
     query = exchange.request.query
     name = query.get("name")
-    spec = reading_spec(on_reference(check_name(exchange.params["ref"]), query.get("hashOnRef")))
+    spec = check_readable(on_reference(check_name(exchange.params["ref"]), query.get("hashOnRef")))
     prefix = key_from_path(name) if name else ()
-    return answer(NamespacesV1(exchange.repository.namespaces.list(spec, prefix)))
+    return answer(
+        NamespacesV1(exchange.repository.namespaces.list(read_call(exchange), spec, prefix))
+    )
 
 
 def get_namespace(exchange: Exchange) -> Response:
     """Reads one namespace, also one that only other keys imply."""
     digits = exchange.request.query.get("hashOnRef")
-    spec = reading_spec(on_reference(check_name(exchange.params["ref"]), digits))
-    return answer(exchange.repository.namespaces.get(spec, _elements(exchange)))
+    spec = check_readable(on_reference(check_name(exchange.params["ref"]), digits))
+    return answer(
+        exchange.repository.namespaces.get(read_call(exchange), spec, _elements(exchange))
+    )
 
 
 def create_namespace(exchange: Exchange) -> PendingWrite[Response]:
@@ -86,7 +92,7 @@ def create_namespace(exchange: Exchange) -> PendingWrite[Response]:
         given = _read_namespace(exchange.request.body)
     wanted = msgspec.structs.replace(given, id=None, elements=elements)
     branch = check_name(exchange.params["ref"])
-    outcome = exchange.repository.namespaces.create(call_of(exchange), branch, None, wanted)
+    outcome = exchange.repository.namespaces.create(write_call(exchange), branch, None, wanted)
     return later(outcome, answer)
 
 
@@ -94,7 +100,7 @@ def delete_namespace(exchange: Exchange) -> PendingWrite[Response]:
     """Deletes a namespace that holds nothing."""
     branch = check_name(exchange.params["ref"])
     outcome = exchange.repository.namespaces.delete(
-        call_of(exchange), branch, None, _elements(exchange)
+        write_call(exchange), branch, None, _elements(exchange)
     )
     return later(outcome, lambda _: NO_CONTENT)
 
@@ -103,7 +109,7 @@ def update_namespace(exchange: Exchange) -> PendingWrite[Response]:
     """Sets and takes away properties of a namespace."""
     update: NamespaceUpdateIn = _read_update(exchange.request.body)
     outcome = exchange.repository.namespaces.update(
-        call_of(exchange),
+        write_call(exchange),
         check_name(exchange.params["ref"]),
         None,
         _elements(exchange),

@@ -5,7 +5,6 @@ Some messages are literally those of Nessie's Java server, because tests of its 
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -15,26 +14,33 @@ from lochan.http.exchange import Exchange, Response
 from lochan.http.nessie.merge_requests import merge_ask, transplant_ask
 from lochan.http.nessie.page_params import whole_or_page
 from lochan.http.nessie.params import (
-    call_of,
     fetches_all,
     filter_of,
     limit_of,
     log_limit_of,
+    read_call,
     token_of,
     with_headers,
+    write_call,
 )
 from lochan.http.nessie.preconditions import (
+    check_readable,
+    check_unambiguous,
     expected_hash,
     expected_of,
-    full,
-    reading_spec,
-    target_spec,
 )
 from lochan.http.nessie.responses import NO_CONTENT, answer, etag, later
 from lochan.http.nessie.v1_entries import entries_of_depth
 from lochan.model.commits import Committed
 from lochan.model.requests import NewReference
 from lochan.model.results import Merged
+from lochan.model.specs import (
+    ReferenceSpec,
+    check_name,
+    check_new_name,
+    parse_on_reference,
+)
+from lochan.service.pages import Selection
 from lochan.service.pending_writes import PendingWrite
 from lochan.wire.codec import Reader
 from lochan.wire.commits import LogV1, committed_branch_v1, log_entry_v1, read_commit
@@ -42,12 +48,6 @@ from lochan.wire.config import ConfigV1
 from lochan.wire.listings import EntriesV1, entry_v1
 from lochan.wire.merges import MergeBody, TransplantBody, merge_v1
 from lochan.wire.references import ReferenceIn, ReferencesV1, reference_v1
-from lochan.wire.refpaths import (
-    RefPath,
-    check_name,
-    check_new_name,
-    parse_on_ref,
-)
 
 _DETACHED: Final = "DETACHED"
 _JAVA_TYPES: Final = {"BRANCH": "Branch", "TAG": "Tag", _DETACHED: "Detached"}
@@ -65,6 +65,7 @@ def get_config(exchange: Exchange) -> Response:
 def list_references(exchange: Exchange) -> Response:
     """Lists branches and tags."""
     page = exchange.repository.references.list(
+        read_call(exchange),
         limit_of(exchange, "maxRecords"),
         token_of(exchange, "pageToken"),
         filter=filter_of(exchange),
@@ -76,14 +77,16 @@ def list_references(exchange: Exchange) -> Response:
 
 def get_default_branch(exchange: Exchange) -> Response:
     """Reads the default branch."""
-    reference = exchange.repository.references.get("-")
+    reference = exchange.repository.references.get(read_call(exchange), "-")
     return answer(reference_v1(reference), reference.hash)
 
 
 def get_reference(exchange: Exchange) -> Response:
     """Reads one reference by its name."""
     name = check_name(exchange.params["ref"])
-    reference = exchange.repository.references.get(name, fetch_all=fetches_all(exchange))
+    reference = exchange.repository.references.get(
+        read_call(exchange), name, fetch_all=fetches_all(exchange)
+    )
     return answer(reference_v1(reference), reference.hash)
 
 
@@ -93,11 +96,13 @@ def create_reference(exchange: Exchange) -> PendingWrite[Response]:
     if wanted.type not in ("BRANCH", "TAG"):
         raise Invalid("Only a branch or a tag can be created.")
     source = exchange.request.query.get("sourceRefName") or None
-    path = parse_on_ref(None if source in (None, _DETACHED) else check_name(source), wanted.hash)
-    new = NewReference(
-        kind=wanted.type, name=check_new_name(wanted.name or ""), source=target_spec(path)
+    path = parse_on_reference(
+        None if source in (None, _DETACHED) else check_name(source), wanted.hash
     )
-    made = exchange.repository.references.create(call_of(exchange), new)
+    new = NewReference(
+        kind=wanted.type, name=check_new_name(wanted.name or ""), source=check_unambiguous(path)
+    )
+    made = exchange.repository.references.create(write_call(exchange), new)
     return made.then(lambda one: answer(reference_v1(one), one.hash))
 
 
@@ -108,9 +113,9 @@ def assign_reference(exchange: Exchange) -> Response:
     kind, name = _kind_and_name(exchange)
     expected = expected_hash(exchange, _expected_path(exchange, name))
     named = None if target.type == _DETACHED else target.name
-    spec = target_spec(parse_on_ref(named, target.hash))
+    spec = check_unambiguous(parse_on_reference(named, target.hash))
     references = exchange.repository.references
-    moved = references.assign(call_of(exchange), name, expected, spec, kind=kind)
+    moved = references.assign(write_call(exchange), name, expected, spec, kind=kind)
     return Response(204, b"", etag(moved.hash))
 
 
@@ -121,21 +126,22 @@ def delete_reference(exchange: Exchange) -> Response:
         raise Invalid(", ".join(missing))
     kind, name = _kind_and_name(exchange)
     expected = expected_hash(exchange, _expected_path(exchange, name))
-    exchange.repository.references.delete(call_of(exchange), name, expected, kind=kind)
+    exchange.repository.references.delete(write_call(exchange), name, expected, kind=kind)
     return NO_CONTENT
 
 
 def get_entries(exchange: Exchange) -> Response:
     """Lists keys and the types of what they hold; with a depth, namespaces of that depth."""
-    spec = reading_spec(_read_path(exchange, "hashOnRef"))
+    spec = check_readable(_read_path(exchange, "hashOnRef"))
     depth = limit_of(exchange, "namespaceDepth")
-    ask = partial(exchange.repository.contents.entries, filter=filter_of(exchange))
     if depth is None:
+        selection = Selection(filter=filter_of(exchange))
         paging = (limit_of(exchange, "maxRecords"), token_of(exchange, "pageToken"))
-        entries, page = whole_or_page(exchange, ask, spec, paging, entry_v1)
+        entries, page = whole_or_page(exchange, spec, selection, paging, entry_v1)
     else:
-        # Truncated names can repeat across pages, so all of them are looked at together.
-        page = ask(spec, None, None)
+        # Truncated names can repeat across pages, so all of them are read together.
+        contents = exchange.repository.contents
+        page = contents.entries(read_call(exchange), spec, filter=filter_of(exchange))
         entries = [entry_v1(each) for each in entries_of_depth(page.items, depth)]
     digits = None if page.reference is None else page.reference.hash
     return answer(EntriesV1(page.token is not None, page.token, entries), digits)
@@ -144,12 +150,13 @@ def get_entries(exchange: Exchange) -> Response:
 def get_log(exchange: Exchange) -> Response:
     """Reads commits from newest (`endHash`) to oldest (`startHash`)."""
     path = _read_path(exchange, "endHash")
-    last = parse_on_ref(path.name, exchange.request.query.get("startHash"))
+    last = parse_on_reference(path.name, exchange.request.query.get("startHash"))
     page = exchange.repository.history.log(
-        reading_spec(path),
+        read_call(exchange),
+        check_readable(path),
         log_limit_of(exchange, "maxRecords"),
         token_of(exchange, "pageToken"),
-        limit_hash=full(last).on_ref,
+        limit_hash=last if last.on_reference else None,
         filter=filter_of(exchange),
         fetch_all=fetches_all(exchange),
     )
@@ -165,7 +172,7 @@ def commit(exchange: Exchange) -> PendingWrite[Response]:
     path = _expected_path(exchange, check_name(exchange.params["branch"]))
     branch, expected = expected_of(exchange, path, "commit into")
     outcome = exchange.repository.commits.commit(
-        call_of(exchange), branch, expected, with_headers(exchange, meta), operations
+        write_call(exchange), branch, expected, with_headers(exchange, meta), operations
     )
     return later(outcome, _committed)
 
@@ -181,7 +188,7 @@ def merge(exchange: Exchange) -> PendingWrite[Response]:
     _check_kept(request.keep_individual_commits, wanted=False, purpose="Merge")
     path = _expected_path(exchange, check_name(exchange.params["branch"]))
     ask = merge_ask(exchange, request, path)
-    return later(exchange.repository.merges.merge(call_of(exchange), ask), _merged, "merge into")
+    return later(exchange.repository.merges.merge(write_call(exchange), ask), _merged, "merge into")
 
 
 def transplant(exchange: Exchange) -> PendingWrite[Response]:
@@ -195,7 +202,7 @@ def transplant(exchange: Exchange) -> PendingWrite[Response]:
     path = _expected_path(exchange, check_name(exchange.params["branch"]))
     ask = transplant_ask(exchange, request, path)
     return later(
-        exchange.repository.merges.transplant(call_of(exchange), ask), _merged, "transplant into"
+        exchange.repository.merges.transplant(write_call(exchange), ask), _merged, "transplant into"
     )
 
 
@@ -212,21 +219,21 @@ def _check_kept(kept: bool | None, *, wanted: bool, purpose: str) -> None:
         )
 
 
-def _read_path(exchange: Exchange, parameter: str) -> RefPath:
+def _read_path(exchange: Exchange, parameter: str) -> ReferenceSpec:
     name = check_name(exchange.params["ref"])
     return on_reference(name, exchange.request.query.get(parameter))
 
 
-def on_reference(name: str | None, text: str | None) -> RefPath:
+def on_reference(name: str | None, text: str | None) -> ReferenceSpec:
     """Returns a hash on a reference that version 1 names; DETACHED is none."""
-    path = parse_on_ref(None if name == _DETACHED else name, text)
+    path = parse_on_reference(None if name == _DETACHED else name, text)
     if name == _DETACHED and path.hash is None:
         raise Invalid("Expected hash must be provided.")
     return path
 
 
-def _expected_path(exchange: Exchange, name: str) -> RefPath:
-    return parse_on_ref(name, exchange.request.query.get("expectedHash"))
+def _expected_path(exchange: Exchange, name: str) -> ReferenceSpec:
+    return parse_on_reference(name, exchange.request.query.get("expectedHash"))
 
 
 def _kind_and_name(exchange: Exchange) -> tuple[str, str]:
@@ -262,7 +269,7 @@ def _body_reference(exchange: Exchange, name: str, missing: Any = ()) -> Referen
         if kind != _DETACHED:
             check_name(reference.name or "")
         if reference.hash is not None:
-            parse_on_ref(None, reference.hash)
+            parse_on_reference(None, reference.hash)
     except Invalid as error:
         raise Invalid(
             "Cannot construct instance of `org.projectnessie.model.Immutable"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from lochan.base.errors import AlreadyExists, Invalid
 from lochan.http.exchange import Exchange, Response
 from lochan.http.nessie.merge_requests import meta_of, wishes_of
-from lochan.http.nessie.params import call_of, is_json, limit_of, token_of
-from lochan.http.nessie.preconditions import expected_of, full, target_spec
+from lochan.http.nessie.params import is_json, limit_of, read_call, token_of, write_call
+from lochan.http.nessie.preconditions import check_unambiguous, expected_of
 from lochan.http.nessie.problems import problem
 from lochan.http.nessie.raw_objects import RAW_OBJECTS, read_raw, write_raw
 from lochan.http.nessie.responses import answer, later, reference_for
@@ -21,6 +21,7 @@ from lochan.model.requests import (
     TransplantRequest,
 )
 from lochan.model.results import Merged, Page
+from lochan.model.specs import ReferenceSpec, check_new_name, parse_on_reference, parse_path
 from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.wire.codec import Reader
@@ -42,7 +43,6 @@ from lochan.wire.merges import (
     merge_v2,
 )
 from lochan.wire.references import NewReferencesIn, ReferenceList, annotation_in
-from lochan.wire.refpaths import check_new_name, parse_on_ref, parse_ref_path
 
 if TYPE_CHECKING:
     from lochan.service.repository import Repository
@@ -64,7 +64,7 @@ class Repositories(Protocol):
         """Makes a repository."""
         ...
 
-    def names(self, limit: int | None, token: str | None) -> Page[str]:
+    def names(self, call: Call, limit: int | None, token: str | None) -> Page[str]:
         """Returns names in their order."""
         ...
 
@@ -76,13 +76,13 @@ def create_many(exchange: Exchange) -> PendingWrite[Response]:
         NewReference(
             kind=kind_of(each.type) or "BRANCH",
             name=check_new_name(each.name),
-            source=None if each.source is None else full(parse_ref_path(each.source)).spec(),
+            source=None if each.source is None else parse_path(each.source),
             expires_us=expiry(exchange, each.expires_at, each.ttl),
             annotation=None if each.annotation is None else annotation_in(each.annotation),
         )
         for each in request.references
     ]
-    made = exchange.repository.references.create_many(call_of(exchange), wanted)
+    made = exchange.repository.references.create_many(write_call(exchange), wanted)
     return made.then(
         lambda all_: answer(ReferenceList([reference_for(exchange, each) for each in all_]))
     )
@@ -91,8 +91,8 @@ def create_many(exchange: Exchange) -> PendingWrite[Response]:
 def revert(exchange: Exchange) -> PendingWrite[Response]:
     """Undoes commits of a branch by new ones."""
     request: RevertBody = _read_revert(exchange.request.body)
-    hashes = tuple(target_spec(parse_on_ref(None, each)) for each in request.hashes)
-    path = parse_ref_path(exchange.params["ref"])
+    hashes = tuple(check_unambiguous(parse_on_reference(None, each)) for each in request.hashes)
+    path = parse_path(exchange.params["ref"])
     branch, expected = expected_of(exchange, path, "revert on")
     ask = RevertRequest(
         branch=branch,
@@ -102,13 +102,13 @@ def revert(exchange: Exchange) -> PendingWrite[Response]:
         dry_run=request.only_try(),
         conflicts_as_result=request.conflicts_as_result(),
     )
-    return later(exchange.repository.merges.revert(call_of(exchange), ask), _merged, "revert on")
+    return later(exchange.repository.merges.revert(write_call(exchange), ask), _merged, "revert on")
 
 
 def cherry_pick(exchange: Exchange) -> PendingWrite[Response]:
     """Makes any commits again on a branch, in the order given, or a range of them."""
     request: CherryPickBody = _read_pick(exchange.request.body)
-    path = parse_ref_path(exchange.params["ref"])
+    path = parse_path(exchange.params["ref"])
     branch, expected = expected_of(exchange, path, "pick into")
     ask = TransplantRequest(
         branch=branch,
@@ -123,45 +123,48 @@ def cherry_pick(exchange: Exchange) -> PendingWrite[Response]:
         squash=bool(request.squash),
     )
     return later(
-        exchange.repository.merges.cherry_pick(call_of(exchange), ask), _merged, "pick into"
+        exchange.repository.merges.cherry_pick(write_call(exchange), ask), _merged, "pick into"
     )
 
 
-def _picked(exchange: Exchange, request: CherryPickBody) -> tuple[str, ...]:
+def _picked(exchange: Exchange, request: CherryPickBody) -> tuple[ReferenceSpec, ...]:
     """Returns the commits to pick, oldest first; a range has no first but a last one."""
     if (request.hashes is None) == (request.range is None):
         raise Invalid("Say which commits to pick once: `hashes` or `range`.")
     if request.hashes is not None:
-        return tuple(target_spec(parse_on_ref(None, each)) for each in request.hashes)
+        return tuple(check_unambiguous(parse_on_reference(None, each)) for each in request.hashes)
     first, dots, last = (request.range or "").partition("..")
     if not dots:
         raise Invalid("A range is written a..b: what comes after a, up to and with b.")
-    after = target_spec(parse_on_ref(None, first))
-    upto = target_spec(parse_on_ref(None, last))
-    return exchange.repository.history.between(after, upto)
+    after = check_unambiguous(parse_on_reference(None, first))
+    upto = check_unambiguous(parse_on_reference(None, last))
+    return tuple(
+        ReferenceSpec(None, digits)
+        for digits in exchange.repository.history.between(read_call(exchange), after, upto)
+    )
 
 
 def rebase(exchange: Exchange) -> Response:
     """Makes the commits of a branch again on another head."""
     request: RebaseBody = _read_rebase(exchange.request.body)
-    path = parse_ref_path(exchange.params["ref"])
+    path = parse_path(exchange.params["ref"])
     branch, expected = expected_of(exchange, path, "rebase")
     ask = RebaseRequest(
         branch=branch,
-        onto=full(parse_ref_path(request.onto)).spec(),
+        onto=parse_path(request.onto),
         expected=expected,
         default=request.default_key_merge_mode or "NORMAL",
         keys=wishes_of(request.key_merge_modes),
         dry_run=request.only_try(),
     )
-    return _merged(exchange.repository.merges.rebase(call_of(exchange), ask))
+    return _merged(exchange.repository.merges.rebase(write_call(exchange), ask))
 
 
 def fast_forward(exchange: Exchange) -> Response:
     """Moves a branch forward to a commit that has everything of it."""
     return _merged(
         exchange.repository.merges.fast_forward(
-            call_of(exchange), _move_ask(exchange, "fast-forward")
+            write_call(exchange), _move_ask(exchange, "fast-forward")
         )
     )
 
@@ -169,15 +172,15 @@ def fast_forward(exchange: Exchange) -> Response:
 def force(exchange: Exchange) -> Response:
     """Moves a branch to a commit whatever it has; the old head stays in the ref-log."""
     return _merged(
-        exchange.repository.merges.force(call_of(exchange), _move_ask(exchange, "force"))
+        exchange.repository.merges.force(write_call(exchange), _move_ask(exchange, "force"))
     )
 
 
 def _move_ask(exchange: Exchange, purpose: str) -> MoveRequest:
     request: MoveBody = _read_move(exchange.request.body)
-    path = parse_ref_path(exchange.params["ref"])
+    path = parse_path(exchange.params["ref"])
     branch, expected = expected_of(exchange, path, purpose)
-    source = full(parse_ref_path(request.source)).spec()
+    source = parse_path(request.source)
     return MoveRequest(branch=branch, source=source, expected=expected, dry_run=request.only_try())
 
 
@@ -188,7 +191,7 @@ def _merged(merged: Merged) -> Response:
 def get_objects(exchange: Exchange) -> Response:
     """Reads objects by their ids, those that exist; as JSON, or raw if that is asked for."""
     request: ObjectIds = _read_ids(exchange.request.body)
-    found = exchange.repository.objects.get(request.ids)
+    found = exchange.repository.objects.get(read_call(exchange), request.ids)
     if exchange.request.headers.get("accept") == RAW_OBJECTS:
         return Response(200, write_raw(found), (), RAW_OBJECTS.encode("ascii"))
     return answer(ObjectsJson(tuple(ObjectJson(each, data) for each, data in found)))
@@ -204,7 +207,7 @@ def put_objects(exchange: Exchange) -> Response:
         objects = read_raw(body)
     else:
         raise Invalid(f"Objects come as JSON or as {RAW_OBJECTS}.")
-    return answer(ObjectsStored(exchange.repository.objects.put(call_of(exchange), objects)))
+    return answer(ObjectsStored(exchange.repository.objects.put(write_call(exchange), objects)))
 
 
 class RepositoryHandlers:
@@ -215,7 +218,7 @@ class RepositoryHandlers:
 
     def list_names(self, exchange: Exchange) -> Response:
         """Lists the names of repositories."""
-        page = self._repositories.names(limit_of(exchange), token_of(exchange))
+        page = self._repositories.names(read_call(exchange), limit_of(exchange), token_of(exchange))
         return answer(RepositoryList(page.token is not None, page.token, [*page.items]))
 
     def create(self, exchange: Exchange) -> Response:
@@ -223,7 +226,7 @@ class RepositoryHandlers:
         request: NewRepository = _read_repository(exchange.request.body)
         try:
             made = self._repositories.create(
-                call_of(exchange), request.name, request.default_branch
+                write_call(exchange), request.name, request.default_branch
             ).info
         except AlreadyExists as error:
             return problem(409, "REPOSITORY_ALREADY_EXISTS", error.message)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 from lochan.base.errors import Invalid
@@ -17,13 +16,15 @@ from lochan.http.nessie.params import (
     keys_of,
     limit_of,
     log_limit_of,
+    read_call,
     token_of,
 )
-from lochan.http.nessie.preconditions import reading_spec
+from lochan.http.nessie.preconditions import check_readable
 from lochan.http.nessie.responses import answer, reference_for
 from lochan.model.commits import ContentKey
-from lochan.model.references import Reference
-from lochan.service.references import PreviousHead
+from lochan.model.references import PreviousHead, Reference
+from lochan.model.specs import ReferenceSpec, parse_on_reference, parse_path
+from lochan.service.pages import Selection
 from lochan.wire.codec import Reader
 from lochan.wire.commits import LogV2, log_entry_v2
 from lochan.wire.config import ConfigV2, RepositoryConfigs
@@ -50,7 +51,6 @@ from lochan.wire.references import (
     SingleReference,
     move_out,
 )
-from lochan.wire.refpaths import parse_on_ref, parse_ref_path
 
 SPEC_VERSION: Final = "2.2.0"
 
@@ -78,12 +78,13 @@ def get_config(exchange: Exchange) -> Response:
 def get_repository_config(exchange: Exchange) -> Response:
     """Reads settings that are kept in the repository."""
     types = exchange.request.query.all("type")
-    return answer(RepositoryConfigs(exchange.repository.settings.get(types)))
+    return answer(RepositoryConfigs(exchange.repository.settings.get(read_call(exchange), types)))
 
 
 def list_references(exchange: Exchange) -> Response:
     """Lists branches and tags."""
     page = exchange.repository.references.list(
+        read_call(exchange),
         limit_of(exchange),
         token_of(exchange),
         filter=filter_of(exchange),
@@ -96,7 +97,9 @@ def list_references(exchange: Exchange) -> Response:
 def get_reference(exchange: Exchange) -> Response:
     """Reads one reference by its name."""
     name = only_name(exchange, "fetching a reference by name")
-    reference = exchange.repository.references.get(name, fetch_all=fetches_all(exchange))
+    reference = exchange.repository.references.get(
+        read_call(exchange), name, fetch_all=fetches_all(exchange)
+    )
     return answer(SingleReference(reference_for(exchange, reference)), reference.hash)
 
 
@@ -104,7 +107,9 @@ def get_recent_changes(exchange: Exchange) -> Response:
     """Reads where a reference pointed lately, and with `scan-commits` whether that is whole."""
     name = only_name(exchange, "fetching a reference history")
     scans = limit_of(exchange, "scan-commits") is not None
-    history = exchange.repository.references.recent_changes(name, scan_commits=scans)
+    history = exchange.repository.references.recent_changes(
+        read_call(exchange), name, scan_commits=scans
+    )
     reference = history.reference
     states = (history.current, *history.previous)
     return answer(
@@ -122,7 +127,9 @@ def _state(exchange: Exchange, head: PreviousHead) -> ReferenceStateJson:
     consistency = _consistency(head.consistent)
     if head.consistent is False:
         return ReferenceStateJson(head.hash, consistency, None)
-    entries = exchange.repository.history.log(f"@{head.hash}", 1).items
+    entries = exchange.repository.history.log(
+        read_call(exchange), ReferenceSpec(None, head.hash), 1
+    ).items
     meta = meta_v2(entries[0].meta) if entries else None
     return ReferenceStateJson(head.hash, consistency, meta)
 
@@ -142,7 +149,9 @@ def _worst(states: tuple[PreviousHead, ...]) -> str:
 def get_reflog(exchange: Exchange) -> Response:
     """Reads the moves of a reference, the newest first."""
     name = only_name(exchange, "reading a ref-log")
-    page = exchange.repository.references.log(name, log_limit_of(exchange), token_of(exchange))
+    page = exchange.repository.references.log(
+        read_call(exchange), name, log_limit_of(exchange), token_of(exchange)
+    )
     moves = [move_out(each) for each in page.items]
     return answer(ReferenceLog(page.token is not None, page.token, moves))
 
@@ -150,18 +159,15 @@ def get_reflog(exchange: Exchange) -> Response:
 def get_entries(exchange: Exchange) -> Response:
     """Lists keys and what they hold."""
     start, end, prefix = key_range_of(exchange)
-    ask = partial(
-        exchange.repository.contents.entries,
-        keys=keys_of(exchange),
-        start=start,
-        end=end,
-        prefix=prefix,
-        filter=filter_of(exchange),
-        with_content=flag_of(exchange, "content"),
+    selection = Selection(
+        keys=keys_of(exchange), start=start, end=end, prefix=prefix, filter=filter_of(exchange)
     )
-    spec = reading_spec(parse_ref_path(exchange.params["ref"]))
+    with_content = flag_of(exchange, "content")
+    spec = check_readable(parse_path(exchange.params["ref"]))
     paging = (limit_of(exchange), token_of(exchange))
-    entries, page = whole_or_page(exchange, ask, spec, paging, entry_v2)
+    entries, page = whole_or_page(
+        exchange, spec, selection, paging, entry_v2, with_content=with_content
+    )
     reference = pinned(page.reference)
     effective = reference_for(exchange, reference)
     shown = EntriesV2(page.token is not None, page.token, entries, effective)
@@ -170,9 +176,9 @@ def get_entries(exchange: Exchange) -> Response:
 
 def get_content(exchange: Exchange) -> Response:
     """Reads one content."""
-    spec = reading_spec(parse_ref_path(exchange.params["ref"]))
+    spec = check_readable(parse_path(exchange.params["ref"]))
     key = key_from_path(exchange.params["key"])
-    content, reference = exchange.repository.contents.get(spec, key)
+    content, reference = exchange.repository.contents.get(read_call(exchange), spec, key)
     shown = ContentResponse(content_out(content), reference_for(exchange, reference))
     return answer(shown, reference.hash)
 
@@ -189,28 +195,28 @@ def get_multiple_contents(exchange: Exchange) -> Response:
 
 
 def _contents(exchange: Exchange, keys: tuple[ContentKey, ...]) -> Response:
-    spec = reading_spec(parse_ref_path(exchange.params["ref"]))
-    found, reference = exchange.repository.contents.get_many(spec, keys)
+    spec = check_readable(parse_path(exchange.params["ref"]))
+    found, reference = exchange.repository.contents.get_many(read_call(exchange), spec, keys)
     shown = [content_with_key(key, content) for key, content in found]
     return answer(ContentsV2(shown, reference_for(exchange, reference)), reference.hash)
 
 
 def get_jobs(exchange: Exchange) -> Response:
     """Lists jobs that have written what a key holds, or finds those that the address names."""
-    spec = reading_spec(parse_ref_path(exchange.params["ref"]))
+    spec = check_readable(parse_path(exchange.params["ref"]))
     query, keys = exchange.request.query, keys_of(exchange)
     if len(keys) != 1:
         raise Invalid("the parameter 'key' names one key, whose jobs are wanted")
-    jobs = exchange.repository.jobs
+    jobs, call = exchange.repository.jobs, read_call(exchange)
     named = query.all("job")
     start, prefix = query.get("min-job") or "", query.get("prefix-job") or ""
     limit, token = limit_of(exchange), token_of(exchange)
     if not named:
-        page = jobs.list(spec, keys[0], limit, token, start=start, prefix=prefix)
+        page = jobs.list(call, spec, keys[0], limit, token, start=start, prefix=prefix)
     elif limit or token or start or prefix:
         raise Invalid("jobs that are named by 'job' come all at once; leave the rest out")
     else:
-        page = jobs.find(spec, keys[0], named)
+        page = jobs.find(call, spec, keys[0], named)
     reference = pinned(page.reference)
     shown = [job_out(each) for each in page.items]
     return answer(
@@ -221,16 +227,18 @@ def get_jobs(exchange: Exchange) -> Response:
 
 def get_log(exchange: Exchange) -> Response:
     """Reads commits from newest to oldest."""
-    path = parse_ref_path(exchange.params["ref"])
-    last = parse_on_ref(path.name, exchange.request.query.get("limit-hash"))
-    spec = reading_spec(path, "Youngest hash")
-    if last.on_ref is not None:
-        reading_spec(last, "Oldest hash")
+    path = parse_path(exchange.params["ref"])
+    last = parse_on_reference(path.name, exchange.request.query.get("limit-hash"))
+    spec = check_readable(path, "Youngest hash")
+    limited = bool(last.on_reference)
+    if limited:
+        check_readable(last, "Oldest hash")
     page = exchange.repository.history.log(
+        read_call(exchange),
         spec,
         log_limit_of(exchange),
         token_of(exchange),
-        limit_hash=last.on_ref,
+        limit_hash=last if limited else None,
         filter=filter_of(exchange),
         fetch_all=fetches_all(exchange),
     )
@@ -241,10 +249,11 @@ def get_log(exchange: Exchange) -> Response:
 
 def get_diff(exchange: Exchange) -> Response:
     """Reads what differs between two references."""
-    left = reading_spec(parse_ref_path(exchange.params["ref"]), '"From" hash')
-    right = reading_spec(parse_ref_path(exchange.params["to-ref"]), '"To" hash')
+    left = check_readable(parse_path(exchange.params["ref"]), '"From" hash')
+    right = check_readable(parse_path(exchange.params["to-ref"]), '"To" hash')
     start, end, prefix = key_range_of(exchange)
     page = exchange.repository.history.diff(
+        read_call(exchange),
         left,
         right,
         limit_of(exchange),
@@ -270,8 +279,8 @@ def get_diff(exchange: Exchange) -> Response:
 
 def only_name(exchange: Exchange, purpose: str) -> str:
     """Returns the name of a reference that must come without a hash."""
-    path = parse_ref_path(exchange.params["ref"])
-    if path.on_ref is not None or path.name is None:
+    path = parse_path(exchange.params["ref"])
+    if path.on_reference or path.name is None:
         raise Invalid(f"Hashes are not allowed when {purpose}")
     return path.name
 

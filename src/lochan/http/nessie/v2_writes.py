@@ -8,13 +8,20 @@ from typing import Final
 from lochan.base.errors import Invalid
 from lochan.http.exchange import Exchange, Response
 from lochan.http.nessie.merge_requests import merge_ask, transplant_ask
-from lochan.http.nessie.params import call_of, flag_of, with_headers
-from lochan.http.nessie.preconditions import expected_hash, expected_of, target_spec
+from lochan.http.nessie.params import flag_of, with_headers, write_call
+from lochan.http.nessie.preconditions import check_unambiguous, expected_hash, expected_of
 from lochan.http.nessie.responses import answer, later, reference_for
 from lochan.model.commits import Committed
 from lochan.model.references import Reference
 from lochan.model.requests import NewReference
 from lochan.model.results import Merged
+from lochan.model.specs import (
+    ReferenceSpec,
+    check_name,
+    check_new_name,
+    parse_on_reference,
+    parse_path,
+)
 from lochan.service.pending_writes import PendingWrite
 from lochan.wire.codec import Reader
 from lochan.wire.commits import commit_response, read_commit
@@ -25,13 +32,6 @@ from lochan.wire.references import (
     ReferenceIn,
     SingleReference,
     annotation_in,
-)
-from lochan.wire.refpaths import (
-    RefPath,
-    check_name,
-    check_new_name,
-    parse_on_ref,
-    parse_ref_path,
 )
 
 DETACHED: Final = "DETACHED"
@@ -62,20 +62,20 @@ def create_reference(exchange: Exchange) -> PendingWrite[Response]:
         expires_us=expiry(exchange, source.expires_at, source.ttl),
         annotation=None if source.annotation is None else annotation_in(source.annotation),
     )
-    return exchange.repository.references.create(call_of(exchange), new).then(
+    return exchange.repository.references.create(write_call(exchange), new).then(
         partial(_single, exchange)
     )
 
 
-def _source(source: ReferenceIn, *, bare: bool) -> str | None:
+def _source(source: ReferenceIn, *, bare: bool) -> ReferenceSpec | None:
     if bare:
         if source.hash is not None:
             raise Invalid("A bare branch starts from nothing: leave the hash out.")
         return None
-    return target_spec(named(source))
+    return check_unambiguous(named(source))
 
 
-def named(reference: ReferenceIn) -> RefPath:
+def named(reference: ReferenceIn) -> ReferenceSpec:
     """Returns where a reference of a body points; Invalid if it is none."""
     kind = reference.type
     if kind is not None and kind not in (*_KINDS, DETACHED):
@@ -83,7 +83,7 @@ def named(reference: ReferenceIn) -> RefPath:
     name = reference.name
     if DETACHED in (kind, name):
         name = None
-    return parse_on_ref(None if name is None else check_name(name), reference.hash)
+    return parse_on_reference(None if name is None else check_name(name), reference.hash)
 
 
 def expiry(exchange: Exchange, moment: Instant | None, span: str | None) -> int | None:
@@ -101,12 +101,12 @@ def assign_reference(exchange: Exchange) -> Response:
     """Points a branch or a tag to another commit."""
     kind = kind_of(exchange.request.query.get("type"))
     target: ReferenceIn = _read_reference(exchange.request.body)
-    path = parse_ref_path(exchange.params["ref"])
+    path = parse_path(exchange.params["ref"])
     if path.name is None:
         raise Invalid("Assignment target must be a branch or a tag.")
     expected = expected_hash(exchange, path)
-    spec = target_spec(named(target))
-    call = call_of(exchange)
+    spec = check_unambiguous(named(target))
+    call = write_call(exchange)
     assigned = exchange.repository.references.assign(call, path.name, expected, spec, kind=kind)
     return _single(exchange, assigned)
 
@@ -114,11 +114,11 @@ def assign_reference(exchange: Exchange) -> Response:
 def delete_reference(exchange: Exchange) -> Response:
     """Deletes a branch or a tag, merged or not."""
     kind = kind_of(exchange.request.query.get("type"))
-    path = parse_ref_path(exchange.params["ref"])
+    path = parse_path(exchange.params["ref"])
     if path.name is None:
         raise Invalid("Only a branch or a tag can be deleted.")
     expected = expected_hash(exchange, path)
-    call = call_of(exchange)
+    call = write_call(exchange)
     deleted = exchange.repository.references.delete(call, path.name, expected, kind=kind)
     return _single(exchange, deleted)
 
@@ -133,10 +133,10 @@ def only_prepares(exchange: Exchange) -> bool:
 def commit(exchange: Exchange) -> PendingWrite[Response]:
     """Commits operations to a branch."""
     meta, operations = read_commit(exchange.request.body)
-    path = parse_ref_path(exchange.params["ref"])
+    path = parse_path(exchange.params["ref"])
     branch, expected = expected_of(exchange, path, "commit into")
     outcome = exchange.repository.commits.commit(
-        call_of(exchange), branch, expected, with_headers(exchange, meta), operations
+        write_call(exchange), branch, expected, with_headers(exchange, meta), operations
     )
     return later(outcome, _committed)
 
@@ -148,16 +148,16 @@ def _committed(committed: Committed) -> Response:
 def merge(exchange: Exchange) -> PendingWrite[Response]:
     """Merges a reference into a branch."""
     request: MergeBody = _read_merge(exchange.request.body)
-    ask = merge_ask(exchange, request, parse_ref_path(exchange.params["ref"]))
-    return later(exchange.repository.merges.merge(call_of(exchange), ask), _merged, "merge into")
+    ask = merge_ask(exchange, request, parse_path(exchange.params["ref"]))
+    return later(exchange.repository.merges.merge(write_call(exchange), ask), _merged, "merge into")
 
 
 def transplant(exchange: Exchange) -> PendingWrite[Response]:
     """Makes commits of a reference again on a branch."""
     request: TransplantBody = _read_transplant(exchange.request.body)
-    ask = transplant_ask(exchange, request, parse_ref_path(exchange.params["ref"]))
+    ask = transplant_ask(exchange, request, parse_path(exchange.params["ref"]))
     return later(
-        exchange.repository.merges.transplant(call_of(exchange), ask), _merged, "transplant into"
+        exchange.repository.merges.transplant(write_call(exchange), ask), _merged, "transplant into"
     )
 
 
@@ -168,7 +168,7 @@ def _merged(merged: Merged) -> Response:
 def update_repository_config(exchange: Exchange) -> Response:
     """Keeps a setting in the repository."""
     update: RepositoryConfigUpdate = _read_update(exchange.request.body)
-    previous = exchange.repository.settings.update(call_of(exchange), update.config)
+    previous = exchange.repository.settings.update(write_call(exchange), update.config)
     return answer(RepositoryConfigPrevious(previous))
 
 
