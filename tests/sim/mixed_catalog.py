@@ -16,7 +16,7 @@ import msgspec
 from lochan.base.ids import InstanceId
 from lochan.base.keys import Key, table_elements
 from lochan.base.names import RefName
-from lochan.catalog.merge import read_wishes
+from lochan.catalog.merge import read_resolutions
 from lochan.catalog.types import NAMESPACE_PAYLOAD, ContentTypes
 from lochan.codec.rows import Description
 from lochan.kernel.merge import Choices
@@ -224,7 +224,9 @@ class CatalogDraws(Draws):
             keys=keys,
             squash=squash,
         )
-        wanted = model_choices(read_wishes(self.server.app.context, TYPES, default, keys).choices)
+        wanted = model_choices(
+            read_resolutions(self.server.app.context, TYPES, default, keys).choices
+        )
 
         def outcomes(plain: Plain, head: str) -> list[Outcome]:
             if expected is not None and not plain.is_on_line(head, expected):

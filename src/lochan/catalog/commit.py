@@ -14,7 +14,7 @@ hash. The rules, each with its refusal:
 * parents are namespaces, and namespaces that go are empty (`namespaces.py`);
 * a job is recorded for a content that the commit puts (Invalid).
 
-Refusals by conflict are collected and told together. Ids for new content and stored values are
+Refusals by conflict are collected and reported together. Ids for new content and stored values are
 made once, so that an attempt on another head keeps them.
 """
 
@@ -51,7 +51,7 @@ from lochan.kernel.plan import (
 )
 from lochan.kernel.views import CommitView
 from lochan.model.commits import AddedContent, ContentKey, Delete, Put, RecordJob
-from lochan.model.commits import Operation as Wish
+from lochan.model.commits import Operation as ContentOperation
 from lochan.model.contents import Content, type_of
 
 Authorise = Callable[[Head], None]
@@ -61,7 +61,7 @@ Authorise = Callable[[Head], None]
 class _Put(msgspec.Struct, frozen=True):
     """A put, ready to be written: its element, and the object that stores the content."""
 
-    wish: Put
+    sent: Put
     element: bytes
     content_id: str
     value: tuple[ObjId, bytes]
@@ -69,7 +69,7 @@ class _Put(msgspec.Struct, frozen=True):
 
 
 class CommitText(msgspec.Struct, frozen=True):
-    """What a commit says besides what it does."""
+    """The message and the headers of a commit."""
 
     message: str
     headers: Headers
@@ -85,7 +85,7 @@ class CatalogCommit:
         types: ContentTypes,
         authorise: Authorise,
         expected: ObjId | None,
-        operations: Sequence[Wish],
+        operations: Sequence[ContentOperation],
         text: CommitText,
     ) -> None:
         self._context = context
@@ -99,8 +99,8 @@ class CatalogCommit:
         self._relied: dict[bytes, ContentKey] = {}
         self._jobs: dict[tuple[bytes, str], RecordJob] = {}
         self._given_ids: set[str | None] = set()
-        for wish in operations:
-            self._take(wish)
+        for sent in operations:
+            self._take(sent)
         self._records = self._recorded()
         keys = {*self._puts, *self._deletes, *self._relied}
         if self._records:
@@ -108,7 +108,7 @@ class CatalogCommit:
         self.keys = sorted(keys)
         # What has an id is there already and has its parents, unless it is being renamed.
         self._may_be_new = [
-            key for key, put in self._puts.items() if put.wish.content.id is None or self._deletes
+            key for key, put in self._puts.items() if put.sent.content.id is None or self._deletes
         ]
         self._parents = sorted({one for key in self._may_be_new for one in parents_of(key)})
         self.added: tuple[AddedContent, ...] = ()
@@ -128,8 +128,8 @@ class CatalogCommit:
             wanted = self._expectation(key, put, before, current[key], conflicts)
             operations.append(Operation(key, put.element, wanted))
             if before[key] is None or key in self._deletes:
-                if put.wish.content.id is None:
-                    added.append(AddedContent(put.wish.key, put.content_id))
+                if put.sent.content.id is None:
+                    added.append(AddedContent(put.sent.key, put.content_id))
         for key in self._deletes:
             if key not in self._puts:
                 operations.append(Operation(key, None, before[key]))
@@ -156,7 +156,7 @@ class CatalogCommit:
         return [plan]
 
     def _recorded(self) -> list[Operation]:
-        """Returns the records of jobs; whatever an earlier run of a job has said is replaced."""
+        """Returns the records of jobs; a record of an earlier run of the same job is replaced."""
         operations = []
         for (key, name), job in self._jobs.items():
             put = self._puts.get(key)
@@ -168,49 +168,49 @@ class CatalogCommit:
             operations.append(Operation(raw, encode_job(job.facts)))
         return operations
 
-    def _take(self, wish: Wish) -> None:
-        key = bytes(table_key(wish.key))
-        if isinstance(wish, RecordJob):
-            if (key, wish.job) in self._jobs:
-                raise Invalid(f"A commit records a job once for {text_of(wish.key)}: {wish.job}")
-            self._jobs[key, wish.job] = wish
+    def _take(self, sent: ContentOperation) -> None:
+        key = bytes(table_key(sent.key))
+        if isinstance(sent, RecordJob):
+            if (key, sent.job) in self._jobs:
+                raise Invalid(f"A commit records a job once for {text_of(sent.key)}: {sent.job}")
+            self._jobs[key, sent.job] = sent
             return
         known = key in self._puts or key in self._relied
-        if isinstance(wish, Put):
+        if isinstance(sent, Put):
             if known:
-                raise Invalid(f"Duplicate keys are not allowed in a commit: {text_of(wish.key)}")
-            given = wish.content.id
+                raise Invalid(f"Duplicate keys are not allowed in a commit: {text_of(sent.key)}")
+            given = sent.content.id
             if given is not None and given in self._given_ids:
                 raise Invalid(f"A commit puts the content ID '{given}' under one key only")
             self._given_ids.add(given)
-            self._puts[key] = self._prepared(wish)
+            self._puts[key] = self._prepared(sent)
         elif (
-            key in self._deletes or key in self._relied or (known and not isinstance(wish, Delete))
+            key in self._deletes or key in self._relied or (known and not isinstance(sent, Delete))
         ):
-            raise Invalid(f"Duplicate keys are not allowed in a commit: {text_of(wish.key)}")
-        elif isinstance(wish, Delete):
-            self._deletes[key] = wish
+            raise Invalid(f"Duplicate keys are not allowed in a commit: {text_of(sent.key)}")
+        elif isinstance(sent, Delete):
+            self._deletes[key] = sent
         else:
-            self._relied[key] = wish.key
+            self._relied[key] = sent.key
 
-    def _prepared(self, wish: Put) -> _Put:
-        content_id = wish.content.id
+    def _prepared(self, sent: Put) -> _Put:
+        content_id = sent.content.id
         raw_id = None if content_id is None else find_uuid_bytes(ContentId(content_id))
         if content_id is None:
             raw_id = uuid_of(self._context.random.random_bytes(16))
             content_id = content_id_from_uuid_bytes(raw_id)
-        value = self._types.encode(wish.content, content_id)
-        payload = self._types.payload_of(wish.content)
+        value = self._types.encode(sent.content, content_id)
+        payload = self._types.payload_of(sent.content)
         expected = None
-        if wish.expected is not None:
-            if wish.expected.id is None or wish.expected.id != wish.content.id:
+        if sent.expected is not None:
+            if sent.expected.id is None or sent.expected.id != sent.content.id:
                 raise Invalid(
-                    f"Content ids for new and expected content for key '{text_of(wish.key)}' "
+                    f"Content ids for new and expected content for key '{text_of(sent.key)}' "
                     "must be the same"
                 )
-            value_id, _ = self._types.encode(wish.expected, content_id)
-            expected = pack_table(self._types.payload_of(wish.expected), value_id, raw_id)
-        return _Put(wish, pack_table(payload, value[0], raw_id), content_id, value, expected)
+            value_id, _ = self._types.encode(sent.expected, content_id)
+            expected = pack_table(self._types.payload_of(sent.expected), value_id, raw_id)
+        return _Put(sent, pack_table(payload, value[0], raw_id), content_id, value, expected)
 
     def _look(
         self, head: Head
@@ -232,8 +232,8 @@ class CatalogCommit:
     ) -> bytes | None:
         """Applies the rules of one put; returns the element that it expects to find."""
         found = before[key]
-        name = text_of(put.wish.key)
-        given = put.wish.content.id
+        name = text_of(put.sent.key)
+        given = put.sent.content.id
         if found is None:
             if put.expected is not None:
                 return put.expected
@@ -259,7 +259,7 @@ class CatalogCommit:
                 f"Key '{name}' already exists and belongs to another content: its content ID is "
                 f"'{self._id_of(found)}', not '{given}'"
             )
-        if self._type_changes(found, put.wish.content):
+        if self._type_changes(found, put.sent.content):
             conflicts.append(Sides(key, ConflictKind.PAYLOAD_DIFFERS, found, put.element, current))
         if put.expected is not None:
             return put.expected
@@ -271,12 +271,12 @@ class CatalogCommit:
         self, put: _Put, before: Mapping[bytes, bytes | None], conflicts: list[Sides]
     ) -> None:
         """Refuses an id for new content unless the commit takes that content from another key."""
-        name, given = text_of(put.wish.key), put.wish.content.id
+        name, given = text_of(put.sent.key), put.sent.content.id
         for other in self._deletes:
             element = before[other]
             if element is not None and self._id_of(element) == given:
-                if self._type_changes(element, put.wish.content):
-                    key = bytes(table_key(put.wish.key))
+                if self._type_changes(element, put.sent.content):
+                    key = bytes(table_key(put.sent.key))
                     conflicts.append(
                         Sides(key, ConflictKind.PAYLOAD_DIFFERS, element, put.element, element)
                     )
@@ -305,12 +305,12 @@ class CatalogCommit:
         conflicts: list[Sides],
         nothing: list[KeyConflict],
     ) -> None:
-        """Raises everything that stands against the plan, together."""
+        """Raises all conflicts of the plan together."""
         seen = [*nothing]
         found = find_conflicts(plan, current)
         if found:
-            told = {one.key for one in conflicts} | {one.key for one in nothing}
-            seen += [one for one in found if one.key not in told]
+            reported = {one.key for one in conflicts} | {one.key for one in nothing}
+            seen += [one for one in found if one.key not in reported]
         new = [key for key in self._may_be_new if current[key] is None]
         missing = check_parents(new, staged, head.find_steady(self._parents)) if new else []
         removed = [
@@ -320,20 +320,20 @@ class CatalogCommit:
         ]
         full = check_left_empty(head, removed, staged) if removed else []
         if conflicts or seen or missing or full:
-            made = {put.element: put.wish.content for put in self._puts.values()}
-            # What a put only believes to be there was never stored.
+            made = {put.element: put.sent.content for put in self._puts.values()}
+            # The content that a put expects may never have been stored.
             for put in self._puts.values():
-                if put.expected is not None and put.wish.expected is not None:
-                    made[put.expected] = put.wish.expected
+                if put.expected is not None and put.sent.expected is not None:
+                    made[put.expected] = put.sent.expected
             sides = [*conflicts, *sides_of(seen, dict(staged))]
             words = in_words(self._context, self._types, sides, made, self._unpublished)
             raise refuse([*words, *missing, *full])
 
 
 def find_expected(head: Head, expected: ObjId) -> CommitView:
-    """Returns the commit that a writer stands on; refuses one that the branch does not have.
+    """Returns the commit that a writer expects; refuses one that the branch does not have.
 
-    Looked for only here, in the lane: whoever prepares a commit need not touch the store.
+    It is read only here, in the lane: a commit is prepared without the store.
     """
     try:
         view = head.commits.get_named(expected)

@@ -1,4 +1,4 @@
-"""What stands against a write, in words, with the contents of all sides."""
+"""The conflicts of a write: their messages, with the contents of all sides."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def in_words(
     made: dict[bytes, Content],
     unpublished: Mapping[ObjId, bytes],
 ) -> list[ContentConflict]:
-    """Says what stands in the way; `made` holds contents that the writer brings, by element."""
+    """Returns conflicts with messages and contents; `made` has the writer's, by element."""
     elements = {
         element
         for one in conflicts
@@ -91,10 +91,10 @@ def in_words(
         if element is not None and element not in made and one.key[0] == Universe.TABLES
     }
     loaded = {**load_contents(context, types, sorted(elements), unpublished), **made}
-    told = []
+    described = []
     for one in conflicts:
         key = key_of(one.key)
-        told.append(
+        described.append(
             ContentConflict(
                 one.kind.value,
                 key,
@@ -104,11 +104,11 @@ def in_words(
                 loaded.get(one.target or b""),
             )
         )
-    return told
+    return described
 
 
 def refuse(conflicts: Sequence[ContentConflict]) -> KeysConflict:
-    """Makes the error that tells all of them."""
+    """Returns the error that reports all of them."""
     if len(conflicts) == 1:
         message = conflicts[0].message
         message = f"{message[0].upper()}{message[1:]}."
@@ -125,7 +125,7 @@ def merge_conflict(
     made: Mapping[bytes, Content],
     unpublished: Mapping[ObjId, bytes] = NOTHING_UNPUBLISHED,
 ) -> KeysConflict:
-    """Makes the error of what the kernel's merges met."""
+    """Returns the error that reports the conflicts of a merge in the kernel."""
     sides = [
         Sides(
             one.key,

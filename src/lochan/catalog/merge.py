@@ -1,6 +1,6 @@
 """Merges, transplants, picks and reverts of contents: the kernel's, under the catalog's rules.
 
-The kernel compares elements; here conflicts get words and contents, two sides that made the same
+The kernel compares elements; here conflicts get messages and contents, two sides that made the same
 namespace agree, resolved contents become stored values, and the rules of namespaces hold for the
 result as for any commit.
 """
@@ -35,7 +35,7 @@ from lochan.model.requests import KeyResolution
 from lochan.model.results import ContentConflict, KeyOutcome
 
 
-class Wishes(msgspec.Struct, frozen=True):
+class Resolutions(msgspec.Struct, frozen=True):
     """Choices as elements, and the values that resolved contents need stored."""
 
     choices: Choices
@@ -77,34 +77,34 @@ def behaviour_of(text: str) -> Behaviour:
         raise Invalid(f"not a merge behaviour: {text[:40]!r}; use one of {known}") from None
 
 
-def read_wishes(
+def read_resolutions(
     context: RepositoryContext,
     types: ContentTypes,
     default: str,
     keys: Mapping[ContentKey, KeyResolution],
-) -> Wishes:
+) -> Resolutions:
     """Turns contents that the caller names into elements."""
     choices: dict[bytes, KeyChoice] = {}
     values: dict[bytes, tuple[ObjId, bytes]] = {}
     contents: dict[bytes, Content] = {}
     by_key: dict[bytes, Content] = {}
-    for key, wish in keys.items():
+    for key, resolution in keys.items():
         raw = bytes(table_key(key))
         expected = resolved = None
-        has_expected = wish.expected_target is not msgspec.UNSET
-        has_resolved = wish.resolved is not msgspec.UNSET
-        if not isinstance(wish.expected_target, msgspec.UnsetType | None):
-            expected, _ = _element(context, types, key, wish.expected_target, None)
-        if not isinstance(wish.resolved, msgspec.UnsetType | None):
-            target = wish.expected_target
+        has_expected = resolution.expected_target is not msgspec.UNSET
+        has_resolved = resolution.resolved is not msgspec.UNSET
+        if not isinstance(resolution.expected_target, msgspec.UnsetType | None):
+            expected, _ = _element(context, types, key, resolution.expected_target, None)
+        if not isinstance(resolution.resolved, msgspec.UnsetType | None):
+            target = resolution.expected_target
             known = None if isinstance(target, msgspec.UnsetType) or target is None else target.id
-            resolved, values[raw] = _element(context, types, key, wish.resolved, known or "")
-            contents[resolved] = by_key[raw] = wish.resolved
+            resolved, values[raw] = _element(context, types, key, resolution.resolved, known or "")
+            contents[resolved] = by_key[raw] = resolution.resolved
         choices[raw] = KeyChoice(
-            behaviour_of(wish.behaviour), expected, has_expected, resolved, has_resolved
+            behaviour_of(resolution.behaviour), expected, has_expected, resolved, has_resolved
         )
     made = Choices(behaviour_of(default), choices, both_made_namespace)
-    return Wishes(made, values, contents, by_key)
+    return Resolutions(made, values, contents, by_key)
 
 
 def both_made_namespace(change: Difference, target: bytes | None) -> bool:
@@ -141,16 +141,16 @@ class CatalogMerge:
         authorise: Authorise,
         expected: CommitView | None,
         make: MakeCarrier,
-        wishes: Wishes,
-        said: Provenance,
+        resolutions: Resolutions,
+        provenance: Provenance,
     ) -> None:
         self._context = context
         self._types = types
         self._authorise = authorise
         self.expected = expected
         self._make = make
-        self._wishes = wishes
-        self._said = said
+        self._resolutions = resolutions
+        self._provenance = provenance
         self.incarnation: int | None = None
         self.base: CommitView | None = None
         self.target: CommitView | None = None
@@ -168,7 +168,7 @@ class CatalogMerge:
             check_stands_on(head, self.expected)
         plans = self._planned(head)
         base = "" if self.base is None else self.base.obj_id.hex()
-        hidden = msgspec.structs.replace(self._said, base=base).headers()
+        hidden = msgspec.structs.replace(self._provenance, base=base).headers()
         return [
             msgspec.structs.replace(plan, hidden=hidden, objects=self._values(plan))
             for plan in plans
@@ -184,16 +184,16 @@ class CatalogMerge:
         return tuple([KeyOutcome(key, self._behaviour(key), by_key.get(key)) for key in tables])
 
     def _behaviour(self, key: ContentKey) -> str:
-        return self._wishes.choices.of(bytes(table_key(key))).behaviour.value
+        return self._resolutions.choices.of(bytes(table_key(key))).behaviour.value
 
     def _planned(self, head: Head) -> Sequence[CommitPlan]:
-        carrier = self._make(self._wishes.choices)
+        carrier = self._make(self._resolutions.choices)
         try:
             plans = self._carry(carrier, head)
             self._check_resolved(head, carrier.carried)
             rules = _Rules(self._context, self._types, head, carrier.carried)
             return rules.check(
-                plans, self._wishes.choices, lambda choices: self._make(choices).plan(head)
+                plans, self._resolutions.choices, lambda choices: self._make(choices).plan(head)
             )
         finally:
             self.base = carrier.base
@@ -205,7 +205,7 @@ class CatalogMerge:
             return carrier.plan(head)
         except KeysConflict as refusal:
             conflicts = [one for one in refusal.details if isinstance(one, MergeConflict)]
-            made = self._wishes.contents
+            made = self._resolutions.contents
             raise merge_conflict(
                 self._context, self._types, conflicts, made, head.unpublished
             ) from None
@@ -215,7 +215,7 @@ class CatalogMerge:
         sides: dict[bytes, set[bytes | None]] = {}
         for change in (change for one in carried for change in one.changes):
             sides.setdefault(change.key, set()).update((change.left, change.right))
-        resolved = self._wishes.resolved.items()
+        resolved = self._resolutions.resolved.items()
         given = [(key, one) for key, one in resolved if one.id is not None and key in sides]
         if not given:
             return
@@ -230,7 +230,7 @@ class CatalogMerge:
                 )
 
     def _values(self, plan: CommitPlan) -> list[tuple[ObjId, bytes]]:
-        values = self._wishes.values
+        values = self._resolutions.values
         if not values:
             return []
         return [values[op.key] for op in plan.operations if op.key in values]
@@ -317,10 +317,10 @@ def _check_namespaces(head: Head, plans: Sequence[CommitPlan]) -> None:
         removed = [
             op.key for op in line if _is_namespace(before[op.key]) and not _is_namespace(op.element)
         ]
-        told = check_parents(new, staged, current)
+        broken = check_parents(new, staged, current)
         if removed:
-            told += check_left_empty(head, removed, staged)
-        found |= {(one.kind, one.key): one for one in told}
+            broken += check_left_empty(head, removed, staged)
+        found |= {(one.kind, one.key): one for one in broken}
     if found:
         raise refuse(list(found.values()))
 

@@ -1,11 +1,11 @@
 """Idempotency: a request with a key takes effect once, on whichever server it is tried again.
 
-1. *Claim* the key: a row, put if absent (`persist/claims.py`), says which request it belongs to,
+1. *Claim* the key: a row, put if absent (`persist/claims.py`), records which request it belongs to,
    which branch and which incarnation of it is meant, and where the head was then.
 2. The commits of the request carry the claim's operation id in a hidden header. A request that
    finds nothing to do leaves a move with that id in the row of the branch, which moves nothing.
-3. *Every* attempt, before its swap, looks for that id in the commits and moves after the claim.
-   Found: the request was done, and what was found is the answer. To look only once would miss the
+3. *Every* attempt, before its swap, searches for that id in the commits and moves after the claim.
+   Found: the request was done, and what was found is the answer. To search only once would miss the
    effect of another server that is published meanwhile.
 
 So there is one effect for each claim, because it is made by the compare-and-swap of the branch's
@@ -88,7 +88,7 @@ def claim_request(
     version: int = 0,
 ) -> Claim:
     """Claims the key of a request, or returns the claim that the same request has made before."""
-    wanted = Claim(
+    claim_row = Claim(
         1,
         claim_key(request.principal, request.key),
         request.digest,
@@ -102,7 +102,7 @@ def claim_request(
         context.clock.now_us(),
     )
     rows = ClaimRows(context.store, context.instance)
-    return check_same(rows.add(wanted, context.retry()), request)
+    return check_same(rows.add(claim_row, context.retry()), request)
 
 
 def claim_on_branch(
@@ -146,7 +146,7 @@ def check_same(claimed: Claim, request: Request) -> Claim:
 
 
 class ClaimedProposal:
-    """A proposal that is done at most once, whoever else tries."""
+    """A proposal that is done at most once, however many servers try it."""
 
     def __init__(self, context: RepositoryContext, proposal: Proposal, claimed: Claim) -> None:
         self._context = context
@@ -176,7 +176,7 @@ def find_done(
 ) -> Done | None:
     """Returns what a request on a branch has done, whatever became of the branch since.
 
-    With a `row` it looks from there, for a caller who will swap exactly that row.
+    With a `row` the search starts there, for a caller that will swap exactly that row.
     """
     if row is None:
         # The row before the log: what leaves the one is in the other by then.
@@ -203,12 +203,12 @@ def moves_since(context: RepositoryContext, claimed: Claim, row: ReferenceRow | 
 def _find_in_lines(
     context: RepositoryContext, claimed: Claim, line: Iterator[CommitView], moves: Sequence[Move]
 ) -> Done | None:
-    """Looks in the head's line, and in those that the branch was moved away from since."""
+    """Searches the line of the head, and the lines that the branch was moved away from since."""
     views = context.views
     for move in moves:
         if move.operation == claimed.operation:
             return Done(views.load(ObjId(move.new)), (), move.source)
-    # What was committed since stands on the head of then, or on where a move led, which may be
+    # What was committed since follows the head of the claim, or the target of a move, which may be
     # older than the claim.
     floor = min([claimed.generation, *(views.load(ObjId(one.new)).generation for one in moves)])
     for one in (line, *(iterate_log(views, ObjId(move.old)) for move in moves)):
@@ -219,7 +219,7 @@ def _find_in_lines(
 
 
 def find_in_line(claimed: Claim, line: Iterator[CommitView], floor: int) -> Done | None:
-    """Looks for the commits of a claim in a line, above a generation."""
+    """Searches a line for the commits of a claim, above a generation."""
     mark = (OPERATION_HEADER, (claimed.operation.hex(),))
     made: list[CommitView] = []
     for view in line:

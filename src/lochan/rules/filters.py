@@ -5,7 +5,7 @@ part of the installation. A filter never changes anything and never fails with a
 
 * a text that is not understood, names what is not there or could cost too much is refused when it
   is compiled, with the place;
-* an element that lacks what the filter looks up (a property, the sixth element of a key) is not
+* an element that lacks what the filter reads (a property, the sixth element of a key) is not
   accepted, as if it had been compared with nothing;
 * any other failure while judging is the text's fault: Invalid.
 """
@@ -163,7 +163,7 @@ def compile_filter(text: str, kind: FilterKind) -> Filter | None:
 def filters_installed() -> bool:
     """Tells whether filters can be used; loads what they need, which takes a fifth of a second."""
     try:
-        import cel  # noqa: F401 - loading is what is asked for
+        import cel  # noqa: F401 - loading it is the purpose
     except ImportError:
         return False
     return True

@@ -127,7 +127,7 @@ class _Scale:
                 weight_us += self._escape_us(place)
                 place += 1
             elif begin := _SET_BEGIN.match(self._pattern, place):
-                # A closing bracket that comes first stands for itself.
+                # A closing bracket that comes first is a literal.
                 depth += 1
                 place = begin.end() - 1
             elif sign == "]":
@@ -141,7 +141,7 @@ class _Scale:
         return place + 1
 
     def _repeat(self, place: int) -> int:
-        """Multiplies what stands before; what is no number is a sign or refused later."""
+        """Multiplies what precedes it; braces without a number are literal, or refused later."""
         counted = _COUNTED.match(self._pattern, place)
         if counted is None:
             raise _refuse("has a brace that is no number of repetitions below 10000", self._at)

@@ -91,7 +91,7 @@ class Reading(msgspec.Struct, frozen=True):
     """The variables that are named, each with the fields that must be made."""
 
     names: frozenset[str]
-    """Every name that stands for a value: variables, those of loops, constants and types."""
+    """Every name of a value: variables, those of loops, constants and types."""
 
     work: Work
     loops: tuple[Loop, ...]
@@ -221,15 +221,15 @@ class _Reader:
     def _use(self, name: str, at: int, *, whole: bool) -> None:
         """Notes that a variable is used: one field of it, or all."""
         known = self._variables[name]
-        wanted = self._fields.setdefault(name, set())
+        used = self._fields.setdefault(name, set())
         if whole or self._text(at + 3) == "(":
-            wanted |= known
+            used |= known
             return
         field = self._text(at + 2)
         if field not in known:
             fields = ", ".join(sorted(known)) or "none"
             raise self._refuse(f"undefined field '{field}'; known here: {fields}", at)
-        wanted.add(field)
+        used.add(field)
 
     def _use_operations(self, at: int) -> None:
         """Lets `operations` be looped over, indexed by a number and counted, nothing else."""

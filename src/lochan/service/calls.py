@@ -8,9 +8,9 @@ import msgspec
 class Call(msgspec.Struct, frozen=True):
     """One request as its face has authenticated it; required by every use case, reads included.
 
-    `principal` is empty while nobody is authenticated. An idempotency key makes a write take effect
-    once, however often it is sent; `digest` is that of the whole request, because the same key with
-    another request is refused. `trace` names the request in logs.
+    `principal` is empty while there is no authentication. An idempotency key makes a write take
+    effect once, however often it is sent; `digest` is that of the whole request, because the same
+    key with another request is refused. `trace` names the request in logs.
     """
 
     principal: str = ""

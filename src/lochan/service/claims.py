@@ -2,7 +2,7 @@
 
 The order of every write, whatever it writes:
 
-1. If it has a key, look its claim up; the same key with another request is refused. If the request
+1. If it has a key, read its claim; the same key with another request is refused. If the request
    was done, decide on what the claim recorded, and answer from what the request did then, whatever
    became of its source and of its target since.
 2. Decide by the name of the target, before anything that the request names is read; resolve the
@@ -11,7 +11,7 @@ The order of every write, whatever it writes:
    incarnation of the target counts: if that is gone, the request is refused.
 4. Plan and publish. Each attempt decides on the row and the head that it is about to write.
 
-A try that is refused may have been overtaken by another try of the same request, so it looks at the
+A try that is refused may have been overtaken by another try of the same request, so it reads the
 claim once more before it reports the refusal. A refusal is not recorded: the same request may be
 sent again.
 """
@@ -179,7 +179,7 @@ class Claims:
         answer: Callable[[_Earlier], _Answer],
         work: Callable[[], _Answer],
     ) -> _Answer:
-        """Answers from an earlier try, or does the work; after a refusal looks once more."""
+        """Answers from an earlier try, or does the work; after a refusal searches once more."""
         earlier = find()
         if earlier is None:
             try:
@@ -270,7 +270,7 @@ class Claims:
         while True:
             done = claimed.done
             if isinstance(settled, NotFound):
-                # A branch that is gone was not planned on, so the claim was not looked for.
+                # A branch that is gone was not planned on, so the claim was not searched for.
                 done = find_done(self._context, claim)
             if done is not None:
                 return earlier(done)

@@ -30,7 +30,7 @@ from lochan.service.resolve import Resolver
 
 
 class CommitRequest(msgspec.Struct, frozen=True):
-    """One commit: what its writer expects, what is said about it, and what it does."""
+    """One commit: the commit that its writer expects, its metadata and its operations."""
 
     expected: ReferenceSpec | None
     meta: CommitMeta

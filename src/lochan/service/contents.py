@@ -10,10 +10,8 @@ from lochan.base.errors import NewerFormat
 from lochan.base.keys import Key, table_elements, table_key
 from lochan.base.limits import PAGE_ENTRIES_MAX, SCAN_ENTRIES_MAX
 from lochan.catalog.contents import content_id_at, load_contents, payload_at
-from lochan.catalog.types import ContentTypes
 from lochan.index.layers import find_many, read_page
-from lochan.kernel.context import RepositoryContext
-from lochan.kernel.tokens import PageToken, Tokens
+from lochan.kernel.tokens import PageToken
 from lochan.kernel.views import CommitView
 from lochan.model.commits import ContentKey
 from lochan.model.contents import Content, type_of
@@ -24,7 +22,7 @@ from lochan.rules.filters import FilterKind, compile_filter
 from lochan.service.calls import Call
 from lochan.service.pages import Selection, check_limit, content_not_found
 from lochan.service.policy import Action
-from lochan.service.resolve import Resolved, Resolver
+from lochan.service.resolve import Reads, Resolved
 
 _KIND: Final = "entries"
 
@@ -32,14 +30,8 @@ _KIND: Final = "entries"
 _UNKNOWN_TYPE: Final = "UNKNOWN"
 
 
-class Contents:
+class Contents(Reads):
     """Reads the contents of one repository."""
-
-    def __init__(self, context: RepositoryContext, types: ContentTypes, resolver: Resolver) -> None:
-        self._context = context
-        self._types = types
-        self._resolver = resolver
-        self._tokens = Tokens(context.description.token_key)
 
     def entries(
         self,

@@ -19,13 +19,11 @@ from lochan.base.limits import (
 )
 from lochan.catalog.contents import load_contents, load_values
 from lochan.catalog.meta import meta_of
-from lochan.catalog.types import ContentTypes
 from lochan.index.difference import Difference
 from lochan.index.layers import diff, find_many
 from lochan.kernel.changes import own_changes
-from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import is_ancestor, iterate_log
-from lochan.kernel.tokens import PageToken, Tokens
+from lochan.kernel.tokens import PageToken
 from lochan.kernel.views import CommitView
 from lochan.model.commits import ContentKey, Delete, LogEntry, Put
 from lochan.model.results import DiffEntry, Page
@@ -34,20 +32,14 @@ from lochan.rules.filters import FilterKind, compile_filter
 from lochan.service.calls import Call
 from lochan.service.pages import Selection, check_limit
 from lochan.service.policy import Action
-from lochan.service.resolve import Resolved, Resolver
+from lochan.service.resolve import Reads, Resolved
 
 _LOG: Final = "log"
 _DIFF: Final = "diff"
 
 
-class History:
+class History(Reads):
     """Reads the history of one repository."""
-
-    def __init__(self, context: RepositoryContext, types: ContentTypes, resolver: Resolver) -> None:
-        self._context = context
-        self._types = types
-        self._resolver = resolver
-        self._tokens = Tokens(context.description.token_key)
 
     def log(
         self,
@@ -67,7 +59,7 @@ class History:
         have a token.
         """
         check_limit(limit)
-        room = PAGE_ENTRIES_MAX if limit is None else min(limit, PAGE_ENTRIES_MAX)
+        count = PAGE_ENTRIES_MAX if limit is None else min(limit, PAGE_ENTRIES_MAX)
         resolved = self._resolver.read(call, Action.READ_LOG, spec)
         listed = self._resolver.listed(spec, resolved)
         selected = f"{limit_hash.text() if limit_hash else ''} {filter}"
@@ -85,7 +77,7 @@ class History:
         operations = size = 0
         for scanned, view in enumerate(iterate_log(self._context.views, start)):
             is_full = operations >= LOG_OPERATIONS_MAX or size >= LOG_BYTES_MAX
-            if is_full or len(found) == room or scanned == LOG_SCANNED_MAX:
+            if is_full or len(found) == count or scanned == LOG_SCANNED_MAX:
                 further = view.obj_id
                 break
             entry, entry_bytes = self._entry(view, with_operations=with_operations)
@@ -138,8 +130,8 @@ class History:
         scanned = 0
         changes = self._differences(one.view, other.view, selection, at)
         while further is None:
-            room = PAGE_ENTRIES_MAX if limit is None else limit - len(found) + 1
-            batch = list(islice(changes, min(room, PAGE_ENTRIES_MAX)))
+            count = PAGE_ENTRIES_MAX if limit is None else limit - len(found) + 1
+            batch = list(islice(changes, min(count, PAGE_ENTRIES_MAX)))
             if not batch:
                 break
             scanned += len(batch)

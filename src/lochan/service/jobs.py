@@ -1,4 +1,4 @@
-"""The use case of looking up jobs: which of them have written a content, as of a commit."""
+"""Use cases that read records of jobs: which jobs have written a content, as of a commit."""
 
 from __future__ import annotations
 
@@ -10,29 +10,21 @@ from lochan.base.limits import PAGE_ENTRIES_MAX
 from lochan.catalog.conflicts import text_of
 from lochan.catalog.contents import load_content_ids
 from lochan.catalog.jobs import decode_job
-from lochan.catalog.types import ContentTypes
 from lochan.index.layers import find_many, find_one, read_page
-from lochan.kernel.context import RepositoryContext
-from lochan.kernel.tokens import PageToken, Tokens
+from lochan.kernel.tokens import PageToken
 from lochan.model.commits import ContentKey, JobRecord
 from lochan.model.results import Page
 from lochan.model.specs import ReferenceSpec
 from lochan.service.calls import Call
 from lochan.service.pages import check_limit, content_not_found
 from lochan.service.policy import Action
-from lochan.service.resolve import Resolved, Resolver
+from lochan.service.resolve import Reads, Resolved
 
 _KIND: Final = "jobs"
 
 
-class Jobs:
+class Jobs(Reads):
     """Reads the records of jobs of one repository."""
-
-    def __init__(self, context: RepositoryContext, types: ContentTypes, resolver: Resolver) -> None:
-        self._context = context
-        self._types = types
-        self._resolver = resolver
-        self._tokens = Tokens(context.description.token_key)
 
     def find(
         self, call: Call, spec: ReferenceSpec, key: ContentKey, jobs: Sequence[str]

@@ -14,7 +14,7 @@ from lochan.base.errors import Invalid, KeysConflict, LochanError, ReferenceNotF
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.limits import REBASE_COMMITS_MAX
 from lochan.catalog.conflicts import merge_conflict
-from lochan.catalog.merge import CarryContents, CatalogMerge, Wishes, read_wishes
+from lochan.catalog.merge import CarryContents, CatalogMerge, Resolutions, read_resolutions
 from lochan.catalog.meta import headers_of
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.claims import Done
@@ -116,8 +116,8 @@ class Merges:
                 headers=headers_of(meta, target.call.principal),
             )
 
-        choices = read_wishes(self._context, self._types, request.default, request.keys)
-        return self._proposal(target, request, make, choices, "merge", name)
+        resolutions = read_resolutions(self._context, self._types, request.default, request.keys)
+        return self._proposal(target, request, make, resolutions, "merge", name)
 
     def transplant(self, call: Call, request: TransplantRequest) -> PendingWrite[Merged]:
         """Prepares commits that follow each other to be made again, oldest first."""
@@ -172,19 +172,19 @@ class Merges:
             text = meta.message or f"Revert {view.obj_id.hex()}: {title_of(view)}"
             undone = reverted(self._context, view, text)
             carried.append(msgspec.structs.replace(undone, headers=headers))
-        choices = read_wishes(self._context, self._types, "NORMAL", _NO_KEYS)
+        resolutions = read_resolutions(self._context, self._types, "NORMAL", _NO_KEYS)
         named = ",".join(spec.text() for spec in request.hashes)[:200]
         make = _carrying(carried, undone=line)
-        return self._proposal(target, request, make, choices, "revert", named)
+        return self._proposal(target, request, make, resolutions, "revert", named)
 
     def rebase(self, call: Call, request: RebaseRequest) -> Merged:
         """Makes a branch's own commits again on another head and moves the branch there."""
-        wishes = read_wishes(self._context, self._types, request.default, request.keys)
-        if wishes.values:
+        resolutions = read_resolutions(self._context, self._types, request.default, request.keys)
+        if resolutions.values:
             raise Invalid("a rebase takes no resolved contents; merge instead")
         move = partial(
             self._moves.rebase,
-            choices=wishes.choices,
+            choices=resolutions.choices,
             plan=CarryContents(self._context, self._types),
         )
         return self._move(call, request, request.onto, move)
@@ -253,9 +253,9 @@ class Merges:
             carried = replayed(self._context, line)
             if meta.message and len(carried) == 1:
                 carried = [msgspec.structs.replace(carried[0], message=meta.message)]
-        choices = read_wishes(self._context, self._types, request.default, request.keys)
+        resolutions = read_resolutions(self._context, self._types, request.default, request.keys)
         make = _carrying(carried)
-        return self._proposal(target, request, make, choices, kind, request.source)
+        return self._proposal(target, request, make, resolutions, kind, request.source)
 
     def _target(self, call: Call, request: _Request, source: str) -> Target:
         name = self._resolver.name(request.branch)
@@ -266,7 +266,7 @@ class Merges:
         target: Target,
         request: _Request,
         make: _Make,
-        choices: Wishes,
+        resolutions: Resolutions,
         kind: str,
         source: str,
     ) -> CatalogMerge:
@@ -274,7 +274,7 @@ class Merges:
         operation = self._context.random.random_bytes(16).hex()
         provenance = Provenance(kind, source, "", target.call.principal, operation)
         return CatalogMerge(
-            self._context, self._types, target.check_head, expected, make, choices, provenance
+            self._context, self._types, target.check_head, expected, make, resolutions, provenance
         )
 
     def _write(

@@ -1,9 +1,9 @@
 """Stored objects in bulk, by id: for tools that build or read trees outside the server.
 
-What is given out was checked against its id. What is taken in is a node or a value, well formed and
-in its one encoding, and hashes to the id that the caller names; nothing refers to it until a commit
-does. Commits are not taken in: the first body stored under a commit's id stays, so a wrong one
-could never be put right.
+An object that is returned was checked against its id. An object that is stored is a node or a
+value, well formed and in its one encoding, and hashes to the id that the caller names; nothing
+refers to it until a commit does. Commits are not accepted: the first body stored under a commit's
+id stays, so a wrong one could never be corrected.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _decode: Final = msgspec.msgpack.Decoder(NodeObject | ValueObject).decode
 
 
 class ObjectExchange:
-    """Gives out and takes in the objects of one repository."""
+    """Reads and stores the objects of one repository."""
 
     def __init__(self, context: RepositoryContext, access: Access) -> None:
         self._context = context
@@ -52,11 +52,11 @@ class ObjectExchange:
         """Returns the objects that there are, in the order of the ids, each once."""
         self._access.decide(call, Action.EXCHANGE_OBJECTS)
         _check_count(len(ids))
-        wanted = list(dict.fromkeys(obj_id_from_hex(text) for text in ids))
+        named = list(dict.fromkeys(obj_id_from_hex(text) for text in ids))
         found: list[tuple[str, bytes]] = []
         total = 0
-        for start in range(0, len(wanted), OBJECTS_FETCHED_AT_ONCE):
-            some = wanted[start : start + OBJECTS_FETCHED_AT_ONCE]
+        for start in range(0, len(named), OBJECTS_FETCHED_AT_ONCE):
+            some = named[start : start + OBJECTS_FETCHED_AT_ONCE]
             for obj_id, raw in zip(some, self._context.objects.find_many(some), strict=True):
                 if raw is None:
                     continue
@@ -89,7 +89,7 @@ def _check_bytes(count: int) -> None:
     if count > OBJECTS_BYTES_PER_CALL_MAX:
         raise TooLarge(
             f"the objects of one call have at most {OBJECTS_BYTES_PER_CALL_MAX} bytes together; "
-            "ask for fewer at once"
+            "request fewer at once"
         )
 
 

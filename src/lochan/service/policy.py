@@ -70,7 +70,7 @@ class Policy(Protocol):
 
 
 class OpenPolicy:
-    """Allows everything: nobody is authenticated yet, and the server binds to loopback only."""
+    """Allows everything: there is no authentication yet, and the server binds to loopback only."""
 
     def decide(self, call: Call, action: Action, resource: Resource) -> None:
         """Returns."""

@@ -153,18 +153,18 @@ class References:
         return self.create_many(call, [new]).then(lambda made: made[0])
 
     def create_many(
-        self, call: Call, wanted: Sequence[NewReference]
+        self, call: Call, requests: Sequence[NewReference]
     ) -> PendingWrite[tuple[Reference, ...]]:
         """Prepares references, all or none; names are added in the lane of their index."""
-        if not 0 < len(wanted) <= REFERENCES_PER_CALL_MAX:
+        if not 0 < len(requests) <= REFERENCES_PER_CALL_MAX:
             raise Invalid(f"one call creates 1 to {REFERENCES_PER_CALL_MAX} references")
         # The index of names is an internal branch, which always exists.
-        created = [new.name for new in wanted]
+        created = [new.name for new in requests]
         target = Target(self._access, call, Action.CREATE_REFERENCE, REFS_NAME, created=created)
 
         def prepare(claim: ClaimKey) -> NamesWrite[tuple[Reference, ...]]:
             target.check()
-            rows = [self._row_of(call, new) for new in wanted]
+            rows = [self._row_of(call, new) for new in requests]
             claimed = claim()
             operation = None if claimed is None else claimed.operation
             add = self._names.prepare_create(rows, call.principal, operation)

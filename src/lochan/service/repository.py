@@ -70,13 +70,13 @@ class Repository:
         return sweep_references_page(self.context, self._names, start, limit)
 
     def sweep(self) -> Purged:
-        """Sweeps everything that has served its time: branches, tombstones and claims."""
+        """Sweeps everything that has expired: branches, tombstones and claims."""
         found = sweep_references(self.context, self._names)
         claims = sweep_claims(self.context)
         return found.plus(claims)
 
     def publisher(self, branch: RefName) -> Publisher:
-        """Returns a publisher for a branch; whoever drives the lane keeps it while it is busy."""
+        """Returns a publisher for a branch; the driver of its lane keeps it while that is busy."""
         if branch == REFS_NAME:
             return self._names.publisher
         return Publisher(self.context, branch, self._names.find)

@@ -16,11 +16,13 @@ import msgspec
 from lochan.base.errors import Invalid, ReferenceNotFound
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.names import INTERNAL_PREFIX, RefName
+from lochan.catalog.types import ContentTypes
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.references import ReferenceIndex
 from lochan.kernel.specs import resolve_steps
 from lochan.kernel.tags import Tags
+from lochan.kernel.tokens import Tokens
 from lochan.kernel.views import CommitView
 from lochan.model.commits import ContentKey
 from lochan.model.references import Annotation, Reference
@@ -210,6 +212,16 @@ class Resolver:
         else:
             start = self._context.views.load(EMPTY_ID)
         return resolve_steps(self._context.views, start, spec.steps) if spec.steps else start
+
+
+class Reads:
+    """What the use cases that read a commit have in common."""
+
+    def __init__(self, context: RepositoryContext, types: ContentTypes, resolver: Resolver) -> None:
+        self._context = context
+        self._types = types
+        self._resolver = resolver
+        self._tokens = Tokens(context.description.token_key)
 
 
 def _whole_id(digits: str) -> ObjId:

@@ -1,11 +1,11 @@
 """Sweeps of a whole store, some rows at a time: expired branches, tombstones, old claims.
 
 A *round* goes through all repositories in the order of their names; a *turn* is a bounded part of
-it, and the next turn goes on where it ended. Where it stands is kept in memory only: whoever starts
-anew starts a new round. Any number of servers may sweep one store at the same time.
+it, and the next turn goes on where it ended. The position is kept in memory only: a server that
+starts begins a new round. Any number of servers may sweep one store at the same time.
 
 A repository or a row that cannot be read is reported, once, and the round goes on behind it. If the
-store is away, the round goes on from there at the next time.
+store is unavailable, the next turn continues at the same place.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Sweep:
         self._reported: set[SweepFailure] = set()
 
     def turn(self, rows_max: int = SWEEP_ROWS_MAX) -> bool:
-        """Sweeps some rows; tells whether more of this round is left."""
+        """Sweeps some rows; returns whether more of this round is left."""
         left = rows_max
         while left > 0:
             try:
@@ -72,7 +72,7 @@ class Sweep:
                     return False
                 left -= self._advance(min(left, PAGE_ENTRIES_MAX))
             except Unavailable as error:
-                self._tell(SweepFailure(self._name, self._at, "store", b"", error.kind))
+                self._report_once(SweepFailure(self._name, self._at, "store", b"", error.kind))
                 return False
         return True
 
@@ -89,16 +89,16 @@ class Sweep:
             self._start = start
             raise
         except LochanError as error:
-            self._tell(SweepFailure(self._name, name, "repository", b"", error.kind))
+            self._report_once(SweepFailure(self._name, name, "repository", b"", error.kind))
             return SWEEP_REPOSITORY_ROWS
         for one in swept.purged.skipped:
-            self._tell(SweepFailure(self._name, name, one.what, one.row, one.error))
+            self._report_once(SweepFailure(self._name, name, one.what, one.row, one.error))
         if swept.next_start is not None:
             self._listed.insert(0, listed)
             self._start = swept.next_start
         return max(swept.purged.looked_at, SWEEP_REPOSITORY_ROWS)
 
-    def _tell(self, failure: SweepFailure) -> None:
+    def _report_once(self, failure: SweepFailure) -> None:
         if failure in self._reported:
             return
         if len(self._reported) >= SWEEP_REPORTED_MAX:
@@ -132,7 +132,7 @@ def sweep_of_claims(repositories: Repositories, report: Report) -> Sweep:
 
 
 class RepositorySweep:
-    """The same for one repository that is open, for whoever has no server."""
+    """The same for one repository that is open, where there is no server."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository

@@ -11,8 +11,8 @@ from lochan.wire.openapi import document_text
 PATHS: Final = (b"/openapi.yaml", b"/api/openapi.yaml")
 
 
-def get_openapi(request: Request) -> Response:  # noqa: ARG001 - the same for everybody
-    """Returns the document; it is generated when somebody asks for it first."""
+def get_openapi(request: Request) -> Response:  # noqa: ARG001 - the same for all requests
+    """Returns the document; it is generated for the first request."""
     return Response(200, document_text().encode("utf-8"), (), b"application/yaml")
 
 

@@ -1,4 +1,4 @@
-"""The two faces: operations of `wire/`, each bound to its handler.
+"""The two versions: operations of `wire/`, each bound to its handler.
 
 Version 2 finds references with slashes in raw paths (`paths.py`); version 1 knows segments only.
 """
@@ -93,7 +93,7 @@ PREPARING: Final[Mapping[str, Callable[[Exchange], bool]]] = {
 }
 """Operations that may leave everything that touches the store to the lane."""
 
-# Objects may come raw, so their handler looks at the content type itself.
+# Objects may come raw, so their handler checks the content type itself.
 _ANY_BODY: Final = ("putObjects",)
 
 
@@ -147,7 +147,7 @@ class NessieV2:
         )
 
     def match(self, method: str, rest: bytes) -> Match | MethodNotAllowed | None:
-        """Finds the operation for a raw path; one that cannot be read is told as a request is."""
+        """Finds the operation for a raw path; a malformed one gets an operation that refuses."""
         try:
             return self._match(method, rest)
         except Invalid as error:
@@ -156,7 +156,7 @@ class NessieV2:
     def _match(self, method: str, rest: bytes) -> Match | MethodNotAllowed | None:
         fixed = self._fixed.get(rest)
         if rest.startswith(_TREES) and (fixed is None or method not in fixed):
-            # A reference may be called as something that has a place of its own.
+            # A reference may have the name of a fixed path.
             place = find_place(rest[len(_TREES) :], self._tails)
             if place is not None:
                 return _chosen(self._trees[place[0]], method, place[1])
@@ -186,7 +186,7 @@ class NessieV1:
                 self._fixed[path.encode("ascii")] = methods
 
     def match(self, method: str, rest: bytes) -> Match | MethodNotAllowed | None:
-        """Finds the operation for a raw path; one that cannot be read is told as a request is."""
+        """Finds the operation for a raw path; a malformed one gets an operation that refuses."""
         try:
             return self._match(method, rest)
         except Invalid as error:
@@ -227,14 +227,14 @@ def _unreadable(error: Invalid) -> Match:
 def _fit(shape: list[str], segments: list[bytes]) -> dict[str, str] | None:
     """Returns the values where a path has the shape; kinds of references are words of their own."""
     params: dict[str, str] = {}
-    for wanted, given in zip(shape, segments, strict=True):
-        if not wanted.startswith("{"):
-            if wanted.encode("ascii") != given:
+    for part, given in zip(shape, segments, strict=True):
+        if not part.startswith("{"):
+            if part.encode("ascii") != given:
                 return None
             continue
         if not given:
             return None
-        name = wanted[1:-1]
+        name = part[1:-1]
         value = decode_percent(given)
         if name == "type" and value.upper() not in ("BRANCH", "TAG"):
             return None

@@ -1,4 +1,4 @@
-"""What handlers read from a request besides its body: parameters, headers, who calls."""
+"""What handlers read from a request besides its body: parameters, headers, the caller."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COUNT_MAX: Final = 2**31 - 1
 
 
 def takes_json(handler: Handler) -> Handler:
-    """Lets a handler see a body only if it is JSON or says nothing of itself."""
+    """Refuses a body that has a content type other than JSON, before the handler reads it."""
 
     @wraps(handler)
     def checked(exchange: Exchange) -> Response | PendingWrite[Response]:
@@ -43,7 +43,7 @@ def takes_json(handler: Handler) -> Handler:
 
 
 def is_json(request: Request) -> bool:
-    """Tells whether the body may be read as JSON; without a content type it may."""
+    """Returns whether the body may be read as JSON; without a content type it may."""
     kind = request.headers.get("content-type")
     if not kind:
         return True
@@ -54,12 +54,12 @@ def is_json(request: Request) -> bool:
 
 
 def read_call(exchange: Exchange) -> Call:
-    """Returns who reads; an idempotency key means nothing to a read."""
+    """Returns the caller of a read; an idempotency key means nothing to a read."""
     return Call(repository=exchange.repository.name, trace=exchange.request.id)
 
 
 def write_call(exchange: Exchange) -> Call:
-    """Returns who writes; with an idempotency key also the digest of the whole request."""
+    """Returns the caller of a write; with an idempotency key also the request's digest."""
     request = exchange.request
     key = request.headers.get("idempotency-key")
     if key is None:
@@ -75,7 +75,7 @@ def write_call(exchange: Exchange) -> Call:
 
 
 def limit_of(exchange: Exchange, name: str = "max-records") -> int | None:
-    """Returns how many are wanted at most; None (also for 0) is as many as there are."""
+    """Returns the limit of a listing; None (also for 0) means all."""
     text = exchange.request.query.get(name)
     if text is None or text == "":
         return None
@@ -89,12 +89,12 @@ def limit_of(exchange: Exchange, name: str = "max-records") -> int | None:
 
 
 def log_limit_of(exchange: Exchange, name: str = "max-records") -> int:
-    """Returns how many commits of a log are wanted; it is never without a bound."""
+    """Returns the limit of a log, which is always bounded."""
     return min(limit_of(exchange, name) or LOG_PAGE_COMMITS_MAX, LOG_PAGE_COMMITS_MAX)
 
 
 def token_of(exchange: Exchange, name: str = "page-token") -> str | None:
-    """Returns the token of the page that is wanted, None for the first."""
+    """Returns the token of the requested page, None for the first."""
     return exchange.request.query.get(name) or None
 
 
@@ -110,7 +110,7 @@ def flag_of(exchange: Exchange, name: str) -> bool:
 
 
 def fetches_all(exchange: Exchange) -> bool:
-    """Tells whether everything is to be fetched (`fetch=ALL`)."""
+    """Returns whether everything is to be fetched (`fetch=ALL`)."""
     text = exchange.request.query.get("fetch")
     if text is None:
         return False
@@ -120,9 +120,9 @@ def fetches_all(exchange: Exchange) -> bool:
 
 
 def takes_additions(exchange: Exchange) -> bool:
-    """Tells whether a client takes fields that Nessie does not have: its own clients fail there.
+    """Returns whether a client takes fields that Nessie does not have: its own clients fail there.
 
-    Those say which API they know. So does ours, and that it is ours.
+    Clients of Nessie send which API they know. Ours sends that, too, and that it is ours.
     """
     headers = exchange.request.headers
     return not headers.get("nessie-client-spec") or bool(headers.get("lochan-client"))
@@ -141,7 +141,7 @@ def keys_of(exchange: Exchange) -> tuple[ContentKey, ...]:
 def key_range_of(
     exchange: Exchange,
 ) -> tuple[ContentKey | None, ContentKey | None, ContentKey | None]:
-    """Returns the first key, the last one and the prefix that are wanted."""
+    """Returns the first key, the last key and the prefix of a listing."""
     query = exchange.request.query
     return (
         optional_key(query.get("min-key")),
@@ -151,18 +151,18 @@ def key_range_of(
 
 
 def is_plain(exchange: Exchange) -> bool:
-    """Tells whether reading is brief: nothing is filtered and nothing more than usual fetched."""
+    """Returns whether reading is brief: nothing is filtered and nothing more than usual fetched."""
     query = exchange.request.query
     return not query.get("filter") and (query.get("fetch") or "").upper() != "ALL"
 
 
 def names_few_keys(exchange: Exchange) -> bool:
-    """Tells whether a body names so few keys that looking them up is brief."""
+    """Returns whether a body names so few keys that reading them is brief."""
     return len(exchange.request.body) <= BRIEF_KEYS_BYTES_MAX
 
 
 def is_short_page(exchange: Exchange) -> bool:
-    """Tells whether a listing is brief: a bounded page without a filter."""
+    """Returns whether a listing is brief: a bounded page without a filter."""
     if not is_plain(exchange):
         return False
     query = exchange.request.query
@@ -171,7 +171,7 @@ def is_short_page(exchange: Exchange) -> bool:
 
 
 def with_headers(exchange: Exchange, meta: CommitMeta) -> CommitMeta:
-    """Adds to what is said of a commit what the headers say of it."""
+    """Adds to the metadata of a commit what the headers contain."""
     headers = exchange.request.headers
     if not any(name.startswith(b"nessie-commit-") for name, _ in headers.raw):
         return meta
@@ -182,10 +182,10 @@ def with_headers(exchange: Exchange, meta: CommitMeta) -> CommitMeta:
             key = name.removeprefix(_PROPERTY)
             named[key] = (*named.get(key, ()), value.strip())
     properties.update(named)
-    said = [text.strip() for text in headers.all("nessie-commit-message") if text.strip()]
+    messages = [text.strip() for text in headers.all("nessie-commit-message") if text.strip()]
     return msgspec.structs.replace(
         meta,
-        message=said[0] if said else meta.message,
+        message=messages[0] if messages else meta.message,
         authors=(*meta.authors, *_listed(exchange, "nessie-commit-authors")),
         signed_off_by=(*meta.signed_off_by, *_listed(exchange, "nessie-commit-signedoffby")),
         properties=tuple(sorted(properties.items())),

@@ -1,6 +1,6 @@
 """Hashes that a request brings: which commit to read, and what a writer expects.
 
-Who writes says on which commit it stands, in the URL or with `If-Match`; both must agree. A hash
+A writer names the commit that it expects, in the URL or with `If-Match`; both must agree. A hash
 that does not start with a commit ("~1") would mean something else a moment later, so it is for
 reading only, and only on a reference that has a name.
 """
@@ -19,7 +19,7 @@ from lochan.model.specs import ReferenceSpec
 _ETAG: Final = re.compile(r'"([0-9a-fA-F]{8,64})"')
 
 ANY_HEAD: Final = "*"
-"""What `If-Match: *` says: whatever the head is."""
+"""The value of `If-Match: *`: any head."""
 
 
 def check_readable(spec: ReferenceSpec, what: str = "Expected hash") -> ReferenceSpec:
@@ -43,8 +43,8 @@ def expected_of(
 ) -> tuple[str, ReferenceSpec | None]:
     """Returns the branch that is to be written and the hash expected there.
 
-    The latter is None only for `If-Match: *`. A reference that is no branch is told before a hash
-    that is missing.
+    The hash is None only for `If-Match: *`. A reference that is no branch is refused first, a
+    missing hash second.
     """
     if path.name is None:
         raise not_a_branch(purpose)
@@ -54,7 +54,7 @@ def expected_of(
 
 
 def is_unambiguous(exchange: Exchange, path: ReferenceSpec) -> bool:
-    """Tells whether the request says on which commit it stands."""
+    """Returns whether the request names the commit that it expects."""
     return path.hash is not None or exchange.request.headers.get("if-match") is not None
 
 

@@ -1,7 +1,7 @@
-"""Errors of the house in the words of the Nessie API: one total table, and the body.
+"""Errors as answers of the Nessie API: one total table, and the body.
 
-503 means that nothing happened, 504 that nobody knows; only the former says when to come back.
-What went wrong inside is never told: an answer shows the public message of an error.
+503 means that nothing happened, 504 that the outcome is unknown; only 503 has a Retry-After. An
+answer contains the public message of an error, never its internal details.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ def problem_of(
 
 
 def problem(status: int, code: str, message: str, details: Details = msgspec.UNSET) -> Response:
-    """Returns an answer that says what went wrong."""
+    """Returns the answer for an error."""
     body = ErrorJson(status, reason_of(status), message, code, None, details)
     return Response(status, encode(body), _RETRY_AFTER if status == 503 else ())
 
 
 def wants_details(request: Request) -> bool:
-    """Tells whether the client understands details: it says so with API spec 2 or later."""
+    """Returns whether the client reads details: it sends API spec 2 or later."""
     text = request.headers.get("nessie-client-spec")
     if not text:
         return False

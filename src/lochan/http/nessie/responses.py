@@ -46,7 +46,7 @@ def later(
     finish: Callable[[_Answer], Response],
     purpose: str = "commit into",
 ) -> PendingWrite[Response]:
-    """Returns what is to be published, answered when it is; a tag is told what is for branches."""
+    """Returns a write that is answered when it is published; refuses a tag with its own message."""
     inner = outcome.finish
 
     def finished(settled: Settled) -> Response:

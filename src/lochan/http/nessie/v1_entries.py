@@ -1,4 +1,4 @@
-"""Entries of version 1 cut to a depth: deeper ones are shown once, as their namespace."""
+"""Entries of version 1 cut to a depth: deeper ones are listed once, as their namespace."""
 
 from __future__ import annotations
 

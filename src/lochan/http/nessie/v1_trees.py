@@ -78,15 +78,15 @@ def get_reference(exchange: Exchange) -> Response:
 
 def create_reference(exchange: Exchange) -> PendingWrite[Response]:
     """Creates a branch or a tag from another reference at a hash."""
-    wanted = _body_reference(exchange, "createReference.reference")
-    if wanted.type not in ("BRANCH", "TAG"):
+    body = _body_reference(exchange, "createReference.reference")
+    if body.type not in ("BRANCH", "TAG"):
         raise Invalid("Only a branch or a tag can be created.")
     source = exchange.request.query.get("sourceRefName") or None
     path = parse_on_reference(
-        None if source in (None, _DETACHED) else check_name(source), wanted.hash
+        None if source in (None, _DETACHED) else check_name(source), body.hash
     )
     new = NewReference(
-        kind=wanted.type, name=check_new_name(wanted.name or ""), source=check_unambiguous(path)
+        kind=body.type, name=check_new_name(body.name or ""), source=check_unambiguous(path)
     )
     made = exchange.repository.references.create(write_call(exchange), new)
     return made.then(lambda one: answer(reference_v1(one), one.hash))
@@ -151,7 +151,7 @@ def merge(exchange: Exchange) -> PendingWrite[Response]:
     """Merges a reference into a branch."""
     _check_body(exchange, "mergeRefIntoBranch.merge")
     body: MergeBody = _read_merge(exchange.request.body)
-    _check_kept(body.keep_individual_commits, wanted=False, purpose="Merge")
+    _check_kept(body.keep_individual_commits, supported=False, purpose="Merge")
     return handlers.merge(exchange, body, _branch_path(exchange), merge_v1)
 
 
@@ -159,19 +159,19 @@ def transplant(exchange: Exchange) -> PendingWrite[Response]:
     """Makes commits of a reference again on a branch."""
     _check_body(exchange, "transplantCommitsIntoBranch.transplant")
     body: TransplantBody = _read_transplant(exchange.request.body)
-    _check_kept(body.keep_individual_commits, wanted=True, purpose="Transplant")
+    _check_kept(body.keep_individual_commits, supported=True, purpose="Transplant")
     message = exchange.request.query.get("message")
     if message and not body.message:
         body = msgspec.structs.replace(body, message=message)
     return handlers.transplant(exchange, body, _branch_path(exchange), merge_v1)
 
 
-def _check_kept(kept: bool | None, *, wanted: bool, purpose: str) -> None:
-    if kept is not None and kept != wanted:
-        supported = "unsquashed" if wanted else "squashed"
+def _check_kept(kept: bool | None, *, supported: bool, purpose: str) -> None:
+    if kept is not None and kept != supported:
+        form = "unsquashed" if supported else "squashed"
         raise Invalid(
             "The parameter 'keepIndividualCommits' is deprecated. "
-            f"{purpose} operations only support {supported} now."
+            f"{purpose} operations only support {form} now."
         )
 
 

@@ -79,7 +79,7 @@ class Repositories(Protocol):
 def create_many(exchange: Exchange) -> PendingWrite[Response]:
     """Creates many references in one call: all of them or none."""
     request: NewReferencesIn = _read_many(exchange.request.body)
-    wanted = [
+    requests = [
         NewReference(
             kind=kind_of(each.type) or "BRANCH",
             name=check_new_name(each.name),
@@ -89,7 +89,7 @@ def create_many(exchange: Exchange) -> PendingWrite[Response]:
         )
         for each in request.references
     ]
-    made = exchange.repository.references.create_many(write_call(exchange), wanted)
+    made = exchange.repository.references.create_many(write_call(exchange), requests)
     return made.then(
         lambda all_: answer(ReferenceList([reference_for(exchange, each) for each in all_]))
     )
@@ -200,7 +200,7 @@ def _merged(merged: Merged) -> Response:
 
 
 def get_objects(exchange: Exchange) -> Response:
-    """Reads objects by their ids, those that exist; as JSON, or raw if that is asked for."""
+    """Reads objects by their ids, those that exist; as JSON, or raw if the request accepts that."""
     request: ObjectIds = _read_ids(exchange.request.body)
     found = exchange.repository.objects.get(read_call(exchange), request.ids)
     if exchange.request.headers.get("accept") == RAW_OBJECTS:
@@ -209,7 +209,7 @@ def get_objects(exchange: Exchange) -> Response:
 
 
 def put_objects(exchange: Exchange) -> Response:
-    """Stores objects whose ids are what their bytes say."""
+    """Stores objects; each id is the hash of the bytes."""
     body = exchange.request.body
     if is_json(exchange.request):
         request: ObjectsJson = _read_objects(body)
