@@ -19,7 +19,6 @@ from lochan.kernel.head_moves import HeadMoves, Source
 from lochan.kernel.merge import Choices, MergeProposal
 from lochan.kernel.publish import Publisher
 from lochan.kernel.references import ReferenceIndex
-from lochan.kernel.tags import Tags
 from lochan.kv.store import Kind, partition
 from lochan.model.references import Annotation
 from lochan.stores.memory.store import MemoryStore
@@ -35,6 +34,7 @@ from tests.kernel.workbench import (
     plan,
     put,
     table,
+    tag,
     wants,
 )
 from tests.sim.kernel_scenarios import (
@@ -71,7 +71,7 @@ def grown() -> Bench:
     HeadMoves(bench.context, bench.names).rebase(SIDE, Source(bench.head(), "main"), "me")
     Publisher(bench.context, SIDE).publish([wants(5_003)])
     bench.names.delete(GONE, EMPTY_ID, "me")
-    Tags(bench.context, bench.names).create(V1, bench.head().obj_id, "me", Annotation("first"))
+    tag(bench, V1, bench.head().obj_id, "me", Annotation("first"))
     return bench
 
 

@@ -6,12 +6,23 @@ from collections.abc import Iterator
 from functools import lru_cache
 from heapq import heappop, heappush
 
+import msgspec
+
 from lochan.base.checks import check, check_stored
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.codec.commits import CommitObject, jump_sequence
 from lochan.kernel.views import CommitSource, CommitView
 
 _LEFT, _RIGHT, _BOTH = 1, 2, 3
+
+
+class AheadBehind(msgspec.Struct, frozen=True):
+    """How two heads differ: the first-parent commits that only one of them has."""
+
+    base: ObjId
+    ahead: int
+    behind: int
+
 
 # The proposals of a chain ask for ancestors of one head, so the same few hundred jumps are read
 # again and again; computing them was most of a proof.
@@ -166,6 +177,16 @@ def shared_sequence(commits: CommitSource, line: CommitView, other: CommitView) 
         else:
             high = middle - 1
     return low
+
+
+def ahead_behind(commits: CommitSource, left: CommitView, right: CommitView) -> AheadBehind:
+    """Counts the commits of each of two first-parent lines that the other head has not."""
+    base = merge_base(commits, left, right)
+    return AheadBehind(
+        EMPTY_ID if base is None else base.obj_id,
+        left.sequence - shared_sequence(commits, left, right),
+        right.sequence - shared_sequence(commits, right, left),
+    )
 
 
 def has_merged(commits: CommitSource, head: CommitView, wanted: CommitView) -> bool:

@@ -40,6 +40,18 @@ class NewReferenceRow(msgspec.Struct, frozen=True):
     expires_us: int | None = None
 
 
+class UnreadableReference(msgspec.Struct, frozen=True, gc=False):
+    """A reference whose row has a newer format: what the index of names contains of it."""
+
+    name: str
+    kind: str
+    created_us: int
+    reason: str
+
+
+ListedReference = ReferenceRow | UnreadableReference
+
+
 class NameIndex:
     """Reads the index of one repository."""
 
@@ -70,10 +82,10 @@ class NameIndex:
             if element is not None
         }
 
-    def page(self, first: bytes, stop: bytes, limit: int) -> list[tuple[bytes, RefName]]:
-        """Returns keys of the index and their names, in order."""
+    def page(self, first: bytes, stop: bytes, limit: int) -> list[tuple[RefName, bytes]]:
+        """Returns the names between two keys of the index, in order, with their elements."""
         items = read_page(self._context.nodes, self.head().files, first, stop, limit)
-        return [(key, RefName(file_path(Key(key)))) for key, _ in items]
+        return [(RefName(file_path(Key(key))), element) for key, element in items]
 
     def get_made(self, name: RefName, incarnation: int) -> ReferenceElement:
         """Returns what a reference was when it was made: the commit of its incarnation knows."""

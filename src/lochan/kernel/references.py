@@ -31,6 +31,7 @@ from lochan.base.errors import (
     Invalid,
     KeysConflict,
     LochanError,
+    NewerFormat,
     ReferenceNotFound,
     Unavailable,
     Unknown,
@@ -38,15 +39,17 @@ from lochan.base.errors import (
 from lochan.base.ids import ObjId
 from lochan.base.limits import MOVES_MAX
 from lochan.base.names import REFS_NAME, RefName
-from lochan.codec.rows import Move, ReferenceElement, ReferenceRow
+from lochan.codec.rows import Move, ReferenceElement, ReferenceRow, decode_reference_element
 from lochan.kernel.claims import ClaimedMove, ClaimedProposal
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.moves import UNMOVED, Once, left_by, moved
 from lochan.kernel.name_index import (
     AddNames,
+    ListedReference,
     NameIndex,
     NewReferenceRow,
     RemoveName,
+    UnreadableReference,
     row_of,
 )
 from lochan.kernel.publish import Proposal, Published, Publisher, Settled
@@ -169,38 +172,35 @@ class ReferenceIndex:
             raise _missing(name)
         return found
 
-    def page(self, start: str, end: str | None, limit: int) -> list[ReferenceRow]:
+    def page(self, start: str, end: str | None, limit: int) -> list[ListedReference]:
         """Returns live references in the order of their names, from `start` on, before `end`.
 
-        Fewer than `limit` only where there are no more: names that turn out to be deleted are made
-        up for.
+        The page has fewer than `limit` only at the end of the range. A row of a newer format does
+        not hide the other references: it is listed as the index of names knows it. A damaged row
+        fails the listing.
         """
         first = b"f" + start.encode()
         stop = b"g" if end is None else b"f" + end.encode()
-        rows: list[ReferenceRow] = []
-        while len(rows) < limit:
-            missing = limit - len(rows)
+        listed: list[ListedReference] = []
+        while len(listed) < limit:
+            missing = limit - len(listed)
             items = self._index.page(first, stop, missing)
-            rows += self._live([name for _, name in items])
+            rows = self._context.references.find_many([name for name, _ in items])
+            for (name, element), found in zip(items, rows, strict=True):
+                if isinstance(found, NewerFormat):
+                    listed.append(_unreadable(name, element, found))
+                    continue
+                live = self.find(name) if found is None or found.row.deleted else found
+                if live is not None:
+                    listed.append(live.row)
             if len(items) < missing:
                 break
-            first = items[-1][0] + b"\0"
-        return rows
+            first = b"f" + items[-1][0].encode() + b"\0"
+        return listed
 
     def incarnations(self, names: Sequence[RefName]) -> dict[RefName, int]:
         """Returns which of the names the index lists, and in which incarnation."""
         return {name: one.incarnation for name, one in self._index.find_many(names).items()}
-
-    def _live(self, names: Sequence[RefName]) -> list[ReferenceRow]:
-        """Returns the rows of those listed names that are live; finishes what is half done."""
-        rows: list[ReferenceRow] = []
-        for name, found in zip(names, self._context.references.fetch_many(names), strict=True):
-            live = found
-            if found is None or found.row.deleted:
-                live = self.find(name)
-            if live is not None:
-                rows.append(live.row)
-        return rows
 
     def assign(self, name: RefName, expected: ObjId, pointer: ObjId, who: str) -> ReferenceRow:
         """Points a reference elsewhere; the old head stays in the ref-log."""
@@ -381,6 +381,11 @@ def _move_to(
         wanted.base,
         row.moves[-1].version if row.moves else 0,
     )
+
+
+def _unreadable(name: RefName, raw: bytes, error: NewerFormat) -> UnreadableReference:
+    element = decode_reference_element(raw)
+    return UnreadableReference(name, element.kind, element.created_us, error.message)
 
 
 def _missing(name: RefName) -> ReferenceNotFound:

@@ -19,13 +19,10 @@ from lochan.base.limits import (
     MESSAGE_BYTES_MAX,
     TAG_DEPTH_MAX,
 )
-from lochan.base.names import RefName
 from lochan.codec.commits import TagObject, decode_commit, is_commit
 from lochan.codec.objects import check_object_id
-from lochan.codec.rows import ReferenceRow
 from lochan.codec.tags import decode_tag, encode_tag, is_tag
 from lochan.kernel.context import RepositoryContext
-from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.views import EMPTY_VIEW, CommitView, view_of
 from lochan.model.references import Annotation
 
@@ -41,22 +38,10 @@ class Peeled(msgspec.Struct, frozen=True):
 
 
 class Tags:
-    """Makes and reads the tags of one repository; makes bare branches, too."""
+    """Stores and reads the tag objects of one repository."""
 
-    def __init__(self, context: RepositoryContext, names: ReferenceIndex) -> None:
+    def __init__(self, context: RepositoryContext) -> None:
         self._context = context
-        self._names = names
-
-    def create(
-        self, name: RefName, target: ObjId, who: str, annotation: Annotation | None = None
-    ) -> ReferenceRow:
-        """Makes a tag of a commit, or of a tag; with an annotation it gets an object of its own."""
-        pointer = target
-        if annotation is not None:
-            pointer = self.annotate(target, annotation)
-        else:
-            self.peel_named(target)
-        return self._names.create_many([NewReferenceRow(name, TAG, pointer)], who)[0]
 
     def annotate(self, target: ObjId, annotation: Annotation) -> ObjId:
         """Stores a tag object, which a name may point at from then on; returns its id."""
@@ -68,10 +53,6 @@ class Tags:
         pointer, raw = encode_tag(tag)
         self._store([(pointer, raw)])
         return pointer
-
-    def create_bare(self, name: RefName, who: str) -> ReferenceRow:
-        """Makes a branch that holds nothing, whatever the others hold."""
-        return self._names.create_many([NewReferenceRow(name, BRANCH, EMPTY_ID)], who)[0]
 
     def peel(self, pointer: ObjId) -> Peeled:
         """Follows what a reference points at; Corrupt if it leads nowhere."""

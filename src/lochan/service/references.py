@@ -27,9 +27,8 @@ from lochan.kernel.claims import (
     find_done,
 )
 from lochan.kernel.context import RepositoryContext
-from lochan.kernel.history import iterate_log
-from lochan.kernel.listing import ListedReference, UnreadableReference, page_references
-from lochan.kernel.logs import Logs
+from lochan.kernel.history import ahead_behind, iterate_log
+from lochan.kernel.name_index import ListedReference, UnreadableReference
 from lochan.kernel.publish import Settled
 from lochan.kernel.references import Destination, MovedReference, NewReferenceRow, ReferenceIndex
 from lochan.kernel.reflog import RefLog
@@ -84,8 +83,7 @@ class References:
         self._names = names
         self._resolver = resolver
         self._gate = gate
-        self._tags = Tags(context, names)
-        self._logs = Logs(context)
+        self._tags = Tags(context)
         self._ref_log = RefLog(context)
         self._tokens = Tokens(context.description.token_key)
 
@@ -124,7 +122,7 @@ class References:
         while further is None:
             room = PAGE_ENTRIES_MAX if limit is None or accepts else limit - len(found) + 1
             step = min(room, PAGE_ENTRIES_MAX)
-            rows = page_references(self._context, self._names, at, end, step)
+            rows = self._names.page(at, end, step)
             scanned += len(rows) * (1 if accepts is None else accepts.cost())
             for row in rows:
                 shown = self._shown(
@@ -349,7 +347,7 @@ class References:
             default = self._resolver.head(
                 self._resolver.row(self._context.description.default_branch)
             )
-            apart = self._logs.ahead_behind(head, default)
+            apart = ahead_behind(self._context.views, head, default)
             metadata = ReferenceMetadata(
                 said, head.sequence, apart.ahead, apart.behind, apart.base.hex()
             )

@@ -53,7 +53,7 @@ class Resolver:
     def __init__(self, context: RepositoryContext, names: ReferenceIndex) -> None:
         self._context = context
         self._names = names
-        self._tags = Tags(context, names)
+        self._tags = Tags(context)
 
     def resolve(self, text: str) -> Resolved:
         """Returns the commit that a spec names; the name alone is the head."""
