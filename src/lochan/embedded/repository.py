@@ -14,7 +14,7 @@ from lochan.embedded.lane_runner import LaneRunner
 from lochan.embedded.reading import Contents, History
 from lochan.embedded.references import References
 from lochan.embedded.writing import Commits, Merges, Namespaces, RepositorySettings
-from lochan.kernel.check import Report, Tell, check_repository
+from lochan.kernel.check import Report, ReportProgress, check_repository
 from lochan.kernel.check_store import CheckOptions
 from lochan.kernel.check_store import check_store as check_stored_repositories
 from lochan.kernel.purge import Purged
@@ -46,7 +46,7 @@ def check_store(
     repositories: Sequence[str] | None = None,
     *,
     history: bool = False,
-    tell: Tell | None = None,
+    tell: ReportProgress | None = None,
 ) -> Report:
     """Checks these repositories of a store, or all of them, and what belongs to none.
 
@@ -93,7 +93,11 @@ class Embedded:
         )
 
     def check(
-        self, tell: Tell | None = None, *, history: bool = False, unreferenced: bool = False
+        self,
+        tell: ReportProgress | None = None,
+        *,
+        history: bool = False,
+        unreferenced: bool = False,
     ) -> Report:
         """Reads everything that is referred to and reports what is damaged; repairs nothing.
 

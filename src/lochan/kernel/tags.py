@@ -1,8 +1,8 @@
-"""Tags: names that stay; light ones point at a commit, annotated ones at a tag object.
+"""Tags: a light tag points at a commit, an annotated one at a tag object.
 
-A tag object holds where it points, what its maker wrote and perhaps a signature; it is stored by
-its hash before a name points at it. Whoever reads a reference *peels* what it points at until a
-commit is found. Tags take no commits; the publisher refuses them.
+A tag object contains its target, a message, properties and perhaps a signature; it is stored by its
+hash before a name points at it. To read a reference, what it points at is *peeled*: tag objects are
+followed until a commit is found. Tags take no commits; the publisher refuses them.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Tags:
             return self.peel_named(pointer)
         except NotFound as error:
             raise Corrupt(
-                f"a reference leads nowhere: {error.message}", pointer, missing=True
+                f"a reference points at no object: {error.message}", pointer, missing=True
             ) from None
 
     def peel_named(self, pointer: ObjId) -> Peeled:
@@ -96,7 +96,7 @@ class Tags:
         raise ReferenceNotFound(f"Commit '{obj_id.hex()}' not found")
 
     def _store(self, objects: Sequence[tuple[ObjId, bytes]]) -> None:
-        """Stores what is about to be pointed at; a lost reply is answered by storing again."""
+        """Stores objects that a name will point at; after a lost reply they are stored again."""
         context = self._context
         retry = context.retry_steps()
         while True:
@@ -107,7 +107,7 @@ class Tags:
 
 
 def _check(annotation: Annotation) -> None:
-    """Refuses what no tag may carry, before anything is written."""
+    """Refuses an annotation that is too large or no valid text, before anything is written."""
     try:
         message_bytes = len(annotation.message.encode())
         headers_bytes = sum(

@@ -171,7 +171,7 @@ class References:
         def work(earlier: CommitView | None) -> PendingWrite[tuple[Reference, ...]]:
             if earlier is None:
                 return self._create(call, wanted, request)
-            made = self._names.made_by(earlier, [ref_name(new.name) for new in wanted])
+            made = self._names.created_by(earlier, [ref_name(new.name) for new in wanted])
             return answered(tuple(self._resolver.reference(row) for row in made))
 
         return self._claims.attempt(request, find, work)
