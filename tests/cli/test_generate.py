@@ -137,7 +137,7 @@ def test_a_run_that_is_stopped_counts_what_was_done():
     progress = Progress(Stopwatch(), 100)
     assert [progress.next_number() for _ in range(3)] == [0, 1, 2]
     progress.count(commits=1, puts=1)
-    progress.stop()
+    progress.stopped.set()
     assert progress.next_number() is None
     assert progress.summary(1).commits == 1
 

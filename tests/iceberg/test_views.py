@@ -65,7 +65,7 @@ def test_a_name_that_is_taken_is_refused(catalog):
         catalog.create_view("shop.big", SCHEMA, version())
     with pytest.raises(TableAlreadyExistsError, match="Table with same name already exists"):
         catalog.create_view("shop.orders", SCHEMA, version())
-    with pytest.raises(ViewAlreadyExistsError, match="taken"):
+    with pytest.raises(ViewAlreadyExistsError, match="Namespace with same name"):
         catalog.create_view("shop", SCHEMA, version())
     with pytest.raises(TableAlreadyExistsError, match="View with same name already exists"):
         catalog.create_table("shop.big", schema=SCHEMA)

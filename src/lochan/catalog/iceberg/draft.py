@@ -58,6 +58,11 @@ class Draft:
         # The id that -1 means in later updates, by the name of the list.
         self.last_added: dict[str, int | None] = {}
 
+    @property
+    def format_version(self) -> int | None:
+        """The version of a table's format; None for a view, whose format restricts no types."""
+        return None
+
     def find(self, ids: IdList, number: int) -> Json | None:
         """Returns the element with an id, or None."""
         return find_by_id(self.metadata, ids, number)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from lochan.base.errors import Invalid
 from lochan.catalog.iceberg.columns import Column, columns_of, highest_id, is_nested
-from lochan.catalog.iceberg.draft import SCHEMAS, Draft, TableDraft
+from lochan.catalog.iceberg.draft import SCHEMAS, Draft
 from lochan.catalog.iceberg.values import (
     INT_MAX,
     Json,
@@ -43,17 +43,17 @@ _NESTED_NAMES: Final = frozenset(
 )
 
 
-def add_schema(draft: TableDraft, update: Json, what: str) -> None:
-    """Applies `add-schema` to a table."""
-    place_schema(draft, get_object(update, "schema", what), draft.format_version, what)
+def add_schema(draft: Draft, update: Json, what: str) -> None:
+    """Applies `add-schema`."""
+    place_schema(draft, get_object(update, "schema", what), what)
 
 
-def place_schema(draft: Draft, schema: Json, format_version: int | None, what: str) -> None:
+def place_schema(draft: Draft, schema: Json, what: str) -> None:
     """Adds a schema, or finds an equal one; in both cases it is the last added one."""
     schema = as_struct(schema, what)
-    columns = check_schema(schema, format_version, what)
+    columns = check_schema(schema, draft.format_version, what)
     # Only tables count the ids of their columns.
-    if format_version is not None and highest_id(columns) > draft.metadata["last-column-id"]:
+    if draft.format_version is not None and highest_id(columns) > draft.metadata["last-column-id"]:
         draft.metadata["last-column-id"] = highest_id(columns)
         draft.changed = True
     equal = find_equal(draft.metadata["schemas"], schema, what)
@@ -73,7 +73,7 @@ def as_struct(schema: Json, what: str) -> Json:
 def check_schema(schema: Json, format_version: int | None, what: str) -> list[Column]:
     """Returns the columns of a schema; Invalid if clients could not read it.
 
-    The format version is None for a view: its format does not restrict types.
+    The format version is that of the draft.
     """
     columns = columns_of(schema, what)
     for column in columns:

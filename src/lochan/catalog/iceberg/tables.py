@@ -112,7 +112,7 @@ def build_table(
     if given.get("identifier-field-ids") is not None:
         numbers = schemas.identifiers_of(given, what)
         fresh["identifier-field-ids"] = [renamed_id(renamed, each, what) for each in numbers]
-    schemas.place_schema(draft, fresh, format_version, what)
+    schemas.place_schema(draft, fresh, what)
     fields = _renamed_fields(spec or UNPARTITIONED, renamed, f"{what}: its partition spec")
     for number, field in enumerate(fields, PARTITION_ID_FIRST):
         field["field-id"] = number

@@ -9,7 +9,7 @@ from typing import Final
 from lochan.base.errors import Invalid, RequirementFailed
 from lochan.catalog.iceberg import properties
 from lochan.catalog.iceberg.draft import LAST_ADDED, SCHEMAS, find_by_id
-from lochan.catalog.iceberg.schemas import place_schema
+from lochan.catalog.iceberg.schemas import add_schema
 from lochan.catalog.iceberg.values import (
     Json,
     as_object,
@@ -19,7 +19,6 @@ from lochan.catalog.iceberg.values import (
     check_time,
     find_text_map,
     get_int,
-    get_object,
     get_objects,
     get_text,
 )
@@ -51,14 +50,10 @@ def _upgrade_format(draft: ViewDraft, update: Json, what: str) -> None:
         raise Invalid(f"Unsupported format version: {version}")
 
 
-def _add_schema(draft: ViewDraft, update: Json, what: str) -> None:
-    place_schema(draft, get_object(update, "schema", what), None, what)
-
-
 VIEW_UPDATES: Final[dict[str, Update]] = {
     "assign-uuid": partial(properties.assign_uuid, name="view-uuid"),
     "upgrade-format-version": _upgrade_format,
-    "add-schema": _add_schema,
+    "add-schema": add_schema,
     "set-location": properties.set_location,
     "set-properties": properties.set_properties,
     "remove-properties": properties.remove_properties,
@@ -115,7 +110,11 @@ def apply_view_updates(metadata: Json | None, updates: Sequence[Json], *, now_ms
     """
     requests = as_requests(updates, "update", "action", VIEW_UPDATES, "views")
     check_time(now_ms)
-    draft = _empty(now_ms) if metadata is None else _load_draft(metadata, now_ms)
+    if metadata is None:
+        draft = _empty(now_ms)
+    else:
+        draft = ViewDraft(_load_metadata(metadata), now_ms, is_new=False)
+        draft.dialects_before = dialects_of(current_version(draft.metadata), _WHAT)
     for action, update in requests:
         VIEW_UPDATES[action](draft, update, action)
     if metadata is not None and not draft.changed:
@@ -140,13 +139,6 @@ def _empty(now_ms: int) -> ViewDraft:
         "properties": {},
     }
     return ViewDraft(metadata, now_ms, is_new=True)
-
-
-def _load_draft(stored: Json, now_ms: int) -> ViewDraft:
-    metadata = _load_metadata(stored)
-    draft = ViewDraft(metadata, now_ms, is_new=False)
-    draft.dialects_before = dialects_of(current_version(metadata), _WHAT)
-    return draft
 
 
 def _load_metadata(stored: Json) -> Json:
