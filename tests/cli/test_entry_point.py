@@ -26,17 +26,19 @@ def test_version_is_told(runner):
 
 @pytest.mark.slow
 def test_python_m_lochan_is_the_same_runner():
-    told = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "lochan", "--version"], capture_output=True, text=True, check=True
     )
-    assert told.stdout == f"lochan {__version__}\n"
+    assert completed.stdout == f"lochan {__version__}\n"
 
 
 @pytest.mark.slow
 def test_asking_for_the_version_loads_no_database():
-    asked = "import sys, lochan.cli.main; print('rocksdict' in sys.modules, 'rich' in sys.modules)"
-    told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
-    assert told.stdout.split() == ["False", "False"]
+    code = "import sys, lochan.cli.main; print('rocksdict' in sys.modules, 'rich' in sys.modules)"
+    completed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert completed.stdout.split() == ["False", "False"]
 
 
 def test_stores_are_listed_for_people_and_for_programs(runner):

@@ -1,4 +1,4 @@
-"""A reply that is lost at the swing: done once, told truly, and nothing deleted."""
+"""A lost reply to a commit: the change is made once, reported truly, and nothing is deleted."""
 
 from __future__ import annotations
 

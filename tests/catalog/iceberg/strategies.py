@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.catalog.iceberg.making import (
+from tests.catalog.iceberg.builders import (
     NOW,
     SCHEMA,
     Json,
