@@ -20,7 +20,7 @@ from lochan.catalog.iceberg.values import (
     INT_MAX,
     Json,
     as_object,
-    find_int,
+    find,
     get_flag,
     get_int,
     get_objects,
@@ -155,7 +155,7 @@ def with_fresh_ids(schema: Json, label: str) -> tuple[Json, dict[int, int | None
             last += 1
             if last > ICEBERG_COLUMNS_MAX:
                 raise TooLarge(f"{label}: more than {ICEBERG_COLUMNS_MAX} columns")
-            old = find_int(slot.owner, slot.id_field, f"{label}: {slot.name!r}")
+            old = find(get_int, slot.owner, slot.id_field, f"{label}: {slot.name!r}")
             if old is not None:
                 renamed[old] = None if old in renamed else last
             slot.owner[slot.id_field] = last

@@ -23,15 +23,13 @@ from lochan.catalog.iceberg.values import (
     Json,
     as_object,
     check_bounds,
-    find_int,
-    find_long,
-    find_objects,
-    find_text_map,
+    find,
     get_int,
     get_long,
     get_object,
     get_objects,
     get_text,
+    get_text_map,
 )
 
 _LABEL: Final = "table metadata"
@@ -60,7 +58,7 @@ def load_current(stored: Json) -> Json:
     if version == 1:
         return load_metadata(stored)
     current = {name: get_int(stored, name, _LABEL) for name in _CURRENT}
-    snapshot_id = find_long(stored, "current-snapshot-id", _LABEL)
+    snapshot_id = find(get_long, stored, "current-snapshot-id", _LABEL)
     return {
         **current,
         "format-version": version,
@@ -83,16 +81,16 @@ def load_metadata(stored: Json) -> Json:
     check_bounds(metadata, _LABEL)
     version = _version(metadata)
     get_text(metadata, "location", _LABEL)
-    metadata["last-updated-ms"] = find_long(metadata, "last-updated-ms", _LABEL, low=0) or 0
+    metadata["last-updated-ms"] = find(get_long, metadata, "last-updated-ms", _LABEL, low=0) or 0
     for name in _LISTS:
-        metadata[name] = find_objects(metadata, name, _LABEL)
+        metadata[name] = find(get_objects, metadata, name, _LABEL) or []
     for name in ("statistics", "partition-statistics", "snapshot-log"):
         for each in metadata[name]:
             get_long(each, "snapshot-id", f"{_LABEL}: {name!r}")
     _load_schemas(metadata, version)
     _load_specs(metadata, version)
     _load_orders(metadata, version)
-    metadata["properties"] = find_text_map(metadata, "properties", _LABEL)
+    metadata["properties"] = find(get_text_map, metadata, "properties", _LABEL) or {}
     _load_references(metadata)
     if version > 1:
         get_text(metadata, "table-uuid", _LABEL)
@@ -117,13 +115,13 @@ def _load_schemas(metadata: Json, version: int) -> None:
 
 def _load_specs(metadata: Json, version: int) -> None:
     if metadata.get("partition-specs") is None and version == 1:
-        fields = find_objects(metadata, "partition-spec", _LABEL)
+        fields = find(get_objects, metadata, "partition-spec", _LABEL) or []
         metadata["partition-specs"] = [{"spec-id": 0, "fields": fields}]
         metadata["default-spec-id"] = 0
     specs = get_objects(metadata, "partition-specs", _LABEL)
     metadata["partition-specs"] = [_with_field_ids(each) for each in specs]
     _check_chosen(metadata, SPECS)
-    if find_int(metadata, "last-partition-id", _LABEL) is None:
+    if find(get_int, metadata, "last-partition-id", _LABEL) is None:
         if version > 1:
             raise Invalid(f"{_LABEL}: 'last-partition-id' is missing")
         ids = [
@@ -159,7 +157,7 @@ def _check_chosen(metadata: Json, ids: IdList) -> None:
 
 
 def _load_references(metadata: Json) -> None:
-    current = find_long(metadata, "current-snapshot-id", _LABEL)
+    current = find(get_long, metadata, "current-snapshot-id", _LABEL)
     known = {get_long(each, "snapshot-id", _LABEL) for each in metadata["snapshots"]}
     metadata["refs"] = _references(metadata, current)
     for name, each in metadata["refs"].items():

@@ -9,8 +9,9 @@ from lochan.catalog.iceberg.draft import FORMATS, Draft, TableDraft
 from lochan.catalog.iceberg.snapshots import clear_current, current_snapshot
 from lochan.catalog.iceberg.values import (
     Json,
-    find_long,
+    find,
     get_int,
+    get_long,
     get_text,
     get_text_map,
     get_texts,
@@ -66,7 +67,7 @@ def upgrade_format(draft: TableDraft, update: Json, label: str) -> None:
         metadata.pop("schema", None)
         metadata.pop("partition-spec", None)
         numbers = [
-            find_long(each, "sequence-number", _LABEL, low=0) for each in metadata["snapshots"]
+            find(get_long, each, "sequence-number", _LABEL, low=0) for each in metadata["snapshots"]
         ]
         metadata["last-sequence-number"] = max((each or 0 for each in numbers), default=0)
     if version > 2:

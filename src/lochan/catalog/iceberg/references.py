@@ -7,7 +7,7 @@ from typing import Final
 from lochan.base.errors import Invalid
 from lochan.catalog.iceberg.draft import MAIN, TableDraft
 from lochan.catalog.iceberg.snapshots import clear_current, log_current
-from lochan.catalog.iceberg.values import Json, get_int, get_long, get_text, without_names
+from lochan.catalog.iceberg.values import Json, find, get_int, get_long, get_text, without_names
 
 _UPDATE_NAMES: Final = frozenset({"action", "ref-name"})
 
@@ -41,11 +41,9 @@ def _check_retention(reference: Json, label: str) -> None:
     for name in ("min-snapshots-to-keep", "max-snapshot-age-ms"):
         if name in reference and kind == "tag":
             raise Invalid(f"{label}: Tags do not support setting {name}")
-    if "min-snapshots-to-keep" in reference:
-        get_int(reference, "min-snapshots-to-keep", label, low=1)
+    find(get_int, reference, "min-snapshots-to-keep", label, low=1)
     for name in ("max-snapshot-age-ms", "max-ref-age-ms"):
-        if name in reference:
-            get_long(reference, name, label, low=1)
+        find(get_long, reference, name, label, low=1)
 
 
 def remove_reference(draft: TableDraft, update: Json, label: str) -> None:

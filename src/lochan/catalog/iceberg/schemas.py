@@ -14,6 +14,7 @@ from lochan.catalog.iceberg.draft import SCHEMAS, Draft
 from lochan.catalog.iceberg.values import (
     INT_MAX,
     Json,
+    find,
     get_int,
     get_numbers,
     get_object,
@@ -107,9 +108,7 @@ def _check_before_v3(column: Column, version: int, label: str) -> None:
 
 def identifiers_of(schema: Json, label: str) -> list[int]:
     """Returns the ids of the identifier columns, which identify a row."""
-    if schema.get("identifier-field-ids") is None:
-        return []
-    return get_numbers(schema, "identifier-field-ids", label, INT_MAX)
+    return find(get_numbers, schema, "identifier-field-ids", label, high=INT_MAX) or []
 
 
 def _check_identifiers(schema: Json, columns: list[Column], label: str) -> None:

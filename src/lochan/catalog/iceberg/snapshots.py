@@ -16,8 +16,8 @@ from lochan.catalog.iceberg.draft import TableDraft
 from lochan.catalog.iceberg.values import (
     LONG_MAX,
     Json,
-    find_int,
-    find_long,
+    find,
+    get_int,
     get_long,
     get_numbers,
     get_object,
@@ -68,14 +68,12 @@ def add_snapshot(draft: TableDraft, update: Json, label: str) -> None:
 
 def _check_form(draft: TableDraft, snapshot: Json, label: str) -> None:
     get_long(snapshot, "timestamp-ms", label, low=0)
-    find_long(snapshot, "parent-snapshot-id", label)
+    find(get_long, snapshot, "parent-snapshot-id", label)
     for name in ("sequence-number", "first-row-id", "added-rows"):
-        find_long(snapshot, name, label, low=0)
-    find_int(snapshot, "schema-id", label)
-    if snapshot.get("key-id") is not None:
-        get_text(snapshot, "key-id", label)
-    if snapshot.get("summary") is not None:
-        get_text_map(snapshot, "summary", label)
+        find(get_long, snapshot, name, label, low=0)
+    find(get_int, snapshot, "schema-id", label)
+    find(get_text, snapshot, "key-id", label)
+    find(get_text_map, snapshot, "summary", label)
     if draft.format_version == 1 and snapshot.get("manifest-list") is None:
         get_texts(snapshot, "manifests", label)
     else:
@@ -141,7 +139,7 @@ def clear_current(draft: TableDraft) -> None:
 
 def current_snapshot(metadata: Json) -> int | None:
     """Returns the id of the current snapshot, None if there is none."""
-    number = find_long(metadata, "current-snapshot-id", "table metadata")
+    number = find(get_long, metadata, "current-snapshot-id", "table metadata")
     return None if number is None or number < 0 else number
 
 

@@ -14,7 +14,7 @@ from lochan.catalog.iceberg.transforms import VOID, check_transform, normal_tran
 from lochan.catalog.iceberg.values import (
     INT_MAX,
     Json,
-    find_int,
+    find,
     get_int,
     get_numbers,
     get_object,
@@ -108,7 +108,7 @@ def _partition_of(field: Json, label: str) -> tuple[tuple[int, ...], str]:
 
 
 def _with_ids(draft: TableDraft, fields: list[Json], label: str) -> list[Json]:
-    given = [find_int(each, "field-id", label) for each in fields]
+    given = [find(get_int, each, "field-id", label) for each in fields]
     if draft.format_version == 1:
         required = list(range(PARTITION_ID_FIRST, PARTITION_ID_FIRST + len(fields)))
         if any(number not in (None, other) for number, other in zip(given, required, strict=True)):

@@ -7,7 +7,7 @@ begins with `label`, the name of the place. They never show the value itself, wh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -102,6 +102,13 @@ def _converted(value: object, kind: type[_Value], label: str) -> _Value:
         raise Invalid(f"{label}: {error}") from None
 
 
+def find(
+    read: Callable[..., _Value], of: Json, name: str, label: str, **options: int
+) -> _Value | None:
+    """Returns a field that `read` reads, None if it is missing or null."""
+    return None if of.get(name) is None else read(of, name, label, **options)
+
+
 def get_object(of: Json, name: str, label: str) -> Json:
     """Returns a field that must be an object."""
     return as_object(_present(of, name, label), f"{label}: {name!r}")
@@ -111,11 +118,6 @@ def get_objects(of: Json, name: str, label: str) -> list[Json]:
     """Returns a field that must be a list of objects, as a new list."""
     place = f"{label}: {name!r}"
     return [as_object(each, f"an element of {place}") for each in _list(of, name, label)]
-
-
-def find_objects(of: Json, name: str, label: str) -> list[Json]:
-    """Returns a field that is a list of objects, as a new list; empty if it is missing."""
-    return [] if of.get(name) is None else get_objects(of, name, label)
 
 
 def _list(of: Json, name: str, label: str) -> list[Any]:
@@ -143,11 +145,6 @@ def get_text_map(of: Json, name: str, label: str) -> dict[str, str]:
     return as_text_map(_present(of, name, label), f"{label}: {name!r}")
 
 
-def find_text_map(of: Json, name: str, label: str) -> dict[str, str]:
-    """Returns a field that is an object of texts; a new empty one if it is missing."""
-    return {} if of.get(name) is None else get_text_map(of, name, label)
-
-
 def as_text_map(value: Mapping[Any, Any], label: str) -> dict[str, str]:
     """Returns a value that must be an object of texts, as a new one."""
     return _converted(value, dict[str, str], label)
@@ -163,19 +160,9 @@ def get_int(of: Json, name: str, label: str, *, low: int = -INT_MAX - 1) -> int:
     return _number(_present(of, name, label), f"{label}: {name!r}", low, INT_MAX)
 
 
-def find_int(of: Json, name: str, label: str) -> int | None:
-    """Returns a field that is a number of 32 bits, None if it is missing."""
-    return None if of.get(name) is None else get_int(of, name, label)
-
-
 def get_long(of: Json, name: str, label: str, *, low: int = -LONG_MAX - 1) -> int:
     """Returns a field that must be a number of 64 bits."""
     return _number(_present(of, name, label), f"{label}: {name!r}", low, LONG_MAX)
-
-
-def find_long(of: Json, name: str, label: str, *, low: int = -LONG_MAX - 1) -> int | None:
-    """Returns a field that is a number of 64 bits, None if it is missing."""
-    return None if of.get(name) is None else get_long(of, name, label, low=low)
 
 
 def get_numbers(of: Json, name: str, label: str, high: int) -> list[int]:

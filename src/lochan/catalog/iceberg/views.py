@@ -17,10 +17,11 @@ from lochan.catalog.iceberg.values import (
     as_text_map,
     check_bounds,
     check_time,
-    find_text_map,
+    find,
     get_int,
     get_objects,
     get_text,
+    get_text_map,
 )
 from lochan.catalog.iceberg.view_versions import (
     VERSION_ID_FIRST,
@@ -150,7 +151,7 @@ def _load_metadata(stored: Json) -> Json:
     get_text(metadata, "location", _LABEL)
     for name in ("schemas", "versions", "version-log"):
         metadata[name] = get_objects(metadata, name, _LABEL)
-    metadata["properties"] = find_text_map(metadata, "properties", _LABEL)
+    metadata["properties"] = find(get_text_map, metadata, "properties", _LABEL) or {}
     _check_current(metadata)
     return metadata
 
