@@ -205,10 +205,11 @@ class Tables(CatalogBase):
         is_new = any(each.get("type") == _CREATE for each in requirements)
 
         def plan(state: State) -> Change[_Located]:
-            content = state.find([key, *parents_of(key)]).get(key)
-            if not is_new:
+            if is_new:
+                content = state.find([key, *parents_of(key)]).get(key)
+            else:
                 content = get_table(state, key)
-            elif content is not None and not isinstance(content, IcebergTable):
+            if content is not None and not isinstance(content, IcebergTable):
                 raise already_exists(key, content, "Table")
             before = None if content is None else state.metadata(content)
             check_requirements(before, requirements)
