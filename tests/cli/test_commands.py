@@ -1,4 +1,4 @@
-"""Every command does what it says, for people and for programs."""
+"""Every command does what its help promises, for people and for programs."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ def test_the_log_is_shown_whole_in_part_and_with_operations(shell):
     (one,) = shell.lines("log", "-n", "1", "-o")
     assert one["operations"][0]["key"]["elements"] == ["orders"]
     assert "put orders" in shell.out("log", "-o", "-n", "1")
-    wanted = shell.lines("log", "--filter", "commit.message == 'nothing'")
-    assert wanted == []
+    matching = shell.lines("log", "--filter", "commit.message == 'nothing'")
+    assert matching == []
 
 
 def test_differences_are_shown_and_told_by_the_exit_code(shell):

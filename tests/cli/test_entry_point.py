@@ -53,13 +53,13 @@ def test_stores_are_listed_for_people_and_for_programs(runner):
 
 def test_our_errors_leave_as_a_sentence_and_a_hint_with_their_own_code(runner, monkeypatch):
     def broken() -> None:
-        raise Conflict("somebody was faster")
+        raise Conflict("another commit was faster")
 
     monkeypatch.setitem(commands.commands, "broken", click.Command("broken", callback=broken))
     result = runner.invoke(commands, ["broken"])
     assert result.exit_code == 3
     assert result.stderr.splitlines() == [
-        "error: somebody was faster",
+        "error: another commit was faster",
         "hint: read the current state, then try again",
     ]
     assert result.stdout == ""

@@ -104,7 +104,7 @@ def test_a_failure_never_shows_a_traceback():
 
 
 class CutsWrites(BaseHTTPRequestHandler):
-    """Answers reads, and hangs up on those who write."""
+    """Answers reads, and closes the connection on writes."""
 
     def do_GET(self) -> None:
         body = b'{"reference":{"type":"BRANCH","name":"main","hash":"%s"}}' % (b"ab" * 32)
@@ -117,7 +117,7 @@ class CutsWrites(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its own name
-        """Says nothing."""
+        """Logs nothing."""
 
 
 @pytest.mark.slow

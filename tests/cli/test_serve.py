@@ -109,7 +109,7 @@ def test_a_server_that_was_killed_is_not_found_any_more(place):
 
 
 def without_spark(place: Path) -> dict[str, str]:
-    """Surroundings in which pyspark is not installed; tests/spark tells the demo with it."""
+    """Returns an environment without pyspark; tests/spark runs the demo with it."""
     hidden = place / "hidden"
     hidden.mkdir()
     (hidden / "pyspark.py").write_text("raise ModuleNotFoundError('none', name='pyspark')\n")

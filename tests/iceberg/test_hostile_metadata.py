@@ -1,4 +1,4 @@
-"""Metadata that somebody else wrote: it runs no code here, and what is broken changes nothing."""
+"""Metadata from others: it runs no code here, and broken metadata changes nothing."""
 
 from __future__ import annotations
 

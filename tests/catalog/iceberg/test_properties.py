@@ -1,4 +1,4 @@
-"""What a table says of itself: id, format, place, properties, statistics, keys."""
+"""The UUID, format, location, properties, statistics and keys of a table."""
 
 from __future__ import annotations
 

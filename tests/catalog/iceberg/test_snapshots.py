@@ -1,4 +1,4 @@
-"""Snapshots, references and the logs: in order, in step, without what nobody saw."""
+"""Snapshots, references and the logs: in order, consistent, without invisible entries."""
 
 from __future__ import annotations
 
