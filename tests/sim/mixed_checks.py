@@ -24,7 +24,7 @@ from lochan.kv.store import Kind, partition
 from lochan.persist.references import read_row
 from lochan.testing.invariants import check_chain, content_of
 from lochan.testing.models.history import History as Plain
-from lochan.testing.models.merging import Outcome
+from lochan.testing.models.merges import Outcome
 from lochan.testing.sim import Event, History, World
 from tests.sim.mixed_requests import BRANCHES, DrawnMove, Request
 

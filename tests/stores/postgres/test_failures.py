@@ -14,9 +14,9 @@ from lochan.kv.store import PRESENT, Adds, SetIf, Store
 from lochan.stores.postgres.failures import read_failure, write_failure
 from lochan.stores.postgres.hold import LockedRow
 from lochan.stores.postgres.store import PostgresStore
-from lochan.testing.contracts.rows import OBJECTS, REFERENCES, create, fetch, must_win
+from lochan.testing.contracts.sample_rows import OBJECTS, REFERENCES, create, fetch, must_win
 from lochan.testing.postgres import PostgresServer
-from lochan.testing.tcp_faults import FaultyWire, Mishap, Way
+from lochan.testing.tcp_faults import FaultyWire, Way, WireFault
 from tests.stores.postgres.conftest import Open
 from tests.stores.postgres.witness import Witness
 
@@ -174,7 +174,7 @@ def test_a_cut_read_had_no_effect_and_a_cut_write_is_unknown(
             if name == "hold":
                 assert isinstance(warm, LockedRow)
                 warm.release()
-            wire.plan(Mishap.CUT, way, 3)
+            wire.plan(WireFault.CUT, way, 3)
             with pytest.raises(error):
                 call(store)
             assert wire.happened.is_set(), name
@@ -189,7 +189,7 @@ def test_a_black_hole_is_left_by_the_watchdog(opened: Open, wire: FaultyWire, wa
     store = opened(port=wire.port, pool=2, statement_timeout_ms=50)
     # Prepared beforehand, or the hole would swallow the preparation.
     must_win(store.set_if(REFERENCES, b"main", b"one", PRESENT))
-    wire.plan(Mishap.SWALLOW, way, 0)
+    wire.plan(WireFault.DROP, way, 0)
     with pytest.raises(Unknown):
         store.set_if(REFERENCES, b"main", b"two", PRESENT)
     assert wire.happened.is_set()
@@ -201,7 +201,7 @@ def test_a_black_hole_is_left_by_the_watchdog(opened: Open, wire: FaultyWire, wa
 def test_bytes_that_come_late_are_no_failure(opened: Open, wire: FaultyWire) -> None:
     store = opened(port=wire.port, pool=1)
     create(store, b"main", b"one")
-    wire.plan(Mishap.KEEP_BACK, Way.TO_CLIENT, 5)
+    wire.plan(WireFault.DELAY, Way.TO_CLIENT, 5)
     with ThreadPoolExecutor(1) as thread:
         call = thread.submit(fetch, store, b"main")
         assert wire.happened.wait(20)

@@ -9,7 +9,14 @@ import pytest
 
 from lochan.base.errors import Invalid, Unavailable
 from lochan.kv.store import ABSENT, Adds, SetIf, Won
-from lochan.testing.contracts.rows import NOTHING, OBJECTS, REFERENCES, create, fetch, must_win
+from lochan.testing.contracts.sample_rows import (
+    NOTHING,
+    OBJECTS,
+    REFERENCES,
+    create,
+    fetch,
+    must_win,
+)
 from tests.stores.postgres.conftest import Open
 from tests.stores.postgres.witness import Witness
 

@@ -18,7 +18,7 @@ from lochan.base.ids import ObjId
 from lochan.kernel.publish import Publisher
 from lochan.kv.store import Store
 from lochan.testing.postgres import PostgresServer
-from lochan.testing.tcp_faults import FaultyWire, Mishap, Way
+from lochan.testing.tcp_faults import FaultyWire, Way, WireFault
 from tests.profile import counted
 from tests.stores.postgres.conftest import Open
 from tests.stores.postgres.kernel_bench import (
@@ -90,7 +90,7 @@ class Experiment:
         """Publishes with a cut; returns whether it came, or the publish was over before."""
         self.warm()
         unknown = self.outcomes["Unknown"]
-        self._wire.plan(Mishap.CUT, way, after)
+        self._wire.plan(WireFault.CUT, way, after)
         try:
             self.publish()
         except Unavailable:
@@ -237,7 +237,7 @@ def test_a_publish_cut_while_it_waits_for_the_row(
             witness.wait_until_one_waits()
             if then == "zombie first":
                 # What would come after the cut is kept back: the resend, and its handshake.
-                wire.plan(Mishap.KEEP_BACK, Way.TO_SERVER, 0)
+                wire.plan(WireFault.DELAY, Way.TO_SERVER, 0)
             wire.cut_now()
             if then in ("both wait", "rival first"):
                 witness.wait_until_one_waits(2)

@@ -13,7 +13,7 @@ from lochan.kv.store import ABSENT, PRESENT, SetIf
 from lochan.stores.postgres.pool import Pool
 from lochan.stores.postgres.store import PostgresStore
 from lochan.testing.contracts.concurrency import together
-from lochan.testing.contracts.rows import NOTHING, REFERENCES, create, fetch, must_win
+from lochan.testing.contracts.sample_rows import NOTHING, REFERENCES, create, fetch, must_win
 from tests.stores.postgres.conftest import Open
 
 

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from lochan.testing.contracts.crash import KilledWriter
-from lochan.testing.contracts.rows import create, fetch
+from lochan.testing.contracts.sample_rows import create, fetch
 from lochan.testing.postgres import PostgresServer
 from tests.architecture.tree import ROOT
 from tests.stores.postgres.conftest import Open
@@ -64,7 +64,7 @@ class PatientKilledWriter(KilledWriter):
 
     def _acknowledgements(self, first: int) -> list[tuple[int, bytes]]:
         told = super()._acknowledgements(first)
-        query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'doomed'"
+        query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'writer'"
         while self._database.execute(query).fetchone() != (0,):
             pass
         return told
@@ -74,7 +74,7 @@ class PatientKilledWriter(KilledWriter):
 def test_what_was_acknowledged_survives_a_killed_process(
     server: PostgresServer, schema: str, database: psycopg.Connection
 ) -> None:
-    url = server.url(schema=schema, application_name="doomed")
+    url = server.url(schema=schema, application_name="writer")
     writer = PatientKilledWriter(url, 3, database)
     for _ in range(KILLS):
         writer.run_and_kill()

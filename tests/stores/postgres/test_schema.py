@@ -13,7 +13,7 @@ from lochan.base.errors import Unavailable
 from lochan.kv.store import ABSENT, PRESENT, Adds, Kind, Partition, SetIf, Stamp, Store, partition
 from lochan.stores.postgres.tables import KEY_HEAD_BYTES, Table, table_of
 from lochan.testing.contracts.concurrency import together
-from lochan.testing.contracts.rows import (
+from lochan.testing.contracts.sample_rows import (
     INSTANCE,
     OBJECTS,
     REFERENCES,

@@ -9,7 +9,7 @@ import pytest
 
 from lochan.base.errors import Unknown
 from lochan.kv.store import Adds, Lost, SetIf, Won
-from lochan.testing.contracts.rows import OBJECTS, REFERENCES, create, fetch, must_win
+from lochan.testing.contracts.sample_rows import OBJECTS, REFERENCES, create, fetch, must_win
 from lochan.testing.postgres import PostgresServer
 from lochan.testing.tcp_faults import FaultyWire
 from tests.stores.postgres.conftest import Open

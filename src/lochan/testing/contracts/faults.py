@@ -10,7 +10,14 @@ import pytest
 
 from lochan.base.errors import Unavailable, Unknown
 from lochan.kv.store import ABSENT, Adds, Expected, Lost, Outcome, SetIf, Store, Won
-from lochan.testing.contracts.rows import OBJECTS, REFERENCES, create, fetch, fetch_all, must_win
+from lochan.testing.contracts.sample_rows import (
+    OBJECTS,
+    REFERENCES,
+    create,
+    fetch,
+    fetch_all,
+    must_win,
+)
 from lochan.testing.faults import Fault, FaultKind, FaultyStore, ListedFaults, SimulatedCrash
 
 ADDS = Adds([(OBJECTS, b"object", b"body")], 1)
