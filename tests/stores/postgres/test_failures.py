@@ -1,4 +1,4 @@
-"""Every class of error, provoked on a real server, says whether something was written."""
+"""Every class of error, provoked on a real server: each states whether something was written."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ READS: dict[str, Callable[[Store], object]] = {
 
 @contextmanager
 def locked(server: PostgresServer, schema: str) -> Iterator[psycopg.Connection]:
-    """Somebody else has the row and does not let go."""
+    """Another connection has the row locked and keeps it."""
     with psycopg.connect(server.url()) as other:
         query = f'SELECT FROM "{schema}".rows WHERE key = %s FOR UPDATE'.encode()
         other.execute(query, (b"main",))
@@ -144,7 +144,7 @@ def test_a_terminated_backend_leaves_writes_unknown(
     assert fetch(store, b"main").value == b"one", "and the store connects again"
 
 
-def test_a_connection_that_died_while_idle_harms_nobody(
+def test_a_connection_that_died_while_idle_is_replaced(
     opened: Open, database: psycopg.Connection
 ) -> None:
     store = opened(application_name="victim")
@@ -255,7 +255,7 @@ def test_a_read_only_server_is_unavailable_for_writes(opened: Open) -> None:
 def test_the_state_decides_and_a_broken_connection_decides_first(
     state: str, reading: type[LochanError], writing: type[LochanError]
 ) -> None:
-    error = psycopg.errors.lookup(state)("said")
+    error = psycopg.errors.lookup(state)("message")
     assert type(read_failure(error)) is reading
     assert type(write_failure(error, broken=False)) is writing
     broken = type(write_failure(error, broken=True))

@@ -82,7 +82,7 @@ class FaultContract:
         assert fetch(store, b"main") == moved, "the late copy must lose"
 
     @both_ways
-    def test_a_late_write_loses_against_whoever_came_first(self, store: Store, how: str) -> None:
+    def test_a_late_write_loses_against_an_earlier_one(self, store: Store, how: str) -> None:
         stamp = create(store, b"main", b"one")
         wrapped = faulty(store, Fault(FaultKind.LATE, 3))
         with pytest.raises(Unknown):

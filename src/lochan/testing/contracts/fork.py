@@ -84,7 +84,7 @@ class ForkRefusedContract:
         change(store, b"key", b"new", stamp)
         store.flush(store.epoch())
 
-    def test_the_child_is_told_what_to_do(self, store: Store) -> None:
+    def test_the_error_in_the_child_contains_advice(self, store: Store) -> None:
         def work() -> str:
             try:
                 store.epoch()

@@ -81,7 +81,7 @@ class ScanContract:
         assert found(b"", b"\xff" * 10) == [b"a", b"b", b"b\x00", b"c"]
 
     @pytest.mark.parametrize("seed", range(4))
-    def test_any_range_is_what_a_sorted_list_says(self, store: Store, seed: int) -> None:
+    def test_any_range_is_that_of_a_sorted_list(self, store: Store, seed: int) -> None:
         random = Random(seed)
         fill(store)
         for _ in range(60):
