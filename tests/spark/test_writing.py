@@ -18,7 +18,7 @@ from lochan.base.errors import (
     TooLarge,
 )
 from lochan.model.contents import Namespace
-from tests.spark.deleting import delete_positions
+from tests.spark.delete_files import delete_positions
 from tests.spark.readers import by_frame, by_pyiceberg, same_for_all
 
 

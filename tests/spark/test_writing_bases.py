@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import Conflict, Invalid
 from lochan.spark.provenance import find_table_reads
-from tests.spark.deleting import delete_positions
+from tests.spark.delete_files import delete_positions
 from tests.spark.test_writing_races import Once, found, numbers, prepare
 
 

@@ -242,7 +242,7 @@ class Batch:
         return failure
 
     def _attempt(self, catalog: LochanCatalog) -> list[TableWrite]:
-        """Commits, and returns nothing; or returns the parts that must be prepared again."""
+        """Commits and returns []; or returns the writes that must be prepared again."""
         message = self._message or "; ".join(
             table_write.description for table_write in self._table_writes
         )

@@ -228,7 +228,7 @@ def _item(some: _Some, values: _Test) -> _Some:
 
 
 def free_name(name: str, taken: Iterable[str]) -> str:
-    """Returns a name for a column that none of the others has, in any case."""
+    """Returns a column name that is not taken, whatever the case of letters."""
     known = {each.lower() for each in taken}
     while name in known:
         name += "_"
