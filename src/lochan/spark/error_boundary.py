@@ -141,7 +141,7 @@ def explained_write_errors(location: str) -> Iterator[None]:
     except (PySparkException, Py4JError, OSError) as error:
         if problem := _hindrance(location):
             raise Unavailable(
-                f"nothing can be written to the warehouse {location}: {problem}; mend that, or "
+                f"nothing can be written to the warehouse {location}: {problem}; repair that, or "
                 "open the lake with another warehouse"
             ) from error
         raise

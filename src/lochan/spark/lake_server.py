@@ -149,8 +149,8 @@ def _find_running(store: str, output: str) -> LakeServer:
         if _has_open(note.pid, _path(store)):
             return LakeServer(note.url)
         raise StoreLocked(
-            f"another process has the store, and {note.url}, whose note lies beside it, "
-            "serves another one"
+            f"another process has the store open, and {note.url}, which the file beside it names, "
+            "serves another store"
         )
     if "already open" in output:
         raise StoreLocked(f"{output}; name its server (http://…) instead of the store")

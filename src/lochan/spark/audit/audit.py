@@ -95,7 +95,7 @@ class Audit:
         if publish not in PUBLISH_MODES:
             raise Invalid(f"publish is one of {', '.join(PUBLISH_MODES)}, not {publish!r}")
         if ttl_s <= 0:
-            raise Invalid(f"a branch lives for some seconds, not for {ttl_s}")
+            raise Invalid(f"ttl_s is a number of seconds above 0, not {ttl_s}")
         self._lake = lake
         self._declared = load_checks(checks)
         if job is not None:

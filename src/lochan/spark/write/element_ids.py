@@ -77,7 +77,7 @@ def _read_footer(stream: BinaryIO) -> tuple[int, bytes]:
         raise EncryptedError("its footer is encrypted")
     start = size - _TAIL_BYTES - length
     if magic != _MAGIC or start < len(_MAGIC):
-        raise ValueError("it is no whole Parquet file")
+        raise ValueError("it is not a complete Parquet file")
     if length > SPARK_FOOTER_BYTES_MAX:
         raise ValueError(
             f"its footer has {length} bytes; at most {SPARK_FOOTER_BYTES_MAX} are read"

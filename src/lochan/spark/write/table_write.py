@@ -438,4 +438,4 @@ def _names(table: str) -> Iterator[None]:
     try:
         yield
     except (TableAlreadyExistsError, NoSuchNamespaceError) as error:
-        raise AlreadyExists(f"no table {table} can be creation: {error}") from error
+        raise AlreadyExists(f"no table {table} can be made: {error}") from error
