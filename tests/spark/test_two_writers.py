@@ -191,11 +191,11 @@ def check_pair(
     assert bool(message) == must_conflict(first, second), about
     if message:
         assert f"by commit {done[0].commit} (" in message, about
-        wanted, made = between, 1
+        expected, made = between, 1
     else:
-        wanted = sorted(after(between, FIRST_ROWS, first))
-        made = 1 + is_commit(first, between, wanted)
-    assert stored(one.lake, branch) == wanted, about
+        expected = sorted(after(between, FIRST_ROWS, first))
+        made = 1 + is_commit(first, between, expected)
+    assert stored(one.lake, branch) == expected, about
     assert commits(one.lake, branch) == before + made, about
 
 
@@ -224,8 +224,8 @@ def test_the_pairs_of_all_kinds_and_steps_are_many():
     assert {first.kind for first, _, _ in every} == {*KINDS, *READING}
     assert {second.kind for _, second, _ in every} == set(KINDS)
     assert {second.half for _, second, _ in every} == {0, 1}
-    wanted = {"read", "looked", "matched", "written", "merged", "staged"}
-    assert {step for _, _, step in every} == wanted
+    expected = {"read", "looked", "matched", "written", "merged", "staged"}
+    assert {step for _, _, step in every} == expected
     assert len(every) == counted(18, 408)
 
 
