@@ -38,7 +38,7 @@ class Act(msgspec.Struct, frozen=True):
 
     @property
     def is_reading(self) -> bool:
-        """Tells whether it writes what it has computed from rows that it read before."""
+        """Returns whether it writes what it has computed from rows that it read before."""
         return self.kind.endswith("_read")
 
     @property
@@ -89,7 +89,7 @@ def after(now: Rows, read: Rows, act: Act) -> Rows:
 
 
 def must_conflict(first: Act, second: Act) -> bool:
-    """Tells what the first must do when the second came in between."""
+    """Returns what the first must do when the second came in between."""
     is_same = first.half == second.half or second.kind == "overwrite"
     match first.kind:
         case "overwrite" | "overwrite_read":
@@ -151,7 +151,7 @@ def commits(lake: Lake, branch: str) -> int:
 
 
 def is_commit(act: Act, before: Rows, now: Rows) -> bool:
-    """Tells whether an act makes a commit: to delete or update no row is none."""
+    """Returns whether an act makes a commit; a delete or update of no row makes none."""
     return act.kind not in ("delete", "update") or before != now
 
 

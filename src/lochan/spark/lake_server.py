@@ -97,7 +97,7 @@ def _start(store: str, repository: str) -> LakeServer:
             text=True,
             # Ctrl-C is meant for a cell of a notebook, not for its server.
             start_new_session=True,
-            # By the environment, because arguments are shown to everybody on the machine.
+            # By the environment, because every user of the machine can see arguments.
             env={**os.environ, "LOCHAN_STORE": store},
         )
         try:

@@ -13,7 +13,7 @@ same time:
 4. the copy is renamed to the name of the file
 
 An end after 2 or 3 leaves the file as Spark wrote it, and a copy that is in no snapshot. Two tasks
-on one file make the same bytes. Whoever reads the file meanwhile reads one version or the other.
+on one file make the same bytes. A reader of the file meanwhile reads one version or the other.
 """
 
 from __future__ import annotations

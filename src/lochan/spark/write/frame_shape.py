@@ -45,7 +45,7 @@ _NOT_OF_TYPE: Final = ("nullable", "containsNull", "valueContainsNull", "metadat
 _Pair = tuple[str, spark.DataType, spark.DataType]
 _Test = Callable[[Column], Column]
 _Some = Callable[[_Test], Column]
-"""Tells of a row whether a test is true for some value at a place in it."""
+"""Returns the condition that a test is true for some value at a path of a row."""
 
 
 def check_shape(table: str, frame: spark.StructType, schema: Schema, *, whole: bool) -> None:
