@@ -15,7 +15,7 @@ from lochan.base.errors import (
     Unavailable,
     Unknown,
 )
-from lochan.http.exchange import Request
+from lochan.http.exchange import NO_HEADERS, Request, RequestHeaders
 from lochan.http.nessie.problems import CODES, code_of, problem_of
 from tests.wire.harness import EMPTY, Wire, put
 
@@ -86,7 +86,7 @@ def test_only_the_root_falls_through_to_the_roots_code():
     ],
 )
 def test_nothing_of_the_inside_is_told(error, status):
-    request = Request("GET", b"/", b"", (), b"", "id-of-the-request")
+    request = Request("GET", b"/", b"", NO_HEADERS, b"", "id-of-the-request")
     response = problem_of(request, error)
     assert response.status == status
     assert error.message.encode() not in response.body
@@ -108,7 +108,7 @@ def test_only_what_had_no_effect_says_when_to_come_back():
     ("spec", "told"), [("2", True), ("2.1.0", True), ("10", True), ("1", False), ("x", False)]
 )
 def test_details_are_for_clients_of_spec_2(spec, told):
-    request = Request("GET", b"/", b"", [(b"nessie-client-spec", spec.encode())])
+    request = Request("GET", b"/", b"", RequestHeaders([(b"nessie-client-spec", spec.encode())]))
     body = problem_of(request, ContentNotFound("no", ("a", "b"))).body
     assert (b'"errorDetails":{"type":"CONTENT_KEY"' in body) is told
 
