@@ -26,6 +26,7 @@ GROUPS = {
 
 _DOORS = {
     "http": "benchmarks.http_load.door",
+    "against": "benchmarks.against",
     "peers": "benchmarks.peers",
     "spark": "benchmarks.spark.door",
 }
@@ -51,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "\nover HTTP, each with a --help of its own:\n"
         "  python -m benchmarks http rows                one server alone\n"
         "  python -m benchmarks peers                    side by side with the real Nessie\n"
+        "  python -m benchmarks against --old CHECKOUT   two versions in alternation\n"
         "\non Spark:\n"
         "  python -m benchmarks spark read --rows 1000000   by branch against plain Parquet\n"
         "\ndocs/performance.md says what the numbers mean.",
