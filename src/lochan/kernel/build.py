@@ -360,13 +360,15 @@ def _check_texts(plan: CommitPlan) -> None:
     if not message.isascii() and len(_utf8(message)) > MESSAGE_BYTES_MAX:
         raise TooLarge(f"a message has at most {MESSAGE_BYTES_MAX} bytes")
     for name, values in plan.hidden:
-        _utf8("".join((name, *values)))
+        for text in (name, *values):
+            if not text.isascii():
+                _utf8(text)
     size = 0
     for name, values in plan.headers:
-        text = "".join((name, *values))
-        size += len(text)
-        if not text.isascii():
-            _utf8(text)
+        for text in (name, *values):
+            size += len(text)
+            if not text.isascii():
+                _utf8(text)
     if size > HEADERS_BYTES_MAX:
         raise TooLarge(f"the headers of a commit have at most {HEADERS_BYTES_MAX} characters")
 
