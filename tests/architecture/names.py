@@ -16,7 +16,6 @@ from tests.architecture.tree import Source
 # Module names in -ing, by their path below src/lochan, each with its reason.
 MODULES_IN_ING: dict[str, str] = {
     "client/blocking.py": "the client that blocks, beside the asynchronous one: an adjective",
-    "kernel/listing.py": "a listing of references is a noun, and what the module returns",
     "spark/file_listing.py": "the listing of files that Spark keeps is a noun",
 }
 
@@ -25,14 +24,14 @@ MODULES_STILL_TO_NAME: frozenset[str] = frozenset(
     ("assembly/serving.py", "testing/models/merging.py"),
 )
 CLASSES_STILL_TO_NAME: frozenset[str] = frozenset(
-    ("CommitRequest", "Done", "KeyRange", "Reading", "Repositories", "Request", "Write"),
+    ("Done", "KeyRange", "Reading", "Repositories", "Request", "Write"),
 )
 
 # A model or a simulated thing has the name of what it stands for; tests read them side by side.
 MODELS = ("src/lochan/testing/models/", "src/lochan/testing/sim/")
 
-# The same group of methods, by layer: use cases, the client, the library without a server.
-_GROUP = "the use cases, the client and the embedded repository have the same groups of methods"
+# The same group of methods in two layers: use cases, and the clients with the embedded library.
+_GROUP = "the use cases and the interface of the clients have the same groups of methods"
 
 # Each has its usual meaning in its own package, and no module uses both.
 _APART = "the usual word in packages that never import each other, and no module uses both"
