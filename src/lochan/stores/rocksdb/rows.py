@@ -99,8 +99,9 @@ def matches(expected: Expected, raw: bytes | None) -> bool:
     """Returns whether a stored value, None if there is no row, meets the expectation."""
     if raw is None:
         return is_as_expected(expected, None)
-    # A damaged row must not be overwritten unnoticed.
-    check_stored(len(raw) >= HEADER_BYTES, "a stored row is at least as long as its header")
+    if len(raw) < HEADER_BYTES:
+        # A damaged row must not be overwritten unnoticed.
+        raise Corrupt(f"a stored row of {len(raw)} bytes is shorter than its header")
     return is_as_expected(expected, raw[:STAMP_BYTES])
 
 

@@ -242,7 +242,7 @@ class RocksStore:
             check_apply(adds, condition, CAPABILITIES)
         with self._lock:
             batch = WriteBatch(raw_mode=True)
-            outcome = self._put_if_expected(batch, keys, adds, condition, self._new_number())
+            outcome = self._put_if_expected(batch, name, condition, keys, adds, self._new_number())
             if isinstance(outcome, Won):
                 self._commit(batch)
         return outcome
@@ -257,10 +257,10 @@ class RocksStore:
         with self._lock:
             number = self._new_number()
             batch = WriteBatch(raw_mode=True)
-            outcomes = [
-                self._put_if_expected(batch, names, adds, condition, number)
-                for (adds, condition), names in zip(changes, keys, strict=True)
-            ]
+            outcomes: list[Outcome] = []
+            for (adds, condition), added in zip(changes, keys, strict=True):
+                name = row_key(condition.partition, condition.key)
+                outcomes.append(self._put_if_expected(batch, name, condition, added, adds, number))
             if any(isinstance(outcome, Won) for outcome in outcomes):
                 self._commit(batch)
         return outcomes
@@ -387,13 +387,18 @@ class RocksStore:
         return self._counter
 
     def _put_if_expected(
-        self, batch: WriteBatch, keys: list[bytes], adds: Adds, condition: SetIf, number: int
+        self,
+        batch: WriteBatch,
+        name: bytes,
+        condition: SetIf,
+        keys: list[bytes],
+        adds: Adds,
+        number: int,
     ) -> Outcome:
         """Puts row and objects into the batch if the row is as expected; the caller has the lock.
 
-        `keys` are the physical keys of the objects.
+        `name` is the physical key of the row, `keys` are those of the objects.
         """
-        name = row_key(condition.partition, condition.key)
         raw = self._read(name)
         if not matches(condition.expected, raw):
             return lost_to(condition.key, raw)
