@@ -19,7 +19,6 @@ STILL_TO_REWRITE: tuple[str, ...] = (
     "src/lochan/http/",
     "src/lochan/kernel/",
     "src/lochan/process.py",
-    "src/lochan/rules/",
     "src/lochan/service/",
     "src/lochan/settings.py",
     "src/lochan/spark/",
