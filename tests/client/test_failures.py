@@ -21,7 +21,7 @@ from lochan.client.exchange import exchange
 from lochan.client.failures import error_of
 from lochan.client.messages import HttpReply, HttpRequest
 from lochan.client.replies import ReferenceReply
-from lochan.http.exchange import Request
+from lochan.http.exchange import Request, RequestHeaders
 from lochan.http.nessie.problems import problem_of
 from lochan.model.contents import Namespace
 from lochan.model.results import ContentConflict
@@ -38,7 +38,9 @@ def build_error(kind: type[LochanError]) -> LochanError:
 
 def received(error: LochanError, request: HttpRequest = READ) -> LochanError:
     """The error that the client raises after the server's response to an error."""
-    response = problem_of(Request("GET", b"/", headers=((b"nessie-client-spec", b"2.2.0"),)), error)
+    response = problem_of(
+        Request("GET", b"/", headers=RequestHeaders([(b"nessie-client-spec", b"2.2.0")])), error
+    )
     return error_of(request, HttpReply(response.status, response.body, {}))
 
 
