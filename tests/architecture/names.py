@@ -16,13 +16,12 @@ from tests.architecture.tree import Source
 # Module names in -ing, by their path below src/lochan, each with its reason.
 MODULES_IN_ING: dict[str, str] = {
     "client/blocking.py": "the client that blocks, beside the asynchronous one: an adjective",
-    "kernel/listing.py": "a listing of references is a noun, and what the module returns",
     "spark/file_listing.py": "the listing of files that Spark keeps is a noun",
 }
 
 # Still to be renamed or given a reason: modules in -ing, and classes with one name. Empty both.
 MODULES_STILL_TO_NAME: frozenset[str] = frozenset(
-    ("assembly/serving.py", "testing/models/merging.py"),
+    ("assembly/serving.py",),
 )
 CLASSES_STILL_TO_NAME: frozenset[str] = frozenset(
     ("CommitRequest", "Done", "KeyRange", "Reading", "Repositories", "Request", "Write"),

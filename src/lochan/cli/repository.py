@@ -46,7 +46,7 @@ def check(context: CommandContext, everything: bool, history: bool) -> None:
         def show(progress: CheckProgress) -> None:
             status.update(f"checking: {_counts(progress)}")
 
-        report = check_store(context.target.store, names, history=history, tell=show)
+        report = check_store(context.target.store, names, history=history, report_progress=show)
     verdict = "damaged" if report.damaged else "newer format" if report.newer else "whole"
     if context.printer.as_json:
         context.printer.line({"verdict": verdict, **msgspec.to_builtins(report)})

@@ -45,7 +45,7 @@ def check_store(
     repositories: Sequence[str] | None = None,
     *,
     history: bool = False,
-    tell: ReportProgress | None = None,
+    report_progress: ReportProgress | None = None,
 ) -> Report:
     """Checks these repositories of a store, or all of them, and what belongs to none.
 
@@ -60,7 +60,7 @@ def check_store(
             history=history,
             unreferenced=history,
         )
-        return check_stored_repositories(store, ports, options, tell)
+        return check_stored_repositories(store, ports, options, report_progress)
     finally:
         store.close()
 
@@ -77,7 +77,7 @@ class Embedded(RepositoryGroups[BlockingRunner]):
 
     def check(
         self,
-        tell: ReportProgress | None = None,
+        report_progress: ReportProgress | None = None,
         *,
         history: bool = False,
         unreferenced: bool = False,
@@ -89,7 +89,7 @@ class Embedded(RepositoryGroups[BlockingRunner]):
         """
         return check_repository(
             self._repository.context,
-            tell,
+            report_progress,
             decode=self._repository.types.decode,
             history=history,
             unreferenced=unreferenced,

@@ -55,7 +55,7 @@ def test_a_store_is_checked_while_another_process_writes_to_it(
     url = server.url(schema=schema)
     # Writes happen between what the check reads: each time that it reports how far it is.
     for _ in range(5):
-        assert check_store(url, tell=write).findings == ()
+        assert check_store(url, report_progress=write).findings == ()
     whole = repo.check(history=True)
     assert whole.findings == ()
     assert whole.progress.contents == 20
