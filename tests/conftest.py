@@ -67,13 +67,13 @@ def pytest_runtest_call(item):
 
 def pytest_terminal_summary(terminalreporter):
     """Prints what tests have counted, such as schedules and crashes; works with several workers."""
-    told = sorted(
+    lines = sorted(
         str(value)
         for report in terminalreporter.getreports("passed")
         for name, value in report.user_properties
-        if name == "told"
+        if name == "counted"
     )
-    if told:
+    if lines:
         terminalreporter.section("counted")
-        for line in told:
+        for line in lines:
             terminalreporter.line(line)

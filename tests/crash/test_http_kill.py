@@ -81,7 +81,7 @@ def test_acknowledged_commits_survive_kills_once_and_in_order(
     run(lambda: story.live(KILLS))
     fates = count_fates(story.journal)
     record_property(
-        "told", f"{KILLS} kills of the server: {fates}, {len(story.chain)} in the chain"
+        "counted", f"{KILLS} kills of the server: {fates}, {len(story.chain)} in the chain"
     )
     assert ", 0 unknown" not in fates, "some requests must have been under way"
     assert ", 0 refused" not in fates, "some commits must have met each other"

@@ -100,7 +100,7 @@ def test_the_log_is_synchronised_before_each_acknowledgement(tmp_path, clients, 
     }
     assert {message: why for message, why in broken.items() if why} == {}
     syncs = sum(call.name == "fdatasync" for call in calls)
-    record_property("told", f"{len(told)} commits of {clients} clients: {syncs} fdatasync calls")
+    record_property("counted", f"{len(told)} commits of {clients} clients: {syncs} fdatasync calls")
 
 
 def test_a_server_whose_flush_does_nothing_is_noticed(tmp_path):

@@ -12,6 +12,7 @@ from tests.architecture.tree import ROOT
 
 TEST_NAME = re.compile(r"`((?:tests|src/lochan/testing)/[\w/.-]+\.py)::([\w:]+)`")
 ADR_NAME = re.compile(r"\bADR-(\d{4})\b")
+FOLDERS = ("src", "tests", "benchmarks")
 ISSUE = re.compile(r"issue \d+\Z")
 
 
@@ -70,6 +71,18 @@ def broken_links(where: Path, text: str) -> list[str]:
     """Returns the relative links whose target does not exist."""
     links = re.findall(r"\]\(([^)#\s]+)", text)
     return [link for link in links if ":" not in link and not (where.parent / link).exists()]
+
+
+def missing_files(text: str) -> list[str]:
+    """Returns the Python files in backquotes that do not exist; a path may begin at any folder."""
+    present = [path.as_posix() for folder in FOLDERS for path in _python_files(folder)]
+    named = re.findall(r"`([\w/]+\.py)`", text)
+    return [name for name in named if not any(path.endswith(f"/{name}") for path in present)]
+
+
+@cache
+def _python_files(folder: str) -> tuple[Path, ...]:
+    return tuple((ROOT / folder).rglob("*.py"))
 
 
 @cache

@@ -11,6 +11,7 @@ from tests.docs.references import (
     answer_problems,
     broken_links,
     missing_adrs,
+    missing_files,
     missing_tests,
     trace_rows,
 )
@@ -31,6 +32,13 @@ def test_every_named_test_decision_and_link_exists(page):
     assert missing_tests(text) == []
     assert missing_adrs(text) == []
     assert broken_links(page, text) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_named_file_exists(page):
+    # Decisions are kept as they were, also if a file was renamed later.
+    if page.parent.name != "adr":
+        assert missing_files(page.read_text("utf-8")) == []
 
 
 def test_every_row_of_the_trace_has_a_known_answer():
@@ -121,5 +129,6 @@ def test_planted_faults_are_found():
         f"{here}::test_planted_faults_are_found",
     ]:
         assert len(answer_problems(bad)) == 1, bad
+    assert missing_files("`base/ids.py` `docs/references.py` `no/where.py`") == ["no/where.py"]
     assert broken_links(ROOT / "README.md", "[a](nowhere.md) [b](README.md)") == ["nowhere.md"]
     assert len(trace_rows("| 000-01 | a | open |\n| 000-1 | b | open |\n|---|---|---|")) == 1

@@ -104,4 +104,4 @@ def check_no_server_error(served: Served, folder: Path, effort: Effort) -> str:
 def test_generated_requests_meet_no_server_error_and_leave_the_server_ready(
     served: Served, tmp_path: Path, record_property
 ) -> None:
-    record_property("told", check_no_server_error(served, tmp_path / "fuzz", EFFORT))
+    record_property("counted", check_no_server_error(served, tmp_path / "fuzz", EFFORT))

@@ -132,7 +132,9 @@ def test_rows_and_memory_of_a_server_reach_a_plateau(record_property, monkeypatc
         claims.append(most)
         references.append(month.rows(Kind.REFERENCES))
         objects.append(count_objects(month.repositories, *(chore.work for chore in work)))
-    record_property("told", f"claims by day {claims}, references {references}, objects {objects}")
+    record_property(
+        "counted", f"claims by day {claims}, references {references}, objects {objects}"
+    )
     assert max(claims) <= (STEPS + 2) * PER_STEP
     assert min(claims[2:]) >= (STEPS - 1) * PER_STEP
     # The default branch, the index, and the tombstones of a day and a step.
@@ -150,7 +152,7 @@ def test_rows_of_an_embedded_repository_reach_a_plateau(record_property):
             month.write(lambda write: runner.durably(lambda: runner.publish(write)))
         claims.append(month.rows(Kind.CLAIMS))
         references.append(month.rows(Kind.REFERENCES))
-    record_property("told", f"claims by day {claims}, references {references}")
+    record_property("counted", f"claims by day {claims}, references {references}")
     # Deletions do not go through a lane here, so each step counts one write less than claims.
     between = EMBEDDED_SWEEP_WRITES * PER_STEP // (PER_STEP - 1)
     assert max(claims) <= (STEPS + 1) * PER_STEP + 2 * between

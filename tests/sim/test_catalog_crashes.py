@@ -66,7 +66,7 @@ def sweep_branches() -> int:
 
 def test_a_crash_in_a_use_case_on_branches_leaves_one_that_takes_commits(record_property):
     reached = sweep_branches()
-    record_property("told", f"crash sweep of the catalog's branches: {reached} crashes reached")
+    record_property("counted", f"crash sweep of the catalog's branches: {reached} crashes reached")
     assert reached >= 150
 
 
@@ -75,7 +75,7 @@ def test_a_crash_in_a_use_case_on_contents_leaves_all_of_it_or_nothing(record_pr
     for name, act in ON_MAIN.items():
         dying = scenario(name, {"s1": [act]}, faults=NO_FAULTS, checks={"merges": merges_are_whole})
         reached += crash_sweep(dying, AFTER_MAIN, late=True).reached
-    record_property("told", f"crash sweep of the catalog's contents: {reached} crashes reached")
+    record_property("counted", f"crash sweep of the catalog's contents: {reached} crashes reached")
     assert reached >= 200
 
 
@@ -101,4 +101,4 @@ def test_the_sweep_finds(mutant, monkeypatch, record_property):
     mutant(monkeypatch)
     with pytest.raises(Violation) as caught:
         sweep_branches()
-    record_property("told", f"mutant {mutant.__name__}: {caught.value.scenario}")
+    record_property("counted", f"mutant {mutant.__name__}: {caught.value.scenario}")

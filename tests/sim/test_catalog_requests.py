@@ -119,7 +119,7 @@ SCENARIOS = [
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_a_request_on_references_is_done_once_under_every_schedule(scenario, record_property):
     report = explore(scenario, schedules=SCHEDULES)
-    record_property("told", report.line())
+    record_property("counted", report.line())
     assert report.distinct >= SCHEDULES * 0.9
     assert report.lost_replies >= SCHEDULES / 5
 
@@ -168,4 +168,6 @@ def test_the_explorer_finds(mutant, monkeypatch, record_property):
     with pytest.raises(Violation) as caught:
         explore(scenario, schedules=SCHEDULES_MAX)
     found = caught.value
-    record_property("told", f"mutant {mutant.__name__}: schedule {found.seed} of {found.scenario}")
+    record_property(
+        "counted", f"mutant {mutant.__name__}: schedule {found.seed} of {found.scenario}"
+    )

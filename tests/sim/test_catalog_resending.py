@@ -230,7 +230,7 @@ SCENARIOS = {
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_request_sent_again_has_one_effect_and_one_answer(name, record_property):
     report = explore(SCENARIOS[name], schedules=SCHEDULES)
-    record_property("told", report.line())
+    record_property("counted", report.line())
     assert report.distinct >= SCHEDULES * 0.8
     assert report.lost_replies >= SCHEDULES / 20
 
@@ -317,4 +317,6 @@ MUTANTS: dict[Callable[[pytest.MonkeyPatch], None], str] = {
 def test_the_explorer_finds(mutant, monkeypatch, record_property):
     mutant(monkeypatch)
     found = find_violation([SCENARIOS[MUTANTS[mutant]]], MUTANT_SCHEDULES)
-    record_property("told", f"mutant {mutant.__name__}: schedule {found.seed} of {found.scenario}")
+    record_property(
+        "counted", f"mutant {mutant.__name__}: schedule {found.seed} of {found.scenario}"
+    )

@@ -97,7 +97,7 @@ SCENARIO = replace(
 
 def test_a_branch_that_was_made_again_is_never_swept(record_property):
     report = explore(SCENARIO, schedules=SCHEDULES)
-    record_property("told", report.line())
+    record_property("counted", report.line())
     assert report.schedules == SCHEDULES
     assert report.lost_replies > SCHEDULES / 20
 
@@ -118,4 +118,4 @@ def sweeps_by_name_and_hash(patch: pytest.MonkeyPatch) -> None:
 def test_the_explorer_finds_a_sweep_by_name_and_hash(monkeypatch, record_property):
     sweeps_by_name_and_hash(monkeypatch)
     found = find_violation([SCENARIO], MUTANT_SCHEDULES)
-    record_property("told", f"sweep by name and hash: schedule {found.seed} of {found.scenario}")
+    record_property("counted", f"sweep by name and hash: schedule {found.seed} of {found.scenario}")

@@ -137,7 +137,7 @@ def sweep(*, one_in: int = 1, **more: Any) -> int:
 
 def test_a_crash_at_any_call_leaves_a_repository_that_anyone_can_go_on_with(record_property):
     reached = sweep() + sweep(atomic_apply=False)
-    record_property("told", f"crash sweep on memory: {reached} crashes reached")
+    record_property("counted", f"crash sweep on memory: {reached} crashes reached")
     assert reached >= 2_000
 
 
@@ -150,5 +150,5 @@ def test_the_same_on_rocksdb(record_property):
         reached += sweep(one_in=ONE_IN, atomic_apply=False, **where)
     finally:
         directories.close()
-    record_property("told", f"crash sweep on RocksDB: {reached} crashes reached")
+    record_property("counted", f"crash sweep on RocksDB: {reached} crashes reached")
     assert reached >= 2_000 / ONE_IN

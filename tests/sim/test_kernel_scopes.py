@@ -64,6 +64,6 @@ SCOPES = [
 @pytest.mark.parametrize("scope", SCOPES, ids=lambda scope: scope.name)
 def test_a_scope_holds_in_every_schedule_there_is(scope, record_property):
     report = exhaust(scope)
-    record_property("told", report.line())
+    record_property("counted", report.line())
     assert report.complete
     assert report.schedules >= 1_000

@@ -25,7 +25,7 @@ DISTINCT_MIN_TOGETHER = counted(2_000, 20_000)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_every_commit_and_every_answer_is_that_of_the_model(scenario, record_property):
     report = explore(scenario, schedules=SCHEDULES)
-    record_property("told", report.line())
+    record_property("counted", report.line())
     assert report.schedules == SCHEDULES
     assert report.distinct >= SCHEDULES * DISTINCT_MIN.get(scenario.name, DISTINCT_MIN_ELSE)
     assert report.lost_replies >= SCHEDULES / 20

@@ -334,4 +334,6 @@ def test_the_explorer_finds(
 ) -> None:
     mutant(monkeypatch)
     found = find_violation([BY_NAME[MUTANTS[mutant]]], SCHEDULES_MAX)
-    record_property("told", f"mutant {mutant.__name__}: schedule {found.seed} of {found.scenario}")
+    record_property(
+        "counted", f"mutant {mutant.__name__}: schedule {found.seed} of {found.scenario}"
+    )

@@ -66,7 +66,7 @@ def clients(urls: Sequence[str]) -> Iterator[list[Any]]:
 @pytest.mark.parametrize("seed", ROUNDS)
 def test_twelve_threads_on_an_embedded_repository_agree_with_the_model(seed, record_property):
     told = agrees(lambda: threads("memory:"), seed, counted(1_000, 2_000))
-    record_property("told", f"history, twelve threads embedded, seed {seed}: {told}")
+    record_property("counted", f"history, twelve threads embedded, seed {seed}: {told}")
 
 
 @pytest.mark.parametrize("seed", ROUNDS)
@@ -75,7 +75,7 @@ def test_twelve_clients_of_a_server_on_rocksdb_agree_with_the_model(
 ):
     with serving(f"rocksdb:{tmp_path / 'store'}") as url:
         told = agrees(lambda: clients([url]), seed, counted(500, 2_000))
-    record_property("told", f"history, one server on RocksDB, seed {seed}: {told}")
+    record_property("counted", f"history, one server on RocksDB, seed {seed}: {told}")
 
 
 @pytest.mark.parametrize("seed", ROUNDS)
@@ -87,7 +87,7 @@ def test_twelve_clients_of_two_servers_on_one_database_agree_with_the_model(seed
     store = server.url(schema=server.fresh_schema())
     with serving(store) as one, serving(store) as other:
         told = agrees(lambda: clients([one, other]), seed, counted(500, 2_000))
-    record_property("told", f"history, two servers on PostgreSQL, seed {seed}: {told}")
+    record_property("counted", f"history, two servers on PostgreSQL, seed {seed}: {told}")
 
 
 def test_a_merge_base_from_the_published_head_is_found(monkeypatch: pytest.MonkeyPatch):

@@ -128,6 +128,6 @@ def test_the_walks_find(mutant: Patch, monkeypatch: pytest.MonkeyPatch, record_p
     for seed in range(WALKS):
         steps = [seed * 1_000_000 + at for at in range(STEPS)]
         if fails(lambda: embedded("memory:"), steps) is not None:
-            record_property("told", f"history, {mutant.__name__}: found in walk {seed + 1}")
+            record_property("counted", f"history, {mutant.__name__}: found in walk {seed + 1}")
             return
     pytest.fail(f"{mutant.__name__} was not found in {WALKS * STEPS} steps")

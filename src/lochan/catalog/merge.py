@@ -108,7 +108,7 @@ def read_resolutions(
 
 
 def both_made_namespace(change: Difference, target: bytes | None) -> bool:
-    """Tells whether both sides made a namespace of the same name; the target's is kept."""
+    """Returns whether both sides made a namespace of the same name; the target's is kept."""
     made = change.left is None and change.key[0] == Universe.TABLES
     return made and _is_namespace(change.right) and _is_namespace(target)
 

@@ -275,7 +275,7 @@ class _Reader:
         self._open.append(bracket)
 
     def _ends_operand(self, at: int) -> bool:
-        """Tells whether a value ends here, so that what comes next belongs to it."""
+        """Returns whether a value ends here, so that the next token belongs to it."""
         if at < 0:
             return False
         token = self._tokens[at]
@@ -341,7 +341,7 @@ class _Reader:
         )
 
     def _is_a_key(self, at: int) -> bool:
-        """Tells whether what ends here is a variable with a key, or one of the operations."""
+        """Returns whether the text that ends here is a variable with a key, or one operation."""
         if self._text(at + 1) != ".":
             return False
         if self._text(at) == "]":

@@ -53,11 +53,11 @@ def plain(text: str) -> str:
 def bars(title: str, items: Sequence[Bar]) -> str:
     """Returns horizontal bars, one below the other."""
     most = max((bar.value for bar in items), default=0) or 1
-    room = _WIDTH - _LABELS - _FIGURES
+    width = _WIDTH - _LABELS - _FIGURES
     parts = []
     for number, bar in enumerate(items):
         top = number * _ROW
-        length = max(_SLIVER, bar.value / most * room) if bar.value > 0 else 0
+        length = max(_SLIVER, bar.value / most * width) if bar.value > 0 else 0
         parts.append(_label(bar.label, top))
         parts.append(_rect(_LABELS, top, length, bar.colour, f"{bar.label}: {bar.text}"))
         parts.append(_text(_LABELS + length + 8, top, bar.text, "figure"))
@@ -84,17 +84,17 @@ def tally(title: str, counts: Sequence[tuple[str, int]]) -> str:
 def timeline(title: str, spans: Sequence[Span]) -> str:
     """Returns stretches of time, one below the other, on a scale in seconds."""
     end_s = max((span.start_s + span.length_s for span in spans), default=0) or 1
-    room = _WIDTH - _LABELS - _FIGURES
+    width = _WIDTH - _LABELS - _FIGURES
     bottom = len(spans) * _ROW
     parts = []
     for tick in range(_TICKS + 1):
-        x = _LABELS + room * tick / _TICKS
+        x = _LABELS + width * tick / _TICKS
         parts.append(f'<line class="grid" x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="{bottom}"/>')
         parts.append(_text(x, bottom, f"{end_s * tick / _TICKS:.1f} s", "tick"))
     for number, span in enumerate(spans):
         top = number * _ROW
-        x = _LABELS + span.start_s / end_s * room
-        length = max(_SLIVER, span.length_s / end_s * room)
+        x = _LABELS + span.start_s / end_s * width
+        length = max(_SLIVER, span.length_s / end_s * width)
         text = f"{span.length_s:.2f} s"
         parts.append(_label(span.label, top))
         parts.append(_rect(x, top, length, span.colour, f"{span.label}: {text}"))

@@ -216,7 +216,7 @@ class Publisher:
         plan, last = self._plan, self._last
         if last is not None and (last.head, last.target) == (head, target):
             return last
-        # By chance, because those of an earlier run of the same branch stay until their time.
+        # A random name, because branches of an earlier run stay until they expire.
         beside = f"{plan.branch}-publish-{token_hex(4)}"
         self._client.references.create(
             beside, f"{plan.target}@{target}", expires_us=plan.expires_us

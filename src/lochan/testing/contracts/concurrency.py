@@ -84,7 +84,7 @@ class ConcurrencyContract:
             assert len(winners) == 1, outcomes
             entry = fetch(store, b"main")
             assert entry.value == b"%d/%d" % (turn, winners[0])
-            assert entry.stamp == must_win(outcomes[winners[0]] or _nobody())
+            assert entry.stamp == must_win(outcomes[winners[0]] or _no_outcome())
             expected = entry.stamp
 
     def test_a_counter_advanced_by_many_threads_loses_nothing(self, store: Store) -> None:
@@ -207,5 +207,5 @@ class ConcurrencyContract:
         together(THREADS, work)
 
 
-def _nobody() -> Outcome:
+def _no_outcome() -> Outcome:
     raise AssertionError("a winner has an outcome")

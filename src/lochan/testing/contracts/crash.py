@@ -63,7 +63,9 @@ class KilledWriter:
             try:
                 lines = [writer.stdout.readline()]
                 # Sometimes before it has opened the store, sometimes after many writes.
-                lines += [writer.stdout.readline() for _ in range(self._random.choice(_PATIENCE))]
+                lines += [
+                    writer.stdout.readline() for _ in range(self._random.choice(_LINES_BEFORE_KILL))
+                ]
                 for _ in range(self._random.randrange(20_000)):
                     pass
             finally:
@@ -76,7 +78,7 @@ class KilledWriter:
         return [(int(number), stamp) for number, stamp in words]
 
 
-_PATIENCE = (0, 0, 1, 1, 2, 3, 5, 8, 13, 21, 34)
+_LINES_BEFORE_KILL = (0, 0, 1, 1, 2, 3, 5, 8, 13, 21, 34)
 
 
 class CrashContract:
