@@ -1,4 +1,4 @@
-# The only door of the house. `make` or `make help` lists what is behind it.
+# Every command of the project. `make` or `make help` lists them.
 # Every target sets up what it needs: a fresh machine needs Python 3.11+ and make, nothing else.
 
 PYTHON ?= python3
@@ -7,18 +7,18 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 SPARK43 := .venv-spark43
 WORKERS ?= 2
-# Tests of one group, such as a file of tests on Spark, run in one worker; the largest groups begin.
+# Tests of one group, such as a file of tests on Spark, run in one worker, the largest group first.
 PARALLEL := -n $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
 .PHONY: help openapi setup demo serve test unit test-deep lint types contracts architecture docs test-compat test-cluster test-fuzz test-spark-matrix bench bench-http bench-peers bench-spark wheel format lock clean
 
-help: ## List the doors
+help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
 
 setup: $(STAMP) ## Make .venv and install the locked, hashed requirements
 
-# The stamp is older than a changed lock or pyproject, so set-up runs again exactly when it must.
+# A changed lock or pyproject is newer than the stamp, so that the set-up runs again.
 $(STAMP): requirements/dev.txt pyproject.toml
 	$(call install,$(VENV),$<)
 
@@ -38,14 +38,14 @@ $(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-is
 @touch $(1)/.installed
 endef
 
-# ONCE=1 ends the demo after its story; PORT=… serves at a known place.
-demo: setup ## Start a server, tell a story on it, Spark included, leave it serving (ONCE=1 ends it)
+# ONCE=1 ends the demo after its last step; PORT=… chooses the port.
+demo: setup ## Start a server, run an example on it, Spark included, keep it running (ONCE=1 stops it)
 	@$(BIN)/lochan demo --report build/demo $(if $(ONCE),--once) $(if $(PORT),--port $(PORT))
 
 serve: setup ## Serve the catalog in .lochan (ARGS="--port 0" and so on)
 	@$(BIN)/lochan serve $(ARGS)
 
-# The two runs of pytest are one set of tests: first those of `unit`, then those that are slow.
+# pytest runs twice: first the tests of `unit`, then the slow ones.
 test: lint types contracts unit ## Run every check that must pass, the fast ones first
 	$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/spark/cluster -m slow
 
@@ -55,14 +55,14 @@ unit: setup ## Run the tests that need no JVM, no database and no other process,
 test-deep: setup ## Run all tests with full counts of schedules, seeds, cycles and examples
 	LOCHAN_TEST_PROFILE=deep $(BIN)/python -m pytest $(PARALLEL) --ignore=tests/spark/cluster $(ARGS)
 
-lint: setup ## Check style and form (ruff)
+lint: setup ## Check style and formatting (ruff)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
 types: setup ## Check types (mypy, strict on src)
 	$(BIN)/mypy
 
-contracts: setup ## Check that every room imports downward only (import-linter)
+contracts: setup ## Check that every package imports from its layer and below (import-linter)
 	$(BIN)/lint-imports
 
 architecture: setup ## Run only the tests that read the source and the docs
@@ -71,16 +71,16 @@ architecture: setup ## Run only the tests that read the source and the docs
 docs: setup ## Check that every test, ADR and link named in the docs exists
 	$(BIN)/python -m pytest tests/docs
 
-# The files are named because they are no part of `make test`: they need Java, Maven and a network.
+# Not part of `make test`: it needs Java, Maven and a network.
 test-compat: setup ## Run Nessie's published tests and pynessie against a fresh server
 	$(BIN)/python -m pytest tests/compat/published.py
 
-# FUZZ_SEED=… sends other requests than the last time.
+# FUZZ_SEED=… sends other requests than the run before.
 test-fuzz: setup ## Send thousands of requests made from openapi.yaml, about two minutes
 	LOCHAN_TEST_PROFILE=deep $(if $(FUZZ_SEED),LOCHAN_FUZZ_SEED=$(FUZZ_SEED)) \
 	  $(BIN)/python -m pytest tests/fuzz -s
 
-# Apart from `make test`: it starts masters, workers, object stores and databases for minutes.
+# Not part of `make test`: it starts Spark masters, workers, object stores and databases.
 test-cluster: setup ## Run the pipeline through Connect, on clusters, on S3, with executors killed
 	$(BIN)/python -m pytest tests/spark/cluster $(ARGS)
 
@@ -99,7 +99,7 @@ STORE ?= rocksdb
 bench-peers: setup ## Measure side by side with the real Nessie, about 15 minutes
 	$(BIN)/python -m benchmarks peers --store $(STORE)
 
-# ARGS="read --rows 1000000" is a look at one of them.
+# ARGS="read --rows 1000000" runs one of them with fewer rows.
 bench-spark: setup ## Measure the pipeline on Spark: reads, writes, checks, change feed
 	$(BIN)/python -m benchmarks spark $(ARGS)
 
@@ -109,11 +109,11 @@ openapi: setup ## Write openapi.yaml from wire/
 wheel: setup ## Build a wheel into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
-format: setup ## Put the source into form (ruff)
+format: setup ## Format the source (ruff)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Compiled with the find-links of the machine off: a lock records names, versions and hashes only.
+# PIP_FIND_LINKS is unset, so that a lock holds names, versions and hashes only.
 PIP_COMPILE = env -u PIP_FIND_LINKS $(abspath $(BIN))/pip-compile --quiet --generate-hashes \
   --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --strip-extras \
   --allow-unsafe $(LOCKFLAGS)
@@ -121,10 +121,10 @@ PIP_COMPILE = env -u PIP_FIND_LINKS $(abspath $(BIN))/pip-compile --quiet --gene
 lock: setup ## Lock requirements again (make lock LOCKFLAGS=--upgrade for newer versions)
 	cd requirements && $(PIP_COMPILE) --output-file run.txt run.in
 	cd requirements && $(PIP_COMPILE) --output-file dev.txt dev.in
-	# Begun from dev.txt, so that pyspark and what it needs are all that differs.
+	# Starts from dev.txt, so that only pyspark and its own requirements differ.
 	cd requirements && cp dev.txt spark43.txt && $(PIP_COMPILE) --output-file spark43.txt spark43.in
 
-clean: ## Remove everything the doors have made
+clean: ## Remove everything that the commands have created
 	rm -rf $(VENV) .venv-compat $(SPARK43) .lochan build dist .mypy_cache .ruff_cache \
 	  .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

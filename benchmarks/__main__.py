@@ -1,4 +1,4 @@
-"""The door of the measurements: `python -m benchmarks --help`."""
+"""The command line of the measurements: `python -m benchmarks --help`."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ GROUPS = {
     "parallel": (parallel.run, "build_parallel: the same tree from parts in two processes"),
     "read": (read.run, "lookup, page, scan, difference, edit of a tree on RocksDB"),
     "change": (change.run, "change, change_stages, change_growth: one commit on RocksDB"),
-    "history": (history.run, "history_growth, ancestor, merge_base_*: what depth costs"),
+    "history": (history.run, "history_growth, ancestor, merge_base_*: the cost of depth"),
     "kernel": (kernel.run, "kernel_commit, references, kernel_postgres: commits by the kernel"),
     "servers": (servers.run, "servers, servers_relative: several processes on one branch"),
 }
 
-_DOORS = {
-    "http": "benchmarks.http_load.door",
+_COMMANDS = {
+    "http": "benchmarks.http_load.command",
+    "memory": "benchmarks.memory",
     "peers": "benchmarks.peers",
-    "spark": "benchmarks.spark.door",
+    "spark": "benchmarks.spark.command",
 }
-"""What is measured in another way, with arguments of its own."""
+"""Measurements with arguments of their own, by the module that has their command line."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words and words[0] in _DOORS:
-        # Loaded only when asked for: the event loop and the databases take a while.
-        import_module(_DOORS[words[0]]).main(words[1:])
+    if words and words[0] in _COMMANDS:
+        # Imported on use: the event loop and the databases take a while to load.
+        import_module(_COMMANDS[words[0]]).main(words[1:])
         return
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
@@ -51,12 +52,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "\nover HTTP, each with a --help of its own:\n"
         "  python -m benchmarks http rows                one server alone\n"
         "  python -m benchmarks peers                    side by side with the real Nessie\n"
+        "  python -m benchmarks memory                   one repository against 200\n"
         "\non Spark:\n"
         "  python -m benchmarks spark read --rows 1000000   by branch against plain Parquet\n"
-        "\ndocs/performance.md says what the numbers mean.",
+        "\ndocs/performance.md explains the numbers.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("groups", nargs="*", metavar="group", help="what to run; default: all")
+    parser.add_argument(
+        "groups", nargs="*", metavar="group", help="the groups to run; default: all"
+    )
     parser.add_argument(
         "--keys",
         type=int,

@@ -11,7 +11,7 @@ from random import Random
 from lochan.base.errors import Bug
 from lochan.base.ids import EMPTY_ID, InstanceId, ObjId, content_id_from_uuid_bytes
 from lochan.base.keys import Universe
-from lochan.base.limits import NODE_CACHE_BYTES_MAX
+from lochan.base.limits import CACHE_BYTES_MAX
 from lochan.codec.elements import pack_table
 from lochan.codec.objects import build_value, encode_object, object_id
 from lochan.index.boundary import BoundaryRule
@@ -21,6 +21,7 @@ from lochan.index.node import NewNode
 from lochan.index.source import CachedNodes
 from lochan.index.spill import Advanced, advance, spill_limit
 from lochan.kv.store import ABSENT, Kind, SetIf, Stamp, Store, Won, partition
+from lochan.persist.cache import Caches
 from lochan.persist.objects import Objects
 from lochan.system import SystemClock
 
@@ -39,10 +40,10 @@ Prepared = tuple[Advanced, ObjId, list[tuple[ObjId, bytes]]]
 class Branch:
     """A branch of a repository that has nothing but an index."""
 
-    def __init__(self, store: Store, cache_bytes: int = NODE_CACHE_BYTES_MAX) -> None:
+    def __init__(self, store: Store, cache_bytes: int = CACHE_BYTES_MAX) -> None:
         self.store = store
         self.objects = Objects(store, INSTANCE, SystemClock())
-        self.nodes = CachedNodes(self.objects, cache_bytes)
+        self.nodes = CachedNodes(self.objects, Caches(cache_bytes))
         self.rule = BoundaryRule(SEED)
         self.index: Index = EMPTY_INDEX
         self.head: ObjId = EMPTY_ID
@@ -88,7 +89,7 @@ class Branch:
         self.publish(self.advance(puts))
 
     def look_up(self, puts: list[Put]) -> None:
-        """Asks what is there, as the rules for new and changed contents need it."""
+        """Looks up the present contents, as the rules for new and changed contents need them."""
         find_many(self.nodes, self.index, [key for key, _, _ in puts])
 
     def advance(self, puts: list[Put]) -> Prepared:
@@ -116,7 +117,7 @@ class Branch:
             self.objects.adds(objects), SetIf(self._row, b"main", row, self._stamp or ABSENT)
         )
         if not isinstance(outcome, Won):
-            raise Bug("nobody else writes this branch")
+            raise Bug("a write to the branch lost although the benchmark is its only writer")
         self._stamp = outcome.stamp
         self.nodes.remember(done.nodes)
         self.index, self.head = done.index, head

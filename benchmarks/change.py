@@ -1,4 +1,4 @@
-"""What a one-put and a ten-put change cost at 1k, 100k and 1M keys on RocksDB."""
+"""The cost of a one-put and a ten-put change at 1k, 100k and 1M keys on RocksDB."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def emit_growth(lines: Iterable[Line]) -> None:
 
 
 class Load:
-    """What is committed: new random keys, or updates of 5,000 neighbours."""
+    """The committed keys: new random ones, or updates of 5,000 neighbours."""
 
     def __init__(
         self, tables: Tables, keys: list[bytes], workload: str, puts: int, effort: Effort
@@ -87,14 +87,14 @@ def _measure(branch: Branch, load: Load, size: int) -> None:
     counts = _count(branch, load.batches(branch))
     rounds = [_round(branch, load.batches(branch)) for _ in range(load.rounds)]
     best = min(rounds, key=lambda figures: figures["cpu_us"])
-    what = {"workload": load.workload, "puts": load.puts, "keys": size}
+    workload = {"workload": load.workload, "puts": load.puts, "keys": size}
     prototype = PROTOTYPE.get((load.workload, load.puts, size))
-    emit("change", **what, **best, **counts, prototype_us_kb_rows_reads=prototype)
-    emit("change_stages", **what, **_stages(branch, load.batches(branch)))
+    emit("change", **workload, **best, **counts, prototype_us_kb_rows_reads=prototype)
+    emit("change_stages", **workload, **_stages(branch, load.batches(branch)))
 
 
 def _count(branch: Branch, batches: list[list[Put]]) -> dict[str, float]:
-    """Counts exactly what a round writes; untimed."""
+    """Counts the writes of a round exactly; untimed."""
     start = branch.index
     branch.counting, branch.bytes_written, branch.rows_written, branch.spills = True, 0, 0, 0
     for batch in batches:

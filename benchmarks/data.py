@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
-from lochan.base.ids import ObjId, content_id_from_uuid_bytes
+from lochan.base.ids import ObjId
 from lochan.base.keys import file_key, table_key
-from lochan.codec.elements import encode_file, encode_table
-from lochan.model.entries import FileEntry, TableEntry
+from lochan.codec.elements import encode_file, pack_table
+from lochan.model.entries import FileEntry
 
 _WORDS = ("sales", "inventory", "customers", "europe", "daily", "raw", "curated", "marketing")
 
@@ -25,8 +25,8 @@ class Tables:
         return table_key([*pick.choice(self._namespaces), f"table_{name}"])
 
     def element(self) -> bytes:
-        content = content_id_from_uuid_bytes(self._random.randbytes(16))
-        return encode_table(TableEntry(1, ObjId(self._random.randbytes(32)), content))
+        content = self._random.randbytes(16)
+        return pack_table(1, ObjId(self._random.randbytes(32)), content)
 
     def sorted_keys(self, count: int) -> list[bytes]:
         keys: set[bytes] = set()

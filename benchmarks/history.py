@@ -1,4 +1,4 @@
-"""What depth of history costs: commits by decile, ancestors, merge bases.
+"""The cost of deep history: commits by decile, ancestors, merge bases.
 
 `--keys N` is the number of commits here. A million of them need about 8 GB of disk and two minutes.
 """

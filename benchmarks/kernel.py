@@ -1,6 +1,6 @@
 """Commits through the kernel: one thread on RocksDB, many threads on PostgreSQL, references.
 
-Before any fsync: what is measured is the kernel and the store's unsynced write. History and keys
+Before any fsync: this measures the kernel and the store's unsynced write. History and keys
 are those that the benchmark itself makes.
 """
 
@@ -27,9 +27,10 @@ from lochan.kernel.plan import CommitPlan, Operation
 from lochan.kernel.publish import Published, Publisher
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository
-from lochan.kv.observe import CallCounts, ObservedStore
+from lochan.kv.observe import ObservedStore
 from lochan.kv.store import Store
 from lochan.system import SystemClock, SystemRandom, ThreadLane, ThreadWaiting
+from lochan.testing.call_counts import CallCounts
 from lochan.testing.postgres import shared_server
 
 PORTS = Ports(SystemClock(), SystemRandom(), ThreadWaiting())
@@ -158,9 +159,9 @@ def _references(effort: Effort) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(f"rocksdb:{folder}/db")
         names = ReferenceIndex(create_repository(store, PORTS, "default"))
-        wanted = [NewReferenceRow(ref_name(f"b{n:06}"), "BRANCH", EMPTY_ID) for n in range(bulk)]
+        rows = [NewReferenceRow(ref_name(f"b{n:06}"), "BRANCH", EMPTY_ID) for n in range(bulk)]
         begin = time.perf_counter()
-        names.create_many(wanted, "benchmark")
+        names.create_many(rows, "benchmark")
         bulk_s = time.perf_counter() - begin
         begin = time.perf_counter()
         for number in range(single):

@@ -18,7 +18,7 @@ _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 Line = dict[str, Any]
-"""What one JSON line says."""
+"""The fields of one JSON line."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def emit(name: str, **figures: Any) -> None:
 
 
 def emit_machine() -> None:
-    """Prints what the machine is, and how fast it is just now: shared ones change by the minute."""
+    """Prints the kind of machine, and its speed now: shared machines change by the minute."""
     block = bytes(4_096)
     words = [b"%06d" % number for number in range(1_000)]
     emit(

@@ -1,7 +1,7 @@
 """`python -m benchmarks peers`: Lochan and the real Nessie side by side, in one run.
 
 Both servers stand on stores of one kind; never are both under load. Row by row and round by round
-they take turns, and who begins changes from round to round. A window in which others used more
+they take turns, and the first one changes from round to round. A window in which others used more
 than a tenth of a core is no measurement: it is marked, and repeated while there is time. Every
 window is a line of the output file at once, so a run that was cut off goes on with --resume.
 """
@@ -21,11 +21,11 @@ from typing import Any
 from benchmarks.http_load import rows
 from benchmarks.http_load.connection import Requests
 from benchmarks.http_load.drive import run
+from benchmarks.http_load.preparation import Preparation, Refused
 from benchmarks.http_load.processes import Missing, Served
-from benchmarks.http_load.stage import SERVERS, Stage
 from benchmarks.http_load.tables import ratio_table
+from benchmarks.http_load.testbed import SERVERS, Testbed
 from benchmarks.http_load.usage import between, look, resident_mb
-from benchmarks.http_load.world import Refused, World
 from benchmarks.measure import Line
 
 OTHER_CORES_MAX = 0.1
@@ -36,10 +36,10 @@ _SETTLE_S = 0.4
 _SETTLE_TRIES = 20
 _IDLE_S = 2.0
 
-# What a turn takes beside its window: settling and preparing, on average over the rows.
+# The time of a turn besides its window: settling and preparing, on average over the rows.
 _TURN_S = 1.0
 
-# What medians are taken of; the rest of a line describes one window.
+# The fields whose medians are taken; the other fields describe one window.
 _FIGURES = ("ops_s", "p50_ms", "p99_ms", "server_cpu_us_per_op", "generator_cores", "resident_mb")
 
 
@@ -77,8 +77,8 @@ def main(arguments: Sequence[str]) -> None:
         chosen.output.unlink(missing_ok=True)
     book = Book(chosen.output)
     try:
-        with Stage(chosen.store) as stage:
-            contest = Contest(stage, book, chosen)
+        with Testbed(chosen.store) as testbed:
+            contest = Contest(testbed, book, chosen)
             contest.start()
             run(contest.run)
     except Missing as missing:
@@ -102,23 +102,23 @@ class Book:
             file.write(json.dumps(line) + "\n")
 
     def has(self, **where: Any) -> bool:
-        """Tells whether such a line was measured while the machine was quiet."""
-        wanted = {**where, "quiet": True}
-        return any(wanted.items() <= line.items() for line in self.lines)
+        """Returns whether such a line was measured while the machine was quiet."""
+        fields = {**where, "quiet": True}
+        return any(fields.items() <= line.items() for line in self.lines)
 
 
 class Contest:
     """Two servers that take turns."""
 
-    def __init__(self, stage: Stage, book: Book, chosen: argparse.Namespace) -> None:
-        self._stage = stage
+    def __init__(self, testbed: Testbed, book: Book, chosen: argparse.Namespace) -> None:
+        self._testbed = testbed
         self._book = book
         self._chosen = chosen
         self._ends = time.monotonic() + chosen.minutes * 60
         self._began = time.monotonic()
         self._left = chosen.rounds * len(chosen.rows) * len(SERVERS)
         self._servers: dict[str, Served] = {}
-        self._worlds: dict[str, World] = {}
+        self._worlds: dict[str, Preparation] = {}
 
     def start(self) -> None:
         """Starts each server a few times for the figures of an idle one; the last one stays."""
@@ -127,7 +127,7 @@ class Contest:
             for _ in range(1 if known else STARTS):
                 if name in self._servers:
                     self._servers[name].stop()
-                served = self._servers[name] = self._stage.start(name)
+                served = self._servers[name] = self._testbed.start(name)
                 if not known:
                     self._note_idle(served)
 
@@ -139,7 +139,7 @@ class Contest:
         self._say(f"{served.name}: ready after {served.ready_s:.2f} s, {memory:.0f} MB idle")
         self._book.add(
             benchmark="peer_idle",
-            store=self._stage.store,
+            store=self._testbed.store,
             server=served.name,
             ready_s=served.ready_s,
             resident_mb=memory,
@@ -149,15 +149,15 @@ class Contest:
     async def run(self) -> None:
         tag = f"p{int(time.time()) % 10_000_000:x}"
         for name, served in self._servers.items():
-            self._worlds[name] = World(Requests(served.address), tag)
+            self._worlds[name] = Preparation(Requests(served.address), tag)
         await self._warm_up()
         for number in range(1, self._chosen.rounds + 1):
             order = SERVERS if number % 2 else SERVERS[::-1]
             for row in self._chosen.rows:
                 for name in order:
                     await self._turn(name, row, number)
-        for world in self._worlds.values():
-            world.caller.close()
+        for preparation in self._worlds.values():
+            preparation.caller.close()
 
     async def _warm_up(self) -> None:
         """Every row once without looking: a compiler needs to have seen the work."""
@@ -170,7 +170,7 @@ class Contest:
         workload, clients = rows.split(row)
         about = {
             "benchmark": "peer",
-            "store": self._stage.store,
+            "store": self._testbed.store,
             "server": name,
             "workload": workload,
             "clients": clients,
@@ -201,18 +201,18 @@ class Contest:
                 return
 
     def _has_time(self) -> bool:
-        """Tells whether a window may be repeated and every row still has its turn."""
+        """Returns whether there is time to repeat a window and still measure every row."""
         turn_s = self._chosen.seconds + self._chosen.warm + _TURN_S
         return time.monotonic() + max(0, self._left) * turn_s < self._ends
 
     async def _measure(self, name: str, row: str, *, seconds: float, warm_s: float) -> Line:
-        pids = self._stage.pids(self._servers[name])
-        world = self._worlds[name]
-        measured = await rows.measure(world, row, seconds=seconds, warm_s=warm_s, pids=pids)
-        told = measured.figures() | measured.costs()
+        pids = self._testbed.pids(self._servers[name])
+        preparation = self._worlds[name]
+        measured = await rows.measure(preparation, row, seconds=seconds, warm_s=warm_s, pids=pids)
+        summary = measured.figures() | measured.costs()
         return {
             key: round(value, 4) if isinstance(value, float) else value
-            for key, value in told.items()
+            for key, value in summary.items()
         }
 
     async def _settle(self) -> None:
@@ -232,7 +232,7 @@ class Contest:
 def summarise(lines: Iterable[Line]) -> list[Line]:
     """Returns one line for each server and row: medians over the windows that were quiet.
 
-    A row that was never quiet keeps the median of what there is, with `quiet_rounds` 0.
+    A row that was never quiet keeps the median of all its windows, with `quiet_rounds` 0.
     """
     found: dict[tuple[object, ...], list[Line]] = {}
     for line in lines:
@@ -246,12 +246,12 @@ def _median(group: list[Line]) -> Line:
     quiet = [line for line in group if line["quiet"]]
     chosen = quiet or group
     names = ("benchmark", "store", "server", "workload", "clients")
-    told: Line = {name: group[0][name] for name in names if name in group[0]}
+    summary: Line = {name: group[0][name] for name in names if name in group[0]}
     for figure in ("ready_s", *_FIGURES):
         if figure in group[0]:
-            told[figure] = round(statistics.median(line[figure] for line in chosen), 3)
-    if "ops_s" in told:
+            summary[figure] = round(statistics.median(line[figure] for line in chosen), 3)
+    if "ops_s" in summary:
         rates = [line["ops_s"] for line in chosen]
-        told["ops_s_range"] = [round(min(rates), 1), round(max(rates), 1)]
-        told["errors"] = sum(line["errors"] for line in chosen)
-    return told | {"rounds": len(chosen), "quiet_rounds": len(quiet)}
+        summary["ops_s_range"] = [round(min(rates), 1), round(max(rates), 1)]
+        summary["errors"] = sum(line["errors"] for line in chosen)
+    return summary | {"rounds": len(chosen), "quiet_rounds": len(quiet)}

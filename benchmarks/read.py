@@ -14,6 +14,7 @@ from lochan.index.edit import edit_tree
 from lochan.index.node import Change, NewNode
 from lochan.index.read import find_many, find_one, iterate, read_page
 from lochan.index.source import CachedNodes
+from lochan.persist.cache import Caches
 
 # Section 6 of the prototype study, leaves of 4 KB: lookup all cached, leaf from RocksDB, nothing
 # cached (us); page of 250 from RocksDB and from memory (us), nodes read; scan (keys per second);
@@ -57,7 +58,7 @@ def _prototype(size: int, name: str) -> object:
 
 
 def _cold(branch: Branch) -> CachedNodes:
-    return CachedNodes(branch.objects, _CACHE_BYTES)
+    return CachedNodes(branch.objects, Caches(_CACHE_BYTES))
 
 
 def _lookup(branch: Branch, keys: list[bytes], effort: Effort) -> None:

@@ -2,8 +2,8 @@
 
 `python -m benchmarks.report --keep RUN …` first joins the outputs of several runs: of each line the
 fastest is kept, with the number of runs and the slowest figure beside it, because on a shared
-machine a run tells how disturbed it was as much as how fast we are. `--peers RUN …` takes outputs
-of `benchmarks peers` and `benchmarks http` and writes the comparison with its charts, and
+machine the result of a run depends on the other load as much as on Lochan. `--peers RUN …` takes
+outputs of `benchmarks peers` and `benchmarks http` and writes the comparison with its charts, and
 `--spark RUN …` those of `benchmarks spark`.
 """
 
@@ -75,14 +75,14 @@ def render(page: str, lines: Sequence[Line]) -> str:
 
 
 class Figures:
-    """The measured lines, found by what they measure."""
+    """The measured lines, found by their fields."""
 
     def __init__(self, lines: Sequence[Line]) -> None:
         self._lines = lines
 
     def one(self, benchmark: str, **where: object) -> Line:
-        wanted = {"benchmark": benchmark, **where}
-        (line,) = [one for one in self._lines if wanted.items() <= one.items()]
+        fields = {"benchmark": benchmark, **where}
+        (line,) = [one for one in self._lines if fields.items() <= one.items()]
         return line
 
     def growth(self, workload: str, puts: int) -> float:
@@ -119,13 +119,13 @@ def bars(figures: Figures) -> str:
     ]
     shown = [_bar_row(*row) for row in rows]
     missed = [row[0] for row in shown if row[-1] != "met"]
-    said = f"Missed: {'; '.join(missed)}." if missed else "All are met."
-    return table("at 1,000,000 keys | bar | measured | ", shown) + f"\n{said}\n"
+    verdict = f"Missed: {'; '.join(missed)}." if missed else "All are met."
+    return table("at 1,000,000 keys | bar | measured | ", shown) + f"\n{verdict}\n"
 
 
-def _bar_row(what: str, unit: str, bar: float, figure: float) -> list[str]:
+def _bar_row(name: str, unit: str, bar: float, figure: float) -> list[str]:
     met = figure >= bar if "≥" in unit else figure <= bar
-    return [what, f"{unit} {bar:g}", _short(figure), "met" if met else "**missed**"]
+    return [name, f"{unit} {bar:g}", _short(figure), "met" if met else "**missed**"]
 
 
 def _short(figure: float) -> str:

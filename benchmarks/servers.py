@@ -1,7 +1,7 @@
-"""Several servers on one branch of one PostgreSQL: throughput, shares, and who waits for whom.
+"""Several servers on one branch of one PostgreSQL: throughput, shares and waiting times.
 
 A server is a process of its own: `python -m benchmarks.servers URL SECONDS PUTS PUTS …` runs one
-thread for each number of puts, all on one lane. It says when it is ready, starts when it is told,
+thread for each number of puts, all on one lane. It reports when it is ready, starts on a signal,
 counts the commits that were acknowledged in the given time, prints them as JSON and ends.
 """
 
@@ -25,13 +25,15 @@ from benchmarks.measure import Effort, emit
 from lochan.assembly import open_store
 from lochan.kernel.publish import Join, Proposal, Publisher, Settled
 from lochan.kernel.repository import create_repository, open_repository
-from lochan.kv.observe import CallCounts, ObservedStore
+from lochan.kv.observe import ObservedStore
 from lochan.system import SystemClock, ThreadLane
+from lochan.testing.call_counts import CallCounts
 from lochan.testing.postgres import PostgresServer, shared_server
 
 _REPOSITORY = "default"
 
-# Members made before the clock starts; who runs out makes more, at a hundredth of a commit's cost.
+# Proposals built before the clock starts; a thread that runs out builds more, at a hundredth of a
+# commit's cost.
 _PREPARED = 4_000
 
 _schemas = count(1)
@@ -65,13 +67,13 @@ def _measure(
     store = open_store(url)
     create_repository(store, PORTS, _REPOSITORY)
     store.close()
-    told = _together(url, processes, seconds)
-    commits = [sum(one["commits"]) for one in told]
+    results = _together(url, processes, seconds)
+    commits = [sum(one["commits"]) for one in results]
     total = sum(commits)
     figures: dict[str, Any] = {}
     if len(processes) > 1:
         figures["shares"] = [round(share / max(1, total), 3) for share in commits]
-    threads = [number for one in told for number in one["commits"]]
+    threads = [number for one in results for number in one["commits"]]
     if len(threads) == 2:
         figures["small_to_large"] = threads[0] / max(1, threads[1])
     emit(
@@ -79,20 +81,20 @@ def _measure(
         what=what,
         commits_per_s=total / seconds,
         **figures,
-        commits_per_swap=total / max(1, sum(one["swaps"] for one in told)),
-        held=sum(one["held"] for one in told),
-        lost=sum(one["lost"] for one in told),
-        rounds_max=max(one["rounds_max"] for one in told),
-        p50_ms=max(one["p50_ms"] for one in told),
-        p99_ms=max(one["p99_ms"] for one in told),
-        reads_per_swap=sum(one["reads"] for one in told)
-        / max(1, sum(one["swaps"] for one in told)),
+        commits_per_swap=total / max(1, sum(one["swaps"] for one in results)),
+        held=sum(one["held"] for one in results),
+        lost=sum(one["lost"] for one in results),
+        rounds_max=max(one["rounds_max"] for one in results),
+        p50_ms=max(one["p50_ms"] for one in results),
+        p99_ms=max(one["p99_ms"] for one in results),
+        reads_per_swap=sum(one["reads"] for one in results)
+        / max(1, sum(one["swaps"] for one in results)),
     )
     return total / seconds
 
 
 def _together(url: str, processes: list[list[int]], seconds: float) -> list[dict[str, Any]]:
-    """Starts the servers, lets them begin at one moment, and collects what they say."""
+    """Starts the servers, lets them begin at one moment, and collects their results."""
     with ExitStack() as stack:
         children = []
         for number, puts in enumerate(processes):
@@ -112,12 +114,12 @@ def _together(url: str, processes: list[list[int]], seconds: float) -> list[dict
             assert child.stdin is not None
             child.stdin.write("go\n")
             child.stdin.flush()
-        said = [child.communicate(timeout=seconds + 30)[0] for child in children]
-    return [json.loads(text) for text in said]
+        outputs = [child.communicate(timeout=seconds + 30)[0] for child in children]
+    return [json.loads(text) for text in outputs]
 
 
 class _KnownPuts(Puts):
-    """Tells its keys beforehand, as every plain commit can."""
+    """Names its keys beforehand, as every plain commit can."""
 
     def __init__(self, keys: Sequence[bytes], pick: Random) -> None:
         super().__init__(keys, pick)

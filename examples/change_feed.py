@@ -1,4 +1,4 @@
-"""A change feed: who changed which table, as a stream, kept in a table of its own.
+"""A change feed: the changes of all tables with their authors, as a stream into a table.
 
     python examples/change_feed.py --catalog http://127.0.0.1:19120
 
@@ -22,7 +22,7 @@ COLUMNS = ("seq", "commit", "time", "author", "message", "operation", "name", "t
 
 
 def follow(lake: Lake, checkpoint: Path) -> int:
-    """Appends what has happened on main since the last call; returns how many rows there are."""
+    """Appends the changes on main since the last call; returns the number of rows."""
     with suppress(AlreadyExists):
         lake.client.references.create("ops")
     changes = lake.changes("main", follow=True).select(*COLUMNS)

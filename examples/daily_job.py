@@ -2,9 +2,9 @@
 
     python examples/daily_job.py 2026-10-15
 
-Run it again for the same day and nothing happens: the job's name says what was done, and the day's
+Run it again for the same day and nothing happens: the name of the job identifies it, and the day's
 report stays. Run it for a day with faults and it ends with code 1; the data stays on its branch,
-and the report says why.
+and the report states the reason.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def read_orders(spark: SparkSession, day: dt.date, faults: int) -> DataFrame:
 
 
 def run(lake: Lake, day: dt.date, reports: Path, faults: int = 0) -> str:
-    """Runs the job for a day; returns what came of it."""
+    """Runs the job for a day; returns the outcome."""
     audit = lake.audited(
         "main",
         checks=HERE / "checks.toml",

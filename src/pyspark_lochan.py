@@ -1,10 +1,11 @@
-"""Where Spark finds the data source `lochan` without being told: it looks for `pyspark_*`.
+"""Registers the data source `lochan`: Spark imports every module that is named `pyspark_*`.
 
-One such module that fails to import would hide all others, so a part that is missing hides only us.
+If one such module failed to import, Spark would find none of the others, so a missing dependency is
+ignored here and hides our data source only.
 """
 
 from contextlib import suppress
 
 with suppress(ImportError):
-    # The name is the one that Spark takes.
+    # Spark uses the class of this name.
     from lochan.spark.history.source import LochanSource as DefaultSource  # noqa: F401

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, settings
 from tests.profile import PROFILE
 from tests.speed import forks, is_slow_folder, without_processes
 
-# What takes longer is stuck; marks of single tests are for the default profile only.
+# A test that takes longer is stuck. Time-outs of single tests are for the default profile only.
 DEEP_TIMEOUT_S = 3_600
 
-# Two busy cores make wall-clock deadlines lie, so there are none; the number of examples is the
-# budget. `print_blob` prints what is needed to repeat a failure on another machine.
+# No deadlines: times on two busy cores mean little; the number of examples is the
+# bound. `print_blob` prints what is needed to repeat a failure on another machine.
 _SHARED = settings(
     deadline=None,
     print_blob=True,
@@ -26,7 +26,7 @@ settings.load_profile(PROFILE)
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Leaves folders aside of which nothing would be chosen: importing them takes long."""
+    """Skips folders of which no test would be selected, because importing them takes long."""
     if config.option.markexpr == "not slow" and is_slow_folder(collection_path):
         return True
     return None
@@ -38,12 +38,12 @@ def pytest_collection_modifyitems(items):
         if is_slow_folder(item.path) or forks(getattr(item, "function", None)):
             item.add_marker(pytest.mark.slow)
         if PROFILE == "deep":
-            # Before the test's own mark, so that this one holds.
+            # Before the test's own mark, so that this one is used.
             item.add_marker(pytest.mark.timeout(DEEP_TIMEOUT_S), append=False)
 
 
 def pytest_collection_finish():
-    """Leaves thousands of tests out of all later collections of garbage, which are many."""
+    """Excludes thousands of collected tests from every later garbage collection."""
     gc.collect()
     gc.freeze()
 
@@ -52,7 +52,7 @@ def pytest_collection_finish():
 def pytest_runtest_setup(item):
     if item.get_closest_marker("slow"):
         return (yield)
-    # What slow tests have shared may have to be ended before this one.
+    # Fixtures that slow tests have shared may have to end their processes first.
     with without_processes(item.nodeid, signals=True):
         return (yield)
 
@@ -66,7 +66,7 @@ def pytest_runtest_call(item):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Tells what tests have counted, such as schedules and crashes; works with several workers."""
+    """Prints what tests have counted, such as schedules and crashes; works with several workers."""
     told = sorted(
         str(value)
         for report in terminalreporter.getreports("passed")

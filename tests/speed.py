@@ -1,4 +1,4 @@
-"""The speed of a test: which tests are slow, and what those that are not must leave alone."""
+"""The speed of a test: which tests are slow, and what the other tests must not do."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-# Folders whose tests need a JVM or a database, start and kill processes, or try things by the
-# thousand.
+# Folders whose tests need a JVM or a database, start and kill processes, or run thousands of cases.
 SLOW_FOLDERS = (
     "compat",
     "crash",
@@ -34,12 +33,12 @@ _FORKING = "lochan.testing.contracts.fork"
 
 
 def forks(function: object) -> bool:
-    """Tells whether a test is one of the shipped contract of forks."""
+    """Returns whether a test belongs to the shipped contract of forks."""
     return getattr(function, "__module__", None) == _FORKING
 
 
 def is_slow_folder(path: Path) -> bool:
-    """Tells whether a path is in a folder whose tests are all slow."""
+    """Returns whether a path is in a folder whose tests are all slow."""
     if not path.is_relative_to(_HERE):
         return False
     below = path.relative_to(_HERE)
@@ -50,7 +49,7 @@ def is_slow_folder(path: Path) -> bool:
 def without_processes(test: str, *, signals: bool) -> Iterator[None]:
     """While this runs, starting a process raises, and signalling one unless `signals` may be sent.
 
-    git may list files, and the signal 0, which only asks whether a process is there, may be sent.
+    Allowed are git, which lists files, and signal 0, which only checks that a process exists.
     """
     _refused.update(dict.fromkeys(_STARTS if signals else _STARTS | _SIGNALS, test))
     try:
@@ -67,7 +66,7 @@ def _refuse(event: str, given: tuple[Any, ...]) -> None:
     if event in _SIGNALS and given[1] == 0:
         return
     test = _refused[event]
-    # Once is enough: what cleans up after the test may do what it must.
+    # Refused once only: the clean-up of the test may start and signal processes.
     _refused.clear()
     raise AssertionError(f"{test} is not marked `slow` and must not do this: {event}, {given[:2]}")
 

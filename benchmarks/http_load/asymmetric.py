@@ -11,23 +11,23 @@ from itertools import count
 from typing import Any
 
 from benchmarks.http_load.drive import drive
+from benchmarks.http_load.preparation import Preparation
 from benchmarks.http_load.rows import Committer
-from benchmarks.http_load.world import World
 
 SMALL, LARGE = 1, 10
 
 
 async def asymmetric(
-    world: World, pairs: int, *, seconds: float, warm_s: float, pids: Sequence[int]
+    preparation: Preparation, pairs: int, *, seconds: float, warm_s: float, pids: Sequence[int]
 ) -> dict[str, Any]:
     """Runs pairs of a small and a large committer; returns how far each side came."""
-    branch = await world.branch("asymmetric")
-    numbers, prefix = count(), f"{world.name('k')}x"
+    branch = await preparation.branch("asymmetric")
+    numbers, prefix = count(), f"{preparation.name('k')}x"
     sizes = [SMALL, LARGE] * pairs
-    clients = [Committer(world.requests, branch, size, prefix, numbers) for size in sizes]
+    clients = [Committer(preparation.requests, branch, size, prefix, numbers) for size in sizes]
     for client, size in zip(clients, sizes, strict=True):
         client.kind = "small" if size == SMALL else "large"
-    measured = await drive(world.requests, clients, seconds=seconds, warm_s=warm_s, pids=pids)
+    measured = await drive(preparation.requests, clients, seconds=seconds, warm_s=warm_s, pids=pids)
     small, large = sum(measured.done[0::2]), sum(measured.done[1::2])
     latencies = {
         f"{kind}_p99_ms": measured.figures(kind)["p99_ms"]

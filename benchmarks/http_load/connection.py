@@ -1,7 +1,7 @@
 """One kept HTTP/1.1 connection with one request under way, read without a parser's overhead.
 
 The generator shares two cores with the server it measures, so a reply costs it as little as
-possible: a reply that arrives whole and tells its length is cut out of the bytes that came.
+possible: a reply that arrives whole and has its length is cut out of the received bytes.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def join_chunks(data: bytes, start: int) -> tuple[bytes, int] | None:
         if len(data) < end + 2:
             return None
         if data[end : end + 2] != b"\r\n":
-            raise Malformed("a chunk does not end where it said, or trailers follow")
+            raise Malformed("a chunk does not end at its stated length, or trailers follow")
         if not size:
             return b"".join(parts), end + 2
         parts.append(data[begin:end])

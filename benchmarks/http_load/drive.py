@@ -1,4 +1,4 @@
-"""Drives clients against a server for a while and says what became of it.
+"""Drives clients against a server for a while and summarises the replies.
 
 Each client has one connection and one request under way. What is sent before the window opens or
 answered after it has closed is not counted; so a look at the processes disturbs no figure.
@@ -26,7 +26,7 @@ _GRACE_S = 60
 
 
 class Client:
-    """What one connection asks: a request after the other, and what their replies teach.
+    """The requests of one connection, one after the other; it may learn from their replies.
 
     `kind` names the request under way; `rate` is requests per second, 0 for as fast as answered.
     """
@@ -44,7 +44,7 @@ class Client:
 
 @dataclass
 class Measured:
-    """One window: what was answered, how fast, and who used the processors."""
+    """One window: the replies, their times, and the use of the processors."""
 
     seconds: float = 0.0
     times: dict[str, array[float]] = field(default_factory=dict)
@@ -71,9 +71,9 @@ class Measured:
         }
 
     def costs(self) -> dict[str, Any]:
-        """Returns what went wrong and what it cost."""
+        """Returns the errors and the processor time."""
         cores, operations = self.cores, max(1, self.operations)
-        told = {
+        summary = {
             "operations": self.operations,
             "seconds": self.seconds,
             "conflicts": self.conflicts,
@@ -84,7 +84,7 @@ class Measured:
             "other_cores": cores.other,
             "resident_mb": self.resident_mb,
         }
-        return told | ({"sample_error": self.sample} if self.sample else {})
+        return summary | ({"sample_error": self.sample} if self.sample else {})
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
@@ -93,7 +93,7 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 
 class _Window:
-    """The time that counts, and what falls into it."""
+    """The measured time, and the replies in it."""
 
     def __init__(self, seconds: float, pids: Sequence[int]) -> None:
         self.seconds = seconds

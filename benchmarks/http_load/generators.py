@@ -2,8 +2,8 @@
 
 `tables`: 1,000,000 commits over 5,000 tables. `long-keys`: 200,000 commits of 10 puts over 300,000
 long random keys, `stuff-folders.stuff-UUID.foolish-key_UUID.UUID_0`, where the first UUID changes
-every 150 keys and the second every 20. Each client has its own share of the keys, so nobody is in
-anybody's way; a table that exists is changed under the id it got when it was first committed.
+every 150 keys and the second every 20. Each client has its own share of the keys, so there
+are no conflicts; a table that exists is changed under the id it got when it was first committed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,17 @@ import msgspec
 
 from benchmarks.http_load.connection import Requests
 from benchmarks.http_load.drive import Client, drive
-from benchmarks.http_load.world import World, commit_body, hash_after_commit, put, put_namespace
+from benchmarks.http_load.preparation import (
+    Preparation,
+    commit_body,
+    hash_after_commit,
+    put,
+    put_namespace,
+)
 
 Elements = tuple[str, ...]
 
-# The longest that a run may take; a slow server is told apart from a stuck one by its deciles.
+# The longest that a run may take; the deciles distinguish a slow server from a stuck one.
 _SECONDS_MAX = 6 * 3_600
 _NAMESPACES_PER_COMMIT = 500
 
@@ -111,7 +117,7 @@ class Key(msgspec.Struct):
 
 
 class Added(msgspec.Struct):
-    """What the reply to a commit says of a table that is new."""
+    """The entry of a new table in the reply to a commit."""
 
     key: Key
     content_id: str = msgspec.field(name="contentId")
@@ -178,22 +184,22 @@ def shares(keys: Sequence[Elements], clients: int) -> Iterator[Sequence[Elements
 
 
 async def generate(
-    world: World, name: str, *, scale: float, clients: int, pids: Sequence[int]
+    preparation: Preparation, name: str, *, scale: float, clients: int, pids: Sequence[int]
 ) -> dict[str, Any]:
     """Runs one workload; returns commits per second of every decile."""
     workload = WORKLOADS[name].scaled(scale)
     keys = workload.make(workload.keys)
-    branch = await world.branch("generated")
-    wanted = [elements for elements in namespaces_of(keys) if elements != ("ns",)]
-    for first in range(0, len(wanted), _NAMESPACES_PER_COMMIT):
-        chosen = wanted[first : first + _NAMESPACES_PER_COMMIT]
-        branch = await world.commit(branch, [put_namespace(elements) for elements in chosen])
+    branch = await preparation.branch("generated")
+    missing = [elements for elements in namespaces_of(keys) if elements != ("ns",)]
+    for first in range(0, len(missing), _NAMESPACES_PER_COMMIT):
+        chosen = missing[first : first + _NAMESPACES_PER_COMMIT]
+        branch = await preparation.commit(branch, [put_namespace(elements) for elements in chosen])
     progress = Progress(workload.commits)
     changers = [
-        Changer(world.requests, branch, share, workload.puts, progress, seed)
+        Changer(preparation.requests, branch, share, workload.puts, progress, seed)
         for seed, share in enumerate(shares(keys, clients))
     ]
-    measured = await drive(world.requests, changers, seconds=_SECONDS_MAX, pids=pids)
+    measured = await drive(preparation.requests, changers, seconds=_SECONDS_MAX, pids=pids)
     deciles = progress.per_second()
     return {
         "workload": name,

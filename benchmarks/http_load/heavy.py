@@ -15,15 +15,15 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.http_load.drive import Client, Measured, drive, quantile
-from benchmarks.http_load.rows import Asker, Committer
-from benchmarks.http_load.world import World, commit_body, put
+from benchmarks.http_load.preparation import Preparation, commit_body, put
+from benchmarks.http_load.rows import Committer, RandomReader
 
 COMMITTERS, READERS = 16, 4
 KEYS = 100_000
 OPERATIONS = 10_000
 
 P99_BAR_MS = 50
-"""What small commits may take beside heavy work, on a machine that does nothing else."""
+"""The limit for small commits beside heavy work, on a machine without other load."""
 
 # More than any window has time for.
 _TARGETS = 24
@@ -47,18 +47,18 @@ class Sender(Client):
 
 
 class Timed(Committer):
-    """Commits one put at a time; also counts what is answered after the window has closed.
+    """Commits one put at a time; also counts replies after the window has closed.
 
-    Who waits behind heavy work may wait longer than the window is open: to leave those out would
+    A commit behind heavy work may wait longer than the window is open: to leave it out would
     make the worst case look best.
     """
 
     kind = "commit"
 
     def __init__(
-        self, world: World, branch: Branch, prefix: str, numbers: count, times: Times
+        self, preparation: Preparation, branch: Branch, prefix: str, numbers: count, times: Times
     ) -> None:
-        super().__init__(world.requests, branch, 1, prefix, numbers)
+        super().__init__(preparation.requests, branch, 1, prefix, numbers)
         self._times = times
         self._sent = 0.0
 
@@ -74,8 +74,8 @@ class Timed(Committer):
 class Heavy:
     """The experiment on one server."""
 
-    def __init__(self, world: World, keys: int, operations: int) -> None:
-        self._world = world
+    def __init__(self, preparation: Preparation, keys: int, operations: int) -> None:
+        self._preparation = preparation
         self._keys = keys
         self._operations = operations
 
@@ -83,31 +83,31 @@ class Heavy:
         self, *, seconds: float, warm_s: float, pids: Sequence[int]
     ) -> AsyncIterator[dict[str, Any]]:
         """Yields the figures of the small commits, alone and beside each kind of heavy work."""
-        await self._world.filled(self._keys)
+        await self._preparation.filled(self._keys)
         for kind, prepare in KINDS.items():
-            branch = await self._world.branch("small")
+            branch = await self._preparation.branch("small")
             times: Times = []
             clients = [*await self._small(branch, times), *await prepare(self, branch)]
-            requests = self._world.requests
+            requests = self._preparation.requests
             # One merge into the busy branch is all there is: it must fall into the window.
             warm = 0.0 if prepare is Heavy.merge_same else warm_s
             began = perf_counter() + warm
             measured = await drive(requests, clients, seconds=seconds, warm_s=warm, pids=pids)
-            # Who was sent before the window and waited into it counts, too.
+            # A request that was sent before the window and answered in it counts, too.
             took = sorted(one for sent, one in times if sent + one >= began)
             yield {"beside": kind, **_figures(measured, took), **measured.costs()}
 
     async def _small(self, branch: Branch, times: Times) -> list[Client]:
-        world, numbers = self._world, count()
-        prefix = f"{world.name('k')}x"
+        preparation, numbers = self._preparation, count()
+        prefix = f"{preparation.name('k')}x"
         made: list[Client] = []
         for _ in range(COMMITTERS):
-            made.append(Timed(world, branch, prefix, numbers, times))
-        name, _ = await world.filled(self._keys)
+            made.append(Timed(preparation, branch, prefix, numbers, times))
+        name, _ = await preparation.filled(self._keys)
         step = max(1, self._keys // 1_000)
         paths = [f"/trees/{name}/contents/ns.t{n}" for n in range(0, self._keys, step)]
         for seed in range(READERS):
-            made.append(Asker([world.requests.get(path) for path in paths], seed))
+            made.append(RandomReader([preparation.requests.get(path) for path in paths], seed))
             made[-1].kind = "read"
         return made
 
@@ -115,13 +115,13 @@ class Heavy:
         return []
 
     async def listing(self, _: Branch) -> list[Client]:
-        name, _at = await self._world.filled(self._keys)
-        lister = Asker([self._world.requests.get(f"/trees/{name}/entries")])
+        name, _at = await self._preparation.filled(self._keys)
+        lister = RandomReader([self._preparation.requests.get(f"/trees/{name}/entries")])
         lister.kind = "heavy"
         return [lister]
 
     async def commit(self, _: Branch) -> list[Client]:
-        targets = [await self._world.branch("heavy") for _ in range(_TARGETS)]
+        targets = [await self._preparation.branch("heavy") for _ in range(_TARGETS)]
         return [Sender([self._commit(target, 0) for target in targets])]
 
     async def commit_same(self, branch: Branch) -> list[Client]:
@@ -133,8 +133,8 @@ class Heavy:
         for number in range(_TARGETS):
             # Its own commit, or the merge would be nothing but a new place of the branch.
             own = put(["ns", f"own{number}"], number)
-            target = await self._world.branch("target")
-            targets.append(await self._world.commit(target, [own]))
+            target = await self._preparation.branch("target")
+            targets.append(await self._preparation.commit(target, [own]))
         return [Sender([await self._merge(target) for target in targets])]
 
     async def merge_same(self, branch: Branch) -> list[Client]:
@@ -143,12 +143,16 @@ class Heavy:
     def _commit(self, target: Branch, first: int) -> bytes:
         numbers = range(first, first + self._operations)
         body = commit_body([put(["ns", f"h{n}"], n) for n in numbers])
-        return self._world.requests.post(f"/trees/{target[0]}@{target[1]}/history/commit", body)
+        return self._preparation.requests.post(
+            f"/trees/{target[0]}@{target[1]}/history/commit", body
+        )
 
     async def _merge(self, target: Branch) -> bytes:
-        name, at = await self._world.filled(self._keys)
+        name, at = await self._preparation.filled(self._keys)
         body = json.dumps({"fromRefName": name, "fromHash": at, "message": "merged"}).encode()
-        return self._world.requests.post(f"/trees/{target[0]}@{target[1]}/history/merge", body)
+        return self._preparation.requests.post(
+            f"/trees/{target[0]}@{target[1]}/history/merge", body
+        )
 
 
 KINDS: dict[str, Callable[[Heavy, Branch], Awaitable[list[Client]]]] = {
@@ -162,7 +166,7 @@ KINDS: dict[str, Callable[[Heavy, Branch], Awaitable[list[Client]]]] = {
 
 
 def _figures(measured: Measured, took: Sequence[float]) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "commits": len(took),
         "commit_p50_ms": quantile(took, 0.5) * 1e3,
         "commit_p99_ms": quantile(took, 0.99) * 1e3,
@@ -170,6 +174,6 @@ def _figures(measured: Measured, took: Sequence[float]) -> dict[str, Any]:
     }
     for kind in ("read", "heavy"):
         if kind in measured.times:
-            told |= {f"{kind}_{name}": value for name, value in measured.figures(kind).items()}
-    told["within_bar"] = bool(took) and told["commit_p99_ms"] <= P99_BAR_MS
-    return told
+            summary |= {f"{kind}_{name}": value for name, value in measured.figures(kind).items()}
+    summary["within_bar"] = bool(took) and summary["commit_p99_ms"] <= P99_BAR_MS
+    return summary

@@ -1,6 +1,6 @@
 """Writes the comparison into docs/performance.md from docs/measured-peers.jsonl.
 
-What is kept are medians of the windows that were quiet, one line for each server and row; lines of
+It stores medians of the quiet windows, one line for each server and row; lines of
 a newer run replace those of the same thing, all others stay.
 """
 
@@ -33,7 +33,7 @@ def read_lines(path: Path) -> list[Line]:
 
 
 def keep(known: Sequence[Line], measured: Iterable[Line]) -> list[Line]:
-    """Joins new windows to what is known."""
+    """Adds new windows to the stored lines."""
     measured = list(measured)
     new = summarise(measured) + [line for line in measured if line["benchmark"] in _KEPT]
     joined = {_identity(line): line for line in known}

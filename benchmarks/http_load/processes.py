@@ -1,7 +1,7 @@
 """Servers as processes of their own: ours and the real Nessie, on loopback, ended by their id.
 
-A server's output goes to a file, so that it never waits for a reader. `Missing` says in one
-sentence what this machine lacks; callers skip with it.
+A server's output goes to a file, so that it never waits for a reader. `Missing` names what
+this machine lacks; callers skip with it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)")
 
 
 class Missing(Exception):
-    """Something that is not ours is not on this machine; the text says what and how to get it."""
+    """A program is not installed on this machine; the message names it and how to get it."""
 
 
 class Served:
@@ -74,14 +74,14 @@ class Served:
             if found is None:
                 return False
             self.port = int(found[1])
-        asked = HTTPConnection("127.0.0.1", self.port, timeout=5)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=5)
         try:
-            asked.request("GET", "/api/v2/config")
-            return asked.getresponse().status == 200
+            connection.request("GET", "/api/v2/config")
+            return connection.getresponse().status == 200
         except (OSError, HTTPException):
             return False
         finally:
-            asked.close()
+            connection.close()
 
     def stop(self) -> None:
         """Ends the server; harmless when it has ended already."""
@@ -106,7 +106,7 @@ class Served:
 
 
 def start(name: str, command: list[str], folder: Path, port: int = 0) -> Served:
-    """Starts a server and returns it when it answers; port 0 means that it tells its own."""
+    """Starts a server and returns it when it answers; with port 0 it reports its own port."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{name}.log"
     began = time.monotonic()
@@ -117,7 +117,7 @@ def start(name: str, command: list[str], folder: Path, port: int = 0) -> Served:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            # Ours must show its address at once although nobody looks at a terminal.
+            # Lochan must print its address at once although its output is not a terminal.
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )
     served = Served(name, process, log, port)
@@ -139,7 +139,7 @@ def start_lochan(store: str, folder: Path, *more: str) -> Served:
 
 
 def start_nessie(store: list[str], folder: Path, heap: str = "4g") -> Served:
-    """Starts the real Nessie; `store` is what `nessie_store` returned."""
+    """Starts the real Nessie; `store` is the result of `nessie_store`."""
     java, runner = find_java(), find_runner()
     port, management = free_port(), free_port()
     options = {
@@ -149,7 +149,7 @@ def start_nessie(store: list[str], folder: Path, heap: str = "4g") -> Served:
         "quarkus.management.host": "127.0.0.1",
         "quarkus.http.access-log.enabled": "false",
         "quarkus.otel.sdk.disabled": "true",
-        # It writes one line for each request otherwise, which nobody would leave on under load.
+        # Otherwise it writes one line for each request; in production that is off under load.
         "quarkus.log.level": "WARN",
     }
     command = [java, "-Xms1g", f"-Xmx{heap}"]
@@ -190,9 +190,9 @@ def find_java() -> str:
 
 
 def java_version(java: str) -> int:
-    """Returns the major version that a Java tells of itself, 0 if it tells none."""
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    found = re.search(r'version "(\d+)', told)
+    """Returns the major version of a Java, 0 if it prints none."""
+    output = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(\d+)', output)
     return int(found[1]) if found else 0
 
 
@@ -227,5 +227,5 @@ def free_port() -> int:
 
 
 def tail(log: Path, characters: int = 2_000) -> str:
-    """Returns the end of what a server wrote."""
+    """Returns the end of a server's output."""
     return log.read_text("utf-8", errors="replace")[-characters:]

@@ -1,6 +1,6 @@
 """The rows of the comparison with Nessie: NAME or NAME:CLIENTS.
 
-A row prepares what it needs, then hands out one client for each connection.
+A row prepares its branches, then returns one client for each connection.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from random import Random
 
 from benchmarks.http_load.connection import Requests
 from benchmarks.http_load.drive import Client, Measured, drive
-from benchmarks.http_load.world import World, commit_body, hash_after_commit, put
+from benchmarks.http_load.preparation import Preparation, commit_body, hash_after_commit, put
 
 MERGES = 500
 MERGED_KEYS = 10
 
 
-class Asker(Client):
-    """Asks one of several things, by random."""
+class RandomReader(Client):
+    """Sends one of several requests, chosen at random."""
 
     def __init__(self, requests: Sequence[bytes], seed: int = 0) -> None:
         self._requests = requests
@@ -32,7 +32,7 @@ class Asker(Client):
 
 
 class Committer(Client):
-    """Commits tables that nobody has; expects the hash that its own last commit made."""
+    """Commits new tables; expects the hash of its own last commit."""
 
     def __init__(
         self, requests: Requests, branch: tuple[str, str], puts: int, prefix: str, numbers: count
@@ -57,14 +57,14 @@ class Committer(Client):
 class Creator(Client):
     """Makes one branch after the other."""
 
-    def __init__(self, world: World, source: tuple[str, str]) -> None:
-        self._world = world
+    def __init__(self, preparation: Preparation, source: tuple[str, str]) -> None:
+        self._preparation = preparation
         name, at = source
         self._body = json.dumps({"type": "BRANCH", "name": name, "hash": at}).encode()
 
     def request(self) -> bytes:
-        name = self._world.name("made")
-        return self._world.requests.post(f"/trees?name={name}&type=BRANCH", self._body)
+        name = self._preparation.name("made")
+        return self._preparation.requests.post(f"/trees?name={name}&type=BRANCH", self._body)
 
 
 class Merger(Client):
@@ -90,16 +90,18 @@ class Merger(Client):
             self._at = json.loads(body)["resultantTargetHash"]
 
 
-Build = Callable[[World, int], Awaitable[Sequence[Client]]]
+Build = Callable[[Preparation, int], Awaitable[Sequence[Client]]]
 
 
 def _commits(puts: int = 1, *, own: bool = False, keys: int = 0) -> Build:
-    async def build(world: World, clients: int) -> Sequence[Client]:
-        numbers, prefix = count(), f"{world.name('k')}x"
-        source = await world.filled(keys) if keys else None
-        branches = [await world.branch("commits", source) for _ in range(clients if own else 1)]
+    async def build(preparation: Preparation, clients: int) -> Sequence[Client]:
+        numbers, prefix = count(), f"{preparation.name('k')}x"
+        source = await preparation.filled(keys) if keys else None
+        branches = [
+            await preparation.branch("commits", source) for _ in range(clients if own else 1)
+        ]
         branches *= 1 if own else clients
-        return [Committer(world.requests, one, puts, prefix, numbers) for one in branches]
+        return [Committer(preparation.requests, one, puts, prefix, numbers) for one in branches]
 
     return build
 
@@ -107,42 +109,44 @@ def _commits(puts: int = 1, *, own: bool = False, keys: int = 0) -> Build:
 def _asks(*paths: str, keys: int = 0) -> Build:
     """Reads of a filled branch; `{}` in a path is the branch, `#` a number of a key."""
 
-    async def build(world: World, clients: int) -> Sequence[Client]:
-        name, _ = await world.filled(keys)
-        wanted = [path.replace("{}", name) for path in paths]
-        if "#" in wanted[0]:
-            wanted = [wanted[0].replace("#", str(number)) for number in range(keys)]
-        requests = [world.requests.get(path) for path in wanted]
-        return [Asker(requests, seed) for seed in range(clients)]
+    async def build(preparation: Preparation, clients: int) -> Sequence[Client]:
+        name, _ = await preparation.filled(keys)
+        paths_of_keys = [path.replace("{}", name) for path in paths]
+        if "#" in paths_of_keys[0]:
+            paths_of_keys = [paths_of_keys[0].replace("#", str(number)) for number in range(keys)]
+        requests = [preparation.requests.get(path) for path in paths_of_keys]
+        return [RandomReader(requests, seed) for seed in range(clients)]
 
     return build
 
 
-async def _log(world: World, clients: int) -> Sequence[Client]:
-    name, _ = await world.long_history()
-    request = world.requests.get(f"/trees/{name}/history?max-records=100")
-    return [Asker([request]) for _ in range(clients)]
+async def _log(preparation: Preparation, clients: int) -> Sequence[Client]:
+    name, _ = await preparation.long_history()
+    request = preparation.requests.get(f"/trees/{name}/history?max-records=100")
+    return [RandomReader([request]) for _ in range(clients)]
 
 
-async def _diff(world: World, clients: int) -> Sequence[Client]:
-    (left, _), (right, _) = await world.changed(10_000, 10)
-    request = world.requests.get(f"/trees/{left}/diff/{right}")
-    return [Asker([request]) for _ in range(clients)]
+async def _diff(preparation: Preparation, clients: int) -> Sequence[Client]:
+    (left, _), (right, _) = await preparation.changed(10_000, 10)
+    request = preparation.requests.get(f"/trees/{left}/diff/{right}")
+    return [RandomReader([request]) for _ in range(clients)]
 
 
-async def _create(world: World, clients: int) -> Sequence[Client]:
-    source = await world.root()
-    return [Creator(world, source) for _ in range(clients)]
+async def _create(preparation: Preparation, clients: int) -> Sequence[Client]:
+    source = await preparation.root()
+    return [Creator(preparation, source) for _ in range(clients)]
 
 
-async def _merge(world: World, clients: int) -> Sequence[Client]:
-    target = await world.commit(await world.branch("target"), [put(["ns", "target"], 1)])
+async def _merge(preparation: Preparation, clients: int) -> Sequence[Client]:
+    target = await preparation.commit(
+        await preparation.branch("target"), [put(["ns", "target"], 1)]
+    )
     sources = []
     for _ in range(MERGES):
-        name, at = await world.branch("source")
+        name, at = await preparation.branch("source")
         puts = [put(["ns", f"{name}x{number}"], number) for number in range(MERGED_KEYS)]
-        sources.append(await world.commit((name, at), puts))
-    return [Merger(world.requests, target, sources) for _ in range(clients)]
+        sources.append(await preparation.commit((name, at), puts))
+    return [Merger(preparation.requests, target, sources) for _ in range(clients)]
 
 
 ROWS: dict[str, tuple[Build, str]] = {
@@ -166,7 +170,7 @@ TABLE = [
     *("get-content:1", "get-content:16", "get-content:64"),
     *("entries-250:1", "log-100:1", "diff-10:1"),
 ]
-"""What is compared unless rows are named; 100,000 keys are left out because filling takes long."""
+"""The rows that are compared by default; without 100,000 keys, because filling takes long."""
 
 
 def split(row: str) -> tuple[str, int]:
@@ -178,11 +182,11 @@ def split(row: str) -> tuple[str, int]:
 
 
 async def measure(
-    world: World, row: str, *, seconds: float, warm_s: float, pids: Sequence[int]
+    preparation: Preparation, row: str, *, seconds: float, warm_s: float, pids: Sequence[int]
 ) -> Measured:
     """Prepares one row and drives it."""
     name, clients = split(row)
-    built = await ROWS[name][0](world, clients)
-    # What is prepared one by one is not wasted on warming up.
+    built = await ROWS[name][0](preparation, clients)
+    # Branches that are prepared one by one are not used up by warming up.
     warm_s = 0.0 if name == "merge-10" else warm_s
-    return await drive(world.requests, built, seconds=seconds, warm_s=warm_s, pids=pids)
+    return await drive(preparation.requests, built, seconds=seconds, warm_s=warm_s, pids=pids)

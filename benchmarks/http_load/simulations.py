@@ -16,8 +16,8 @@ from typing import Any
 
 from benchmarks.http_load.connection import Requests
 from benchmarks.http_load.drive import Client, Measured, drive
+from benchmarks.http_load.preparation import Preparation, commit_body, hash_after_commit, put
 from benchmarks.http_load.rows import Committer, Creator
-from benchmarks.http_load.world import World, commit_body, hash_after_commit, put
 
 MODES = (
     "BRANCH_PER_USER_SINGLE_TABLE",
@@ -59,7 +59,7 @@ class Limited(Client):
 class ReadAndCommit(Client):
     """Reads a table, then commits it under the id that was read; a conflict is read again.
 
-    The hash that a reader of contents is told is the one its commit expects.
+    Its commit expects the hash that came with the contents.
     """
 
     def __init__(
@@ -90,9 +90,9 @@ class ReadAndCommit(Client):
 
     def settle(self, status: int, body: bytes) -> None:
         if status == 200 and self.kind == "read":
-            told = json.loads(body)
-            self._at = told["effectiveReference"]["hash"]
-            found = [one["content"]["id"] for one in told["contents"]]
+            reply = json.loads(body)
+            self._at = reply["effectiveReference"]["hash"]
+            found = [one["content"]["id"] for one in reply["contents"]]
             self._id = found[0] if found else None
 
 
@@ -123,7 +123,7 @@ class PacedWriter(Client):
 
 
 class PacedReader(Client):
-    """Asks the same few things in turn at a steady pace."""
+    """Sends the same few requests in turn at a steady rate."""
 
     rate = RATE
 
@@ -138,50 +138,58 @@ class PacedReader(Client):
 
 
 async def commit_to_branch(
-    world: World, mode: str, users: int, pids: Sequence[int]
+    preparation: Preparation, mode: str, users: int, pids: Sequence[int]
 ) -> dict[str, Any]:
     """Runs one mode; every user commits a hundred times."""
     tables = [f"{mode.lower()}-{number}" for number in range(TABLES)]
-    shared = await world.branch("simulated")
+    shared = await preparation.branch("simulated")
     clients = []
     for user in range(users):
-        branch = await world.branch("simulated") if mode.startswith("BRANCH_PER") else shared
+        branch = await preparation.branch("simulated") if mode.startswith("BRANCH_PER") else shared
         if mode.endswith("RANDOM_TABLE"):
             chosen = tables
         else:
             chosen = [tables[user if mode.endswith("TABLE_PER_USER") else 0]]
-        clients.append(ReadAndCommit(world.requests, branch, chosen, user))
-    measured = await drive(world.requests, clients, seconds=_SECONDS_MAX, pids=pids)
+        clients.append(ReadAndCommit(preparation.requests, branch, chosen, user))
+    measured = await drive(preparation.requests, clients, seconds=_SECONDS_MAX, pids=pids)
     return {"mode": mode, "users": users, **_told(measured)}
 
 
-async def create_many_branches(world: World, users: int, pids: Sequence[int]) -> dict[str, Any]:
-    source = await world.root()
-    clients = [Limited(Creator(world, source), BRANCHES, "create") for _ in range(users)]
-    measured = await drive(world.requests, clients, seconds=_SECONDS_MAX, pids=pids)
+async def create_many_branches(
+    preparation: Preparation, users: int, pids: Sequence[int]
+) -> dict[str, Any]:
+    source = await preparation.root()
+    clients = [Limited(Creator(preparation, source), BRANCHES, "create") for _ in range(users)]
+    measured = await drive(preparation.requests, clients, seconds=_SECONDS_MAX, pids=pids)
     return {"users": users, "branches": BRANCHES * users, **_told(measured)}
 
 
-async def key_list_spilling(world: World, users: int, pids: Sequence[int]) -> dict[str, Any]:
-    branch = await world.branch("spilling")
+async def key_list_spilling(
+    preparation: Preparation, users: int, pids: Sequence[int]
+) -> dict[str, Any]:
+    branch = await preparation.branch("spilling")
     numbers, prefix = count(), "p" * PADDING
-    base = Committer(world.requests, branch, BASE_PUTS, prefix, numbers)
+    base = Committer(preparation.requests, branch, BASE_PUTS, prefix, numbers)
     first = await drive(
-        world.requests, [Limited(base, BASE_COMMITS, "base")], seconds=_SECONDS_MAX, pids=pids
+        preparation.requests, [Limited(base, BASE_COMMITS, "base")], seconds=_SECONDS_MAX, pids=pids
     )
     clients = [
-        Limited(Committer(world.requests, branch, 1, prefix, numbers), TEST_COMMITS, "commit")
+        Limited(Committer(preparation.requests, branch, 1, prefix, numbers), TEST_COMMITS, "commit")
         for _ in range(users)
     ]
-    measured = await drive(world.requests, clients, seconds=_SECONDS_MAX, pids=pids)
+    measured = await drive(preparation.requests, clients, seconds=_SECONDS_MAX, pids=pids)
     return {"users": users, "base_ops_s": first.figures()["ops_s"], **_told(measured)}
 
 
-async def mixed_workloads(world: World, users: int, pids: Sequence[int]) -> dict[str, Any]:
+async def mixed_workloads(
+    preparation: Preparation, users: int, pids: Sequence[int]
+) -> dict[str, Any]:
     """Users of each sort: at ten requests a second the question is how long each waits."""
-    branch = await world.branch("mixed")
-    branch = await world.commit(branch, [put(["ns", f"r{n}"], n) for n in range(MIXED_TABLES)])
-    name, get = branch[0], world.requests.get
+    branch = await preparation.branch("mixed")
+    branch = await preparation.commit(
+        branch, [put(["ns", f"r{n}"], n) for n in range(MIXED_TABLES)]
+    )
+    name, get = branch[0], preparation.requests.get
     reads = [get(f"/trees/{name}/contents/ns.r{number}") for number in range(MIXED_TABLES)]
     paths = ["/trees", f"/trees/{name}/entries", f"/trees/{name}/history?max-records=50"]
     looks = [get(path) for path in paths]
@@ -189,11 +197,12 @@ async def mixed_workloads(world: World, users: int, pids: Sequence[int]) -> dict
     for _ in range(users):
         clients += [PacedReader("read", reads), PacedReader("look", looks)]
     # One writer a branch, as by default; the others write beside it.
-    clients.append(PacedWriter(world.requests, branch))
+    clients.append(PacedWriter(preparation.requests, branch))
     clients += [
-        PacedWriter(world.requests, await world.branch("mixed", branch)) for _ in range(users - 1)
+        PacedWriter(preparation.requests, await preparation.branch("mixed", branch))
+        for _ in range(users - 1)
     ]
-    measured = await drive(world.requests, clients, seconds=MIXED_S, warm_s=1, pids=pids)
+    measured = await drive(preparation.requests, clients, seconds=MIXED_S, warm_s=1, pids=pids)
     return {"users": users, **_told(measured)}
 
 
@@ -207,11 +216,11 @@ def _told(measured: Measured) -> dict[str, Any]:
     return by_kind | measured.costs()
 
 
-Simulation = Callable[[World, int, Sequence[int]], Awaitable[dict[str, Any]]]
+Simulation = Callable[[Preparation, int, Sequence[int]], Awaitable[dict[str, Any]]]
 
 
 def _mode(mode: str) -> Simulation:
-    return lambda world, users, pids: commit_to_branch(world, mode, users, pids)
+    return lambda preparation, users, pids: commit_to_branch(preparation, mode, users, pids)
 
 
 SIMULATIONS: dict[str, tuple[int, Simulation]] = {

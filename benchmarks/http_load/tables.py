@@ -83,11 +83,11 @@ def _figures(line: Line) -> str:
 def bars(lines: Sequence[Line]) -> str:
     """Returns every promise of the comparison and whether it was kept."""
     body = []
-    for what, bar, check in BARS:
-        told = check(lines)
-        if told is not None:
-            figure, kept = told
-            body.append([what, bar, figure, "met" if kept else "**missed**"])
+    for name, bar, check in BARS:
+        summary = check(lines)
+        if summary is not None:
+            figure, kept = summary
+            body.append([name, bar, figure, "met" if kept else "**missed**"])
     return markdown(["promise", "bar", "measured", ""], body) if body else NOTHING
 
 
@@ -157,8 +157,8 @@ def _asymmetric(lines: Sequence[Line]) -> tuple[str, bool] | None:
     ]
     if not found:
         return None
-    told = ", ".join(f"{ratio:.2f}" for ratio in found)
-    return told, 0.8 <= min(found) and max(found) <= 1.25
+    summary = ", ".join(f"{ratio:.2f}" for ratio in found)
+    return summary, 0.8 <= min(found) and max(found) <= 1.25
 
 
 BARS: list[tuple[str, str, Check]] = [
@@ -215,10 +215,10 @@ def simulated(lines: Sequence[Line]) -> str:
     for line in lines:
         if line["benchmark"] == "simulated":
             kinds = sorted(key.removesuffix("_p99_ms") for key in line if key.endswith("_p99_ms"))
-            told = [
+            summary = [
                 f"{kind} {short(line[f'{kind}_ops_s'])}/s, p99 {short(line[f'{kind}_p99_ms'])} ms"
                 for kind in kinds
             ]
             where = f"{line['server']} on {line['store']}"
-            body.append([line["simulation"], where, line["users"], "; ".join(told)])
+            body.append([line["simulation"], where, line["users"], "; ".join(summary)])
     return markdown(["simulation", "server", "users", "measured"], body) if body else NOTHING

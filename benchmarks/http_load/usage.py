@@ -1,7 +1,7 @@
-"""Who used the processors meanwhile: the server, the generator, and everybody else.
+"""Processor time of a window: the server, the generator, and all other processes.
 
 Summed over the processes themselves, because the machine's own counters stand still on some guests.
-What ended meanwhile is found in the account of the parent that waited for it.
+The time of a process that has ended is in the account of the parent that waited for it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import psutil
 
 
 class Account(NamedTuple):
-    """What a process has used: itself, and by children that have ended and were waited for."""
+    """The processor time of a process: its own, and that of ended children it waited for."""
 
     parent: int
     own_s: float
@@ -36,9 +36,9 @@ def look() -> Accounts:
 def used_between(before: Accounts, after: Accounts) -> float:
     """Returns the CPU seconds that were used between two looks.
 
-    Whoever has ended is in the account of a parent that waited, with all it ever used; what it had
-    used before is taken off there. Spark ends idle workers whose parent does not wait: of these
-    nothing came in, so nothing is taken off.
+    A process that has ended is in the account of a parent that waited, with all its time; its time
+    before the first look is subtracted there. Spark ends idle workers whose parent does not wait:
+    their time was never added, so nothing is subtracted.
     """
     used = 0.0
     came_in = {}

@@ -1,8 +1,9 @@
 """A write whose rows are checked meanwhile, against the same write without checks.
 
-With checks it is a whole audit: a branch, the write, the verdict, the swing. `counted` has one
-check of each cheap kind, three of which the files tell; `pattern` one regular expression for each
-row. Single figures differ by a tenth on a shared machine, so there must be many rows.
+With checks it is a whole audit: a branch, the write, the verdict, the publication. `counted` has
+one check of each cheap kind, three of which need only the metadata of files; `pattern` has one
+regular expression for each row. Single figures differ by a tenth on a shared machine, so there must
+be many rows.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from itertools import count
 from pathlib import Path
 
 from benchmarks.measure import emit
-from benchmarks.spark.stage import build_rows, figures, open_lake, parse, take_in_turn
+from benchmarks.spark.shared import build_rows, figures, open_lake, parse, take_in_turn
 from lochan.spark import Lake
 from lochan.spark.checks import Check, Expression, InRange, InSet, Matches, NotNull, RowCount
 
@@ -68,8 +69,8 @@ def main() -> None:
         }
         taken = take_in_turn(ways, chosen.repeats, after=partial(_remove, warehouse))
     for name in ("counted", "pattern"):
-        told = figures(taken[name], taken["plain"])
-        emit("spark_checks", checks=name, rows=chosen.rows, **told)
+        summary = figures(taken[name], taken["plain"])
+        emit("spark_checks", checks=name, rows=chosen.rows, **summary)
 
 
 if __name__ == "__main__":

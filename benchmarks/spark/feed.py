@@ -1,7 +1,7 @@
 """How fast Spark reads a change feed: `python -m benchmarks.spark.feed --commits 100000`.
 
 Commits are made in an embedded store, one table each, by many threads. Then a server is started on
-it, and Spark reads what all commits changed: once as a batch, once as a stream, each into a sink
+it, and Spark reads the changes of all commits: once as a batch, once as a stream, each into a sink
 that throws rows away. The first read of a session also starts Python workers, so a short one goes
 before. Prints one line of JSON: rates are commits by wall time, in which server, Python workers and
 Java share the machine; CPU time is that of all of them, and that of the server alone.
@@ -69,7 +69,7 @@ def read_stream(lake: Lake, checkpoint: Path) -> None:
 
 
 class Taken(NamedTuple):
-    """What one read took: wall time, and CPU time of all processes and of the server alone."""
+    """The cost of one read: wall time, and CPU time of all processes and of the server alone."""
 
     wall_s: float
     cpu_s: float
@@ -77,7 +77,7 @@ class Taken(NamedTuple):
 
 
 def take(lake: Lake, read: Callable[[], None]) -> Taken:
-    server = lake._service.pid
+    server = lake._server.pid
 
     def look() -> tuple[float, float, float]:
         everybody = usage.look([os.getpid()])

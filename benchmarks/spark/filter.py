@@ -1,8 +1,8 @@
 """A filter on a table of many files: `where=`, `.where()` of the frame, and plain Parquet.
 
-Every file has a range of ids, and the filter is for rows of one of them. What is taken is the time
-from asking for the frame to having its rows, as whoever waits sees it. What is called `known` is a
-frame that was asked for before, so that Spark had listed its files. `plain` reads a directory of
+Every file has a range of ids, and the filter is for rows of one of them. It measures the wall time
+from the request for the frame to its rows. `known` is a frame that was requested
+before, so that Spark had listed its files. `plain` reads a directory of
 the same files, `unread` is a filter that chooses no files (`id + 0 = …`).
 """
 
@@ -15,7 +15,7 @@ import time
 from pyspark.sql import DataFrame
 
 from benchmarks.measure import emit
-from benchmarks.spark.stage import open_lake, parse
+from benchmarks.spark.shared import open_lake, parse
 from lochan.base.errors import Bug
 
 TABLE = "bench.events"
@@ -57,10 +57,15 @@ def main() -> None:
                 # The first two are for warmth.
                 if turn > 1:
                     taken[name].append(time.perf_counter() - began)
-        told = {f"{name}_s": round(statistics.median(each), 4) for name, each in taken.items()}
+        summary = {f"{name}_s": round(statistics.median(each), 4) for name, each in taken.items()}
         spread = {f"{name}_runs": [round(one, 3) for one in each] for name, each in taken.items()}
         emit(
-            "spark_filter", query="filter", rows=chosen.rows, files=written.files, **told, **spread
+            "spark_filter",
+            query="filter",
+            rows=chosen.rows,
+            files=written.files,
+            **summary,
+            **spread,
         )
 
 

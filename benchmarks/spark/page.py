@@ -31,7 +31,7 @@ _CALLED = {
 
 
 def keep(known: Sequence[Line], measured: Iterable[Line]) -> list[Line]:
-    """Joins what was measured to what is known."""
+    """Adds measured lines to the stored ones."""
     joined = {_identity(line): line for line in known}
     new = [
         line
@@ -67,21 +67,25 @@ def _rows(line: Line) -> list[str]:
     if name not in _CALLED:
         return []
     bar = line["ratio_max"]
-    told = f"{line['ratio']:.3f} ({line['cpu_s']:.2f} s to {line['plain_cpu_s']:.2f} s)"
+    summary = f"{line['ratio']:.3f} ({line['cpu_s']:.2f} s to {line['plain_cpu_s']:.2f} s)"
     if "runtime_ratio" in line:
-        told += f"; {line['runtime_ratio']:.2f} of Iceberg's runtime"
+        summary += f"; {line['runtime_ratio']:.2f} of Iceberg's runtime"
     return [
-        _row(_CALLED[name], f"{line['rows']:,} rows", f"CPU, times ≤ {bar}", told, line["is_met"])
+        _row(
+            _CALLED[name], f"{line['rows']:,} rows", f"CPU, times ≤ {bar}", summary, line["is_met"]
+        )
     ]
 
 
 def _feed_row(line: Line, way: str) -> str:
     rate = line[f"{way}_commits_per_s"]
-    told = f"{rate:,} ({min(line[f'{way}_rates']):,} to {max(line[f'{way}_rates']):,})"
+    summary = f"{rate:,} ({min(line[f'{way}_rates']):,} to {max(line[f'{way}_rates']):,})"
     size = f"{line['commits']:,} commits"
-    return _row(f"change feed, {way}", size, f"commits/s ≥ {_FEED_MIN:,}", told, rate >= _FEED_MIN)
+    return _row(
+        f"change feed, {way}", size, f"commits/s ≥ {_FEED_MIN:,}", summary, rate >= _FEED_MIN
+    )
 
 
 def _row(*cells: object) -> str:
-    *told, is_met = cells
-    return " | ".join([*map(str, told), "met" if is_met else "**missed**"])
+    *summary, is_met = cells
+    return " | ".join([*map(str, summary), "met" if is_met else "**missed**"])

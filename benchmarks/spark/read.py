@@ -1,6 +1,6 @@
 """A table read by branch against plain `spark.read.parquet` of the same files, and the runtime.
 
-The table is written once, by our own writer. `resolve` is what a frame costs before any row is
+The table is written once, by our own writer. `resolve` is the cost of a frame before any row is
 read: finding the files of the branch here, reading a footer for the schema there. The other lines
 are queries on frames that were resolved before; `with_resolve_ratio` counts both. Iceberg's own
 runtime reads the same table through NessieCatalog; if its jar cannot be fetched, it is left out.
@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 
 from benchmarks.measure import emit
 from benchmarks.spark.runtime import CATALOG, use_catalog
-from benchmarks.spark.stage import FILES, build_rows, figures, open_lake, parse, take_in_turn
+from benchmarks.spark.shared import FILES, build_rows, figures, open_lake, parse, take_in_turn
 from lochan.base.errors import Bug
 
 TABLE = "bench.sales"
@@ -32,7 +32,7 @@ def _sum(frame: DataFrame) -> None:
     frame.agg(F.sum("v1")).collect()
 
 
-# A query with how often it is asked for one figure: short ones would be lost among the ticks.
+# A query with its repetitions for one figure: the clock is too coarse for one short query.
 QUERIES: dict[str, tuple[Callable[[DataFrame], object], int]] = {
     "all_columns": (_all_columns, 1),
     "sum": (_sum, 5),
@@ -60,7 +60,7 @@ def main() -> None:
             frames["runtime"] = lambda: lake.spark.table(f"{CATALOG}.{TABLE}")
             known["runtime"] = frames["runtime"]()
         resolve = take_in_turn(frames, chosen.repeats, _RESOLVES)
-        emit("spark_read", query="resolve", **about, **_untested(_told(resolve)))
+        emit("spark_read", query="resolve", **about, **_untested(_summary(resolve)))
         for name, (ask, calls) in QUERIES.items():
             ways = {way: partial(ask, frame) for way, frame in known.items()}
             taken = take_in_turn(ways, chosen.repeats, calls)
@@ -68,22 +68,22 @@ def main() -> None:
                 statistics.median(taken[way]) + statistics.median(resolve[way])
                 for way in ("ours", "plain")
             ]
-            told = _told(taken) | {"with_resolve_ratio": both[0] / both[1]}
-            emit("spark_read", query=name, **about, **told)
+            summary = _summary(taken) | {"with_resolve_ratio": both[0] / both[1]}
+            emit("spark_read", query=name, **about, **summary)
 
 
-def _told(taken: Mapping[str, Sequence[float]]) -> dict[str, Any]:
-    """Returns the comparison with plain Parquet, and beside it what the runtime took, if it ran."""
-    told = figures(taken["ours"], taken["plain"])
+def _summary(taken: Mapping[str, Sequence[float]]) -> dict[str, Any]:
+    """Returns the comparison with plain Parquet, and the time of the runtime, if it ran."""
+    summary = figures(taken["ours"], taken["plain"])
     if "runtime" in taken:
         runtime = statistics.median(taken["runtime"])
-        told |= {"runtime_cpu_s": runtime, "runtime_ratio": told["cpu_s"] / runtime}
-    return told
+        summary |= {"runtime_cpu_s": runtime, "runtime_ratio": summary["cpu_s"] / runtime}
+    return summary
 
 
-def _untested(told: dict[str, object]) -> dict[str, object]:
+def _untested(summary: dict[str, object]) -> dict[str, object]:
     """Leaves out the bar, which is about reading."""
-    return {name: value for name, value in told.items() if name not in {"ratio_max", "is_met"}}
+    return {name: value for name, value in summary.items() if name not in {"ratio_max", "is_met"}}
 
 
 if __name__ == "__main__":

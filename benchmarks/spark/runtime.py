@@ -18,7 +18,7 @@ _SPARK: Final = "4.1."
 
 
 def session_with_runtime(cores: int) -> SparkSession:
-    """Starts a session with the runtime, or, where it cannot be had, without; and says so."""
+    """Starts a session with the runtime; without it, and with a printed line, if it is missing."""
     if not pyspark.__version__.startswith(_SPARK):
         emit("spark_runtime", skipped=f"Iceberg has no runtime for Spark {pyspark.__version__}")
         return session("benchmark", master=f"local[{cores}]")
@@ -31,7 +31,7 @@ def session_with_runtime(cores: int) -> SparkSession:
 
 
 def use_catalog(lake: Lake, warehouse: Path) -> bool:
-    """Gives a session that has the runtime the catalog and a namespace; tells whether it has."""
+    """Adds the catalog and a namespace to a session; returns whether it has the runtime."""
     if lake.spark.conf.get("spark.jars.packages", "") != RUNTIME:
         return False
     prefix = f"spark.sql.catalog.{CATALOG}"

@@ -1,8 +1,8 @@
 """Writes of several shapes of rows against plain Parquet and against Iceberg's own runtime.
 
 Plain is `frame.write.parquet` with the same compression; the runtime writes through NessieCatalog,
-on the same server. If its jar cannot be fetched, a line says so and it is left out. CPU time is
-compared, as everywhere here; wall time is told too.
+on the same server. If its jar cannot be fetched, a line reports it and it is left out. CPU time is
+compared, as everywhere here; wall time is reported too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.measure import emit
 from benchmarks.spark.runtime import CATALOG, use_catalog
-from benchmarks.spark.stage import COLUMNS, FILES, Used, figures, open_lake, parse, use_in_turn
+from benchmarks.spark.shared import COLUMNS, FILES, Used, figures, open_lake, parse, use_in_turn
 from lochan.spark import Lake
 
 LISTS_RATIO_MAX = 1.15
@@ -35,7 +35,7 @@ _ITEMS = (
     "100000)), 'n', n)) AS items"
 )
 
-# Columns by shape, and what part of the rows takes about as long as the others.
+# Columns by shape, and the share of the rows that takes about as long as the other shapes.
 SHAPES: dict[str, tuple[Sequence[str], float]] = {
     "flat": (COLUMNS, 1.0),
     "structs": (("id", _WHO, _ITEM), 1.0),
@@ -81,10 +81,10 @@ def main() -> None:
             if has_runtime:
                 ways["runtime"] = writes.runtime
             taken = use_in_turn(ways, chosen.repeats, after=partial(writes.remove))
-            emit("spark_write", shape=name, rows=rows, **told(taken))
+            emit("spark_write", shape=name, rows=rows, **summary(taken))
 
 
-def told(taken: dict[str, list[Used]]) -> dict[str, Any]:
+def summary(taken: dict[str, list[Used]]) -> dict[str, Any]:
     """Returns the comparison with plain Parquet, and beside it with the runtime, if it ran."""
     cpu = {way: [one.cpu_s for one in used] for way, used in taken.items()}
     wall = {way: statistics.median(one.wall_s for one in used) for way, used in taken.items()}

@@ -1,7 +1,7 @@
 """Lochan: Git for the lakehouse, one versioned repository for tables and files.
 
-This is the front hall: it names the version, and shows the way to the library's three doors. They
-are loaded when they are used, so that importing any one room never loads another.
+It has the version and the three entry points of the library. An entry point is imported when it is
+used first, so that importing one package never imports another.
 """
 
 from importlib import import_module
@@ -15,7 +15,7 @@ __all__ = ["AsyncClient", "Client", "__version__", "open_repository"]
 
 __version__ = "0.1.0"
 
-_DOORS: Final = {
+_ENTRY_POINTS: Final = {
     "AsyncClient": "lochan.client",
     "Client": "lochan.client",
     "open_repository": "lochan.embedded",
@@ -23,7 +23,7 @@ _DOORS: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Returns what is behind a door."""
-    if name not in _DOORS:
+    """Imports an entry point and returns it."""
+    if name not in _ENTRY_POINTS:
         raise AttributeError(f"module 'lochan' has no attribute {name!r}")
-    return getattr(import_module(_DOORS[name]), name)
+    return getattr(import_module(_ENTRY_POINTS[name]), name)

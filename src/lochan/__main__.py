@@ -1,4 +1,4 @@
-"""`python -m lochan` is the same door as `lochan`."""
+"""`python -m lochan` runs the same commands as `lochan`."""
 
 from lochan.cli.main import main
 

@@ -16,10 +16,9 @@ from msgspec import Meta
 
 from lochan.base.errors import Invalid
 from lochan.base.limits import (
-    COMMIT_CACHE_BYTES_MAX,
+    CACHE_BYTES_MAX,
     COMMIT_TIMEOUT_MS,
     DRAIN_TIMEOUT_S,
-    NODE_CACHE_BYTES_MAX,
     RETRY_SLEEP_FIRST_MS,
     RETRY_SLEEP_MAX_MS,
 )
@@ -50,12 +49,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     default_branch: Annotated[
         str, Meta(description="The first branch of repositories that are made.")
     ] = "main"
-    commit_cache_mb: Annotated[
-        int, Meta(ge=1, le=65_536, description="Memory for decoded commits, filled by use.")
-    ] = COMMIT_CACHE_BYTES_MAX // _MB
-    node_cache_mb: Annotated[
-        int, Meta(ge=1, le=65_536, description="Memory for nodes of indexes, filled by use.")
-    ] = NODE_CACHE_BYTES_MAX // _MB
+    cache_mb: Annotated[
+        int,
+        Meta(ge=1, le=1_048_576, description="Memory for the caches of all repositories together."),
+    ] = CACHE_BYTES_MAX // _MB
     commit_timeout_ms: Annotated[
         int, Meta(ge=1, le=600_000, description="How long all attempts of one commit may take.")
     ] = COMMIT_TIMEOUT_MS
@@ -68,10 +65,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     retry_sleep_max_ms: Annotated[
         int, Meta(ge=1, le=60_000, description="Sleeps double up to this.")
     ] = RETRY_SLEEP_MAX_MS
-    front: Annotated[
-        bool,
-        Meta(description="Whether a process of its own reads and writes HTTP, for many clients."),
-    ] = False
     brief_threads: Annotated[
         int,
         Meta(ge=1, le=512, description="Threads for brief requests on stores that may block."),

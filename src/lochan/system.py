@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from lochan.base.errors import LochanError, Unknown
-from lochan.base.ports import Lock
 from lochan.kernel.lane import Lane
 from lochan.kernel.publish import Proposal, Published, Publisher, Settled
 from lochan.process import after_fork
@@ -64,14 +63,6 @@ class SystemRandom:
     def between(self, low: float, high: float) -> float:
         """Returns a number in [low, high)."""
         return low + (high - low) * self._random.random()
-
-
-class ThreadLocks:
-    """Locks between threads."""
-
-    def new_lock(self) -> Lock:
-        """Returns a fresh, unlocked lock."""
-        return threading.Lock()
 
 
 class ThreadWaiting:

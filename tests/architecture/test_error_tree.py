@@ -1,4 +1,4 @@
-"""The error tree: drawn in a docstring, true in the code, its kinds pinned for ever."""
+"""The error tree: drawn in a docstring, equal to the classes, its kinds never changed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from lochan.base import errors
 from lochan.base.errors import LochanError
 
-# Append only: clients and logs know these words. A kind may be added, never renamed or reused.
+# Append only: clients and logs use these words. A kind may be added, never renamed or reused.
 KINDS = [
     ("LochanError", "lochan"),
     ("NotFound", "not_found"),

@@ -1,4 +1,4 @@
-"""The import contracts hold, and each of them breaks when someone plants a fault."""
+"""The import contracts hold, and each of them fails on a planted fault."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def copy(tmp_path):
     return tmp_path
 
 
-def test_every_room_keeps_to_its_floor():
+def test_every_package_imports_from_its_own_layer_and_below():
     result = lint_imports(ROOT)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_a_room_without_a_floor_fails_the_check(copy):
-    (copy / "src/lochan/attic").mkdir()
-    (copy / "src/lochan/attic/__init__.py").write_text('"""Nobody said where this lives."""\n')
+def test_a_package_without_a_layer_fails_the_check(copy):
+    (copy / "src/lochan/extra").mkdir()
+    (copy / "src/lochan/extra/__init__.py").write_text('"""A package that no layer lists."""\n')
     result = lint_imports(copy)
     assert result.returncode != 0
-    assert "attic" in result.stdout
+    assert "extra" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Makefile, README, locks and tracked files: what a stranger meets first."""
+"""Makefile, README, locks and tracked files: what a new reader opens first."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REGISTRY = re.compile(
 
 
 def makefile_targets(text: str) -> dict[str, str]:
-    """Every target that is a door, with its help text ('' if it has none)."""
+    """Returns every target that is a command, with its help text ('' if it has none)."""
     found = {}
     for match in re.finditer(r"^([a-z][\w-]*):(?!=)([^\n]*)$", text, re.MULTILINE):
         found[match[1]] = match[2].partition("##")[2].strip()
@@ -35,18 +35,20 @@ def makefile_targets(text: str) -> dict[str, str]:
 
 
 def targets_before(text: str, name: str) -> list[str]:
-    """What must be done before a target."""
+    """Returns the targets that a target depends on."""
     found = re.search(rf"^{name}:([^#\n]*)", text, re.MULTILINE)
     assert found
     return found[1].split()
 
 
 def unhashed(lock: str) -> list[str]:
-    """Requirements of a lock that lack an exact version or a hash."""
+    """Returns the requirements of a lock that lack an exact version or a hash."""
     logical = lock.replace("\\\n", " ").splitlines()
-    wanted = [line for line in logical if line.strip() and not line.lstrip().startswith("#")]
+    requirements = [line for line in logical if line.strip() and not line.lstrip().startswith("#")]
     return [
-        line for line in wanted if not re.match(r"[\w.-]+==\S+ .*--hash=sha256:[0-9a-f]{64}", line)
+        line
+        for line in requirements
+        if not re.match(r"[\w.-]+==\S+ .*--hash=sha256:[0-9a-f]{64}", line)
     ]
 
 
@@ -54,8 +56,8 @@ def test_every_makefile_target_has_help_text():
     text = (ROOT / "Makefile").read_text()
     targets = makefile_targets(text)
     assert [name for name, text in targets.items() if not text] == []
-    wanted = {"help", "setup", "demo", "test", "lint", "types", "bench", "docs", "lock", "clean"}
-    assert wanted | {"unit", "test-deep"} <= set(targets)
+    expected = {"help", "setup", "demo", "test", "lint", "types", "bench", "docs", "lock", "clean"}
+    assert expected | {"unit", "test-deep"} <= set(targets)
     assert "unit" in targets_before(text, "test")
 
 
@@ -73,9 +75,9 @@ def test_the_readme_shows_the_two_commands():
 
 
 def test_automation_runs_the_readmes_test_command():
-    door = ROOT / ".ci/run"
-    assert os.access(door, os.X_OK)
-    assert "make test" in door.read_text()
+    script = ROOT / ".ci/run"
+    assert os.access(script, os.X_OK)
+    assert "make test" in script.read_text()
 
 
 @pytest.mark.parametrize("name", ["run", "dev", "spark43"])
@@ -100,9 +102,9 @@ def test_locked_spark_requirements_are_those_of_the_extra():
     declared = extra_requirements("spark")
     assert listed("spark") == requirement_names(declared)
     assert listed("spark") <= listed("spark43")
-    ranges = {one.name: one.specifier for one in map(Requirement, declared)}
+    ranges = {each.name: each.specifier for each in map(Requirement, declared)}
     for lock in map(locked, ("dev", "spark43")):
-        assert [name for name, wanted in ranges.items() if lock[name] not in wanted] == []
+        assert [name for name, range_ in ranges.items() if lock[name] not in range_] == []
 
 
 def test_the_matrix_differs_in_pyspark_only():
@@ -122,7 +124,7 @@ def test_no_file_names_a_machine_or_a_registry():
     assert found == []
 
 
-def test_the_changelog_knows_this_version_and_the_storage_format():
+def test_the_changelog_has_this_version_and_the_storage_format():
     text = (ROOT / "CHANGELOG.md").read_text()
     assert f"## [{__version__}]" in text or "## [Unreleased]" in text
     assert "Storage format" in text

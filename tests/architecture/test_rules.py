@@ -1,4 +1,4 @@
-"""The whole source against every rule of the house."""
+"""The whole source, checked against every rule of `rules.py`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from tests.architecture.tree import (
     Source,
     contract,
     extra_requirements,
+    is_built,
+    layers_from,
     requirement_names,
-    rooms_from,
     sources,
 )
 
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.xdist_group("rules")
 
 EVERYTHING = ("src", "tests", "benchmarks")
 
-# Imports every module of the named rooms in an interpreter that does not have the named libraries.
+# Imports every module of the named packages in an interpreter without the named libraries.
 IMPORT_ALL = """
 import sys
 from importlib import import_module
@@ -40,115 +41,113 @@ class Missing:
 
 sys.meta_path.insert(0, Missing())
 names = []
-for room in sys.argv[middle + 1:]:
-    found = import_module(room)
-    inside = walk_packages(getattr(found, "__path__", ()), room + ".")
-    names += [room, *(each.name for each in inside)]
+for package in sys.argv[middle + 1:]:
+    found = import_module(package)
+    inside = walk_packages(getattr(found, "__path__", ()), package + ".")
+    names += [package, *(each.name for each in inside)]
 for name in names:
     import_module(name)
 print(len(names))
 """
 
 
-def is_built(room: str) -> bool:
-    return (ROOT / "src/lochan" / room).is_dir() or (ROOT / f"src/lochan/{room}.py").is_file()
-
-
-def complaints(
+def violations(
     rule: Callable[[Source], list[str]],
     *folders: str,
     but: Iterable[str] = (),
 ) -> list[str]:
-    spared = tuple(but)
+    excluded = tuple(but)
     return [
-        sentence
+        message
         for source in sources(*folders)
-        if not (spared and source.where.startswith(spared))
-        for sentence in rule(source)
+        if not (excluded and source.where.startswith(excluded))
+        for message in rule(source)
     ]
 
 
 @pytest.mark.parametrize(
     "rule",
-    [rules.long_file, rules.long_functions, rules.wide_lines, rules.purposeless_room],
+    [rules.long_file, rules.long_functions, rules.wide_lines, rules.purposeless_name],
     ids=lambda rule: rule.__name__,
 )
 def test_files_and_functions_are_short_narrow_and_named_for_a_purpose(rule):
-    assert complaints(rule, *EVERYTHING) == []
+    assert violations(rule, *EVERYTHING) == []
 
 
-def test_every_door_has_its_sign():
-    assert complaints(rules.missing_sign, *EVERYTHING) == []
+def test_every_module_begins_with_a_docstring():
+    assert violations(rules.missing_docstring, *EVERYTHING) == []
 
 
-def test_every_room_is_a_package():
+def test_every_folder_of_the_source_is_a_package():
     folders = {path.parent for path in (ROOT / "src/lochan").rglob("*.py")}
-    unsigned = [folder for folder in sorted(folders) if not (folder / "__init__.py").is_file()]
-    assert unsigned == []
+    missing = [folder for folder in sorted(folders) if not (folder / "__init__.py").is_file()]
+    assert missing == []
 
 
 def test_nothing_evaluates_text_unpickles_or_writes_synchronously():
-    assert complaints(rules.unsafe_calls, "src", "benchmarks") == []
+    assert violations(rules.unsafe_calls, "src", "benchmarks") == []
 
 
-def test_beliefs_are_checked_with_check_not_assert():
-    assert complaints(rules.asserts, "src", but=["src/lochan/testing/"]) == []
+def test_invariants_are_checked_with_check_not_assert():
+    assert violations(rules.asserts, "src", but=["src/lochan/testing/"]) == []
 
 
 def test_no_function_calls_itself():
-    assert complaints(rules.recursion, "src") == []
+    assert violations(rules.recursion, "src") == []
 
 
 def test_only_the_command_line_prints():
-    assert complaints(rules.prints, "src", but=["src/lochan/cli/"]) == []
+    assert violations(rules.prints, "src", but=["src/lochan/cli/"]) == []
 
 
-def test_broad_excepts_stand_in_named_places_only():
+def test_broad_excepts_are_in_named_places_only():
     places = rules.BROAD_EXCEPT_PLACES
     assert len(places) <= rules.BROAD_EXCEPT_PLACES_MAX
-    assert complaints(rules.broad_excepts, "src", but=places) == []
+    assert violations(rules.broad_excepts, "src", but=places) == []
     for place, reason in places.items():
-        held = [one for one in sources("src") if one.where.startswith(place)]
-        assert any(rules.broad_excepts(one) for one in held), f"{place} no longer needs it"
-        assert len(reason) > 20, f"{place} must say why"
+        files = [source for source in sources("src") if source.where.startswith(place)]
+        assert any(map(rules.broad_excepts, files)), f"{place} no longer needs it"
+        assert len(reason) > 20, f"{place} needs a reason"
 
 
 def test_tests_wait_for_events_and_never_sleep():
-    assert complaints(rules.sleeps, "tests", "src/lochan/testing") == []
+    assert violations(rules.sleeps, "tests", "src/lochan/testing") == []
 
 
-def test_every_limit_says_its_reason():
-    found = [one for one in sources("src") if one.where.endswith("limits.py")]
-    assert len(found) == 2
-    assert [told for one in found for told in rules.unexplained_limits(one)] == []
+def test_every_limit_has_its_reason():
+    files = [source for source in sources("src") if source.where.endswith("limits.py")]
+    assert len(files) == 2
+    assert [message for source in files for message in rules.unexplained_limits(source)] == []
 
 
-def test_libraries_of_the_pipeline_are_imported_in_their_rooms_only():
-    assert complaints(rules.strange_libraries, "src") == []
-    for library, rooms in rules.ROOMS_OF_LIBRARIES.items():
-        assert all((ROOT / room).exists() for room in rooms), library
+def test_libraries_of_the_pipeline_are_imported_in_their_packages_only():
+    assert violations(rules.misplaced_libraries, "src") == []
+    for library, packages in rules.PACKAGES_OF_LIBRARIES.items():
+        assert all((ROOT / package).exists() for package in packages), library
 
 
-def test_every_package_of_the_extra_has_its_rooms():
-    packages = requirement_names(extra_requirements("spark"))
-    modules = {name.partition("[")[0].replace("-", "_") for name in packages}
-    assert modules <= set(rules.ROOMS_OF_LIBRARIES)
+def test_every_library_of_the_extra_is_bound_to_packages():
+    libraries = requirement_names(extra_requirements("spark"))
+    modules = {name.partition("[")[0].replace("-", "_") for name in libraries}
+    assert modules <= set(rules.PACKAGES_OF_LIBRARIES)
 
 
-def test_the_import_contract_names_every_room_that_the_pipeline_leaves_alone():
-    # The command line loads the pipeline when the demo comes to it, and only then.
+def test_the_import_contract_names_every_package_outside_of_the_pipeline():
+    # The command line imports the pipeline only when the demo runs it.
     loads = {"__main__", "cli", "iceberg", "spark"}
     assert set(contract("spark")["source_modules"]) == {
-        f"lochan.{room}" for room in rooms_from("__main__") if room not in loads and is_built(room)
+        f"lochan.{package}"
+        for package in layers_from("__main__")
+        if package not in loads and is_built(package)
     }
 
 
 @pytest.mark.slow
-def test_without_the_extra_all_other_rooms_can_be_imported():
-    rooms = [f"lochan.{room}" for room in rooms_from("__main__") if is_built(room)]
-    others = sorted({*rooms} - {"lochan.__main__", "lochan.spark", "lochan.iceberg"})
+def test_without_the_extra_all_other_packages_can_be_imported():
+    packages = [f"lochan.{name}" for name in layers_from("__main__") if is_built(name)]
+    others = sorted({*packages} - {"lochan.__main__", "lochan.spark", "lochan.iceberg"})
     done = subprocess.run(
-        [sys.executable, "-c", IMPORT_ALL, *rules.ROOMS_OF_LIBRARIES, "--", *others],
+        [sys.executable, "-c", IMPORT_ALL, *rules.PACKAGES_OF_LIBRARIES, "--", *others],
         capture_output=True,
         text=True,
         check=False,
@@ -157,18 +156,20 @@ def test_without_the_extra_all_other_rooms_can_be_imported():
     assert int(done.stdout) > 100
 
 
-def test_rooms_from_service_down_never_touch_the_world():
-    forbidden = set(contract("doors")["forbidden_modules"])
-    floors = tuple(f"src/lochan/{room}" for room in rooms_from("service"))
+def test_packages_from_service_down_import_no_time_randomness_or_io():
+    forbidden = set(contract("io")["forbidden_modules"])
+    packages = tuple(
+        f"src/lochan/{name}{end}" for name in layers_from("service") for end in ("/", ".py")
+    )
     found = [
-        sentence
+        message
         for source in sources("src")
-        if source.where.startswith(tuple(floor + end for floor in floors for end in ("/", ".py")))
-        for sentence in rules.worldly_imports(source, forbidden)
+        if source.where.startswith(packages)
+        for message in rules.io_imports(source, forbidden)
     ]
     assert found == []
 
 
-def test_the_import_contract_names_every_room_from_service_down():
-    present = {f"lochan.{room}" for room in rooms_from("service") if is_built(room)}
-    assert set(contract("doors")["source_modules"]) == present
+def test_the_import_contract_names_every_package_from_service_down():
+    present = {f"lochan.{name}" for name in layers_from("service") if is_built(name)}
+    assert set(contract("io")["source_modules"]) == present

@@ -1,4 +1,4 @@
-"""Three speeds of tests: what `make unit` leaves out, and the profiles of counts."""
+"""The three speeds of tests: what `make unit` leaves out, and the profiles of counts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.architecture.tree import ROOT
 
 def test_contributing_names_the_folders_of_slow_tests():
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    (told,) = re.findall(r"A test is \*slow\* if it is in ([^.]*), or if", text)
-    folders = {one.removeprefix("tests/") for one in re.findall(r"`([\w/]+)`", told)}
+    (stated,) = re.findall(r"A test is \*slow\* if it is in ([^.]*), or if", text)
+    folders = {name.removeprefix("tests/") for name in re.findall(r"`([\w/]+)`", stated)}
     assert folders == set(speed.SLOW_FOLDERS)
     assert all((ROOT / "tests" / folder).is_dir() for folder in speed.SLOW_FOLDERS)
 

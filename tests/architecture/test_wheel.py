@@ -17,7 +17,7 @@ from tests.architecture.tree import ROOT
 
 pytestmark = pytest.mark.slow
 
-# What pip says when it found no index to talk to, as opposed to a wrong hash or a bad lock.
+# Texts of pip if it reached no index; a wrong hash or a bad lock has other texts.
 UNREACHABLE = (
     "Could not find a version that satisfies",
     "No matching distribution found",
@@ -29,7 +29,7 @@ UNREACHABLE = (
 
 
 def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    # The source tree must not help: no PYTHONPATH, and a directory with nothing in it.
+    # The source tree must not be found: no PYTHONPATH, and an empty directory.
     outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(
         [str(part) for part in command],

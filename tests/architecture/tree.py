@@ -1,4 +1,4 @@
-"""The project's own files, read once: what the house tests look at."""
+"""The project's own files, read once, for the tests that read source and docs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Source:
-    """One Python file: where it is (from the project's root, with slashes) and what it says."""
+    """One Python file: its path from the project's root, with slashes, and its text."""
 
     where: str
     text: str
@@ -34,7 +34,7 @@ def _parse(text: str) -> ast.Module:
 
 @cache
 def sources(*folders: str) -> tuple[Source, ...]:
-    """Every Python file under the named folders of the project."""
+    """Returns every Python file under the named folders of the project."""
     found = []
     for folder in folders:
         for path in sorted((ROOT / folder).rglob("*.py")):
@@ -44,7 +44,7 @@ def sources(*folders: str) -> tuple[Source, ...]:
 
 @cache
 def project_files() -> tuple[Path, ...]:
-    """Every file that is or would be tracked; without git, every file outside made folders."""
+    """Returns every file that is or would be tracked; without git, all that are not generated."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -54,8 +54,8 @@ def project_files() -> tuple[Path, ...]:
     if listed.returncode == 0:
         names = [name for name in listed.stdout.decode().split("\0") if name]
         return tuple(path for name in names if (path := ROOT / name).is_file())
-    made = {".venv", ".venv-compat", ".venv-spark43", ".git", ".lochan", "build", "dist"}
-    made |= {
+    generated = {".venv", ".venv-compat", ".venv-spark43", ".git", ".lochan", "build", "dist"}
+    generated |= {
         "__pycache__",
         ".hypothesis",
         ".mypy_cache",
@@ -66,18 +66,18 @@ def project_files() -> tuple[Path, ...]:
     return tuple(
         path
         for path in sorted(ROOT.rglob("*"))
-        if path.is_file() and not made & set(path.relative_to(ROOT).parts)
+        if path.is_file() and not generated & set(path.relative_to(ROOT).parts)
     )
 
 
 @cache
 def project_settings() -> dict[str, Any]:
-    """What pyproject.toml says."""
+    """Returns the content of pyproject.toml."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 
 def extra_requirements(extra: str) -> list[str]:
-    """What an extra asks for, with what the extras that it names ask for."""
+    """Returns the requirements of an extra, with those of the extras that it names."""
     found = []
     for line in project_settings()["project"]["optional-dependencies"][extra]:
         inner = re.fullmatch(r"lochan\[([\w-]+)\]", line)
@@ -86,21 +86,27 @@ def extra_requirements(extra: str) -> list[str]:
 
 
 def requirement_names(lines: Iterable[str]) -> set[str]:
-    """The packages of a list of requirements, with the extras that are asked of them."""
-    wanted = [line.strip() for line in lines if line.strip() and not line.startswith(("#", "-"))]
-    return {re.split(r"[<>=!~; ]", line)[0] for line in wanted}
+    """Returns the package names in a list of requirements, with their extras."""
+    stated = [line.strip() for line in lines if line.strip() and not line.startswith(("#", "-"))]
+    return {re.split(r"[<>=!~; ]", line)[0] for line in stated}
 
 
 def contract(name: str) -> dict[str, Any]:
-    """One import contract by its id."""
+    """Returns one import contract by its id."""
     contracts = project_settings()["tool"]["importlinter"]["contracts"]
     return next(found for found in contracts if found["id"] == name)
 
 
-def rooms_from(room: str) -> list[str]:
-    """The rooms on the floor of the named room and on all floors below it."""
-    floors = [
-        [part.strip(" ()") for part in floor.split("|")] for floor in contract("floors")["layers"]
+def layers_from(package: str) -> list[str]:
+    """Returns the packages on the layer of the named package and on all layers below it."""
+    layers = [
+        [part.strip(" ()") for part in layer.split("|")] for layer in contract("layers")["layers"]
     ]
-    start = next(number for number, floor in enumerate(floors) if room in floor)
-    return [name for floor in floors[start:] for name in floor]
+    start = next(number for number, layer in enumerate(layers) if package in layer)
+    return [name for layer in layers[start:] for name in layer]
+
+
+def is_built(package: str) -> bool:
+    """Returns whether a package of the list of layers exists; others are planned."""
+    home = ROOT / "src/lochan"
+    return (home / package).is_dir() or (home / f"{package}.py").is_file()

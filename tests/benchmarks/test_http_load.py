@@ -14,9 +14,9 @@ from benchmarks.http_load import generators, rows, simulations
 from benchmarks.http_load.asymmetric import asymmetric
 from benchmarks.http_load.connection import Malformed, Replies, Requests
 from benchmarks.http_load.drive import Client, Measured, drive, quantile, run
+from benchmarks.http_load.preparation import Preparation, hash_after_commit
 from benchmarks.http_load.processes import Served, start_lochan
 from benchmarks.http_load.usage import Snapshot, between, look, resident_mb
-from benchmarks.http_load.world import World, hash_after_commit
 from tests.profile import in_deep_only
 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX: y\r\n\r\nhello"
@@ -184,14 +184,14 @@ def test_every_row_runs_on_our_server_without_an_error(server, monkeypatch):
     monkeypatch.setattr(rows, "MERGES", 20)
 
     async def all_rows() -> None:
-        world = World(Requests(server.address), "rows")
+        preparation = Preparation(Requests(server.address), "rows")
         for name in [row for row in rows.ROWS if row != "commit-into-100k"]:
             measured = await rows.measure(
-                world, f"{name}:2", seconds=0.1, warm_s=0, pids=[server.pid]
+                preparation, f"{name}:2", seconds=0.1, warm_s=0, pids=[server.pid]
             )
             assert (name, measured.errors, measured.conflicts) == (name, 0, 0), measured.sample
             assert measured.operations > 0, name
-        world.caller.close()
+        preparation.caller.close()
 
     run(all_rows)
 
@@ -202,22 +202,22 @@ def test_every_experiment_runs_on_our_server_without_an_error(server, monkeypatc
     monkeypatch.setattr(simulations, "COMMITS", 5)
 
     async def experiments() -> None:
-        world = World(Requests(server.address), "experiments")
-        told = await asymmetric(world, 1, seconds=0.2, warm_s=0, pids=[server.pid])
+        preparation = Preparation(Requests(server.address), "experiments")
+        told = await asymmetric(preparation, 1, seconds=0.2, warm_s=0, pids=[server.pid])
         assert told["errors"] == told["conflicts"] == 0
         assert told["small_to_large"] > 0
         for name in generators.WORKLOADS:
             told = await generators.generate(
-                world, name, scale=0.00002, clients=2, pids=[server.pid]
+                preparation, name, scale=0.00002, clients=2, pids=[server.pid]
             )
             assert told["errors"] == told["conflicts"] == 0, told
             assert len(told["commits_s_by_decile"]) == 10
         for name, (_, simulate) in simulations.SIMULATIONS.items():
-            told = await simulate(world, 2, [server.pid])
+            told = await simulate(preparation, 2, [server.pid])
             assert told["errors"] == 0, (name, told)
             if "SINGLE_TABLE" not in name and "RANDOM" not in name:
                 assert told["conflicts"] == 0, (name, told)
-        world.caller.close()
+        preparation.caller.close()
 
     run(experiments)
 

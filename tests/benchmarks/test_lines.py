@@ -85,7 +85,7 @@ def test_each_group_prints_its_lines(run, names, capsys):
     assert [line["benchmark"] for line in printed(capsys)] == names
 
 
-def test_the_door_runs_what_it_is_told(capsys):
+def test_the_command_line_runs_the_named_groups(capsys):
     main(["node", "--quick", "--keys", "300"])
     assert [line["benchmark"] for line in printed(capsys)][:2] == ["machine", "encode"]
 

@@ -1,11 +1,11 @@
-"""Measurements on Spark: CPU time of processes that come and go, and what the door starts."""
+"""Measurements on Spark: CPU time of processes that start and end, and the command line."""
 
 from __future__ import annotations
 
 import pytest
 
 from benchmarks.spark.accounts import Account, look, used_between
-from benchmarks.spark.door import commands
+from benchmarks.spark.command import commands
 
 BEFORE = {1: Account(0, 10.0, 5.0), 2: Account(1, 4.0, 0.0), 3: Account(2, 2.0, 0.0)}
 
@@ -36,7 +36,7 @@ def test_a_look_finds_this_process_and_work_that_it_does():
         sum(range(100_000))
 
 
-def test_the_door_starts_each_part_with_what_it_takes():
+def test_each_part_is_started_with_its_options():
     found = commands(["--rows", "7", "--commits", "8", "--repeats", "1"])
     assert [one[2:] for one in found] == [
         ["benchmarks.spark.read", "--rows", "7", "--repeats", "1"],
@@ -51,4 +51,4 @@ def test_the_door_starts_each_part_with_what_it_takes():
 def test_an_unknown_part_is_refused(capsys):
     with pytest.raises(SystemExit):
         commands(["reed"])
-    assert "nothing is called reed" in capsys.readouterr().err
+    assert "there is no part 'reed'" in capsys.readouterr().err

@@ -20,8 +20,10 @@ from lochan.index.layers import EMPTY_INDEX
 from lochan.index.node import Change
 from lochan.index.read import find_many, iterate, read_page
 from lochan.index.source import CachedNodes
-from lochan.kv.observe import CallCounts, ObservedStore
+from lochan.kv.observe import ObservedStore
+from lochan.persist.cache import Caches
 from lochan.system import SystemClock
+from lochan.testing.call_counts import CallCounts
 
 # Trees of 100,000 keys are built first.
 pytestmark = pytest.mark.slow
@@ -55,7 +57,7 @@ class World:
     def cold(self) -> CachedNodes:
         """A source of nodes that remembers nothing yet; the count is zero."""
         self.counts.reset()
-        return CachedNodes(self.branch.objects, 1 << 26)
+        return CachedNodes(self.branch.objects, Caches(1 << 26))
 
     def new(self, puts: int) -> list[Put]:
         return self.branch.prepare([self.tables.key() for _ in range(puts)])

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from lochan.base.errors import Invalid, KeysConflict, LochanError
-from lochan.kv.observe import CallCounts, ObservedStore
+from lochan.kv.observe import ObservedStore
 from lochan.model.commits import CommitMeta, Delete, Operation, Put
 from lochan.model.contents import (
     Content,
@@ -25,6 +25,7 @@ from lochan.model.contents import (
 )
 from lochan.model.results import ContentConflict
 from lochan.model.specs import parse_spec
+from lochan.testing.call_counts import CallCounts
 from lochan.testing.ports import ManualClock
 from tests.service.workbench import CALL, Service, table
 

@@ -16,16 +16,16 @@ from lochan.cli.main import commands
 
 
 @pytest.fixture
-def door():
+def runner():
     return CliRunner()
 
 
-def test_version_is_told(door):
-    assert door.invoke(commands, ["--version"]).output == f"lochan {__version__}\n"
+def test_version_is_told(runner):
+    assert runner.invoke(commands, ["--version"]).output == f"lochan {__version__}\n"
 
 
 @pytest.mark.slow
-def test_python_m_lochan_is_the_same_door():
+def test_python_m_lochan_is_the_same_runner():
     told = subprocess.run(
         [sys.executable, "-m", "lochan", "--version"], capture_output=True, text=True, check=True
     )
@@ -39,38 +39,38 @@ def test_asking_for_the_version_loads_no_database():
     assert told.stdout.split() == ["False", "False"]
 
 
-def test_stores_are_listed_for_people_and_for_programs(door):
-    listed = door.invoke(commands, ["stores", "--json"])
+def test_stores_are_listed_for_people_and_for_programs(runner):
+    listed = runner.invoke(commands, ["stores", "--json"])
     assert listed.exit_code == 0
     schemes = {store["scheme"]: store["ready"] for store in json.loads(listed.output)}
     assert schemes["memory"]
     assert schemes["rocksdb"]
-    shown = door.invoke(commands, ["stores"])
+    shown = runner.invoke(commands, ["stores"])
     assert [line.split(":")[0] for line in shown.output.splitlines()] == sorted(schemes)
 
 
-def test_our_errors_leave_as_a_sentence_and_a_hint_with_their_own_code(door, monkeypatch):
+def test_our_errors_leave_as_a_sentence_and_a_hint_with_their_own_code(runner, monkeypatch):
     def broken() -> None:
         raise Conflict("somebody was faster")
 
     monkeypatch.setitem(commands.commands, "broken", click.Command("broken", callback=broken))
-    result = door.invoke(commands, ["broken"])
+    result = runner.invoke(commands, ["broken"])
     assert result.exit_code == 3
     assert result.stderr.splitlines() == [
         "error: somebody was faster",
-        "hint: read again, then try again",
+        "hint: read the current state, then try again",
     ]
     assert result.stdout == ""
 
 
 @pytest.mark.parametrize("words", [["nonsense"], ["stores", "--nonsense"], ["demo", "surplus"]])
-def test_a_wrong_call_leaves_with_code_2(door, words):
-    assert door.invoke(commands, words).exit_code == 2
+def test_a_wrong_call_leaves_with_code_2(runner, words):
+    assert runner.invoke(commands, words).exit_code == 2
 
 
-def test_the_demo_never_empties_a_directory_that_is_not_its_own(door, tmp_path):
+def test_the_demo_never_empties_a_directory_that_is_not_its_own(runner, tmp_path):
     kept = tmp_path / "precious"
     kept.write_text("data")
-    result = door.invoke(commands, ["demo", "--data", str(tmp_path)])
+    result = runner.invoke(commands, ["demo", "--data", str(tmp_path)])
     assert result.exit_code == 2
     assert kept.read_text() == "data"

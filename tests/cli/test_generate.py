@@ -14,9 +14,9 @@ import msgspec
 import pytest
 
 from lochan.base.errors import Invalid, Unavailable
-from lochan.cli.generate.plan import Plan, Wish, make_content
-from lochan.cli.generate.tally import Tally
-from lochan.cli.generate.work import Worker
+from lochan.cli.generate.plan import GenerateOptions, Plan, make_content
+from lochan.cli.generate.progress import Progress
+from lochan.cli.generate.worker import Worker
 from lochan.embedded import open_repository
 from lochan.model.contents import type_of
 from tests.cli.running import Shell
@@ -115,31 +115,31 @@ def test_an_error_ends_the_run_unless_it_shall_go_on(shell):
 
 def test_commits_are_spread_over_the_duration():
     watch = Stopwatch()
-    tally = Tally(watch, 10)
+    progress = Progress(watch, 10)
     with open_repository("memory:") as catalog:
-        plan = Plan(Wish(commits=10))
+        plan = Plan(GenerateOptions(commits=10))
         Worker(
             catalog,
             plan,
             ["main"],
-            tally,
+            progress,
             duration_s=100,
             continue_on_error=False,
             sleep=watch.sleep,
         ).run()
-    summary = tally.summary(1)
+    summary = progress.summary(1)
     assert summary.seconds == 90.0
     assert [one.seconds for one in summary.deciles] == [0.0, *[10.0] * 9]
     assert summary.commits_per_second == 0.1
 
 
 def test_a_run_that_is_stopped_counts_what_was_done():
-    tally = Tally(Stopwatch(), 100)
-    assert [tally.next_number() for _ in range(3)] == [0, 1, 2]
-    tally.committed(1, 0)
-    tally.stop()
-    assert tally.next_number() is None
-    assert tally.summary(1).commits == 1
+    progress = Progress(Stopwatch(), 100)
+    assert [progress.next_number() for _ in range(3)] == [0, 1, 2]
+    progress.count(commits=1, puts=1)
+    progress.stop()
+    assert progress.next_number() is None
+    assert progress.summary(1).commits == 1
 
 
 @pytest.mark.slow
@@ -165,30 +165,30 @@ def test_who_interrupts_a_run_gets_its_summary_at_once(shell, place):
 
 
 def test_the_first_error_is_the_one_that_is_told():
-    tally = Tally(Stopwatch(), 5)
+    progress = Progress(Stopwatch(), 5)
     first = Unavailable("first")
-    tally.failed(first, go_on=False)
-    tally.failed(Unavailable("second"), go_on=False)
-    assert tally.failure is first
-    assert tally.next_number() is None
+    progress.fail(first, continues=False)
+    progress.fail(Unavailable("second"), continues=False)
+    assert progress.failure is first
+    assert progress.next_number() is None
 
 
 def test_tenths_add_up_when_commits_do_not_divide_by_ten():
     watch = Stopwatch()
-    tally = Tally(watch, 23)
+    progress = Progress(watch, 23)
     for _ in range(23):
         watch.sleep(1)
-        tally.committed(1, 0)
-    deciles = tally.summary(1).deciles
+        progress.count(commits=1, puts=1)
+    deciles = progress.summary(1).deciles
     assert sum(one.commits for one in deciles) == 23
     assert {one.commits_per_second for one in deciles} == {1.0}
 
 
 def test_a_content_keeps_its_id_and_changes_its_state():
     with open_repository("memory:") as catalog:
-        plan = Plan(Wish(commits=2))
-        tally = Tally(Stopwatch(), 2)
-        Worker(catalog, plan, ["main"], tally, duration_s=0, continue_on_error=False,
+        plan = Plan(GenerateOptions(commits=2))
+        progress = Progress(Stopwatch(), 2)
+        Worker(catalog, plan, ["main"], progress, duration_s=0, continue_on_error=False,
                sleep=lambda _: None).run()  # fmt: skip
         key = plan.step(0).keys[0]
         now, _ = catalog.contents.get("main", key)
@@ -201,15 +201,15 @@ def test_a_content_keeps_its_id_and_changes_its_state():
 
 def test_a_type_that_is_not_generated_is_refused():
     with pytest.raises(Invalid, match="NAMESPACE"):
-        Plan(Wish(kind="NAMESPACE"))
+        Plan(GenerateOptions(kind="NAMESPACE"))
 
 
 def test_steps_touch_different_keys_of_the_plan():
-    plan = Plan(Wish(tables=50, puts=10, commits=20))
+    plan = Plan(GenerateOptions(tables=50, puts=10, commits=20))
     steps = [plan.step(number) for number in range(20)]
     assert {len(set(one.keys)) for one in steps} == {10}
     assert len({key for one in steps for key in one.keys}) > 40
-    assert steps[3] == Plan(Wish(tables=50, puts=10, commits=20)).step(3)
+    assert steps[3] == Plan(GenerateOptions(tables=50, puts=10, commits=20)).step(3)
     assert Random("1/0").random() != Random("1/1").random()
 
 

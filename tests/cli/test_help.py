@@ -9,7 +9,7 @@ import click
 import pytest
 
 from lochan.cli.generate import patterns
-from lochan.cli.main import ROOMS, commands
+from lochan.cli.main import COMMAND_MODULES, commands
 from lochan.settings import SETTING_NAMES
 from tests.architecture.tree import ROOT
 
@@ -19,7 +19,7 @@ PAGE = (ROOT / "docs/cli.md").read_text("utf-8")
 def all_commands() -> Iterator[tuple[str, click.Command]]:
     """Every command that does something, by the words that lead to it."""
     ctx = click.Context(commands)
-    for name in ROOMS:
+    for name in COMMAND_MODULES:
         command = commands.get_command(ctx, name)
         assert command is not None
         if isinstance(command, click.Group):
@@ -56,7 +56,7 @@ def test_every_setting_is_an_option_of_serve():
 
 def test_the_docs_name_every_command_and_no_other():
     rows = re.findall(r"^\| `lochan ([\w-]+)` \|", PAGE, re.MULTILINE)
-    assert rows == list(ROOMS)
+    assert rows == list(COMMAND_MODULES)
     for name in ALL:
         first, _, second = name.partition(" ")
         if second and first != "tag":

@@ -19,7 +19,7 @@ def note(place: Path, url: str, pid: int) -> None:
 
 def test_without_anything_it_is_the_store_of_the_directory_made_if_missing(local, place):
     first = local.run("branch")
-    assert "a new store is made" in first.stderr
+    assert "creating a new store" in first.stderr
     assert (place / ".lochan/store").is_dir()
     local.put("orders", "s3://1")
     again = local.run("log", "--json")
@@ -63,7 +63,7 @@ def test_a_store_that_somebody_has_is_not_opened_twice(local, place):
 
     with open_repository(f"rocksdb:{place / 'mine'}"):
         told = local.run("branch", "--store", f"rocksdb:{place / 'mine'}", code=6).stderr
-    assert "hint: a running server has the store" in told
+    assert "hint: a running server has the store open" in told
 
 
 def test_passwords_are_not_shown(local):

@@ -34,8 +34,8 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
             yield client
     else:
         with serving() as url:
-            stepped = StepByStep(url)
+            step_by_step = StepByStep(url)
             try:
-                yield stepped
+                yield step_by_step
             finally:
-                stepped.close()
+                step_by_step.close()

@@ -1,4 +1,4 @@
-"""A whole server on loopback inside the test, and the asynchronous client used step by step."""
+"""A whole server on loopback inside the test, and the asynchronous client, one call at a time."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from lochan.assembly import open_store
 from lochan.client import AsyncClient
+from lochan.client.methods import Group
 from lochan.http.nessie.face import nessie_faces
 from lochan.http.server import Options, Server
 from lochan.kernel.repository import Ports
@@ -22,7 +23,7 @@ from lochan.system import SystemClock, SystemRandom, ThreadWaiting
 @contextmanager
 def serving(store_url: str = "memory:", *repositories: str) -> Iterator[str]:
     """Runs a server in a thread; yields its address."""
-    ready, told = Event(), []
+    ready, urls = Event(), []
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
 
@@ -34,7 +35,7 @@ def serving(store_url: str = "memory:", *repositories: str) -> Iterator[str]:
             for name in ("default", *repositories):
                 opened.open_or_create(Call(), name)
             server = Server(store, opened, nessie_faces(opened), Options(port=0))
-            told.append(await server.start())
+            urls.append(await server.start())
             ready.set()
             await stop.wait()
             await server.stop()
@@ -46,7 +47,7 @@ def serving(store_url: str = "memory:", *repositories: str) -> Iterator[str]:
     thread.start()
     try:
         assert ready.wait(30)
-        yield told[0]
+        yield urls[0]
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join(30)
@@ -61,8 +62,9 @@ class StepByStep:
         self._loop = asyncio.new_event_loop()
         self._client = AsyncClient(url, repository, **more)
         for name in vars(self._client):
-            if not name.startswith("_") and hasattr(getattr(self._client, name), "_run"):
-                setattr(self, name, _Group(self, getattr(self._client, name)))
+            group = getattr(self._client, name)
+            if isinstance(group, Group) and group is not self._client:
+                setattr(self, name, _Group(self, group))
 
     def config(self) -> Any:
         return self.settle(self._client.config())
@@ -72,10 +74,10 @@ class StepByStep:
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
-    def settle(self, made: Any) -> Any:
-        if inspect.isawaitable(made):
-            return self._loop.run_until_complete(_awaited(made))
-        return iter(self._loop.run_until_complete(_collected(made)))
+    def settle(self, result: Any) -> Any:
+        if inspect.isawaitable(result):
+            return self._loop.run_until_complete(_awaited(result))
+        return iter(self._loop.run_until_complete(_collected(result)))
 
 
 class _Group:
@@ -88,8 +90,8 @@ class _Group:
         return lambda *given, **more: self._client.settle(method(*given, **more))
 
 
-async def _awaited(made: Any) -> Any:
-    return await made
+async def _awaited(result: Any) -> Any:
+    return await result
 
 
 async def _collected(items: AsyncIterator[Any]) -> list[Any]:

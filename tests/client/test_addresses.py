@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lochan.base.errors import Invalid, InvalidUrl
-from lochan.client.specs import path_of
+from lochan.client.specs import quoted_spec
 from lochan.client.transport import base_url, is_loopback
+from lochan.model.specs import parse_spec
 
 HASH = "ab" * 32
 
@@ -45,7 +46,7 @@ def test_what_is_no_address_is_refused(url):
         base_url(url, "default")
 
 
-def test_no_proxy_stands_between_us_and_this_machine():
+def test_no_proxy_is_used_for_this_machine():
     for url in ("http://127.0.0.1:1", "http://localhost", "http://[::1]:1"):
         assert is_loopback(url)
     assert not is_loopback("http://example.org")
@@ -65,10 +66,10 @@ def test_no_proxy_stands_between_us_and_this_machine():
     ],
 )
 def test_specs_are_one_segment_of_a_url(spec, path):
-    assert path_of(spec) == path
+    assert quoted_spec(parse_spec(spec)) == path
 
 
 @pytest.mark.parametrize("spec", ["", "no name", "main@xyz", "main~", "../config", "a?b", "a\x00b"])
 def test_what_is_no_spec_never_leaves_the_client(spec):
     with pytest.raises(Invalid):
-        path_of(spec)
+        parse_spec(spec)

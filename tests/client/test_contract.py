@@ -63,8 +63,8 @@ def version_of(catalog: Any, spec: str, key: tuple[str, ...]) -> int | None:
     return there[0][1].snapshot_id if there else None
 
 
-def told(refusal: Any) -> list[Any]:
-    """What stands against a write."""
+def conflicts_of(refusal: Any) -> list[Any]:
+    """The conflicts of a refused write."""
     return list(refusal.value.details)
 
 
@@ -98,15 +98,15 @@ def test_a_commit_is_read_back_whole(catalog):
     assert content == table(1, done.added[0].content_id)
     assert (reference.name, reference.hash) == ("main", done.hash)
     (entry,) = catalog.history.log("main", fetch_all=True).items
-    said = entry.meta
-    assert (said.message, said.authors, said.signed_off_by) == (
+    stored = entry.meta
+    assert (stored.message, stored.authors, stored.signed_off_by) == (
         meta.message,
         meta.authors,
         meta.signed_off_by,
     )
-    assert (said.author_time_us, said.properties) == (meta.author_time_us, meta.properties)
-    assert said.hash == done.hash
-    assert said.commit_time_us is not None
+    assert (stored.author_time_us, stored.properties) == (meta.author_time_us, meta.properties)
+    assert stored.hash == done.hash
+    assert stored.commit_time_us is not None
     assert entry.operations == (Put(key=ORDERS, content=content),)
 
 
@@ -199,7 +199,7 @@ def test_a_stale_hash_is_refused_where_it_matters_and_only_there(catalog):
     stale = [Put(key=ORDERS, content=table(3, content_id))]
     with pytest.raises(KeysConflict) as refusal:
         catalog.commits.commit("main", "stale", stale, expected=old)
-    (conflict,) = told(refusal)
+    (conflict,) = conflicts_of(refusal)
     assert conflict.kind == "VALUE_DIFFERS"
     assert conflict.key == ORDERS
     assert version_of(catalog, "main", ORDERS) == 2
@@ -207,7 +207,7 @@ def test_a_stale_hash_is_refused_where_it_matters_and_only_there(catalog):
         catalog.commits.commit("main", "relies", [Unchanged(key=ORDERS)], expected=old)
 
 
-def test_all_conflicts_are_told_at_once(catalog):
+def test_all_conflicts_are_reported_at_once(catalog):
     put(catalog, "main", ORDERS, 1)
     with pytest.raises(KeysConflict) as refusal:
         catalog.commits.commit(
@@ -220,7 +220,7 @@ def test_all_conflicts_are_told_at_once(catalog):
             ],
             expected=EMPTY_ID.hex(),
         )
-    kinds = {conflict.key: conflict.kind for conflict in told(refusal)}
+    kinds = {conflict.key: conflict.kind for conflict in conflicts_of(refusal)}
     assert kinds[ORDERS] == "KEY_EXISTS"
     assert kinds[ITEMS] == "KEY_DOES_NOT_EXIST"
     assert "NAMESPACE_ABSENT" in kinds.values()
@@ -263,8 +263,8 @@ def test_many_references_are_made_together_or_not_at_all(catalog):
     many = [NewReference(name=f"b{number}") for number in range(5)]
     many.append(NewReference(name="bare", source=None))
     many.append(NewReference(name="t", kind="TAG"))
-    made = catalog.references.create_many(many)
-    assert [one.name for one in made] == ["b0", "b1", "b2", "b3", "b4", "bare", "t"]
+    created = catalog.references.create_many(many)
+    assert [one.name for one in created] == ["b0", "b1", "b2", "b3", "b4", "bare", "t"]
     assert catalog.references.get("bare").hash == EMPTY_ID.hex()
     with pytest.raises(AlreadyExists):
         catalog.references.create_many([NewReference(name="new"), NewReference(name="b3")])
@@ -281,7 +281,7 @@ def test_a_branch_may_expire_and_a_bare_one_holds_nothing(catalog):
     assert bare.hash == EMPTY_ID.hex()
 
 
-def test_metadata_tells_distances(catalog):
+def test_metadata_has_distances(catalog):
     put(catalog, "main", ORDERS, 1)
     catalog.references.create("dev")
     put(catalog, "dev", ITEMS, 1)
@@ -292,7 +292,7 @@ def test_metadata_tells_distances(catalog):
     assert known.head.message == "items 2"
 
 
-def test_the_ref_log_tells_everywhere_a_branch_has_been(catalog):
+def test_the_ref_log_lists_all_heads_of_a_branch(catalog):
     catalog.references.create("dev")
     first = put(catalog, "dev", ORDERS, 1)
     catalog.references.assign("dev", "main")
@@ -304,7 +304,7 @@ def test_the_ref_log_tells_everywhere_a_branch_has_been(catalog):
     assert [move.kind for move in catalog.references.log("dev", 1, page.token).items] == ["commit"]
 
 
-def test_recent_changes_tell_where_a_branch_has_been(catalog):
+def test_recent_changes_list_the_recent_heads_of_a_branch(catalog):
     first = put(catalog, "main", ORDERS, 1)
     second = put(catalog, "main", ORDERS, 2)
     found = catalog.references.recent_changes("main", scan_commits=True)
@@ -340,14 +340,14 @@ def test_logs_page_stop_and_filter(catalog):
     assert [one.meta.hash for one in again.items] == hashes[3:0:-1]
     until = catalog.history.iterate("main", limit_hash=hashes[4])
     assert [one.meta.hash for one in until] == hashes[:3:-1]
-    wanted = catalog.history.iterate("main", filter="commit.message == 'orders 4'")
-    assert [one.meta.message for one in wanted] == ["orders 4"]
+    filtered = catalog.history.iterate("main", filter="commit.message == 'orders 4'")
+    assert [one.meta.message for one in filtered] == ["orders 4"]
     assert [one.parent for one in catalog.history.log(hashes[0]).items] == [EMPTY_ID.hex()]
 
 
 def test_namespaces_are_made_changed_listed_and_deleted(catalog):
-    made = catalog.namespaces.create("main", ("a",), {"owner": "ada"})
-    assert (made.elements, made.properties) == (("a",), {"owner": "ada"})
+    created = catalog.namespaces.create("main", ("a",), {"owner": "ada"})
+    assert (created.elements, created.properties) == (("a",), {"owner": "ada"})
     catalog.namespaces.create("main", ("a", "b"))
     assert [one.elements for one in catalog.namespaces.list("main")] == [("a",), ("a", "b")]
     assert [one.elements for one in catalog.namespaces.list("main", ("a", "b"))] == [("a", "b")]
@@ -418,7 +418,7 @@ def test_a_name_that_no_address_can_hold_is_refused(catalog, name):
     assert [each.name for each in catalog.references.list().items] == ["main"]
 
 
-def test_numbers_and_times_that_nobody_could_read_are_refused_by_name(catalog):
+def test_numbers_and_times_out_of_range_are_refused_by_name(catalog):
     put(catalog, "main", ORDERS, 1)
     for changed in ({"snapshot_id": 2**63}, {"schema_id": 2**31}, {"spec_id": -(2**40)}):
         content = msgspec.structs.replace(table(), **changed)

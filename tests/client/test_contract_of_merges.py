@@ -8,7 +8,7 @@ import pytest
 
 from lochan.base.errors import KeysConflict, LochanError
 from lochan.client import KeyResolution
-from tests.client.test_contract import ITEMS, ORDERS, messages, put, table, told, version_of
+from tests.client.test_contract import ITEMS, ORDERS, conflicts_of, messages, put, table, version_of
 
 
 def diverged(catalog: Any) -> None:
@@ -20,11 +20,11 @@ def diverged(catalog: Any) -> None:
     put(catalog, "main", ORDERS, 10)
 
 
-def test_a_merge_brings_everything_or_tells_what_stands_against_it(catalog):
+def test_a_merge_brings_everything_or_reports_all_conflicts(catalog):
     diverged(catalog)
     with pytest.raises(KeysConflict) as refusal:
         catalog.merges.merge("main", "dev")
-    (conflict,) = told(refusal)
+    (conflict,) = conflicts_of(refusal)
     assert conflict.key == ORDERS
     assert (conflict.base.snapshot_id, conflict.source.snapshot_id) == (1, 20)
     assert conflict.target.snapshot_id == 10
@@ -35,7 +35,7 @@ def test_a_merge_brings_everything_or_tells_what_stands_against_it(catalog):
 
 
 @pytest.mark.parametrize(("behaviour", "version"), [("FORCE", 20), ("DROP", 10)])
-def test_a_merge_does_with_a_key_what_it_is_told(catalog, behaviour, version):
+def test_a_merge_treats_a_key_as_requested(catalog, behaviour, version):
     diverged(catalog)
     done = catalog.merges.merge(
         "main", "dev", "both", keys={ORDERS: KeyResolution(behaviour=behaviour)}
@@ -50,13 +50,13 @@ def test_a_merge_takes_a_resolution(catalog):
     diverged(catalog)
     target, _ = catalog.contents.get("main", ORDERS)
     resolved = table(99, target.id)
-    wish = KeyResolution(expected_target=target, resolved=resolved)
-    catalog.merges.merge("main", "dev", keys={ORDERS: wish})
+    resolution = KeyResolution(expected_target=target, resolved=resolved)
+    catalog.merges.merge("main", "dev", keys={ORDERS: resolution})
     assert version_of(catalog, "main", ORDERS) == 99
 
 
 def test_a_resolution_may_expect_nothing_and_leave_nothing(catalog):
-    """Embedded and over HTTP alike, where a null content says nothing."""
+    """The same embedded and over HTTP, where a null content is ignored."""
     diverged(catalog)
     target, _ = catalog.contents.get("main", ORDERS)
     gone = KeyResolution(expected_target=target, resolved=None)
@@ -70,7 +70,7 @@ def test_a_target_that_was_expected_to_hold_nothing_is_a_conflict(catalog):
     diverged(catalog)
     with pytest.raises(KeysConflict) as refusal:
         catalog.merges.merge("main", "dev", keys={ORDERS: KeyResolution(expected_target=None)})
-    assert [one.key for one in told(refusal)] == [ORDERS]
+    assert [one.key for one in conflicts_of(refusal)] == [ORDERS]
 
 
 def test_a_dry_run_writes_nothing(catalog):
@@ -132,3 +132,14 @@ def test_a_branch_is_moved_ahead_or_by_force(catalog):
     assert catalog.references.get("main").hash == back
     catalog.merges.force("main", "dev")
     assert catalog.references.get("main").hash == catalog.references.get("dev").hash
+
+
+def test_a_branch_is_moved_and_rebased_to_a_commit_that_is_named_by_its_hash_alone(catalog):
+    """A hash may begin with a digit or with a letter; a name begins with a letter."""
+    hashes = [put(catalog, "main", ORDERS, version) for version in range(1, 13)]
+    catalog.references.create("side", hashes[0])
+    for commit in hashes[1:]:
+        assert catalog.merges.fast_forward("side", commit).hash == commit
+    for commit in hashes:
+        assert catalog.merges.force("side", commit).hash == commit
+        assert catalog.merges.rebase("side", commit).hash == commit

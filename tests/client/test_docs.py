@@ -11,8 +11,8 @@ import pytest
 import lochan
 from lochan.base import limits
 from lochan.base.errors import LochanError
-from lochan.client import blocking_groups
 from tests.architecture.tree import ROOT
+from tests.client.test_requests import GROUPS
 
 PAGE = (ROOT / "docs/client.md").read_text("utf-8")
 PLACE = "http://127.0.0.1:19120"
@@ -25,21 +25,21 @@ def test_every_example_runs_one_after_the_other(address, tmp_path, monkeypatch, 
     shared: dict[str, Any] = {}
     for example in examples:
         exec(compile(example.replace(PLACE, address), "docs/client.md", "exec"), shared)
-    shown = capsys.readouterr().out.splitlines()
-    assert shown[0].startswith("('orders',) IcebergTable(")
-    assert shown[1].endswith(" first")
-    assert shown[2].startswith("('orders',) VALUE_DIFFERS IcebergTable(")
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("('orders',) IcebergTable(")
+    assert printed[1].endswith(" first")
+    assert printed[2].startswith("('orders',) VALUE_DIFFERS IcebergTable(")
 
 
 def test_every_group_and_method_is_listed_and_no_other():
     rows = re.findall(r"^\| `(\w+)` \| (`.+`) \|$", PAGE, re.MULTILINE)
     listed = {name: set(re.findall(r"`(\w+)`", text)) for name, text in rows}
-    classes = {"settings": "RepositorySettings"}
-    for name, methods in listed.items():
-        group = getattr(blocking_groups, classes.get(name, name.title()))
-        known = {one for one, _ in inspect.getmembers(group, inspect.isfunction) if one[0] != "_"}
-        assert methods == known, name
-    assert len(listed) == 7
+    with lochan.Client("http://127.0.0.1:9") as client:
+        groups = {name: group for name, group in vars(client).items() if type(group) in GROUPS}
+        for name, group in groups.items():
+            methods = {each for each, _ in inspect.getmembers(group, inspect.ismethod)}
+            assert listed[name] == {each for each in methods if each[0] != "_"}, name
+        assert listed.keys() == groups.keys()
 
 
 def test_the_errors_that_are_listed_are_the_branches_of_the_tree():
@@ -51,7 +51,7 @@ def test_the_number_of_attempts_is_the_limit():
     assert f"{limits.CLIENT_ATTEMPTS_MAX} times at most" in PAGE
 
 
-def test_the_front_hall_shows_the_three_doors_and_no_other():
+def test_the_package_exports_the_two_clients_and_open_repository_only():
     assert lochan.Client.__name__ == "Client"
     assert lochan.AsyncClient.__name__ == "AsyncClient"
     assert callable(lochan.open_repository)

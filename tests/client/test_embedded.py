@@ -67,7 +67,7 @@ def test_what_was_committed_is_there_when_the_store_is_opened_again(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_without_closing_loses_nothing_it_was_told(tmp_path: Path):
+def test_a_process_that_dies_without_closing_loses_no_acknowledged_commit(tmp_path: Path):
     program = """
 import os, sys
 from lochan import open_repository
@@ -78,7 +78,7 @@ for number in range(5):
 os._exit(9)
 """
     address = f"rocksdb:{tmp_path / 'store'}"
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program, address],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
@@ -86,10 +86,10 @@ os._exit(9)
         timeout=120,
         check=False,
     )
-    assert told.returncode == 9, told.stderr
+    assert process.returncode == 9, process.stderr
     with open_repository(address) as repository:
-        made = [entry.meta.hash for entry in repository.history.iterate("main")]
-    assert made[::-1] == told.stdout.split()
+        hashes = [entry.meta.hash for entry in repository.history.iterate("main")]
+    assert hashes[::-1] == process.stdout.split()
 
 
 class Calls:
@@ -158,7 +158,7 @@ def test_who_works_is_written_into_commits_and_ref_logs():
         assert repository.references.log("main").items[0].who == "ada"
 
 
-def test_an_address_that_nobody_serves_is_refused():
+def test_an_address_without_a_server_is_refused():
     with pytest.raises(InvalidUrl):
         open_repository("nothing:")
 
@@ -172,6 +172,6 @@ def test_more_branches_than_lanes_are_kept_all_work(monkeypatch):
         for name in names * 2:
             put(repository, name, ORDERS, len(messages(repository, name)) + 1)
         assert [len(messages(repository, name)) for name in names] == [2] * 8
-        doing = repository.commits._doing
+        doing = repository.commits.runner
         assert isinstance(doing, LaneRunner)
         assert len(doing._lanes) == 3

@@ -10,7 +10,7 @@ import httpx
 from lochan.client import Client
 
 
-def test_a_client_that_nobody_has_any_more_closes_its_connections(address):
+def test_a_client_that_is_no_longer_referenced_closes_its_connections(address):
     closed: list[bool] = []
 
     class Watching(httpx.HTTPTransport):

@@ -36,7 +36,7 @@ REQUESTS = counted(200, 2_000)
 
 @pytest.fixture
 def branches(address: str) -> list[str]:
-    """Names of branches; asked for by name, each answer tells which request it belongs to."""
+    """Names of branches; the reply to a request for one shows whether it is the right reply."""
     names = [f"branch-{number}" for number in range(BRANCHES)]
     with Client(address) as client:
         for name in names:
@@ -153,8 +153,8 @@ def test_commits_of_parent_and_children_are_all_there_once(address: str) -> None
         work(0)
         for child in children:
             child.result()
-        wanted = sorted(f"{who} {number}" for who in range(CHILDREN + 1) for number in range(10))
-        assert sorted(messages(client, "main")) == wanted
+        expected = sorted(f"{who} {number}" for who in range(CHILDREN + 1) for number in range(10))
+        assert sorted(messages(client, "main")) == expected
 
 
 def inherited_sockets(inodes: set[int]) -> list[int]:
@@ -263,9 +263,9 @@ def test_workers_of_multiprocessing_get_their_own_answers(
         client.config()
         SHARED[:] = [client, branches]
         with multiprocessing.get_context("fork").Pool(3) as pool:
-            asked = pool.map_async(_ask_shared, [3, 17, 29], 1)
+            counts = pool.map_async(_ask_shared, [3, 17, 29], 1)
             assert own_answers(client, branches, 0) == REQUESTS
-            assert asked.get() == [REQUESTS] * 3
+            assert counts.get() == [REQUESTS] * 3
         with ProcessPoolExecutor(3, multiprocessing.get_context("fork")) as executor:
             done = executor.map(_ask_shared, [3, 17, 29])
             assert own_answers(client, branches, 0) == REQUESTS

@@ -63,7 +63,7 @@ def test_jobs_are_listed_in_pages_from_a_name_on_and_by_what_they_begin_with(cat
     assert found == [f"b/{number}" for number in range(7)]
 
 
-def test_a_job_recorded_again_says_what_it_said_last(catalog):
+def test_a_job_recorded_again_has_its_last_facts(catalog):
     write(catalog, "main", "daily", number=1)
     write(catalog, "main", "daily", number=2)
     assert catalog.contents.find_jobs("main", KEY, ["daily"]) == (

@@ -196,7 +196,7 @@ def test_the_asynchronous_client_sends_again_too(prepared):
     assert len(list(beside.history.iterate("main"))) == before + 1
 
 
-def test_a_server_that_asks_for_patience_is_asked_again(prepared):
+def test_a_request_is_sent_again_after_the_pause_that_the_server_states(prepared):
     address, _ = prepared
 
     class Busy(httpx.BaseTransport):

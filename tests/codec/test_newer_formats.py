@@ -28,8 +28,6 @@ from lochan.codec.elements import FILE_REMOVE, TABLE_REMOVE, decode_file, decode
 from lochan.codec.forms import add_checksum, leading_numbers
 from lochan.codec.objects import (
     NodeObject,
-    StringObject,
-    UniqueObject,
     ValueObject,
     build_value,
     check_object_id,
@@ -52,7 +50,7 @@ from lochan.codec.rows import (
 )
 from lochan.codec.tags import decode_tag, encode_tag, is_tag
 from lochan.kernel.views import view_of
-from lochan.persist.claims import Claim, read_claim
+from lochan.persist.claims import CLAIM_FORM, Claim
 
 ID = bytes(range(32))
 COMMIT = CommitObject(1, (EMPTY_ID,), "m", (), (), ID, 1, 1, 1, 0, b"", (), EMPTY_ID, (), (), None)
@@ -68,14 +66,6 @@ OBJECTS: dict[type[object], tuple[bytes, Decode]] = {
     NodeObject: (
         encode_object(NodeObject(1, 0, 1, 3, b"t", (b"a",), 1, b"v")),
         lambda raw: decode_object(NodeObject, raw),
-    ),
-    StringObject: (
-        encode_object(StringObject(1, "t", b"")),
-        lambda raw: decode_object(StringObject, raw),
-    ),
-    UniqueObject: (
-        encode_object(UniqueObject(1, "t", b"")),
-        lambda raw: decode_object(UniqueObject, raw),
     ),
     TagObject: (encode_tag(TagObject(1, ID, "m", (), b""))[1], decode_tag),
 }
@@ -106,7 +96,7 @@ ROWS: dict[type[object], tuple[bytes, Decode]] = {
                 Claim(1, bytes(32), b"d", "commit", "main", "", 1, 1, 1, bytes(16), 5)
             )
         ),
-        read_claim,
+        CLAIM_FORM.decode,
     ),
 }
 # Parts of other forms, whose version covers them.

@@ -15,8 +15,6 @@ from lochan.base.ids import ContentId
 from lochan.base.limits import CONTENT_ID_BYTES_MAX, OBJECT_BYTES_MAX, PAYLOAD_MAX
 from lochan.codec.objects import (
     NodeObject,
-    StringObject,
-    UniqueObject,
     ValueObject,
     build_value,
     check_canonical,
@@ -28,14 +26,12 @@ from lochan.codec.objects import (
 )
 from lochan.testing import strategies
 
-KINDS: list[Any] = [ValueObject, NodeObject, StringObject, UniqueObject]
+KINDS: list[Any] = [ValueObject, NodeObject]
 SMALL = [
     ValueObject(1, "content é", 5, b"\x00\xffdata"),
     NodeObject(1, 0, 2, 16, b"ta", (b"", b"b"), 5, b"0123456789"),
     NodeObject(1, 0, 2, 16, b"ta", (b"", b"b"), (3, 7), b"0123456789"),
     NodeObject(1, 1, 300, 45, b"tkey", (b"1",), 40, bytes(40)),
-    StringObject(1, "text/plain", b"hello"),
-    UniqueObject(1, "content-id", b"\x01\x02"),
 ]
 
 
@@ -102,16 +98,16 @@ def test_any_bytes_are_an_object_or_corrupt(raw, kind):
 def test_text_that_is_no_utf_8_is_corrupt():
     """Found by review: the decoder raised UnicodeDecodeError."""
     with pytest.raises(Corrupt):
-        decode_object(StringObject, b"\x94\x05\x01\xa1\xff\xc4\x00")
+        decode_object(ValueObject, b"\x95\x03\x01\xa1\xff\x01\xc4\x00")
 
 
 @pytest.mark.parametrize(
     ("kind", "fields"),
     [
-        (StringObject, [5, 1, "text/plain"]),
-        (StringObject, [5, 1, "text/plain", b"", "one more"]),
-        (StringObject, [5, 1, 7, b""]),
-        (StringObject, [99, 1, "text/plain", b""]),
+        (ValueObject, [3, 1, "id", 1]),
+        (ValueObject, [3, 1, "id", 1, b"", "one more"]),
+        (ValueObject, [3, 1, 7, 1, b""]),
+        (ValueObject, [99, 1, "id", 1, b""]),
         (ValueObject, [3, 1, "id", "payload", b""]),
         (NodeObject, [4, 1, 0, 1, 1, b"", [b"k", "text"], 1, b"v"]),
         (NodeObject, {"level": 0}),
@@ -125,19 +121,19 @@ def test_fields_of_another_form_are_corrupt(kind, fields):
 
 
 def test_a_longer_encoding_of_the_same_value_is_not_canonical():
-    value = StringObject(1, "a", b"")
-    raw = b"\x94\x05\x01\xd9\x01a\xc4\x00"
-    assert decode_object(StringObject, raw) == value
+    value = ValueObject(1, "a", 1, b"")
+    raw = b"\x95\x03\x01\xd9\x01a\x01\xc4\x00"
+    assert decode_object(ValueObject, raw) == value
     with pytest.raises(Corrupt):
         check_canonical(value, raw)
     assert encode_object(value) != raw
 
 
 def test_an_object_over_the_limit_is_too_large():
-    header = len(encode_object(StringObject(1, "", bytes(70_000)))) - 70_000
-    encode_object(StringObject(1, "", bytes(OBJECT_BYTES_MAX - header)))
+    header = len(encode_object(ValueObject(1, "", 1, bytes(70_000)))) - 70_000
+    encode_object(ValueObject(1, "", 1, bytes(OBJECT_BYTES_MAX - header)))
     with pytest.raises(TooLarge, match=str(OBJECT_BYTES_MAX)):
-        encode_object(StringObject(1, "", bytes(OBJECT_BYTES_MAX - header + 1)))
+        encode_object(ValueObject(1, "", 1, bytes(OBJECT_BYTES_MAX - header + 1)))
 
 
 def test_a_value_is_checked_where_it_enters():

@@ -26,7 +26,7 @@ from benchmarks.http_load.processes import (
     start_lochan,
     start_nessie,
 )
-from tests.compat import judge, pynessie_commands
+from tests.compat import published_results, pynessie_commands
 from tests.wire.busy import BRANCHES, TAGS, fill
 
 HERE = Path(__file__).parent
@@ -93,10 +93,10 @@ def test_the_published_tests_pass(server: Served, store: str, filled: str, recor
     if done.returncode and any(words in done.stdout for words in UNREACHABLE):
         pytest.skip("needs Maven Central, from where the published tests come")
     assert done.returncode == 0, done.stdout[-3_000:] + done.stderr[-1_000:]
-    outcomes = judge.read_outcomes(done.stdout)
+    outcomes = published_results.read_outcomes(done.stdout)
     what = f"{server.name} on {store}, {filled}"
-    record_property("told", f"published tests, {what}: {judge.count(outcomes)}")
-    complaints = judge.find_complaints(outcomes)
+    record_property("told", f"published tests, {what}: {published_results.count(outcomes)}")
+    complaints = published_results.find_complaints(outcomes)
     assert complaints == [], "\n".join(complaints)
 
 

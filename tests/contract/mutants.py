@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from time import sleep
 
+import msgspec
 import pytest
 
+from lochan.kv.defaults import is_as_expected
 from lochan.kv.store import (
     ABSENT,
     PRESENT,
@@ -26,21 +28,21 @@ from lochan.kv.store import (
     Won,
 )
 from lochan.process import after_fork
-from lochan.stores.memory.store import MemoryStore, _holds
+from lochan.stores.memory.store import MemoryStore
 from lochan.testing.contracts import PLAIN_CONTRACTS, ForkRefusedContract
 
 
 class BlindSet(MemoryStore):
-    def _set_if(self, partition, key, value, expected):
+    def _set_if(self, condition: SetIf) -> Outcome:
         stamp = self._new_stamp()
-        self._put(partition, Entry(key, value, stamp))
+        self._put(condition.partition, Entry(condition.key, condition.value, stamp))
         return Won(stamp)
 
 
-class SetThatTellsNobody(MemoryStore):
-    def _set_if(self, partition, key, value, expected):
-        if expected is not ABSENT:
-            return super()._set_if(partition, key, value, expected)
+class SetThatWritesNothing(MemoryStore):
+    def _set_if(self, condition: SetIf) -> Outcome:
+        if condition.expected is not ABSENT:
+            return super()._set_if(condition)
         return Won(self._new_stamp())
 
 
@@ -51,11 +53,11 @@ class ReusedStamps(MemoryStore):
         stamp = Stamp(number.to_bytes(8, "big"))
         super()._put(partition, Entry(entry.key, entry.value, stamp, entry.half_day))
 
-    def _set_if(self, partition, key, value, expected):
-        outcome = super()._set_if(partition, key, value, expected)
+    def _set_if(self, condition: SetIf) -> Outcome:
+        outcome = super()._set_if(condition)
         if isinstance(outcome, Lost):
             return outcome
-        row = self._find(partition, key)
+        row = self._find(condition.partition, condition.key)
         return Lost(None) if row is None else Won(row.stamp)
 
 
@@ -157,18 +159,19 @@ class OpenAfterClose(MemoryStore):
         return self._writes
 
 
-class LookThenWrite(MemoryStore):
-    def _set_if(self, partition, key, value, expected):
-        current = self._find(partition, key)
+class ReadThenWrite(MemoryStore):
+    def _set_if(self, condition: SetIf) -> Outcome:
+        current = self._find(condition.partition, condition.key)
         self._lock.release()
         sleep(0)  # lets another thread run
         self._lock.acquire()
-        if _holds(expected, current):
-            return super()._set_if(partition, key, value, ABSENT if current is None else PRESENT)
+        if is_as_expected(condition.expected, None if current is None else current.stamp):
+            seen = ABSENT if current is None else PRESENT
+            return super()._set_if(msgspec.structs.replace(condition, expected=seen))
         return Lost(current or ABSENT)
 
 
-class EpochThatStands(MemoryStore):
+class EpochThatNeverGrows(MemoryStore):
     def epoch(self) -> int:
         super().epoch()
         return 0
@@ -190,10 +193,10 @@ class EmptyIsAbsent(MemoryStore):
 
 
 class LostWithTheWrongRow(MemoryStore):
-    def _set_if(self, partition, key, value, expected):
-        outcome = super()._set_if(partition, key, value, expected)
+    def _set_if(self, condition: SetIf) -> Outcome:
+        outcome = super()._set_if(condition)
         if isinstance(outcome, Lost) and isinstance(outcome.current, Entry):
-            return Lost(Entry(key, value, outcome.current.stamp))
+            return Lost(Entry(condition.key, condition.value, outcome.current.stamp))
         return outcome
 
 

@@ -13,8 +13,8 @@ import pytest
 pytestmark = pytest.mark.slow
 
 MUTANTS = {
-    "BlindSet": "a conditional set that does not look",
-    "SetThatTellsNobody": "a set that answers won and writes nothing",
+    "BlindSet": "a conditional set that ignores its condition",
+    "SetThatWritesNothing": "a set that answers won and writes nothing",
     "ReusedStamps": "stamps that restart when a row is created again",
     "StampOfTheValue": "stamps made from the value, as lakeFS does",
     "ScanThatSkips": "a page that leaves out the row between two pages",
@@ -30,12 +30,12 @@ MUTANTS = {
     "DropOfTheNeighbours": "a dropped partition that takes its neighbours along",
     "UncheckedArguments": "a store that accepts what no store may",
     "OpenAfterClose": "a closed store that answers",
-    "LookThenWrite": "a look and a write without a lock around them",
-    "EpochThatStands": "an epoch that does not count",
-    "AnyStampDeletes": "a delete that does not look at the stamp",
+    "ReadThenWrite": "a read and a write without a lock around them",
+    "EpochThatNeverGrows": "an epoch that does not count",
+    "AnyStampDeletes": "a delete that ignores the stamp",
     "EmptyIsAbsent": "empty values that look absent",
     "WorksInAFork": "a store of one process that lets a forked child write into its own copy",
-    "LostWithTheWrongRow": "a lost write that tells what it wanted, not what there is",
+    "LostWithTheWrongRow": "a lost write that returns its own value, not the row that is there",
 }
 
 

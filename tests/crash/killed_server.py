@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from benchmarks.http_load.connection import Connection, Requests
-from benchmarks.http_load.world import (
+from benchmarks.http_load.preparation import (
     Caller,
     commit_body,
     hash_after_commit,

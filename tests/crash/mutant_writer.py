@@ -6,7 +6,7 @@ import sys
 
 from rocksdict import WriteOptions
 
-from lochan.stores.rocksdb import opening
+from lochan.stores.rocksdb import database
 from lochan.stores.rocksdb import store as rocks
 from lochan.stores.rocksdb.directory import Directory
 from lochan.testing import doomed
@@ -23,13 +23,13 @@ def no_log() -> None:
         self._db.write(batch, options)
         self._writes += 1
 
-    def options_without_log(settings, *, create):
-        built = build_options(settings, create=create)
+    def options_without_log(parameters, *, create):
+        built = build_options(parameters, create=create)
         built.set_recycle_log_file_num(0)
         return built
 
-    build_options = opening.build_options  # type: ignore[attr-defined]
-    opening.build_options = options_without_log  # type: ignore[attr-defined]
+    build_options = database.build_options  # type: ignore[attr-defined]
+    database.build_options = options_without_log  # type: ignore[attr-defined]
     RocksStore._commit = commit  # type: ignore[method-assign]
     # Else the store itself would notice at the next opening.
     Directory.mark_durable = lambda self, write: None  # type: ignore[method-assign]
@@ -50,12 +50,12 @@ def early_acknowledgement() -> None:
 
     RocksStore._commit = later  # type: ignore[method-assign]
     # Nobody else writes, and what was kept back cannot be read.
-    vars(rocks)["holds"] = lambda expected, raw: True
+    vars(rocks)["matches"] = lambda expected, raw: True
 
 
 def restarting_stamps() -> None:
     """Every opening counts from one again."""
-    RocksStore._begin = lambda self, settings: 1  # type: ignore[method-assign]
+    RocksStore._begin = lambda self, parameters: 1  # type: ignore[method-assign]
 
 
 FAULTS = {fault.__name__: fault for fault in (no_log, early_acknowledgement, restarting_stamps)}

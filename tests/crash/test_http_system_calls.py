@@ -16,8 +16,8 @@ import pytest
 
 from benchmarks.http_load.connection import Requests
 from benchmarks.http_load.drive import Client, drive, run
+from benchmarks.http_load.preparation import Preparation, commit_body, hash_after_commit, put
 from benchmarks.http_load.processes import lochan_command, start, tail
-from benchmarks.http_load.world import World, commit_body, hash_after_commit, put
 from tests.crash.trace import Call, find_broken_promise, read_trace
 
 FAULTY = "tests.crash.faulty_server"
@@ -29,7 +29,7 @@ COMMITS = 10
 class Marked(Client):
     """Commits with messages that can be found in the log; remembers the hash that each was told."""
 
-    def __init__(self, world: World, branch: tuple[str, str], who: int) -> None:
+    def __init__(self, world: Preparation, branch: tuple[str, str], who: int) -> None:
         self._world = world
         self._name, self._at = branch
         self._who = who
@@ -56,7 +56,7 @@ class Marked(Client):
 async def commit_some(address: str, clients: int) -> dict[str, str]:
     """Returns the hashes of acknowledged commits by their message."""
     requests = Requests(address)
-    world = World(requests, "traced")
+    world = Preparation(requests, "traced")
     branch = await world.branch("traced")
     marked = [Marked(world, branch, who) for who in range(clients)]
     await drive(requests, marked, seconds=120)

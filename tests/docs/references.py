@@ -1,4 +1,4 @@
-"""Reads what the docs claim: rows of tables, named tests, ADRs and links."""
+"""Reads what the docs refer to: rows of tables, named tests, ADRs and links."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Row:
     """One row of the trace."""
 
     id: str
-    asked: str
+    requirement: str
     answer: str
 
 
@@ -34,7 +34,7 @@ def trace_rows(text: str) -> list[Row]:
 
 
 def answer_problems(answer: str) -> list[str]:
-    """What is wrong with the answer of one row; each part must be of a known form and exist."""
+    """Returns what is wrong with an answer; each part must have a known form and exist."""
     parts = [part.strip() for part in answer.split(",")]
     found = []
     for part in parts:
@@ -67,14 +67,14 @@ def missing_adrs(text: str) -> list[str]:
 
 
 def broken_links(where: Path, text: str) -> list[str]:
-    """Relative links that lead nowhere."""
+    """Returns the relative links whose target does not exist."""
     links = re.findall(r"\]\(([^)#\s]+)", text)
     return [link for link in links if ":" not in link and not (where.parent / link).exists()]
 
 
 @cache
 def _tests_in(path: Path) -> frozenset[str]:
-    """Names of test functions and methods, methods also as Class::method."""
+    """Returns names of test functions and methods, methods also as Class::method."""
     names = set()
     for node in ast.parse(path.read_text("utf-8")).body:
         if isinstance(node, ast.FunctionDef):
@@ -86,5 +86,5 @@ def _tests_in(path: Path) -> frozenset[str]:
                 if isinstance(inner, ast.FunctionDef):
                     names |= {inner.name, f"{node.name}::{inner.name}"}
         elif isinstance(node, ast.Assign):
-            names |= {one.id for one in node.targets if isinstance(one, ast.Name)}
+            names |= {name.id for name in node.targets if isinstance(name, ast.Name)}
     return frozenset(name for name in names if name.split("::")[-1].lower().startswith("test"))

@@ -1,4 +1,4 @@
-"""What CONTRIBUTING says about a store in a package of your own is true."""
+"""A store in another package works as CONTRIBUTING describes it."""
 
 from __future__ import annotations
 

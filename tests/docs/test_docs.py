@@ -1,4 +1,4 @@
-"""The docs say nothing that is not there."""
+"""Every test, decision, scenario and link that the docs name exists."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_rows_of_the_trace_are_unique_and_unbroken():
         numbers = [int(name[4:]) for name in ids if name.startswith(seed)]
         assert numbers == list(range(1, len(numbers) + 1)), seed
         assert len(numbers) >= 20
-    assert [row.id for row in rows if not row.asked] == []
+    assert [row.id for row in rows if not row.requirement] == []
 
 
 def test_no_row_of_the_trace_is_overlooked():
@@ -64,10 +64,13 @@ def test_every_guarantee_names_its_test():
 @pytest.mark.parametrize(
     ("section", "scenarios"),
     [
-        ("The kernel", {one.name for one in [*SCENARIOS, *OF_KERNEL]} | MOVES.keys()),
+        ("The kernel", {scenario.name for scenario in [*SCENARIOS, *OF_KERNEL]} | MOVES.keys()),
         (
             "The catalog",
-            {one.name for one in [*CATALOG, *REQUESTS, *OF_CATALOG, SWEEPS, *RESENDING.values()]},
+            {
+                scenario.name
+                for scenario in [*CATALOG, *REQUESTS, *OF_CATALOG, SWEEPS, *RESENDING.values()]
+            },
         ),
     ],
 )
@@ -75,7 +78,7 @@ def test_the_guarantees_name_every_scenario_and_no_other(section, scenarios):
     text = (ROOT / "docs/guarantees.md").read_text("utf-8")
     part = text.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     rows = [line.split(" | ") for line in part.splitlines() if line.startswith("| ")][1:]
-    named = {name for _, told, _ in rows for name in told.split("; ")}
+    named = {name for _, names, _ in rows for name in names.split("; ")}
     assert named - {"all", "-"} == scenarios
 
 
@@ -109,7 +112,7 @@ def test_planted_faults_are_found():
     assert answer_problems(f"{good}, ADR-0001, issue 4") == []
     assert answer_problems("open") == []
     for bad in [
-        f"`{here}::test_that_nobody_wrote`",
+        f"`{here}::test_that_does_not_exist`",
         "`tests/docs/test_nowhere.py::test_a`",
         "ADR-9999",
         "done",

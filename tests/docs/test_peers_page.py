@@ -1,4 +1,4 @@
-"""The comparison on the page about performance says what was measured."""
+"""The comparison on the page about performance shows what was measured."""
 
 from __future__ import annotations
 

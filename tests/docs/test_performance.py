@@ -1,4 +1,4 @@
-"""The page about performance says what was measured, and nothing was typed by hand."""
+"""The page about performance shows what was measured; no figure was typed by hand."""
 
 from __future__ import annotations
 

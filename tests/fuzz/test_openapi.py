@@ -1,7 +1,7 @@
 """Requests made from `openapi.yaml`, good and bad, against a served process: never a 5xx.
 
-A look is part of every run of the tests; the profile `deep` and `make test-fuzz` send many more
-(LOCHAN_FUZZ_SEED repeats or varies them).
+A short run is part of every run of the tests; the profile `deep` and `make test-fuzz` send many
+more (LOCHAN_FUZZ_SEED repeats or varies them).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tests.profile import PROFILE, counted
 DOCUMENT = Path(__file__).parents[2] / "openapi.yaml"
 SEED = int(os.environ.get("LOCHAN_FUZZ_SEED", "20240229"))
 
-# Long enough for the long run on two busy cores; whatever takes longer is stuck.
-PATIENCE_S = counted(560, 3_000)
+# Long enough for the long run on two busy cores; a run that takes longer is stuck.
+TIMEOUT_S = counted(560, 3_000)
 
 
 class Effort(NamedTuple):
@@ -35,9 +35,9 @@ class Effort(NamedTuple):
     cases_min: int
 
 
-LOOK = Effort("examples,fuzzing", 8, 300)
+SHORT = Effort("examples,fuzzing", 8, 300)
 FULL = Effort("examples,coverage,fuzzing", 40, 3_000)
-EFFORT = FULL if PROFILE == "deep" else LOOK
+EFFORT = FULL if PROFILE == "deep" else SHORT
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def drive(served: Served, folder: Path, effort: Effort) -> tuple[dict[str, Any], str]:
-    """Lets schemathesis ask; returns its report and what it printed."""
+    """Runs schemathesis; returns its report and its output."""
     folder.mkdir()
     report = folder / "report.json"
     command = [sys.executable, "-m", "schemathesis.cli", "run", str(DOCUMENT)]
@@ -58,34 +58,34 @@ def drive(served: Served, folder: Path, effort: Effort) -> tuple[dict[str, Any],
     command += ["--report", "json", "--report-json-path", str(report)]
     done = subprocess.run(
         command,
-        # What it remembers of a run goes where it is started, and would change the next run.
+        # It stores its cache in this directory; a cache in the project would change the next run.
         cwd=folder,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
-        timeout=PATIENCE_S,
+        timeout=TIMEOUT_S,
     )
-    said = done.stdout + done.stderr
-    assert report.is_file(), said[-4_000:]
-    return json.loads(report.read_text("utf-8")), said
+    output = done.stdout + done.stderr
+    assert report.is_file(), output[-4_000:]
+    return json.loads(report.read_text("utf-8")), output
 
 
 def is_ready(served: Served) -> bool:
-    asked = HTTPConnection("127.0.0.1", served.port, timeout=20)
+    connection = HTTPConnection("127.0.0.1", served.port, timeout=20)
     try:
-        asked.request("GET", "/health/ready")
-        return asked.getresponse().status == 200
+        connection.request("GET", "/health/ready")
+        return connection.getresponse().status == 200
     finally:
-        asked.close()
+        connection.close()
 
 
 def check_no_server_error(served: Served, folder: Path, effort: Effort) -> str:
     """Fails on a 5xx, on a request without an answer, and on less work than was promised."""
     print(f"LOCHAN_FUZZ_SEED={SEED}")
-    report, said = drive(served, folder, effort)
-    assert not report["failures"], said[-8_000:]
-    assert report["exit_code"] == 0, said[-8_000:]
+    report, output = drive(served, folder, effort)
+    assert not report["failures"], output[-8_000:]
+    assert report["exit_code"] == 0, output[-8_000:]
     assert report["complete"]
     operations, cases = report["operations"], report["test_cases"]
     assert operations["tested"] == operations["total"] > 0

@@ -38,7 +38,7 @@ from lochan.codec.rows import (
     encode_reference_element,
     encode_row,
 )
-from lochan.persist.claims import Claim, ClaimRows, read_claim
+from lochan.persist.claims import CLAIM_FORM, Claim, ClaimRows
 from lochan.stores.memory.store import MemoryStore
 
 FORWARD = bytes(range(32))
@@ -206,8 +206,6 @@ def test_a_claim_has_these_bytes():
     raw = with_checksum(bytes.fromhex(CLAIM_HEX))
     store = MemoryStore()
     rows = ClaimRows(store, InstanceId(bytes(16)))
-    assert rows.add(CLAIM) == CLAIM
-    found = rows.find(FORWARD)
-    assert found is not None
-    assert found.entry.value.hex() == raw.hex()
-    assert read_claim(raw) == CLAIM
+    assert rows.condition(CLAIM, None).value.hex() == raw.hex()
+    assert rows.condition(CLAIM, None).key == FORWARD
+    assert CLAIM_FORM.decode(raw) == CLAIM

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from lochan.http.exchange import Exchange, Response
 from lochan.http.server import Options
-from tests.http.world import ALONE_OR_NOT, Client, SmallFace, running
+from tests.http.world import Client, SmallFace, running
 
 
-@pytest.fixture(scope="module", params=ALONE_OR_NOT)
-def server(request):
-    options = Options(port=0, names=("catalog.test",), front=request.param)
+@pytest.fixture(scope="module")
+def server():
+    options = Options(port=0, names=("catalog.test",))
     with running(options=options) as started:
         yield started
 

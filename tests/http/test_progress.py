@@ -78,7 +78,7 @@ class World:
         self.loop, self.driver, self.transport = Loop(), Bodies(), Transport()
         self.listening = Listener(
             self.loop,  # type: ignore[arg-type]
-            self.driver,
+            self.driver,  # type: ignore[arg-type]
             Hosts(LOOPBACK_NAMES),
             Timeouts(),
         )

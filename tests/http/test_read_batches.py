@@ -10,13 +10,14 @@ from lochan.base.errors import LochanError, ReferenceNotFound
 from lochan.http.exchange import Response
 from lochan.http.read_batches import Outcome, Reading, read_together
 from lochan.kernel.repository import Ports, create_repository
-from lochan.kv.observe import CallCounts, ObservedStore
+from lochan.kv.observe import ObservedStore
 from lochan.model.requests import NewReference
 from lochan.model.specs import parse_spec
 from lochan.service.calls import Call
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+from lochan.testing.call_counts import CallCounts
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def world() -> tuple[Repository, CallCounts]:
     clock = ManualClock()
     counts = CallCounts()
     store = ObservedStore(MemoryStore(), counts, clock)
-    ports = Ports(clock, SeededChance(1), RecordedWaiting(clock))
+    ports = Ports(clock, SeededRandom(1), RecordedWaiting(clock))
     repository = Repository(create_repository(store, ports, "default"))
     for name in ("a", "b"):
         new = NewReference(kind="BRANCH", name=name, source=parse_spec("main"))

@@ -8,14 +8,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 
 from lochan.base.errors import Invalid
-from lochan.base.limits import FRONT_STARTS_MAX
 from lochan.http.server_file import ServerFile, announce, find_presence, server_file, withdraw
 from lochan.settings import Settings
 from tests.architecture.tree import ROOT
@@ -174,25 +172,3 @@ def test_wrong_settings_are_an_error_of_ours():
 
     with pytest.raises(Invalid):
         serve(Settings(host="192.0.2.1"), lambda _: None)
-
-
-def test_a_server_that_nobody_can_reach_ends_and_says_why(tmp_path):
-    with serving(tmp_path, front="true") as child:
-        server = psutil.Process(child.process.pid)
-        killed: set[int] = set()
-        while child.process.poll() is None:
-            for front in [one for one in _children(server) if one.pid not in killed]:
-                killed.add(front.pid)
-                with suppress(psutil.NoSuchProcess):
-                    front.kill()
-        _, err = child.process.communicate(timeout=30)
-    assert child.process.returncode != 0
-    assert "ended again and again" in err
-    assert len(killed) == FRONT_STARTS_MAX
-
-
-def _children(process: psutil.Process) -> list[psutil.Process]:
-    try:
-        return process.children()
-    except psutil.NoSuchProcess:
-        return []

@@ -18,7 +18,6 @@ from lochan.http.server import Options, Server
 from lochan.stores.memory.store import MemoryStore
 from tests.architecture.tree import ROOT
 from tests.http.world import (
-    ALONE_OR_NOT,
     Client,
     KernelRepositories,
     Place,
@@ -26,8 +25,6 @@ from tests.http.world import (
     SmallFace,
     running,
 )
-
-BOTH = pytest.mark.parametrize("front", ALONE_OR_NOT)
 
 
 class Standing:
@@ -60,11 +57,10 @@ def stop(server: Running) -> Thread:
     return waiting
 
 
-@BOTH
-def test_what_is_under_way_is_answered_and_idle_connections_are_closed(front):
+def test_what_is_under_way_is_answered_and_idle_connections_are_closed():
     standing, face = Standing(), SmallFace()
     face.add("GET", b"stand", standing.handle, brief=False)
-    with running(faces=[face], options=Options(port=0, front=front)) as server:
+    with running(faces=[face], options=Options(port=0)) as server:
         busy, idle = Client(server), Client(server)
         assert idle.ask("GET", "/t/echo/x").status == 200
         busy.send(busy.request("GET", "/t/stand"))
@@ -98,11 +94,10 @@ def test_a_request_that_is_being_sent_is_served_as_the_last_of_its_connection():
         assert server.repositories.opened["default"].log() == ["late"]
 
 
-@BOTH
-def test_whoever_does_not_finish_in_time_is_cut(front):
+def test_whoever_does_not_finish_in_time_is_cut():
     standing, face = Standing(), SmallFace()
     face.add("GET", b"stand", standing.handle, brief=False)
-    with running(faces=[face], options=Options(port=0, drain_s=0.2, front=front)) as server:
+    with running(faces=[face], options=Options(port=0, drain_s=0.2)) as server:
         client = Client(server)
         client.send(client.request("GET", "/t/stand"))
         assert standing.reached.wait(20)
@@ -113,8 +108,7 @@ def test_whoever_does_not_finish_in_time_is_cut(front):
         assert not stopped.is_alive()
 
 
-@BOTH
-def test_a_server_that_stops_under_load_has_committed_exactly_what_it_acknowledged(front):
+def test_a_server_that_stops_under_load_has_committed_exactly_what_it_acknowledged():
     """Or a little more: who was cut off has no answer, but nobody has a wrong one."""
     acknowledged: list[str] = []
     sent: list[str] = []
@@ -138,7 +132,7 @@ def test_a_server_that_stops_under_load_has_committed_exactly_what_it_acknowledg
             # The connection ended before the answer: unknown to this client.
             return
 
-    with running(options=Options(port=0, front=front)) as server:
+    with running(options=Options(port=0)) as server:
         with ThreadPoolExecutor(8) as clients:
             for number in range(8):
                 clients.submit(committing, number)

@@ -14,7 +14,7 @@ from lochan.service.calls import Call
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 
 
 class World:
@@ -23,7 +23,7 @@ class World:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.store = MemoryStore()
-        ports = Ports(self.clock, SeededChance(1), RecordedWaiting(self.clock))
+        ports = Ports(self.clock, SeededRandom(1), RecordedWaiting(self.clock))
         self.repositories = Repositories(self.store, ports)
         for name in ("one", "two"):
             self.make_branches(self.repositories.create(Call(), name))

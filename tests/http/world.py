@@ -13,7 +13,6 @@ from threading import Event, Thread
 from typing import Any
 
 import msgspec
-import pytest
 import uvloop
 
 from lochan.base.errors import LochanError, NotFound
@@ -34,12 +33,6 @@ from lochan.service.pending_writes import PendingWrite
 from lochan.stores.memory.store import MemoryStore
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting
 from tests.kernel.workbench import EMPTY_ID, Wants, element, operations, plan, put, table
-
-# For fixtures and tests of servers: one in this process, and one with a process before it.
-ALONE_OR_NOT = [
-    pytest.param(False, id="alone"),
-    pytest.param(True, id="behind a front", marks=pytest.mark.slow),
-]
 
 PORTS = Ports(SystemClock(), SystemRandom(), ThreadWaiting())
 

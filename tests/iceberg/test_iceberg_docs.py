@@ -7,7 +7,7 @@ from typing import Any
 
 from pyiceberg.catalog import load_catalog
 
-from lochan.iceberg import LochanCatalog, open_catalog
+from lochan.iceberg import LochanCatalog
 from tests.architecture.tree import ROOT
 from tests.iceberg.rows import SCHEMA
 
@@ -23,7 +23,7 @@ def test_every_example_runs_one_after_the_other(address, warehouse, capsys):
         text = example.replace(SERVER, address).replace("/data/lake", warehouse)
         exec(compile(text, "docs/iceberg.md", "exec"), shared)
     assert capsys.readouterr().out == "3\n"
-    with open_catalog(address, warehouse=warehouse) as catalog:
+    with LochanCatalog(uri=address, warehouse=warehouse) as catalog:
         orders = catalog.load_table("shop.orders").scan().to_arrow()
         assert sorted(orders["id"].to_pylist()) == [1, 2, 3, 4]
         assert catalog.load_table("shop.customers").scan().to_arrow().num_rows == 2

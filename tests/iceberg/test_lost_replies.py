@@ -10,17 +10,19 @@ from pyiceberg.exceptions import CommitStateUnknownException
 
 from lochan.base.errors import Unknown
 from lochan.iceberg import LochanCatalog
-from tests.iceberg.meddling import Meddling, meddled
+from tests.iceberg.faulty_transport import FaultyTransport, catalog_through
 from tests.iceberg.rows import SCHEMA, content, held, messages, numbers, rows
 
 ALL = 1_000
 
 
 @pytest.fixture
-def lossy(address: str, warehouse: str) -> Iterator[tuple[LochanCatalog, LochanCatalog, Meddling]]:
+def lossy(
+    address: str, warehouse: str
+) -> Iterator[tuple[LochanCatalog, LochanCatalog, FaultyTransport]]:
     """A catalog that can lose replies, one that loses none, and how many are lost."""
-    transport = Meddling()
-    catalog = meddled(address, warehouse, transport)
+    transport = FaultyTransport()
+    catalog = catalog_through(address, warehouse, transport)
     with LochanCatalog("beside", uri=address, warehouse=warehouse) as beside:
         yield catalog, beside, transport
         catalog.repository.close()

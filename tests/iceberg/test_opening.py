@@ -8,7 +8,7 @@ from pyiceberg.catalog import load_catalog
 from lochan.base.errors import Invalid, InvalidUrl, StoreClosed, Unavailable
 from lochan.client import Client
 from lochan.embedded import Embedded, open_repository
-from lochan.iceberg import LochanCatalog, open_catalog
+from lochan.iceberg import LochanCatalog
 from tests.client.serving import serving
 from tests.iceberg.rows import SCHEMA, held, rows
 
@@ -35,8 +35,8 @@ def test_pyiceberg_finds_the_catalog_by_its_name(address, warehouse):
 def test_a_repository_is_chosen_by_name(warehouse):
     with (
         serving("memory:", "other") as url,
-        open_catalog(url, repository="other", warehouse=warehouse) as other,
-        open_catalog(url, warehouse=warehouse) as default,
+        LochanCatalog(uri=url, repository="other", warehouse=warehouse) as other,
+        LochanCatalog(uri=url, warehouse=warehouse) as default,
     ):
         other.create_table("shop.orders", schema=SCHEMA)
         assert not default.table_exists("shop.orders")
@@ -44,16 +44,16 @@ def test_a_repository_is_chosen_by_name(warehouse):
 
 
 def test_the_repository_is_at_hand(address, tmp_path):
-    with open_catalog(address) as catalog:
+    with LochanCatalog(uri=address) as catalog:
         assert isinstance(catalog.repository, Client)
         assert catalog.warehouse is None
-    with open_catalog(f"rocksdb:{tmp_path}/store", warehouse=str(tmp_path)) as catalog:
+    with LochanCatalog(uri=f"rocksdb:{tmp_path}/store", warehouse=str(tmp_path)) as catalog:
         assert isinstance(catalog.repository, Embedded)
         assert catalog.warehouse == f"file://{tmp_path}"
 
 
 def test_what_was_opened_here_is_closed_and_nothing_else(tmp_path, warehouse):
-    catalog = open_catalog(f"rocksdb:{tmp_path}/store", warehouse=warehouse)
+    catalog = LochanCatalog(uri=f"rocksdb:{tmp_path}/store", warehouse=warehouse)
     other = catalog.at("main")
     other.close()
     catalog.create_table("shop.orders", schema=SCHEMA)
@@ -68,16 +68,16 @@ def test_what_was_opened_here_is_closed_and_nothing_else(tmp_path, warehouse):
 
 def test_what_was_written_is_there_after_opening_again(tmp_path, warehouse):
     uri = f"rocksdb:{tmp_path}/store"
-    with open_catalog(uri, warehouse=warehouse) as catalog:
+    with LochanCatalog(uri=uri, warehouse=warehouse) as catalog:
         catalog.create_table("shop.orders", schema=SCHEMA).append(rows(1))
-    with open_catalog(uri) as catalog:
+    with LochanCatalog(uri=uri) as catalog:
         assert held(catalog) == [1]
 
 
 def test_headers_are_for_the_server_and_kept_from_everything_else(address, warehouse):
     with LochanCatalog("lake", uri=address, warehouse=warehouse, **{"header.x-team": "blue"}) as it:
         assert isinstance(it.repository, Client)
-        assert it.repository._headers == {"x-team": "blue"}
+        assert it.repository._core.headers == {"x-team": "blue"}
         table = it.create_table("shop.orders", schema=SCHEMA)
         assert not any("x-team" in key for key in {**it.properties, **table.io.properties})
 
@@ -89,7 +89,7 @@ def test_headers_without_a_server_are_a_mistake():
 
 def test_an_address_that_leads_nowhere_is_told_at_once(monkeypatch):
     with pytest.raises(InvalidUrl):
-        open_catalog("nothing:at-all")
+        LochanCatalog(uri="nothing:at-all")
     monkeypatch.setattr("time.sleep", lambda _: None)
     with pytest.raises(Unavailable):
         LochanCatalog.on(Client("http://127.0.0.1:9", sleep=lambda _: None))

@@ -20,7 +20,7 @@ from lochan.base.pipeline_limits import (
     ICEBERG_COMMIT_ATTEMPTS_MAX,
 )
 from lochan.iceberg import LochanCatalog
-from tests.iceberg.meddling import Meddling, meddled
+from tests.iceberg.faulty_transport import FaultyTransport, catalog_through
 from tests.iceberg.rows import AT_ONCE, SCHEMA, held, messages, metadata_files, numbers, rows
 
 NO_RETRY = {"commit.retry.num-retries": "0"}
@@ -91,11 +91,13 @@ def test_many_threads_make_tables_in_one_new_namespace(catalog):
 
 
 @pytest.fixture
-def race(address: str, warehouse: str) -> Iterator[tuple[LochanCatalog, LochanCatalog, Meddling]]:
+def race(
+    address: str, warehouse: str
+) -> Iterator[tuple[LochanCatalog, LochanCatalog, FaultyTransport]]:
     """A writer, another one, and what happens just before the first one's writes."""
-    transport = Meddling()
+    transport = FaultyTransport()
     other = LochanCatalog("lake", uri=address, warehouse=warehouse)
-    first = meddled(address, warehouse, transport)
+    first = catalog_through(address, warehouse, transport)
     with other:
         yield first, other, transport
         first.repository.close()

@@ -14,6 +14,7 @@ from lochan.index.layers import EMPTY_INDEX, SHAPES
 from lochan.index.node import Draft
 from lochan.index.source import CachedNodes
 from lochan.index.spill import advance
+from lochan.persist.cache import Caches
 from lochan.testing.memory_nodes import MemoryNodes
 
 RULE = BoundaryRule(bytes(16))
@@ -41,7 +42,7 @@ def insertions(monkeypatch) -> list[int]:
 def tree_of(elements: Iterable[tuple[bytes, bytes]], width: int | None):
     stored = MemoryNodes()
     root = build_tree(RULE, width, elements, stored.keep)
-    return CachedNodes(stored, 1 << 24), root
+    return CachedNodes(stored, Caches(1 << 24)), root
 
 
 @pytest.mark.parametrize("width", [50, None])
@@ -57,7 +58,7 @@ def test_many_keys_between_two_neighbours_copy_no_growing_node(insertions, width
 def test_many_keys_in_one_commit_copy_no_growing_layer(insertions):
     """Found by review, too."""
     shape = SHAPES[Universe.TABLES]
-    source = CachedNodes(MemoryNodes(), 1 << 20)
+    source = CachedNodes(MemoryNodes(), Caches(1 << 20))
     first = advance(source, RULE, shape, EMPTY_INDEX, [(b"t5x", bytes(50))], 4_096)
     made = advance(source, RULE, shape, first.index, items(MANY), 4_096)
     assert sum(insertions) < 10 * MANY

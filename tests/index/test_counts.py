@@ -16,6 +16,7 @@ from lochan.index.edit import edit_tree
 from lochan.index.node import Change
 from lochan.index.read import find_many, find_one, iterate, read_page
 from lochan.index.source import CachedNodes
+from lochan.persist.cache import Caches
 from lochan.testing.memory_nodes import MemoryNodes
 
 RULE = BoundaryRule(bytes(range(16)))
@@ -46,7 +47,7 @@ class Tree:
 
     def cold(self) -> CachedNodes:
         self.stored.forget_fetches()
-        return CachedNodes(self.stored, 1 << 26)
+        return CachedNodes(self.stored, Caches(1 << 26))
 
 
 @pytest.fixture(scope="module")

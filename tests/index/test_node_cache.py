@@ -7,13 +7,14 @@ import pytest
 
 from lochan.base.errors import Corrupt
 from lochan.base.ids import ObjId
-from lochan.codec.objects import StringObject, encode_object, object_id
+from lochan.codec.objects import ValueObject, encode_object, object_id
 from lochan.index.boundary import BoundaryRule
 from lochan.index.build import build_tree
 from lochan.index.edit import edit_tree
 from lochan.index.node import NewNode, build_node, seal
 from lochan.index.read import find_one
 from lochan.index.source import CachedNodes
+from lochan.persist.cache import Caches
 from lochan.testing.memory_nodes import MemoryNodes
 
 RULE = BoundaryRule(bytes(16))
@@ -41,7 +42,7 @@ def tree() -> Tree:
 
 
 def test_a_node_is_fetched_once_and_then_remembered(tree):
-    source = CachedNodes(tree.stored, 1 << 24)
+    source = CachedNodes(tree.stored, Caches(1 << 24))
     tree.stored.forget_fetches()
     for new in (tree.leaves[0], tree.inner[0]):
         assert source.load_node(new.obj_id) == new.node
@@ -52,7 +53,7 @@ def test_a_node_is_fetched_once_and_then_remembered(tree):
 
 
 def test_one_fetch_covers_all_that_is_missing_and_the_order_is_kept(tree):
-    source = CachedNodes(tree.stored, 1 << 24)
+    source = CachedNodes(tree.stored, Caches(1 << 24))
     wanted = [*tree.leaves[:6], tree.inner[0]]
     source.load_nodes([wanted[2].obj_id, wanted[4].obj_id])
     tree.stored.forget_fetches()
@@ -64,7 +65,7 @@ def test_one_fetch_covers_all_that_is_missing_and_the_order_is_kept(tree):
 
 
 def test_the_same_id_twice_in_one_call_is_answered_twice(tree):
-    source = CachedNodes(tree.stored, 1 << 24)
+    source = CachedNodes(tree.stored, Caches(1 << 24))
     one, other = tree.leaves[0], tree.leaves[1]
     ids = [one.obj_id, other.obj_id, one.obj_id]
     assert source.load_nodes(ids) == [one.node, other.node, one.node]
@@ -72,7 +73,7 @@ def test_the_same_id_twice_in_one_call_is_answered_twice(tree):
 
 
 def test_what_was_just_written_is_remembered(tree):
-    source = CachedNodes(tree.stored, 1 << 24)
+    source = CachedNodes(tree.stored, Caches(1 << 24))
     edited = edit_tree(source, RULE, 50, tree.root, [(b"t000777", bytes(50))])
     source.remember(edited.nodes)
     tree.stored.forget_fetches()
@@ -83,7 +84,7 @@ def test_what_was_just_written_is_remembered(tree):
 
 @pytest.mark.parametrize("bytes_max", [60_000, 200_000, 500_000])
 def test_memory_is_bounded_and_used(tree, bytes_max):
-    source = CachedNodes(tree.stored, bytes_max)
+    source = CachedNodes(tree.stored, Caches(bytes_max))
     everything = [*tree.inner, *tree.leaves]
     for new in everything:
         source.load_node(new.obj_id)
@@ -99,14 +100,14 @@ def test_memory_is_bounded_and_used(tree, bytes_max):
 
 
 def test_a_cache_of_no_bytes_still_reads(tree):
-    source = CachedNodes(tree.stored, 0)
+    source = CachedNodes(tree.stored, Caches(0))
     for new in tree.leaves[:5] * 2:
         assert source.load_node(new.obj_id) == new.node
 
 
 def test_a_scan_over_all_leaves_does_not_push_out_the_inner_nodes(tree):
     inner_bytes = sum(len(new.raw) + 100 * len(new.node.suffixes) for new in tree.inner)
-    source = CachedNodes(tree.stored, 6 * inner_bytes)
+    source = CachedNodes(tree.stored, Caches(10 * inner_bytes))
     source.load_nodes([new.obj_id for new in tree.inner])
     for new in tree.leaves:
         source.load_node(new.obj_id)
@@ -118,7 +119,7 @@ def test_a_scan_over_all_leaves_does_not_push_out_the_inner_nodes(tree):
 
 
 def test_what_is_used_stays_while_others_come_and_go(tree):
-    source = CachedNodes(tree.stored, 120_000)
+    source = CachedNodes(tree.stored, Caches(120_000))
     hot = tree.leaves[0].obj_id
     source.load_node(hot)
     tree.stored.forget_fetches()
@@ -130,7 +131,7 @@ def test_what_is_used_stays_while_others_come_and_go(tree):
 
 def test_remembering_again_what_is_there_pushes_nothing_out(tree):
     def left_over(bytes_max: int, repeats: int) -> int:
-        source = CachedNodes(tree.stored, bytes_max)
+        source = CachedNodes(tree.stored, Caches(bytes_max))
         source.remember(tree.leaves[:12])
         for _ in range(repeats):
             source.remember(tree.leaves[11:12])
@@ -143,17 +144,17 @@ def test_remembering_again_what_is_there_pushes_nothing_out(tree):
 
 def test_an_object_of_another_type_is_corrupt():
     stored = MemoryNodes()
-    raw = encode_object(StringObject(1, "text/plain", b"no node"))
+    raw = encode_object(ValueObject(1, "id", 1, b"no node"))
     obj_id = object_id(raw)
     stored.raws[obj_id] = raw
     with pytest.raises(Corrupt):
-        CachedNodes(stored, 1 << 20).load_node(obj_id)
+        CachedNodes(stored, Caches(1 << 20)).load_node(obj_id)
 
 
 def test_a_failed_fetch_leaves_nothing_wrong_behind(tree):
     stored = MemoryNodes()
     new = tree.leaves[0]
-    source = CachedNodes(stored, 1 << 20)
+    source = CachedNodes(stored, Caches(1 << 20))
     stored.raws[new.obj_id] = new.raw[:-1] + b"?"
     for _ in range(2):
         with pytest.raises(Corrupt):
@@ -176,7 +177,7 @@ def test_a_leaf_of_the_wrong_shape_is_corrupt_when_a_key_is_looked_up(fault, twi
     stored = MemoryNodes()
     made = seal(bad)
     stored.keep(made)
-    nodes = CachedNodes(stored, 1_000_000)
+    nodes = CachedNodes(stored, Caches(1_000_000))
     for _ in range(1 + twice):
         with pytest.raises(Corrupt):
             nodes.find_in_leaf(made.obj_id, b"tb")

@@ -16,8 +16,8 @@ from lochan.index.node import build_node, seal
 from lochan.index.read import find_many, find_one, iterate, read_page
 from lochan.index.source import CachedNodes
 from lochan.index.spill import advance
-from lochan.index.verify import check_tree
-from lochan.testing.memory_nodes import MemoryNodes
+from lochan.persist.cache import Caches
+from lochan.testing.memory_nodes import MemoryNodes, check_tree
 
 RULE = BoundaryRule(bytes(16))
 VALUE = bytes(50)
@@ -53,7 +53,7 @@ def test_an_edit_refuses(name, empty):
     stored = MemoryNodes()
     root = None if empty else build_tree(RULE, width, ITEMS, stored.keep)
     before = dict(stored.raws)
-    source = CachedNodes(stored, 1 << 20)
+    source = CachedNodes(stored, Caches(1 << 20))
     with pytest.raises(Invalid):
         edit_tree(source, RULE, width, root, changes)
     assert stored.raws == before
@@ -65,7 +65,7 @@ def test_a_commit_refuses(name):
     """Found by review: the embedded layer took elements of any width."""
     with pytest.raises(Invalid):
         advance(
-            CachedNodes(MemoryNodes(), 0),
+            CachedNodes(MemoryNodes(), Caches(0)),
             RULE,
             SHAPES[Universe.TABLES],
             EMPTY_INDEX,
@@ -89,7 +89,7 @@ def test_values_just_under_the_cap_are_taken():
     items = [(b"f%d" % number, bytes(NODE_RAW_BYTES_CAP - 1)) for number in range(5)]
     stored = MemoryNodes()
     root = build_tree(RULE, None, items, stored.keep)
-    source = CachedNodes(stored, 1 << 20)
+    source = CachedNodes(stored, Caches(1 << 20))
     assert list(iterate(source, root)) == items
     # A value and its key reach the cap, so each stands alone: a leaf, its parent and the root.
     edited = edit_tree(source, RULE, None, root, [(b"f2x", bytes(NODE_RAW_BYTES_CAP - 1))])
@@ -101,11 +101,11 @@ def test_values_just_under_the_cap_are_taken():
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_page_has_at_least_one_element(limit):
     with pytest.raises(Bug):
-        read_page(CachedNodes(MemoryNodes(), 0), None, b"", None, limit)
+        read_page(CachedNodes(MemoryNodes(), Caches(0)), None, b"", None, limit)
 
 
 def test_an_empty_tree_is_no_tree():
-    source = CachedNodes(MemoryNodes(), 0)
+    source = CachedNodes(MemoryNodes(), Caches(0))
     assert build_tree(RULE, 50, [], lambda _: None) is None
     assert find_one(source, None, b"a") is None
     assert find_many(source, None, [b"a", b"b"]) == [None, None]
@@ -119,13 +119,13 @@ def test_an_empty_tree_is_no_tree():
 def test_removing_everything_leaves_no_tree():
     stored = MemoryNodes()
     root = build_tree(RULE, 50, ITEMS, stored.keep)
-    source = CachedNodes(stored, 1 << 20)
+    source = CachedNodes(stored, Caches(1 << 20))
     edited = edit_tree(source, RULE, 50, root, [(key, None) for key, _ in ITEMS])
     assert (edited.root, edited.nodes) == (None, [])
 
 
 def test_a_missing_root_is_corrupt():
-    source = CachedNodes(MemoryNodes(), 1 << 20)
+    source = CachedNodes(MemoryNodes(), Caches(1 << 20))
     with pytest.raises(Corrupt):
         find_one(source, ObjId(bytes(32)), b"a")
     with pytest.raises(Corrupt):
@@ -136,7 +136,7 @@ def test_a_missing_root_is_corrupt():
 def test_a_tree_that_no_build_makes_is_corrupt_for_the_full_check(wrong):
     stored = MemoryNodes()
     root = build_tree(RULE, 50, ITEMS, stored.keep)
-    source = CachedNodes(stored, 1 << 20)
+    source = CachedNodes(stored, Caches(1 << 20))
     assert check_tree(source, RULE, 50, root) == len(ITEMS)
     if wrong == "seed":
         with pytest.raises(Corrupt):

@@ -9,14 +9,15 @@ from lochan.base.ids import ObjId
 from lochan.base.keys import Universe
 from lochan.base.limits import EMBEDDED_BYTES_MAX, EMBEDDED_STAGGER_BYTES
 from lochan.codec.elements import FILE_REMOVE, TABLE_REMOVE
-from lochan.index.actions import Action, ActionElement, embedded_actions, own_actions, tree_actions
 from lochan.index.boundary import BoundaryRule
 from lochan.index.layers import EMPTY_INDEX, SHAPES, Index, find_many
 from lochan.index.node import items_of, keys_of
 from lochan.index.read import iterate
 from lochan.index.source import CachedNodes
 from lochan.index.spill import Advanced, advance, decode_embedded, encode_embedded, spill_limit
+from lochan.persist.cache import Caches
 from lochan.testing.memory_nodes import MemoryNodes
+from tests.index.actions import Action, ActionElement, embedded_actions, own_actions, tree_actions
 
 RULE = BoundaryRule(bytes(16))
 TABLES = SHAPES[Universe.TABLES]
@@ -38,7 +39,7 @@ class Branch:
         self.shape = shape
         self.limit = limit
         self.stored = MemoryNodes()
-        self.source = CachedNodes(self.stored, 1 << 24)
+        self.source = CachedNodes(self.stored, Caches(1 << 24))
         self.index: Index = EMPTY_INDEX
 
     def commit(self, *operations) -> Advanced:

@@ -9,9 +9,10 @@ import pytest
 from lochan.base.ids import EMPTY_ID, InstanceId
 from lochan.codec.rows import Move, ReferenceRow
 from lochan.kernel.moves import MoveLog
-from lochan.kv.observe import CallCounts, ObservedStore
+from lochan.kv.observe import ObservedStore
 from lochan.kv.store import Page
 from lochan.stores.memory.store import MemoryStore
+from lochan.testing.call_counts import CallCounts
 from lochan.testing.ports import ManualClock
 
 INSTANCE = InstanceId(b"sixteen bytes...")

@@ -11,7 +11,7 @@ from lochan.base.ids import EMPTY_ID
 from lochan.base.names import RefName
 from lochan.kernel.publish import Published, Publisher
 from lochan.kernel.publish_many import Job, publish_many
-from lochan.kv.observe import CallCounts
+from lochan.testing.call_counts import CallCounts
 from lochan.testing.faults import Fault, FaultKind, FaultyStore
 from tests.kernel.workbench import (
     Bench,

@@ -17,19 +17,22 @@ from lochan.codec.elements import pack_table
 from lochan.codec.rows import ReferenceRow
 from lochan.index.layers import read_page
 from lochan.kernel.build import Head
+from lochan.kernel.claims import Request, claim_on_branch
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import iterate_log
 from lochan.kernel.name_index import NameIndex
 from lochan.kernel.plan import ANY, Anything, CommitPlan, Operation
-from lochan.kernel.publish import Published, Publisher
+from lochan.kernel.publish import Find, Published, Publisher
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository, open_repository
 from lochan.kernel.views import CommitView
-from lochan.kv.observe import CallCounts, ObservedStore
+from lochan.kv.observe import ObservedStore
 from lochan.kv.store import Capabilities, Store
+from lochan.persist.claims import Claim
 from lochan.stores.memory.store import MemoryStore
+from lochan.testing.call_counts import CallCounts
 from lochan.testing.faults import Fault, FaultKind, FaultyStore, PlannedCall
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 
 MAIN = RefName("main")
 
@@ -41,7 +44,7 @@ class Bench:
         self.store: Store = MemoryStore() if store is None else store
         self.clock = ManualClock()
         self.waiting = RecordedWaiting(self.clock)
-        self.random = SeededChance(seed)
+        self.random = SeededRandom(seed)
         self.ports = Ports(self.clock, self.random, self.waiting)
         if fresh:
             self.context = create_repository(self.store, self.ports, "repo")
@@ -213,3 +216,15 @@ def listed(context: RepositoryContext) -> dict[str, int]:
     index = NameIndex(context)
     found = index.find_many([name for _, name in index.page(b"f", b"g", 10_000)])
     return {name: one.incarnation for name, one in found.items()}
+
+
+def claim(
+    context: RepositoryContext,
+    principal: str,
+    key: str,
+    digest: bytes,
+    name: RefName,
+    find: Find | None = None,
+) -> Claim:
+    """Claims a key for a commit to a branch."""
+    return claim_on_branch(context, Request(principal, key, digest, "commit", name), find)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from lochan.base.errors import Invalid, Unavailable
-from lochan.kv.observe import CallCounts, ObservedCall, ObservedStore
+from lochan.kv.observe import ObservedCall, ObservedStore
 from lochan.kv.store import ABSENT, PRESENT, Adds, Entry, Partition, SetIf
 from lochan.stores.memory.store import MemoryStore
+from lochan.testing.call_counts import CallCounts
 from lochan.testing.faults import Fault, FaultKind, FaultyStore, ListedFaults
 from lochan.testing.ports import ManualClock
 

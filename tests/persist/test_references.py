@@ -10,7 +10,8 @@ from lochan.base.ids import ROOT_INSTANCE, InstanceId
 from lochan.base.names import RefName
 from lochan.codec.rows import ReferenceRow, encode_row
 from lochan.kv.store import ABSENT, Kind, Lost, Won, partition
-from lochan.persist.references import References, StampedRow
+from lochan.persist.references import References
+from lochan.persist.rows import Stamped
 from lochan.stores.memory.store import MemoryStore
 from tests.kernel.workbench import counted
 
@@ -37,7 +38,7 @@ def test_a_row_comes_back_with_the_stamp_of_its_write(references):
     assert references.fetch(MAIN) is None
     won = references.update(ROW, None)
     assert isinstance(won, Won)
-    assert references.fetch(MAIN) == StampedRow(ROW, won.stamp)
+    assert references.fetch(MAIN) == Stamped(ROW, won.stamp)
 
 
 def test_a_row_is_written_only_if_it_is_as_it_was_read(references):
@@ -91,15 +92,15 @@ def test_deleted_rows_are_fetched_like_others_until_they_are_purged(references):
     read = references.fetch(MAIN)
     assert read.row.deleted
     references.update(next_of(gone), read)
-    assert isinstance(references.purge(read), Lost), "it was written since"
-    assert isinstance(references.purge(references.fetch(MAIN)), Won)
+    assert isinstance(references.remove(read), Lost), "it was written since"
+    assert isinstance(references.remove(references.fetch(MAIN)), Won)
     assert references.fetch(MAIN) is None
 
 
 def test_a_row_of_before_a_purge_can_never_be_written_again(references):
     references.update(ROW, None)
     read = references.fetch(MAIN)
-    references.purge(read)
+    references.remove(read)
     assert isinstance(references.update(next_of(ROW), read), Lost)
     references.update(ROW, None)
     assert isinstance(references.update(next_of(ROW), read), Lost)

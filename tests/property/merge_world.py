@@ -17,7 +17,7 @@ from lochan.kernel.publish import Proposal, Published, Publisher
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository
 from lochan.kernel.views import CommitView
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 
 Content = dict[bytes, bytes]
 
@@ -40,7 +40,7 @@ class MergeWorld:
     def __init__(self, seed: int) -> None:
         self.pick = Random(seed)
         clock = ManualClock()
-        ports = Ports(clock, SeededChance(seed), RecordedWaiting(clock))
+        ports = Ports(clock, SeededRandom(seed), RecordedWaiting(clock))
         self.context = create_repository(open_store("memory:"), ports, "default")
         self.names = ReferenceIndex(self.context)
         self.content: dict[str, Content] = {"main": {}}

@@ -13,6 +13,7 @@ from lochan.index.build import build_tree
 from lochan.index.edit import edit_tree
 from lochan.index.node import Change
 from lochan.index.source import CachedNodes
+from lochan.persist.cache import Caches
 from lochan.testing.memory_nodes import MemoryNodes
 
 KNOWN = BoundaryRule(b"seed of attacker")
@@ -52,7 +53,7 @@ def written_per_edit(rule: BoundaryRule, names: Iterator[bytes], edits: int) -> 
     held, spare = chosen[:KEYS], chosen[KEYS:]
     stored = MemoryNodes()
     root = build_tree(rule, 50, ((name, VALUE) for name in sorted(held)), stored.keep)
-    source = CachedNodes(stored, 1 << 26)
+    source = CachedNodes(stored, Caches(1 << 26))
     written = []
     for _ in range(edits):
         inserts = random.random() < 0.5

@@ -13,6 +13,7 @@ from lochan.index.build import build_tree
 from lochan.index.difference import diff_trees
 from lochan.index.edit import edit_tree
 from lochan.index.source import CachedNodes
+from lochan.persist.cache import Caches
 from lochan.testing.memory_nodes import MemoryNodes
 from lochan.testing.models.index import IndexModel
 from tests.property.tree_runs import hard_one_in
@@ -54,7 +55,7 @@ def test_it_equals_the_difference_of_dictionaries(monkeypatch, count, one_in):
         for left, left_root in zip(contents, roots, strict=True):
             for right, right_root in zip(contents, roots, strict=True):
                 for start, end in some_ranges(random):
-                    source = CachedNodes(stored, 1 << 22)
+                    source = CachedNodes(stored, Caches(1 << 22))
                     found = list(diff_trees(source, left_root, right_root, start, end))
                     assert found == IndexModel(left.items()).diff(
                         IndexModel(right.items()), start, end
@@ -69,13 +70,13 @@ def large() -> tuple[MemoryNodes, ObjId]:
     )
     root = build_tree(RULE, 50, items, stored.keep)
     assert root is not None
-    assert CachedNodes(stored, 1 << 20).load_node(root).level == LEVELS_OF_100K - 1
+    assert CachedNodes(stored, Caches(1 << 20)).load_node(root).level == LEVELS_OF_100K - 1
     return stored, root
 
 
 def edited(stored: MemoryNodes, root: ObjId, numbers: Sequence[int]) -> ObjId:
     changes = [(b"tns%02d\x01table%06d" % (n // 5_000, n), bytes(50)) for n in sorted(numbers)]
-    result = edit_tree(CachedNodes(stored, 1 << 24), RULE, 50, root, changes)
+    result = edit_tree(CachedNodes(stored, Caches(1 << 24)), RULE, 50, root, changes)
     stored.keep_all(result.nodes)
     assert result.root is not None
     return result.root
@@ -87,7 +88,7 @@ def test_ten_changes_in_100_000_keys_read_at_most_100_nodes_in_one_fetch_per_lev
     numbers = Random(seed).sample(range(100_000), 10)
     after = edited(stored, root, numbers)
     stored.forget_fetches()
-    found = list(diff_trees(CachedNodes(stored, 1 << 22), root, after))
+    found = list(diff_trees(CachedNodes(stored, Caches(1 << 22)), root, after))
     assert len(found) == 10
     assert stored.fetched_ids <= 100
     # Both roots come one by one, every level below in one fetch.
@@ -98,7 +99,7 @@ def test_neighbouring_changes_read_little_more_than_one_path_on_each_side(large)
     stored, root = large
     after = edited(stored, root, range(500, 505))
     stored.forget_fetches()
-    assert len(list(diff_trees(CachedNodes(stored, 1 << 22), root, after))) == 5
+    assert len(list(diff_trees(CachedNodes(stored, Caches(1 << 22)), root, after))) == 5
     assert stored.fetched_ids <= 2 * LEVELS_OF_100K + 2
 
 
@@ -106,7 +107,7 @@ def test_a_range_reads_only_its_own_nodes(large):
     stored, root = large
     after = edited(stored, root, range(0, 100_000, 1_000))
     stored.forget_fetches()
-    source = CachedNodes(stored, 1 << 22)
+    source = CachedNodes(stored, Caches(1 << 22))
     found = list(diff_trees(source, root, after, b"tns07\x01", b"tns07\x01table036"))
     assert len(found) == 1
     assert stored.fetched_ids <= 4 * LEVELS_OF_100K
@@ -115,8 +116,8 @@ def test_a_range_reads_only_its_own_nodes(large):
 def test_equal_roots_read_nothing(large):
     stored, root = large
     stored.forget_fetches()
-    assert list(diff_trees(CachedNodes(stored, 1 << 22), root, root)) == []
-    assert list(diff_trees(CachedNodes(stored, 1 << 22), None, None)) == []
+    assert list(diff_trees(CachedNodes(stored, Caches(1 << 22)), root, root)) == []
+    assert list(diff_trees(CachedNodes(stored, Caches(1 << 22)), None, None)) == []
     assert stored.fetches == []
 
 
@@ -130,7 +131,7 @@ def test_however_much_differs_few_nodes_are_held_at_once(large, other_keys, turn
     )
     stored.forget_fetches()
     left, right = (other, root) if turned else (root, other)
-    found = diff_trees(CachedNodes(stored, 1 << 18), left, right)
+    found = diff_trees(CachedNodes(stored, Caches(1 << 18)), left, right)
     assert sum(1 for _ in found) == 100_000 + other_keys
     assert max(stored.fetches) <= 260
 
@@ -138,6 +139,6 @@ def test_however_much_differs_few_nodes_are_held_at_once(large, other_keys, turn
 def test_what_was_asked_for_first_is_read_first(large):
     stored, root = large
     stored.forget_fetches()
-    first = next(diff_trees(CachedNodes(stored, 1 << 22), root, None))
+    first = next(diff_trees(CachedNodes(stored, Caches(1 << 22)), root, None))
     assert first.key == b"tns00\x01table000000"
     assert stored.fetched_ids <= 400

@@ -15,10 +15,11 @@ from lochan.index.difference import diff_trees
 from lochan.index.node import NewNode, last_key
 from lochan.index.read import find_many, find_one, iterate, read_page
 from lochan.index.source import CachedNodes, ObjectBytes
-from lochan.index.verify import check_tree
 from lochan.kv.store import Kind, Partition, partition
+from lochan.persist.cache import Caches
 from lochan.persist.objects import Objects
 from lochan.stores.memory.store import MemoryStore
+from lochan.testing.memory_nodes import check_tree
 from lochan.testing.ports import ManualClock
 from tests.property.tree_runs import hard_one_in
 
@@ -44,7 +45,7 @@ class Stored:
         self.store.put_many([(Partition(base + obj_id[:2]), obj_id, raw)])
 
     def fresh(self, objects: ObjectBytes | None = None) -> CachedNodes:
-        return CachedNodes(objects or self.objects, 1 << 20)
+        return CachedNodes(objects or self.objects, Caches(1 << 20))
 
 
 class Trusting:

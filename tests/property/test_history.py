@@ -18,6 +18,7 @@ from lochan.base.limits import COMMIT_TAIL_MAX
 from lochan.codec.commits import CommitObject, commit_id, encode_commit, jump_sequence
 from lochan.kernel.history import ancestor_at, contains, is_ancestor, iterate_log, merge_base
 from lochan.kernel.views import EMPTY_VIEW, CommitView, Views, view_of
+from lochan.persist.cache import Caches
 from lochan.persist.objects import Objects
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock
@@ -86,7 +87,7 @@ class Graph:
 
     def fresh(self) -> Views:
         """Views with nothing in memory."""
-        return Views(self)  # type: ignore[arg-type]
+        return Views(self, Caches())  # type: ignore[arg-type]
 
 
 def random_graph(random: Random, commits: int, roots: float, merges: float) -> Graph:
@@ -181,7 +182,7 @@ def stored(graph: Graph) -> tuple[Views, Callable[[], int]]:
     bodies = [(one, view.body) for one, view in graph.views.items()]
     objects.store_many([(one, encode_commit(body)) for one, body in bodies if body is not None])
     counts.reset()
-    return Views(objects), lambda: sum(counts.calls.values())
+    return Views(objects, Caches()), lambda: sum(counts.calls.values())
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 20, 21, 22, 41, 105])
@@ -334,7 +335,7 @@ class Endless:
         return [self.body(one) for one in ids]
 
     def views(self) -> Views:
-        return Views(self)  # type: ignore[arg-type]
+        return Views(self, Caches())  # type: ignore[arg-type]
 
     def view(self, line: int, sequence: int) -> CommitView:
         obj_id = self.obj_id(line, sequence)
@@ -383,7 +384,7 @@ def test_commits_beyond_the_memory_are_read_again_and_agree():
     bench = Bench()
     for number in range(60):
         bench.commit(wants(number))
-    small = Views(bench.context.objects, cache_bytes=8_000)
+    small = Views(bench.context.objects, Caches(60_000))
     head = bench.head()
     ids = [view.obj_id for view in bench.log()]
     for at, expected in enumerate(ids, 1):

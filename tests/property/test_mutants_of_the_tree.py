@@ -41,12 +41,12 @@ def prefix_is_not_recomputed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def no_element_needs_a_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = bytearray([recut._NOT_EAGER] * len(recut._KNOWN_BY_PLACE))
-    monkeypatch.setattr(recut, "_KNOWN_BY_PLACE", known)
+    known = bytearray([recut._NOT_EAGER] * len(recut._KNOWN_BY_POSITION))
+    monkeypatch.setattr(recut, "_KNOWN_BY_POSITION", known)
 
 
 def the_next_node_is_not_pulled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edit._Edit, "_pull_after", lambda *_: None)
+    monkeypatch.setattr(edit._Edit, "_load_next", lambda *_: None)
 
 
 def single_children_stay_roots(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ from lochan.index import boundary
 from lochan.index.boundary import BoundaryRule
 from lochan.index.build import build_part, build_tree, join_parts
 from lochan.index.source import CachedNodes
-from lochan.index.verify import check_tree
-from lochan.testing.memory_nodes import MemoryNodes
+from lochan.persist.cache import Caches
+from lochan.testing.memory_nodes import MemoryNodes, check_tree
 from tests.property.tree_runs import hard_one_in
 
 VALUES = [b"\0" + bytes([number]) * 49 for number in range(256)]
@@ -101,7 +101,7 @@ def test_a_tree_of_nothing_but_hard_breaks_ends(monkeypatch):
     rule = BoundaryRule(bytes(16))
     stored = MemoryNodes()
     root = build_tree(rule, 50, elements(0, 2_000), stored.keep)
-    source = CachedNodes(stored, 1 << 24)
+    source = CachedNodes(stored, Caches(1 << 24))
     assert root is not None
     # 2,000 leaves and as many nodes above them hold one element each; then come 100, 5 and 1.
     assert source.load_node(root).level == 4

@@ -12,6 +12,7 @@ from lochan.index.difference import diff_trees
 from lochan.index.edit import edit_tree
 from lochan.index.read import find_many, iterate, read_page
 from lochan.index.source import CachedNodes
+from lochan.persist.cache import Caches
 from lochan.testing import strategies
 from lochan.testing.memory_nodes import MemoryNodes
 from lochan.testing.models.index import IndexModel
@@ -37,7 +38,7 @@ def test_every_edit_leaves_the_tree_of_its_content_and_reads_agree(
     seed, batches, start, end, limit
 ):
     rule, stored = BoundaryRule(seed), MemoryNodes()
-    source = CachedNodes(stored, 1 << 22)
+    source = CachedNodes(stored, Caches(1 << 22))
     model, root = IndexModel(), None
     for changes in batches:
         edited = edit_tree(source, rule, 50, root, changes)
@@ -67,7 +68,9 @@ def test_the_order_of_batches_does_not_matter_when_they_touch_different_keys(see
     for ordered in (parts, parts[::-1]):
         stored, root = MemoryNodes(), None
         for part in ordered:
-            edited = edit_tree(CachedNodes(stored, 1 << 20), rule, None, root, sorted(part.items()))
+            edited = edit_tree(
+                CachedNodes(stored, Caches(1 << 20)), rule, None, root, sorted(part.items())
+            )
             stored.keep_all(edited.nodes)
             root = edited.root
         roots.add(root)

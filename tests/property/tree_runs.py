@@ -18,6 +18,7 @@ from lochan.index.build import build_tree
 from lochan.index.edit import edit_tree
 from lochan.index.node import Change, NewNode
 from lochan.index.source import CachedNodes
+from lochan.persist.cache import Caches
 from lochan.testing.memory_nodes import MemoryNodes
 
 KeyMaker = Callable[[], bytes]
@@ -120,7 +121,7 @@ class TreeRun:
         self.make_value = values(self.random)
         self.first_batch_max = first_batch_max
         self.stored = MemoryNodes()
-        self.source = CachedNodes(self.stored, 1 << 24)
+        self.source = CachedNodes(self.stored, Caches(1 << 24))
         self.content: dict[bytes, bytes] = {}
         self.root: ObjId | None = None
         self.batches = 0

@@ -27,7 +27,7 @@ from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.stores.postgres.failures import read_failure, write_failure
 from lochan.stores.rocksdb.failures import lost_rows, opening_failure, reading_failure
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 from tests.http.world import Answer, Client, running
 from tests.profile import counted
 from tests.wire.recording import Recording, record_v1, record_v2
@@ -104,7 +104,7 @@ def said_in(tell: Callable[[], Recording]) -> list[tuple[str, str, bytes, list[s
 def served() -> Iterator[tuple[FailingStore, Any]]:
     store = FailingStore()
     clock = ManualClock()
-    ports = Ports(clock, SeededChance(5), RecordedWaiting(clock))
+    ports = Ports(clock, SeededRandom(5), RecordedWaiting(clock))
     repositories = Repositories(store, ports)
     repositories.open_or_create(Call(), "default")
     faces = nessie_faces(repositories)

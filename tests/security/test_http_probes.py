@@ -18,7 +18,7 @@ from lochan.base.limits import (
     HTTP_TARGET_BYTES_MAX,
 )
 from lochan.http.server import Options
-from tests.http.world import ALONE_OR_NOT, Client, running
+from tests.http.world import Client, running
 
 HOST = b"Host: localhost\r\n"
 
@@ -216,9 +216,9 @@ PASSED: list[tuple[str, bytes]] = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=ALONE_OR_NOT)
-def server(request):
-    with running(options=Options(port=0, front=request.param)) as started:
+@pytest.fixture(scope="module")
+def server():
+    with running(options=Options(port=0)) as started:
         yield started
 
 

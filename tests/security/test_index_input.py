@@ -13,17 +13,18 @@ from hypothesis import strategies as st
 from lochan.base.errors import Corrupt, Invalid, LochanError, NewerFormat
 from lochan.base.keys import Universe
 from lochan.codec.elements import decode_file, decode_table
-from lochan.codec.objects import NodeObject, StringObject, UniqueObject, ValueObject, decode_object
+from lochan.codec.objects import NodeObject, ValueObject, decode_object
 from lochan.index.boundary import BoundaryRule
 from lochan.index.edit import edit_tree
 from lochan.index.layers import EMPTY_INDEX, SHAPES
 from lochan.index.node import check_shape, items_of, seal
 from lochan.index.source import CachedNodes
 from lochan.index.spill import advance, decode_embedded
+from lochan.persist.cache import Caches
 from lochan.testing.memory_nodes import MemoryNodes
 
 RULE = BoundaryRule(bytes(16))
-KINDS: list[Any] = [ValueObject, NodeObject, StringObject, UniqueObject]
+KINDS: list[Any] = [ValueObject, NodeObject]
 
 forged_nodes = st.builds(
     NodeObject,
@@ -64,7 +65,7 @@ def test_a_forged_node_is_loaded_whole_or_corrupt(node):
     new = seal(node)
     stored.keep(new)
     with suppress(Corrupt, NewerFormat):
-        assert CachedNodes(stored, 1 << 20).load_node(new.obj_id) == node
+        assert CachedNodes(stored, Caches(1 << 20)).load_node(new.obj_id) == node
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ def test_a_bomb_of_nested_arrays_in_a_field_is_corrupt():
 @given(st.lists(st.tuples(st.binary(max_size=3), st.none() | st.binary(max_size=51)), max_size=5))
 def test_any_changes_are_applied_or_refused_with_nothing_to_store(changes):
     stored = MemoryNodes()
-    source = CachedNodes(stored, 1 << 20)
+    source = CachedNodes(stored, Caches(1 << 20))
     shape = SHAPES[Universe.TABLES]
     keys = [key for key, _ in changes]
     right = keys == sorted(set(keys) - {b""}) and all(

@@ -24,7 +24,7 @@ from lochan.base.errors import (
     Unavailable,
 )
 from lochan.kv.store import ABSENT, PRESENT, Adds, Partition, SetIf, Won
-from lochan.stores.rocksdb.options import Settings
+from lochan.stores.rocksdb.options import Parameters
 from lochan.stores.rocksdb.rows import OPEN_NUMBER_KEY
 from lochan.stores.rocksdb.store import RocksStore
 
@@ -360,7 +360,7 @@ def test_damage_to_what_was_acknowledged_is_refused_and_nothing_is_changed(
 
 @pytest.mark.parametrize("raw", [b"", b"x", b"x" * 11])
 def test_a_row_shorter_than_its_header_is_corrupt(raw: bytes, tmp_path: Path) -> None:
-    store = RocksStore(tmp_path / "store", Settings())
+    store = RocksStore(tmp_path / "store", Parameters())
     store._db.put(b"\x05place" + b"short", raw)
     names = [(PLACE, b"short")]
     for call in (
@@ -382,7 +382,7 @@ def test_a_row_shorter_than_its_header_is_corrupt(raw: bytes, tmp_path: Path) ->
 
 @pytest.mark.parametrize("raw", [b"", b"1", b"\xff" * 8, b"\0" * 9])
 def test_a_damaged_number_of_openings_is_corrupt(raw: bytes, tmp_path: Path) -> None:
-    store = RocksStore(tmp_path / "store", Settings())
+    store = RocksStore(tmp_path / "store", Parameters())
     store._db.put(OPEN_NUMBER_KEY, raw)
     store.close()
     for _ in range(2):

@@ -15,7 +15,7 @@ from lochan.base.errors import KeysConflict
 from lochan.base.names import RefName
 from lochan.kernel.publish import Publisher
 from lochan.kernel.repository import Ports, create_repository, open_repository
-from lochan.kv.observe import CallCounts, ObservedStore
+from lochan.kv.observe import ObservedStore
 from lochan.kv.store import Store
 from lochan.model.commits import CommitMeta, Committed, ContentKey, Delete, LogEntry, Operation, Put
 from lochan.model.contents import Content, IcebergTable, Namespace
@@ -26,7 +26,8 @@ from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+from lochan.testing.call_counts import CallCounts
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 
 ME = Call(principal="me")
 
@@ -54,7 +55,7 @@ class Bench:
     ) -> None:
         self.store: Store = MemoryStore() if store is None else store
         self.clock = ManualClock()
-        ports = Ports(self.clock, SeededChance(seed), RecordedWaiting(self.clock))
+        ports = Ports(self.clock, SeededRandom(seed), RecordedWaiting(self.clock))
         make = create_repository if fresh else open_repository
         self.repository = Repository(make(self.store, ports, name))
         self.references = self.repository.references

@@ -186,7 +186,7 @@ def tombstone_is_gone(desk: Bench) -> None:
     found = context.references.fetch(RefName("target"))
     assert found is not None
     context.moves.copy(found.row, found.row.moves)
-    context.references.purge(found)
+    context.references.remove(found)
 
 
 WRITES: list[Write] = [

@@ -34,7 +34,7 @@ from lochan.service.policy import Action, Resource
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 from tests.service.bench import ME, WRITES, Bench, forked, key, new, pages, use_cases
 
 MAIN, SIDE = parse_spec("main"), parse_spec("side")
@@ -381,7 +381,7 @@ def test_reads_of_a_batch_are_decided_on_the_rows_that_they_read(desk):
 def test_repositories_are_created_and_listed_by_decision():
     clock = ManualClock()
     recorder = Recorder()
-    ports = Ports(clock, SeededChance(1), RecordedWaiting(clock))
+    ports = Ports(clock, SeededRandom(1), RecordedWaiting(clock))
     repositories = Repositories(MemoryStore(), ports, policy=recorder)
     repositories.create(ME, "one")
     repositories.names(ME)

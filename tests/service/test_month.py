@@ -17,12 +17,13 @@ from lochan.model.commits import CommitMeta, Delete, Put
 from lochan.model.requests import MergeRequest, NewReference
 from lochan.model.results import Merged
 from lochan.model.specs import parse_spec
+from lochan.persist.cache import Caches
 from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 from tests.profile import counted
 from tests.service.bench import table
 
@@ -33,7 +34,7 @@ STEPS = counted(8, 24)
 STEP_US = 24 * HOUR_US // STEPS
 COMMITS = counted(2, 40)
 PER_STEP = COMMITS + 3
-SMALL = Tuning(20_000, 20_000, 20_000)
+SMALL = Tuning(Caches(60_000))
 
 
 class Month:
@@ -42,7 +43,7 @@ class Month:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.store = MemoryStore()
-        ports = Ports(self.clock, SeededChance(1), RecordedWaiting(self.clock))
+        ports = Ports(self.clock, SeededRandom(1), RecordedWaiting(self.clock))
         self.repositories = Repositories(self.store, ports, tuning=SMALL)
         self.repository = self.repositories.create(Call(), "default")
         self.publishers: dict[str, Any] = {}
@@ -141,12 +142,12 @@ def test_rows_and_memory_of_a_server_reach_a_plateau(record_property, monkeypatc
 
 def test_rows_of_an_embedded_repository_reach_a_plateau(record_property):
     month = Month()
-    embedded = Embedded(month.store, month.repository, "me")
+    runner = Embedded(month.store, month.repository, "me")._lane_runner
     claims: list[int] = []
     references: list[int] = []
     for _ in range(DAYS):
         for _ in range(STEPS):
-            month.write(lambda asked: embedded._doing.on_lane(lambda: asked))
+            month.write(lambda write: runner.durably(lambda: runner.publish(write)))
         claims.append(month.rows(Kind.CLAIMS))
         references.append(month.rows(Kind.REFERENCES))
     record_property("told", f"claims by day {claims}, references {references}")

@@ -11,7 +11,7 @@ from lochan.kernel.repository import SETTINGS_KEY, Ports
 from lochan.service.calls import Call
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 from tests.service.bench import ME, Bench
 
 KEYED = Call("me", "key", b"one request")
@@ -56,7 +56,7 @@ def test_a_repository_is_made_once_and_answered_alike():
     store = MemoryStore()
 
     def server(seed: int) -> Repositories:
-        return Repositories(store, Ports(clock, SeededChance(seed), RecordedWaiting(clock)))
+        return Repositories(store, Ports(clock, SeededRandom(seed), RecordedWaiting(clock)))
 
     first = server(1).create(KEYED, "one", "trunk").info
     clock.advance_us(1_000)
@@ -75,7 +75,7 @@ def test_of_two_tries_to_make_a_repository_both_get_the_one_that_was_made(monkey
     store = MemoryStore()
 
     def server(seed: int) -> Repositories:
-        return Repositories(store, Ports(clock, SeededChance(seed), RecordedWaiting(clock)))
+        return Repositories(store, Ports(clock, SeededRandom(seed), RecordedWaiting(clock)))
 
     right = Repositories._find_made
     rival: list[Any] = []

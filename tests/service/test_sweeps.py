@@ -11,7 +11,7 @@ from lochan.base.names import RefName
 from lochan.codec.forms import add_checksum
 from lochan.kernel.references import ReferenceIndex
 from lochan.kernel.repository import Ports
-from lochan.kv.observe import CallCounts, ObservedStore
+from lochan.kv.observe import ObservedStore
 from lochan.kv.store import Kind, partition
 from lochan.model.requests import NewReference
 from lochan.model.specs import parse_spec
@@ -20,7 +20,8 @@ from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.service.sweeps import SweepFailure, sweep_of_claims, sweep_of_references
 from lochan.stores.memory.store import MemoryStore
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+from lochan.testing.call_counts import CallCounts
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 from tests.service.bench import ME, Bench, names, new
 
 SECOND_US = 1_000_000
@@ -158,7 +159,7 @@ class Many:
         self.clock = ManualClock()
         self.store = MemoryStore()
         self.counts = CallCounts()
-        ports = Ports(self.clock, SeededChance(1), RecordedWaiting(self.clock))
+        ports = Ports(self.clock, SeededRandom(1), RecordedWaiting(self.clock))
         observed = ObservedStore(self.store, self.counts, self.clock)
         self.repositories = Repositories(observed, ports, open_max=open_max)
         self.names = [f"r{number:04}" for number in range(count)]

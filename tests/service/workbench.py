@@ -18,7 +18,7 @@ from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 from tests.service.bench import optional_spec
 
 _Answer = TypeVar("_Answer")
@@ -33,7 +33,7 @@ class Service:
         self.store: Store = MemoryStore() if store is None else store
         self.clock = ManualClock()
         self.waiting = RecordedWaiting(self.clock)
-        self.ports = Ports(self.clock, SeededChance(seed), self.waiting)
+        self.ports = Ports(self.clock, SeededRandom(seed), self.waiting)
         self.repositories = Repositories(self.store, self.ports)
         self.repository = self.repositories.open_or_create(CALL, "repo")
 

@@ -12,7 +12,7 @@ from lochan.base.names import RefName, ref_name
 from lochan.codec.elements import pack_table
 from lochan.codec.rows import Description
 from lochan.kernel.build import Head
-from lochan.kernel.claims import ClaimedProposal, claim
+from lochan.kernel.claims import ClaimedProposal
 from lochan.kernel.context import RepositoryContext, Tuning
 from lochan.kernel.lane import Lane
 from lochan.kernel.merge import Behaviour, Choices, MergeProposal
@@ -21,6 +21,7 @@ from lochan.kernel.publish import Proposal, Published, Publisher
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository
 from lochan.kernel.views import CommitView
+from lochan.persist.cache import Caches
 from lochan.testing.invariants import (
     all_moves,
     all_rows,
@@ -33,6 +34,7 @@ from lochan.testing.invariants import (
     line_of,
 )
 from lochan.testing.sim import Faults, History, Scenario, Server, World
+from tests.kernel.workbench import claim
 
 MAIN = ref_name("main")
 SIDE = ref_name("side")
@@ -92,7 +94,7 @@ def parts_of(server: Server, prepared: tuple[InstanceId, Description]) -> Reposi
         server.clock,
         server.random,
         server.waiting,
-        tuning=Tuning(200_000, 200_000),
+        tuning=Tuning(Caches(500_000)),
     )
 
 

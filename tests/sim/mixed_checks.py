@@ -20,8 +20,7 @@ from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.names import RefName
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.publish import Published
-from lochan.kv.store import Kind, partition
-from lochan.persist.references import read_row
+from lochan.persist.references import References
 from lochan.testing.invariants import check_chain, content_of
 from lochan.testing.models.history import History as Plain
 from lochan.testing.models.merging import Outcome
@@ -39,10 +38,10 @@ def watch(world: World) -> None:
     steps = world.trace.steps
     if steps and steps[-1][1].operation not in WRITES:
         return
-    place = partition(world.prepared[0], Kind.REFERENCES)
+    references = References(world.store, world.prepared[0])
     last: dict[RefName, ReferenceRow] = {name: row for _, name, row in world.watched}
     for name in BRANCHES:
-        found = read_row(world.store.get(place, name.encode()))
+        found = references.fetch(name)
         assert found is not None
         if last.get(name) != found.row:
             world.watched.append((len(steps) - 1, name, found.row))

@@ -17,11 +17,12 @@ from lochan.model.specs import parse_spec
 from lochan.service.calls import Call
 from lochan.service.repository import Repository
 from lochan.testing.invariants import check_references
-from lochan.testing.sim import Faults, History, Server, Violation, World, explore
+from lochan.testing.sim import Faults, History, Server, World, explore
 from tests.profile import counted
 from tests.sim.catalog_checks import fresh, moves_of
 from tests.sim.catalog_scenarios import Act, commits_to_one, drive, in_turn, scenario, set_up
 from tests.sim.kernel_scenarios import parts_of
+from tests.sim.mutants import find_violation
 
 SCHEDULES = counted(200, 3_000)
 MUTANT_SCHEDULES = 2_000
@@ -116,7 +117,5 @@ def sweeps_by_name_and_hash(patch: pytest.MonkeyPatch) -> None:
 
 def test_the_explorer_finds_a_sweep_by_name_and_hash(monkeypatch, record_property):
     sweeps_by_name_and_hash(monkeypatch)
-    with pytest.raises(Violation) as caught:
-        explore(SCENARIO, schedules=MUTANT_SCHEDULES)
-    found = caught.value
+    found = find_violation([SCENARIO], MUTANT_SCHEDULES)
     record_property("told", f"sweep by name and hash: schedule {found.seed} of {found.scenario}")

@@ -14,7 +14,7 @@ from lochan.base.limits import MOVES_MAX
 from lochan.base.names import ref_name
 from lochan.kernel.publish import Publisher
 from lochan.kv.store import Store
-from lochan.stores.rocksdb.options import Settings
+from lochan.stores.rocksdb.options import Parameters
 from lochan.stores.rocksdb.store import RocksStore
 from lochan.testing.sim import NO_FAULTS, Server, crash_sweep
 from tests.profile import counted
@@ -100,7 +100,7 @@ class Directories:
         return self._opened(path)
 
     def _opened(self, path: Path) -> RocksStore:
-        store = RocksStore(path, Settings())
+        store = RocksStore(path, Parameters())
         self._open.append(store)
         return store
 

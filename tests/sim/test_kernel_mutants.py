@@ -23,9 +23,11 @@ from lochan.kernel.plan import CommitPlan, Operation
 from lochan.kernel.publish import Published, Publisher
 from lochan.kernel.references import ReferenceIndex
 from lochan.kv.store import PRESENT, Lost, Stamp, Won
+from lochan.persist import rows
 from lochan.persist.references import References
-from lochan.testing.sim import Violation, explore
+from lochan.persist.rows import Done
 from tests.sim.kernel_scenarios import SCENARIOS
+from tests.sim.mutants import find_violation
 
 SCHEDULES_MAX = 2_000
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
@@ -38,7 +40,7 @@ def unknown_counts_as_lost(patch: pytest.MonkeyPatch) -> None:
 
 
 def unknown_counts_as_won(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Publisher, "_resolve", lambda *_: None)
+    patch.setattr(Publisher, "_resolve", lambda *_: Done(None))
 
 
 def head_only_after_unknown(patch: pytest.MonkeyPatch) -> None:
@@ -50,8 +52,8 @@ def head_only_after_unknown(patch: pytest.MonkeyPatch) -> None:
 
 
 def walk_without_resend(patch: pytest.MonkeyPatch) -> None:
-    def walk(self, chain, objects, condition):
-        return None if self._was_published(chain) else Lost(None)
+    def walk(self, begun):
+        return Done(None) if self._was_published(begun.chain) else Lost(None)
 
     patch.setattr(Publisher, "_resolve", walk)
 
@@ -73,7 +75,7 @@ def refusal_on_a_remembered_head(patch: pytest.MonkeyPatch) -> None:
 
 
 def chain_goes_on_from_a_refused_member(patch: pytest.MonkeyPatch) -> None:
-    def plan(self, row, proposals):
+    def plan(self, row, proposals, recent):
         context = self._context
         head = context.views.load(ObjId(row.row.pointer))
         builder = Builder(context.views, context.nodes, context.rule, context.clock, head)
@@ -156,7 +158,7 @@ def recovery_without_incarnation(patch: pytest.MonkeyPatch) -> None:
             row = msgspec.structs.replace(
                 found.row, deleted=False, incarnation=element.incarnation, pointer=element.pointer
             )
-            self._write(row, found)
+            self._context.references.update(row, found)
             return row
         return right(self, name, element)
 
@@ -164,7 +166,7 @@ def recovery_without_incarnation(patch: pytest.MonkeyPatch) -> None:
         found = self._context.references.fetch(name)
         if found is not None and not found.row.deleted:
             return found
-        element = self._element(name)
+        element = self._index.find(name)
         if element is None:
             return None
         self._finish_create(name, element)
@@ -192,7 +194,7 @@ def tombstone_is_purged_at_once(patch: pytest.MonkeyPatch) -> None:
         row = right(self, name, expected, who)
         found = self._context.references.fetch(name)
         if found is not None and found.row.deleted:
-            self._context.references.purge(found)
+            self._context.references.remove(found)
         return row
 
     patch.setattr(ReferenceIndex, "delete", purge)
@@ -203,13 +205,13 @@ def delete_leaves_the_index(patch: pytest.MonkeyPatch) -> None:
 
 
 def row_swap_unknown_counts_as_lost(patch: pytest.MonkeyPatch) -> None:
-    def write(self, row, expected):
+    def send_once(send, *_):
         try:
-            return isinstance(self._context.references.update(row, expected), Won)
+            return send()
         except Unknown:
-            return False
+            return Lost(None)
 
-    patch.setattr(ReferenceIndex, "_write", write)
+    patch.setattr(rows, "send_until_known", send_once)
 
 
 def unavailable_counts_as_won(patch: pytest.MonkeyPatch) -> None:
@@ -254,11 +256,5 @@ def test_the_explorer_finds(
 ) -> None:
     mutant(monkeypatch)
 
-    def look_everywhere() -> None:
-        for name in MUTANTS[mutant]:
-            explore(BY_NAME[name], schedules=SCHEDULES_MAX)
-
-    with pytest.raises(Violation) as caught:
-        look_everywhere()
-    found = caught.value
+    found = find_violation([BY_NAME[name] for name in MUTANTS[mutant]], SCHEDULES_MAX)
     record_property("told", f"mutant {mutant.__name__}: schedule {found.seed} of {found.scenario}")

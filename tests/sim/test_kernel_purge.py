@@ -23,7 +23,6 @@ from lochan.testing.sim import (
     Faults,
     History,
     Server,
-    Violation,
     World,
     crash_sweep,
     explore,
@@ -41,6 +40,7 @@ from tests.sim.kernel_scenarios import (
     scenario,
     set_up,
 )
+from tests.sim.mutants import find_violation
 
 SCHEDULES = counted(150, 1_500)
 NAME = NAMES[2]
@@ -134,7 +134,7 @@ def removes_blindly(patch: pytest.MonkeyPatch) -> None:
         self._store.delete(self._place, found.row.name.encode())
         return Won(found.stamp)
 
-    patch.setattr(References, "purge", remove)
+    patch.setattr(References, "remove", remove)
 
 
 def heeds_no_grace(patch: pytest.MonkeyPatch) -> None:
@@ -158,6 +158,5 @@ def replace_row(found: Any) -> Any:
 @pytest.mark.parametrize("mutant", [removes_blindly, heeds_no_grace, copies_nothing])
 def test_the_explorer_finds(mutant, monkeypatch):
     mutant(monkeypatch)
-    with pytest.raises(Violation) as caught:
-        explore(SCENARIO, schedules=2_000)
-    print(f"{mutant.__name__}: found in schedule {caught.value.seed}")
+    found = find_violation([SCENARIO], 2_000)
+    print(f"{mutant.__name__}: found in schedule {found.seed}")

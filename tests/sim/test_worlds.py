@@ -59,7 +59,7 @@ def test_a_dead_server_reaches_no_store_even_if_its_code_will_not_die():
         try:
             put(server, b"a")
         except SimulatedCrash:
-            with server.locks.new_lock():
+            with server.new_lock():
                 put(server, b"b")
         finally:
             put(server, b"c")
@@ -111,7 +111,7 @@ def locking(*orders: str) -> Scenario:
         "two locks",
         {"s": [actor(order) for order in orders]},
         {},
-        open=lambda server: {name: server.locks.new_lock() for name in "xy"},
+        open=lambda server: {name: server.new_lock() for name in "xy"},
     )
 
 
@@ -177,7 +177,7 @@ def caching(*, lock_points: bool, return_points: bool, guarded: bool) -> Scenari
         "cache",
         {"s": [read, write]},
         {"cache": check},
-        open=lambda server: {"lock": server.locks.new_lock(), "cached": None},
+        open=lambda server: {"lock": server.new_lock(), "cached": None},
         lock_points=lock_points,
         return_points=return_points,
     )

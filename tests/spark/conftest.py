@@ -83,9 +83,9 @@ def object_store():
 @pytest.fixture(scope="session")
 def root_server():
     """The address of the one server of this worker, on a store in memory."""
-    from lochan.spark.serving import open_service
+    from lochan.spark.lake_server import open_server
 
-    service = open_service("memory:")
+    service = open_server("memory:")
     yield service.url
     service.close()
 

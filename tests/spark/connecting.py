@@ -20,7 +20,7 @@ STARTED = "Spark Connect server started"
 
 
 def free_port() -> int:
-    """Returns a port that nobody has now."""
+    """Returns a port that is free now."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
@@ -36,7 +36,7 @@ class ConnectServer:
         chosen |= {
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": str(self._port),
-            # What it says when it is ready is below the level that our sessions have.
+            # The line that it logs when it is ready is below the level of our sessions.
             "spark.log.level": "INFO",
         }
         home = Path(pyspark.__file__).parent
@@ -55,19 +55,19 @@ class ConnectServer:
         self.url = f"sc://127.0.0.1:{self._port}"
         self._reading = threading.Thread(target=self._read, daemon=True)
         self._ready = threading.Event()
-        self._said: list[str] = []
+        self._output: list[str] = []
         self._reading.start()
         if not self._ready.wait(READY_S) or self._process.poll() is not None:
-            said = "".join(self._said[-20:])
+            output = "".join(self._output[-20:])
             self.stop()
-            raise AssertionError(f"no Connect server: {said}")
+            raise AssertionError(f"no Connect server: {output}")
 
     def _read(self) -> None:
-        """Reads what the server says to its end, so that it never waits for a reader."""
+        """Reads all output of the server, so that it never waits for a reader."""
         stream: IO[str] | None = self._process.stderr
         for line in stream or ():
-            self._said.append(line)
-            del self._said[:-200]
+            self._output.append(line)
+            del self._output[:-200]
             if STARTED in line:
                 self._ready.set()
         self._ready.set()

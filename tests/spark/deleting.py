@@ -45,7 +45,7 @@ class _DeletesWriter(ManifestWriterV2):
         return {**super()._meta, "content": "deletes"}
 
     def new_writer(self) -> AvroOutputFile[ManifestEntry]:
-        # In format 3, which alone can tell the file that a vector is of.
+        # In format 3, the only one that has the path of a vector's file.
         schema = self._with_partition(3)
         return AvroOutputFile[ManifestEntry](
             self._output_file, schema, "manifest_entry", schema, metadata=self._meta
@@ -63,7 +63,7 @@ def delete_positions(table: Table, positions: Mapping[str, Sequence[int]]) -> No
 def delete_by_vector(
     table: Table, path: str, positions: Sequence[int], *, is_told: bool = True
 ) -> None:
-    """Deletes rows by a deletion vector in a Puffin file; the manifest may tell of which file."""
+    """Deletes rows by a deletion vector in a Puffin file; the manifest may name the file."""
     bits = BitMap(positions).serialize()
     vector = b"\xd1\xd3\x39\x64" + (1).to_bytes(8, "little") + (0).to_bytes(4, "little") + bits
     blob = len(vector).to_bytes(4, "big") + vector + zlib.crc32(vector).to_bytes(4, "big")
@@ -82,8 +82,8 @@ def delete_by_vector(
     with open(place, "wb") as file:
         file.write(b"PFA1" + blob + b"PFA1" + footer + end)
     kind = DataFileContent.POSITION_DELETES
-    told = {"referenced_data_file": path} if is_told else {}
-    _commit(table, [_file(place, kind, FileFormat.PUFFIN, len(positions), **told)])
+    reference = {"referenced_data_file": path} if is_told else {}
+    _commit(table, [_file(place, kind, FileFormat.PUFFIN, len(positions), **reference)])
 
 
 def delete_equal(table: Table, rows: pa.Table, ids: Sequence[int]) -> None:
@@ -148,12 +148,12 @@ def _commit(table: Table, files: Sequence[DataFile]) -> None:
             "schema-id": table.schema().schema_id,
         }
     )
-    swing = {"ref-name": "main", "type": "branch", "snapshot-id": number}
+    move_target = {"ref-name": "main", "type": "branch", "snapshot-id": number}
     unmoved = {"ref": "main", "snapshot-id": before.snapshot_id}
     table._do_commit(
         updates=(
             AddSnapshotUpdate(snapshot=snapshot),
-            SetSnapshotRefUpdate.model_validate(swing),
+            SetSnapshotRefUpdate.model_validate(move_target),
         ),
         requirements=(AssertRefSnapshotId.model_validate(unmoved),),
     )

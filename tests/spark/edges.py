@@ -22,7 +22,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
-from lochan.spark.write.replacing import replace_files
+from lochan.spark.write.snapshots import replace_files
 from lochan.spark.write.statistics import build_data_file, build_layout, read_facts
 from lochan.spark.write.transforms import build_spec, values_of
 

@@ -41,7 +41,7 @@ class ObjectStore:
         ports = dict(zip(parts, _free_ports(len(parts)), strict=True))
         self.port = ports["s3.port"]
         flags = [f"-{name}={port}" for name, port in ports.items()]
-        with (self.folder / "said").open("wb") as said:
+        with (self.folder / "stderr.txt").open("wb") as log:
             self.process = subprocess.Popen(
                 [
                     program,
@@ -51,7 +51,7 @@ class ObjectStore:
                     "-ip=127.0.0.1",
                     "-ip.bind=127.0.0.1",
                     f"-s3.config={config}",
-                    # What is left alone would take a fixed port, or tell others that it runs.
+                    # By default it would take a fixed port, or announce itself.
                     "-s3.port.iceberg=0",
                     "-s3.port.lance=0",
                     "-master.telemetry=false",
@@ -60,7 +60,7 @@ class ObjectStore:
                     *flags,
                 ],
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=log,
                 cwd=self.folder,
             )
         try:
@@ -71,7 +71,7 @@ class ObjectStore:
 
     @property
     def files(self) -> dict[str, str]:
-        """What pyiceberg must be told to reach it."""
+        """The properties with which pyiceberg reaches it."""
         return {
             "s3.endpoint": f"http://127.0.0.1:{self.port}",
             "s3.access-key-id": USER,
@@ -117,14 +117,14 @@ class ObjectStore:
                     return
                 except OSError as error:
                     if self.process.poll() is not None or late.wait(0.2):
-                        said = (self.folder / "said").read_text("utf-8", "replace")[-2_000:]
-                        raise RuntimeError(f"SeaweedFS is not ready: {error}\n{said}") from error
+                        log = (self.folder / "stderr.txt").read_text("utf-8", "replace")[-2_000:]
+                        raise RuntimeError(f"SeaweedFS is not ready: {error}\n{log}") from error
         finally:
             timer.cancel()
 
 
 def _free_ports(count: int) -> list[int]:
-    """Returns ports that nobody has now; they are asked for together, so that all differ."""
+    """Returns ports that are free now; they are opened together, so that all differ."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """Returns a value in one notation, whoever read it."""
+    """Returns a value in one notation, whichever engine read it."""
     match value:
         case bool() | int() | Decimal() | str() | None:
             return value
@@ -64,7 +64,7 @@ def same_for_all(
 ) -> list[str]:
     """Returns the rows, after a look that all readers find the same."""
     ours = by_spark(lake, table, ref)
-    # PyIceberg 0.12 shows a list of structs that is NULL as an empty one, whoever wrote it.
+    # PyIceberg 0.12 shows a list of structs that is NULL as an empty one, whatever wrote it.
     if not with_null_lists_of_structs:
         assert by_pyiceberg(lake, table, ref) == ours
     assert by_duckdb(lake, table, ref) == ours

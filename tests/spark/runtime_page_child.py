@@ -1,4 +1,4 @@
-"""Runs the blocks of docs/spark-iceberg-runtime.md in order; prints what each said as JSON.
+"""Runs the blocks of docs/spark-iceberg-runtime.md in order; prints the output of each as JSON.
 
 python -m tests.spark.runtime_page_child ADDRESS WAREHOUSE
 """
@@ -48,15 +48,15 @@ def main(uri: str, warehouse: str) -> None:
 
 def said_by(text: str, known: dict[str, Any]) -> list[str]:
     """Returns the lines that a block of Python prints, and why it failed, if it did."""
-    said = io.StringIO()
+    output = io.StringIO()
     try:
-        with redirect_stdout(said):
+        with redirect_stdout(output):
             exec(compile(text, "docs/spark-iceberg-runtime.md", "exec"), known)
     except Exception as error:
         if "lake" not in known:
             raise
-        said.write(f"{type(error).__name__}: {str(error)[:500]}")
-    return said.getvalue().splitlines()
+        output.write(f"{type(error).__name__}: {str(error)[:500]}")
+    return output.getvalue().splitlines()
 
 
 def rows_of(spark: Any, statement: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Who is told the token, and what an address must not hold."""
+"""Which servers get the token, and what an address must not hold."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lochan.client.transport import base_url
 from lochan.spark.access import token_for
 from lochan.spark.history.options import read_options
 from lochan.spark.history.sink import append_to
-from lochan.spark.serving import open_service
+from lochan.spark.lake_server import open_server
 
 TOKEN = "opensesame"
 SERVER = "https://catalog.example/lake"
@@ -25,7 +25,7 @@ def secret(monkeypatch):
 
 
 def headers_of(uri: str) -> dict[str, str]:
-    return read_options({"uri": uri, "kind": "refs"}).client()._headers
+    return read_options({"uri": uri, "kind": "refs"}).client()._core.headers
 
 
 @pytest.mark.parametrize(
@@ -73,10 +73,10 @@ def test_a_lake_and_its_catalog_send_the_token_to_the_server_that_it_belongs_to(
     for belongs, sent in ((server, {"authorization": f"Bearer {TOKEN}"}), (SERVER, {})):
         monkeypatch.setenv("LOCHAN_TOKEN_URI", belongs)
         with Lake(spark, server, warehouse=str(tmp_path)) as lake:
-            assert lake.client._headers == sent
+            assert lake.client._core.headers == sent
             repository = lake.catalog.repository
             assert isinstance(repository, Client)
-            assert repository._headers == sent
+            assert repository._core.headers == sent
             assert TOKEN not in repr(lake.catalog.properties)
             assert TOKEN.encode() not in pickle.dumps(append_to(lake, "t", query="q"))
 
@@ -91,7 +91,7 @@ def test_a_lake_and_its_catalog_send_the_token_to_the_server_that_it_belongs_to(
     ],
 )
 def test_an_address_with_a_secret_is_refused_and_not_repeated(address):
-    for refused in (open_service, lambda uri: read_options({"uri": uri, "kind": "refs"})):
+    for refused in (open_server, lambda uri: read_options({"uri": uri, "kind": "refs"})):
         with pytest.raises(InvalidUrl) as refusal:
             refused(address)
         assert "opensesame" not in refusal.value.message

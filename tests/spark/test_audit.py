@@ -16,7 +16,7 @@ from lochan.base.errors import (
     NotFound,
     ReferenceNotFound,
 )
-from lochan.spark.audit.publishing import MODES
+from lochan.spark.audit.publisher import PUBLISH_MODES
 from lochan.spark.checks import (
     Custom,
     InRange,
@@ -70,7 +70,7 @@ def nothing(audit):
     """A block that does nothing."""
 
 
-@pytest.mark.parametrize("publish", MODES)
+@pytest.mark.parametrize("publish", PUBLISH_MODES)
 def test_what_passes_is_published_as_it_was_checked(spark, lake, publish, tmp_path):
     paths = [tmp_path / "audit.html", tmp_path / "audit.json"]
     before = head(lake)
@@ -99,7 +99,7 @@ def test_what_passes_is_published_as_it_was_checked(spark, lake, publish, tmp_pa
     assert "What was published" in paths[0].read_text()
 
 
-@pytest.mark.parametrize("publish", MODES)
+@pytest.mark.parametrize("publish", PUBLISH_MODES)
 def test_what_does_not_pass_stays_on_its_branch_and_the_report_says_why(
     spark, lake, publish, tmp_path
 ):
@@ -110,12 +110,12 @@ def test_what_does_not_pass_stays_on_its_branch_and_the_report_says_why(
     assert head(lake) == before
     assert audit.branch in branches(lake)
     assert rows(lake, ref=audit.branch) == 10
-    told = json.loads((tmp_path / "a.json").read_text())
-    assert (told["outcome"], told["commits"]["published"]) == ("refused", "")
-    assert failed.value.message in told["reason"]
-    assert [one["status"] for one in told["checks"]] == ["passed", "failed", "passed"]
-    assert "2 of 10 rows break it; values from -3 to 10.5" in told["checks"][1]["observed"]
-    assert [one["status"] for one in told["steps"]] == ["done", "done", "failed"]
+    report = json.loads((tmp_path / "a.json").read_text())
+    assert (report["outcome"], report["commits"]["published"]) == ("refused", "")
+    assert failed.value.message in report["reason"]
+    assert [one["status"] for one in report["checks"]] == ["passed", "failed", "passed"]
+    assert "2 of 10 rows break it; values from -3 to 10.5" in report["checks"][1]["observed"]
+    assert [one["status"] for one in report["steps"]] == ["done", "done", "failed"]
 
 
 def test_an_error_in_the_block_publishes_nothing_and_is_told(spark, lake, tmp_path):
@@ -127,9 +127,9 @@ def test_an_error_in_the_block_publishes_nothing_and_is_told(spark, lake, tmp_pa
     )
     assert head(lake) == before
     assert audit.branch in branches(lake)
-    told = json.loads((tmp_path / "a.json").read_text())
-    assert (told["outcome"], told["checks"]) == ("failed", [])
-    assert told["reason"].startswith("ZeroDivisionError")
+    report = json.loads((tmp_path / "a.json").read_text())
+    assert (report["outcome"], report["checks"]) == ("failed", [])
+    assert report["reason"].startswith("ZeroDivisionError")
 
 
 def test_a_table_without_a_check_is_refused_unless_that_is_said(spark, lake):
@@ -194,7 +194,7 @@ def test_a_block_that_writes_nothing_does_not_pass_a_count_of_rows(lake):
     refused(lake.audited("main", checks=[RowCount(ORDERS, min=1)]), nothing, "did not run")
 
 
-@pytest.mark.parametrize("publish", MODES)
+@pytest.mark.parametrize("publish", PUBLISH_MODES)
 def test_a_job_that_was_published_does_nothing_when_it_runs_again(spark, lake, publish):
     def run(count):
         with lake.audited("main", checks=CHECKS, job="daily-7", publish=publish) as audit:
@@ -240,7 +240,7 @@ def test_a_job_that_is_only_partly_there_is_checked_in_whole(spark, lake):
     assert [one.how for one in audit.report.checks] == ["query"]
 
 
-@pytest.mark.parametrize("publish", MODES)
+@pytest.mark.parametrize("publish", PUBLISH_MODES)
 def test_when_the_target_has_moved_all_is_checked_again_on_both_changes(spark, lake, publish):
     lake.write(orders(spark), "shop.customers", branch="main")
     seen = []
@@ -340,7 +340,7 @@ def test_leaving_checks_again_what_was_looked_at_early(spark, lake):
         return True
 
     check = Custom(ORDERS, look, name="counts its calls")
-    for publish in MODES:
+    for publish in PUBLISH_MODES:
         looked.clear()
         with lake.audited("main", checks=check, publish=publish) as audit:
             audit.write(orders(spark), ORDERS)
@@ -351,11 +351,11 @@ def test_leaving_checks_again_what_was_looked_at_early(spark, lake):
 
 
 def test_progress_is_told_step_by_step(spark, lake):
-    told = []
-    with lake.audited("main", checks=CHECKS, progress=lambda *one: told.append(one)) as audit:
+    steps = []
+    with lake.audited("main", checks=CHECKS, progress=lambda *one: steps.append(one)) as audit:
         audit.write(orders(spark), ORDERS)
-    assert [name for name, _ in told] == ["branch", "write", "check", *["checked"] * 3, "tidy"]
-    assert ("checked", "row_count shop.orders") in told
+    assert [name for name, _ in steps] == ["branch", "write", "check", *["checked"] * 3, "tidy"]
+    assert ("checked", "row_count shop.orders") in steps
 
 
 def test_what_was_put_on_the_branch_by_other_means_is_adopted_and_checked(spark, lake):

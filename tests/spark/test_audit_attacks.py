@@ -23,10 +23,10 @@ from lochan.base.errors import AlreadyExists, AuditFailed, Conflict, LochanError
 from lochan.base.pipeline_limits import AUDIT_COMMITS_MAX
 from lochan.model.commits import CommitMeta, Delete, Put
 from lochan.model.contents import IcebergTable, with_id
-from lochan.spark.audit.block import Audit
-from lochan.spark.audit.publishing import MODES, Publisher
+from lochan.spark.audit.audit import Audit
+from lochan.spark.audit.publisher import PUBLISH_MODES, Publisher
 from lochan.spark.checks import Custom, InRange, Query, RowCount, Unchecked, Unique
-from lochan.spark.write.parts import JOB, Written
+from lochan.spark.write.table_write import JOB, Written
 from tests.client.serving import serving
 from tests.profile import counted
 from tests.spark.test_audit import refused
@@ -175,7 +175,7 @@ class Attacker:
         """Has the last commit checked, and asks the publisher itself to move the target."""
         self.audit.check()
         publisher = self.audit._entered.publisher  # type: ignore[union-attr]
-        publisher.swing(publisher.candidate())
+        publisher.move_target(publisher.candidate())
 
     def adopt_another_line(self) -> None:
         """Puts the target behind the second parent of a line of its own."""
@@ -264,7 +264,7 @@ def client():
         yield made
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", PUBLISH_MODES)
 def test_nothing_that_was_not_checked_gets_into_the_history_of_a_target(client, mode):
     published = refused = 0
     for seed in range(counted(40, 1_500)):
@@ -278,7 +278,7 @@ def test_nothing_that_was_not_checked_gets_into_the_history_of_a_target(client, 
 
 
 def test_the_attacker_gets_in_where_only_the_last_commit_is_checked(client, monkeypatch):
-    """The canary: publishing as it was when fast-forwards kept states that nobody had checked."""
+    """The canary: publishing as it was when fast-forwards kept states that were never checked."""
     monkeypatch.setattr(Publisher, "_line", lambda publisher, candidate: [candidate])
     seeds = range(60)
     assert any(attack(client, seed, "fast-forward")[0].unchecked() for seed in seeds)
@@ -364,23 +364,23 @@ def states(lake, since: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", PUBLISH_MODES)
 def test_every_commit_that_a_target_gets_keeps_the_checks_by_its_rows(spark, lake, mode):
     lake.write(priced(spark, 1.0), SHOP, branch="main")
     begin = lake.client.references.get("main").hash
     for trick in TRICKS[: counted(2, 4)]:
         before = lake.client.references.get("main").hash
         audit = lake.audited("main", checks=STATES, publish=mode, job=trick.__name__)
-        told = "-"
+        message = "-"
         try:
             with audit:
                 trick(spark, lake, audit)
         except AuditFailed as refusal:
-            told = refusal.message
-        assert audit.report.is_published == (mode == "merge"), (trick.__name__, told)
+            message = refusal.message
+        assert audit.report.is_published == (mode == "merge"), (trick.__name__, message)
         if mode == "fast-forward":
-            assert 'publish="merge" publishes the result' in told
-            assert "no negative price" in told or "unique" in told
+            assert 'publish="merge" publishes the result' in message
+            assert "no negative price" in message or "unique" in message
         else:
             assert lake.client.references.get("main").hash != before
         assert states(lake, begin) == []

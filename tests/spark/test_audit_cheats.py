@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import AuditFailed, Invalid
-from lochan.spark.audit import judging
-from lochan.spark.audit.block import Audit
-from lochan.spark.audit.publishing import MODES
+from lochan.spark.audit import check_runner
+from lochan.spark.audit.audit import Audit
+from lochan.spark.audit.publisher import PUBLISH_MODES
 from lochan.spark.audit.verdicts import Verdict
 from lochan.spark.checks import Custom, InRange, NotNull, Query, RowCount, Schema, Unique
 from tests.spark.test_audit import CHECKS, ORDERS, head, orders, poor, refused, run
@@ -35,7 +35,7 @@ def audited(lake):
     return lambda *checks: lake.audited("main", checks=checks or CHECKS)
 
 
-@pytest.fixture(params=MODES)
+@pytest.fixture(params=PUBLISH_MODES)
 def either(request, lake):
     """For cheats that concern publishing itself: both ways of doing it."""
     return lambda *checks: lake.audited("main", checks=checks or CHECKS, publish=request.param)
@@ -48,8 +48,8 @@ def untouched(lake, before):
 
 def test_a_check_that_is_skipped(spark, lake, audited, monkeypatch):
     before = head(lake)
-    results = judging.Judging.results
-    monkeypatch.setattr(judging.Judging, "results", lambda *given: results(*given)[1:])
+    results = check_runner.CheckRunner.results
+    monkeypatch.setattr(check_runner.CheckRunner, "results", lambda *given: results(*given)[1:])
     refused(audited(), lambda audit: audit.write(orders(spark), ORDERS), "has no result")
     untouched(lake, before)
 
@@ -57,8 +57,8 @@ def test_a_check_that_is_skipped(spark, lake, audited, monkeypatch):
 def test_a_check_that_raises(spark, lake, audited):
     before = head(lake)
     checks = (GOOD, Custom(ORDERS, broken, name="broken"))
-    told = r"1 of 2 checks did not pass.*broken: could not run \(ZeroDivisionError"
-    refused(audited(*checks), lambda audit: audit.write(orders(spark), ORDERS), told)
+    message = r"1 of 2 checks did not pass.*broken: could not run \(ZeroDivisionError"
+    refused(audited(*checks), lambda audit: audit.write(orders(spark), ORDERS), message)
     untouched(lake, before)
 
 

@@ -1,4 +1,4 @@
-"""How audits end, without Spark: what the report and the error say is what the target has.
+"""How audits end, without Spark: the report and the error agree with the state of the target.
 
 What is published here was put on the audit's branch by the client and adopted.
 """
@@ -25,10 +25,10 @@ from lochan.base.errors import (
 )
 from lochan.base.pipeline_limits import AUDIT_JOB_CHARACTERS_MAX
 from lochan.model.commits import Put
-from lochan.spark.audit.block import Audit
-from lochan.spark.audit.publishing import MODES
-from lochan.spark.audit.recording import Recording
+from lochan.spark.audit.audit import Audit
+from lochan.spark.audit.publisher import PUBLISH_MODES
 from lochan.spark.audit.report_files import ReportFiles
+from lochan.spark.audit.run_record import RunRecord
 from lochan.spark.checks import Unchecked
 from tests.client.serving import serving
 from tests.spark.test_audit import nothing, refused
@@ -134,7 +134,7 @@ def test_a_report_that_cannot_be_written_does_not_hide_why_the_checks_failed(wor
 
 
 class Looks(httpx.BaseTransport):
-    """A wire on which somebody looks before every deletion of a branch."""
+    """A transport that calls a function before every deletion of a branch."""
 
     def __init__(self, look) -> None:
         self._through = httpx.HTTPTransport()
@@ -149,7 +149,7 @@ class Looks(httpx.BaseTransport):
         self._through.close()
 
 
-@pytest.mark.parametrize("publish", MODES)
+@pytest.mark.parametrize("publish", PUBLISH_MODES)
 def test_the_report_says_published_before_anything_else_is_done(world, publish, tmp_path):
     seen = []
     path = tmp_path / "a.json"
@@ -166,11 +166,11 @@ def test_the_report_says_published_before_anything_else_is_done(world, publish, 
 def test_who_is_interrupted_right_after_the_target_moved_is_not_told_that_nothing_is_published(
     world, monkeypatch
 ):
-    def interrupted(recording: Recording, outcome: str) -> None:
+    def interrupted(recording: RunRecord, outcome: str) -> None:
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Recording, "end", interrupted)
+    monkeypatch.setattr(RunRecord, "end", interrupted)
     audit = world.audit()
     refused(audit, lambda audit: fill(world, audit), error=KeyboardInterrupt)
     assert world.head() == audit.report.commits.published
@@ -186,7 +186,7 @@ def test_an_error_of_the_block_is_not_told_as_one_of_publishing(world, error):
 
 
 class Cuts(httpx.BaseTransport):
-    """A wire that loses the reply to a request, and stays cut from then on if it is told to."""
+    """A transport that loses the reply to a request, and, if it `stays` cut, all later ones."""
 
     def __init__(self, path: str, *, stays: bool = False) -> None:
         self._through = httpx.HTTPTransport()
@@ -207,7 +207,7 @@ class Cuts(httpx.BaseTransport):
         self._through.close()
 
 
-@pytest.mark.parametrize("publish", MODES)
+@pytest.mark.parametrize("publish", PUBLISH_MODES)
 def test_a_lost_reply_that_cannot_be_looked_up_stays_unknown(world, publish, tmp_path):
     wire = Cuts("fast-forward", stays=True)
     with Client(world.client.url, transport=wire, attempts_max=1) as client:
@@ -252,10 +252,10 @@ def test_where_no_check_ran_no_commit_is_told_as_checked(world):
     assert (commits.base, commits.audited, commits.target) == (world.head(), "", "")
 
 
-@pytest.mark.parametrize("publish", MODES)
+@pytest.mark.parametrize("publish", PUBLISH_MODES)
 def test_what_is_written_while_the_checks_run_on_leaving_is_refused(world, publish):
     """In the block's place of progress, as a second thread or a check of one's own would."""
-    told: list[AuditFailed] = []
+    refusals: list[AuditFailed] = []
 
     def meddle(name: str, detail: str) -> None:
         if name == "check":
@@ -263,27 +263,27 @@ def test_what_is_written_while_the_checks_run_on_leaving_is_refused(world, publi
             try:
                 audit.adopt()
             except AuditFailed as refusal:
-                told.append(refusal)
+                refusals.append(refusal)
 
     more = Unchecked("customers-2", why="for this test")
     audit = world.audit(checks=[ORDERS, more], publish=publish, progress=meddle)
     before = world.head()
     with pytest.raises(AuditFailed, match="changed from outside"), audit:
         fill(world, audit)
-    assert "has ended" in told[0].message
+    assert "has ended" in refusals[0].message
     assert world.head() == before
     assert audit.branch in world.branches()
 
 
-@pytest.mark.parametrize("publish", MODES)
+@pytest.mark.parametrize("publish", PUBLISH_MODES)
 def test_what_is_written_while_an_early_look_runs_takes_its_verdict_away(world, publish):
     def meddle(name: str, detail: str) -> None:
-        if name == "check" and not told:
-            told.append(name)
+        if name == "check" and not refusals:
+            refusals.append(name)
             world.put(audit.branch, "customers-2")
             audit.adopt()
 
-    told: list[str] = []
+    refusals: list[str] = []
     more = Unchecked("customers-2", why="for this test")
     audit = world.audit(checks=[ORDERS, more], publish=publish, progress=meddle)
     with audit:
@@ -295,7 +295,7 @@ def test_what_is_written_while_an_early_look_runs_takes_its_verdict_away(world, 
     assert found == {"customers", "customers-2", "orders"}
 
 
-@pytest.mark.parametrize("publish", MODES)
+@pytest.mark.parametrize("publish", PUBLISH_MODES)
 def test_a_branch_that_somebody_else_moved_meanwhile_is_not_deleted(world, publish):
     def meddle(name: str, detail: str) -> None:
         if name == "tidy":

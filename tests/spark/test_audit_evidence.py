@@ -7,7 +7,17 @@ import pytest
 from lochan.base.errors import AuditFailed, Unavailable
 from lochan.model.commits import Put
 from lochan.spark.checks import Custom, InRange, NotNull, RowCount
-from tests.spark.test_audit import CHECKS, MODES, ORDERS, head, orders, poor, refused, rows, run
+from tests.spark.test_audit import (
+    CHECKS,
+    ORDERS,
+    PUBLISH_MODES,
+    head,
+    orders,
+    poor,
+    refused,
+    rows,
+    run,
+)
 
 RANGE = InRange(ORDERS, "net", min=0)
 
@@ -129,7 +139,7 @@ def test_a_write_that_the_block_tries_again_keeps_its_name(spark, lake, monkeypa
     assert rows(lake) == 10
 
 
-@pytest.mark.parametrize("publish", MODES)
+@pytest.mark.parametrize("publish", PUBLISH_MODES)
 def test_a_check_that_writes_through_its_audit_does_not_get_that_published_or_lost(
     spark, lake, publish
 ):
@@ -148,7 +158,7 @@ def test_a_check_that_writes_through_its_audit_does_not_get_that_published_or_lo
 
 def test_what_files_tell_is_not_counted_again_by_spark(spark, lake, monkeypatch):
     whole = RowCount(ORDERS, min=10, max=10)
-    told = [NotNull(ORDERS, ("id", "net")), InRange(ORDERS, "id", min=0, max=9), whole]
+    checks = [NotNull(ORDERS, ("id", "net")), InRange(ORDERS, "id", min=0, max=9), whole]
     write, measured = lake.write, []
 
     def keeps(frame, table, **more):
@@ -157,7 +167,9 @@ def test_what_files_tell_is_not_counted_again_by_spark(spark, lake, monkeypatch)
         return written
 
     monkeypatch.setattr(lake, "write", keeps)
-    block = run(lake.audited("main", checks=told), lambda audit: audit.write(orders(spark), ORDERS))
+    block = run(
+        lake.audited("main", checks=checks), lambda audit: audit.write(orders(spark), ORDERS)
+    )
     assert [(one.status, one.how) for one in block.report.checks] == [("passed", "observed")] * 3
     assert [one.observed for one in block.report.checks] == [
         "0 NULL in 10 rows",

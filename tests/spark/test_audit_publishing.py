@@ -20,7 +20,7 @@ from lochan.base.pipeline_limits import (
 )
 from lochan.model.commits import CommitMeta, Put
 from lochan.model.contents import IcebergTable, with_id
-from lochan.spark.audit.publishing import MODES, Place, Publisher
+from lochan.spark.audit.publisher import PUBLISH_MODES, Publisher, PublishPlan
 from lochan.spark.audit.verdicts import Ledger, Result, Verdict, build_verdict
 from lochan.spark.checks import NotNull, Unchecked, declare
 from tests.client.serving import serving
@@ -62,8 +62,8 @@ class World:
         base = client.references.create("audit", "main").hash
         self.ledger = Ledger(DECLARED, base)
         expires = time.time_ns() // 1_000 + 3_600_000_000
-        said = CommitMeta(message="the whole run", properties=(("lochan.job", ("daily",)),))
-        self.place = Place("audit", "main", mode, expires, said)  # type: ignore[arg-type]
+        meta = CommitMeta(message="the whole run", properties=(("lochan.job", ("daily",)),))
+        self.place = PublishPlan("audit", "main", mode, expires, meta)  # type: ignore[arg-type]
         self.publisher = Publisher(client, self.ledger, self.place)
 
     def put(self, branch: str, name: str, version: int, client: Client | None = None) -> str:
@@ -87,7 +87,7 @@ class World:
         return content.metadata_location
 
 
-@pytest.fixture(params=MODES)
+@pytest.fixture(params=PUBLISH_MODES)
 def world(request):
     with serving("memory:") as url, Client(url) as client:
         yield World(client, request.param)
@@ -176,7 +176,7 @@ def test_a_target_that_changed_the_same_table_is_a_conflict_and_keeps_its_own(wo
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_target_that_was_moved_back_does_not_get_back_what_was_taken_away(elsewhere):
     with serving("memory:") as url, Client(url) as client:
-        for mode in MODES:
+        for mode in PUBLISH_MODES:
             client.references.assign("main", client.config().empty_hash)
             first = World(client, mode)
             good = first.head()
@@ -236,7 +236,7 @@ def test_a_commit_cannot_be_swung_to_without_a_verdict(world):
     before = world.head()
     candidate = world.publisher.candidate()
     with pytest.raises(AuditFailed, match="nothing was checked"):
-        world.publisher.swing(candidate)
+        world.publisher.move_target(candidate)
     assert world.head() == before
 
 
@@ -247,7 +247,7 @@ def test_a_write_after_the_checks_takes_the_verdict_away(world):
     world.ledger.judged(passing(candidate), candidate.head)
     world.write("orders", 3)
     with pytest.raises(AuditFailed, match="nothing was checked since the last write"):
-        world.publisher.swing(candidate)
+        world.publisher.move_target(candidate)
     assert world.head() == before
 
 
@@ -385,7 +385,7 @@ def test_a_write_after_an_early_look_is_part_of_what_is_published(world):
 
 
 class Meddles(httpx.BaseTransport):
-    """A wire on which somebody puts a commit under a fast-forward at the last moment."""
+    """A transport that adds a commit to the target right before a fast-forward."""
 
     def __init__(self, meddle) -> None:
         self._through = httpx.HTTPTransport()

@@ -94,15 +94,17 @@ def test_writes_from_several_threads_are_all_there(spark, lake, monkeypatch):
 
 
 def test_times_that_python_has_not_are_reported_as_rows_that_break_a_range(spark, lake):
-    # Milliseconds that somebody took for seconds.
+    # Milliseconds that were taken for seconds.
     events = spark.range(2).select(
         "id", F.expr("timestamp_seconds(id * 1797465600000)").alias("at")
     )
     last = dt.datetime(2100, 1, 1, tzinfo=dt.UTC)
     check = InRange("shop.events", "at", max=last)
-    told = "1 of 2 rows break it; values from 1970-01-01 00:00:00 to .58929-"
+    message = "1 of 2 rows break it; values from 1970-01-01 00:00:00 to .58929-"
     refused(
-        lake.audited("main", checks=check), lambda audit: audit.write(events, "shop.events"), told
+        lake.audited("main", checks=check),
+        lambda audit: audit.write(events, "shop.events"),
+        message,
     )
     lake.write(events, "shop.events", branch="main")
 
@@ -110,7 +112,7 @@ def test_times_that_python_has_not_are_reported_as_rows_that_break_a_range(spark
         lake.write(events.where("id = 0"), "shop.events", branch=audit.branch)
         audit.adopt()
 
-    refused(lake.audited("main", checks=check), act, told.replace("1 of 2", "1 of 3"))
+    refused(lake.audited("main", checks=check), act, message.replace("1 of 2", "1 of 3"))
 
 
 def test_an_expression_does_not_see_what_a_write_adds_for_itself(spark, lake):

@@ -156,7 +156,7 @@ def test_every_check_has_a_name_of_its_own_and_the_tables_it_is_about():
         ),
         ("[[check]]\nkind='query'\nsql='SELECT 1 FROM {a}'", "a query needs a name"),
         ("[[check]]\nkind='query'\nname='q'\nsql='SELECT 1 FROM a'", "name the tables as {shop.o"),
-        ("[[check]]\nkind='unchecked'\ntable='a'\nwhy=' '", "say why"),
+        ("[[check]]\nkind='unchecked'\ntable='a'\nwhy=' '", "state why"),
         (
             "[[check]]\nkind='refers_to'\ntable='a'\ncolumns=[]\nother='c'\nother_columns=['d']",
             "columns must name at least one",
@@ -303,8 +303,8 @@ def test_a_table_without_a_check_cannot_be_written():
 
 
 def test_results_are_plain_values():
-    told = msgspec.json.decode(msgspec.json.encode(results("passed")[0]))
-    assert told["status"] == "passed"
+    decoded = msgspec.json.decode(msgspec.json.encode(results("passed")[0]))
+    assert decoded["status"] == "passed"
 
 
 def test_limits_that_the_docs_tell_are_those_of_the_code():

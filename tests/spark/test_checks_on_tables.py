@@ -14,7 +14,7 @@ import pytest
 
 from lochan.base.errors import AuditFailed
 from lochan.base.pipeline_limits import AUDIT_CHECKS_TOGETHER_MAX
-from lochan.spark.audit.judging import Judging
+from lochan.spark.audit.check_runner import CheckRunner
 from lochan.spark.audit.verdicts import build_verdict
 from lochan.spark.checks import (
     FROM_FILES,
@@ -105,17 +105,17 @@ def tables(spark, new_repository, tmp_path_factory):
 
 def judged(tables, *checks):
     lake, commit, target = tables
-    # Two checks of one kind on one column need a name to be told apart.
+    # Two checks of one kind on one column need a name each.
     named = [
         msgspec.structs.replace(one, name=f"{number} {one.name}")
         for number, one in enumerate(checks)
     ]
-    return Judging(lake, declare(named), {}).results(commit, target)
+    return CheckRunner(lake, declare(named), {}).results(commit, target)
 
 
 def judged_plainly(tables):
     lake, commit, target = tables
-    return Judging(lake, declare([BROKEN[0][0]]), {}).results(commit, target)
+    return CheckRunner(lake, declare([BROKEN[0][0]]), {}).results(commit, target)
 
 
 PASSING = [
@@ -189,7 +189,7 @@ FAILING = [
     (Query("SELECT CAST(NULL AS INT) FROM {shop.orders} LIMIT 1", equals=1, name="null"), "NULL"),
     (Custom("shop.orders", lambda frame: False, name="mine"), "false"),
     (Custom("shop.orders", lambda frame: np.False_, name="of numpy"), "false"),
-    (Custom("shop.orders", lambda frame: (False, "too few"), name="told"), "too few"),
+    (Custom("shop.orders", lambda frame: (False, "too few"), name="message"), "too few"),
 ]
 
 
@@ -270,9 +270,9 @@ def test_checks_that_are_broken_fail_and_say_what_was_seen(tables):
 
 def test_checks_that_cannot_run_do_not_pass_and_say_why(tables):
     found = judged(tables, *(check for check, _ in BROKEN))
-    for result, (check, told) in zip(found, BROKEN, strict=True):
+    for result, (check, message) in zip(found, BROKEN, strict=True):
         assert (result.kind, result.status) == (check.kind, "error"), result
-        assert told in result.detail, result
+        assert message in result.detail, result
     with pytest.raises(AuditFailed, match="could not run"):
         build_verdict(tables[1], tables[2], declare([BROKEN[0][0]]), judged_plainly(tables))
 
@@ -309,7 +309,7 @@ def test_a_table_that_the_target_has_not_is_compared_with_no_rows(spark, tables)
         Query("SELECT * FROM {shop.orders} n JOIN {target:shop.orders} o USING (id)", name="new"),
     )
     empty = lake.client.config().empty_hash
-    found = Judging(lake, declare(checks), {}).results(commit, empty)
+    found = CheckRunner(lake, declare(checks), {}).results(commit, empty)
     assert [one.status for one in found] == ["passed", "passed"], found
 
 
@@ -357,7 +357,7 @@ def test_who_interrupts_the_checks_waits_for_none_and_no_other_begins(tables):
     checks += [Custom("shop.orders", waits, name=f"check {one}") for one in range(40)]
     try:
         with pytest.raises(KeyboardInterrupt):
-            Judging(lake, declare(checks), {}, interrupted).results(commit, target)
+            CheckRunner(lake, declare(checks), {}, interrupted).results(commit, target)
         assert len(begun) <= AUDIT_CHECKS_TOGETHER_MAX
     finally:
         release.set()

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 from lochan.base.errors import Invalid
 from lochan.spark.audit.row_checks import check_pattern, measures
 from lochan.spark.checks import Matches, Query, declare
-from lochan.spark.sql_text import code_of
+from lochan.spark.sql_queries import code_of
 from tests.profile import counted
 
 NOT_A_QUERY = [
@@ -69,7 +69,7 @@ UNCLOSED = ["SELECT 'x FROM {a}", "SELECT 1 FROM {a} /* /* */", 'SELECT "x FROM 
 
 
 @pytest.mark.parametrize(
-    ("texts", "told"),
+    ("texts", "message"),
     [
         (NOT_A_QUERY, "runs no command"),
         (SEVERAL, "second statement|do not match"),
@@ -77,9 +77,9 @@ UNCLOSED = ["SELECT 'x FROM {a}", "SELECT 1 FROM {a} /* /* */", 'SELECT "x FROM 
         (UNCLOSED, "is not closed"),
     ],
 )
-def test_a_query_that_reads_no_table_is_refused_when_it_is_declared(texts, told):
+def test_a_query_that_reads_no_table_is_refused_when_it_is_declared(texts, message):
     for text in texts:
-        with pytest.raises(Invalid, match=rf"query 'q': .*(?:{told})"):
+        with pytest.raises(Invalid, match=rf"query 'q': .*(?:{message})"):
             Query(text, name="q")
 
 

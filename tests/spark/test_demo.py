@@ -35,7 +35,7 @@ def test_the_pipeline_is_told_after_the_story(tmp_path):
     assert "main is still at" in done.stdout
     assert "added   star.sales" in done.stdout
     assert "Load the star (repaired)" in done.stdout
-    assert "That was the story" in done.stdout
+    assert "The demo is finished" in done.stdout
     outcomes = {
         name: json.loads((tmp_path / f"reports/{name}.json").read_text())
         for name in ("faulty", "repaired")
@@ -53,11 +53,11 @@ def test_the_demo_says_that_spark_does_not_start_and_goes_on(tmp_path):
     pytest.importorskip("pyspark", reason="pyspark is missing: pip install 'lochan[spark]'")
     done = demo(tmp_path, SPARK_HOME=str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
-    assert "left out, Spark did not start: " in done.stdout
-    assert "That was the story" in done.stdout
+    assert "skipped, Spark did not start: " in done.stdout
+    assert "The demo is finished" in done.stdout
 
 
 def test_the_checks_of_the_demo_are_well_made():
-    from lochan.cli.pipeline import CHECKS
+    from lochan.cli.demo_pipeline import CHECKS
 
     assert len(parse_checks(CHECKS.encode(), "checks.toml")) == 10

@@ -34,9 +34,9 @@ def test_the_daily_job_publishes_each_day_once_and_never_a_faulty_one(lake, tmp_
     job = load("daily_job")
     assert job.run(lake, DAY, tmp_path) == "published"
     reports = [tmp_path / f"{DAY}.{kind}" for kind in ("html", "json")]
-    told = [one.read_text("utf-8") for one in reports]
+    texts = [one.read_text("utf-8") for one in reports]
     assert job.run(lake, DAY, tmp_path) == "unchanged"
-    assert [one.read_text("utf-8") for one in reports] == told
+    assert [one.read_text("utf-8") for one in reports] == texts
     with pytest.raises(AuditFailed, match="3 of 500 rows break it"):
         job.run(lake, NEXT, tmp_path, faults=3)
     assert lake.read("shop.orders").count() == 500
@@ -72,7 +72,7 @@ def test_the_change_feed_of_a_catalog_without_commits_knows_nothing(spark, lake,
 
 
 def ran(where, *words, **environment):
-    """Runs a script in a directory; returns its code and what it said."""
+    """Runs a script in a directory; returns its code and its output."""
     done = subprocess.run(
         [sys.executable, *map(str, words)],
         cwd=where,
@@ -89,11 +89,11 @@ def ran(where, *words, **environment):
 @pytest.mark.timeout(600)
 def test_the_scripts_run_as_commands_on_one_catalog(tmp_path):
     pytest.importorskip("pyspark", reason="pyspark is missing: pip install 'lochan[spark]'")
-    code, said = ran(tmp_path, EXAMPLES / "daily_job.py", DAY)
-    assert (code, f"{DAY}: published" in said) == (0, True), said
-    code, said = ran(tmp_path, EXAMPLES / "change_feed.py")
-    assert (code, "3 changes are known" in said) == (0, True), said
-    assert f"|Orders of {DAY}|put      |shop.totals|" in said
+    code, output = ran(tmp_path, EXAMPLES / "daily_job.py", DAY)
+    assert (code, f"{DAY}: published" in output) == (0, True), output
+    code, output = ran(tmp_path, EXAMPLES / "change_feed.py")
+    assert (code, "3 changes are known" in output) == (0, True), output
+    assert f"|Orders of {DAY}|put      |shop.totals|" in output
 
 
 def cells():
@@ -124,8 +124,8 @@ def test_the_cells_of_the_notebook_run_one_after_the_other(tmp_path):
     _, texts = cells()
     script = tmp_path / "cells.py"
     script.write_text("\n".join([*texts, "print(audit.report.outcome)"]), "utf-8")
-    code, said = ran(tmp_path, script, TMPDIR=str(tmp_path))
-    assert code == 0, said
-    assert "| added|loch.birds|" in said
-    assert re.search(r"\|\s*1\|\s*heron\|\s*1.4\|", said)
-    assert "\npublished\n" in said
+    code, output = ran(tmp_path, script, TMPDIR=str(tmp_path))
+    assert code == 0, output
+    assert "| added|loch.birds|" in output
+    assert re.search(r"\|\s*1\|\s*heron\|\s*1.4\|", output)
+    assert "\npublished\n" in output

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from lochan.spark.read import frames
+from lochan.spark.read import filtered_frames
 from tests.spark.comparing import rows
 from tests.spark.deleting import delete_positions, paths_of
 
@@ -207,7 +207,7 @@ def test_frames_of_several_scans_are_filtered_without_leaving_out_files(lake):
 
 @pytest.mark.parametrize("limit", [0, 1, 2])
 def test_more_files_than_a_plan_should_name_are_not_named(lake, monkeypatch, limit):
-    monkeypatch.setattr(frames, "FILTER_FILES_NAMED_MAX", limit)
+    monkeypatch.setattr(filtered_frames, "FILTER_FILES_NAMED_MAX", limit)
     filled(lake)
     frame = lake.read("t.numbers")
     for condition, expected in (("n = 25", 1), ("n < 40", 40), ("n < 20", 20), ("n < 0", 0)):

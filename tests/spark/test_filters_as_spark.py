@@ -1,7 +1,7 @@
 """Random filters on every type and partition, at its edges, against Spark's own on plain Parquet.
 
-What a filter means is what Spark says of plain Parquet with the same rows, asked by one job for
-hundreds of filters. Then, without Spark, for every table that has the column: no file is left out
+What a filter means is what it chooses in plain Parquet with the same rows; one job computes that
+for hundreds of filters. Then, without Spark, for every table with the column: no file is left out
 that has a row of it (a comparison). Real reads of some are compared with it too.
 """
 
@@ -24,9 +24,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from lochan.iceberg.manifests import entries_of
 from lochan.spark.read.column_text import text_of
 from lochan.spark.read.comparands import Zone
+from lochan.spark.read.file_plan import FileFilter
 from lochan.spark.read.filters import Node, Unread
-from lochan.spark.read.planning import FileFilter
-from lochan.spark.read.sql_text import Columns, read_condition, read_shown, whole_fields
+from lochan.spark.read.sql_conditions import Columns, read_column_text, read_condition, whole_fields
 from lochan.spark.write.statistics import build_layout, read_facts
 from lochan.spark.write.upsert import _ranges
 from tests.profile import counted
@@ -195,7 +195,7 @@ def node_of(condition: str | Column, kind: Kind, zone: str) -> Node:
     shown = text_of(condition)
     assert shown is not None
     assert shown.text != "?"
-    return read_shown(shown.text, columns, is_quoted=shown.is_quoted)
+    return read_column_text(shown.text, columns, is_quoted=shown.is_quoted)
 
 
 def test_no_filter_leaves_out_a_file_with_a_row_that_spark_chooses(lake, tables, plain, zone):

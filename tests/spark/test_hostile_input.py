@@ -1,4 +1,4 @@
-"""Bad input to every public function: an error of ours that says what to do, never a library's."""
+"""Bad input to every public function: an error of ours with a next step, not a library's."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import Invalid, LochanError, NotFound, StoreClosed, Unavailable
 from lochan.spark import Lake, append_to, catch_up, register, session
-from lochan.spark import boundary as where_calls_come_in
-from lochan.spark.audit.block import Audit
+from lochan.spark import error_boundary as where_calls_come_in
+from lochan.spark.audit.audit import Audit
 from lochan.spark.checks import Unchecked
-from lochan.spark.write.writing import Batch
+from lochan.spark.write.batch import Batch
 from tests.profile import counted
 
 TYPES: list[Any] = [
@@ -172,10 +172,10 @@ def test_no_error_of_a_library_comes_out_of_any_public_function(spark, lake, tmp
                 except LochanError as error:
                     refused += 1
                     if not error.message.strip():
-                        raw.append(f"{name}({parameter}={bad!r:.40}): says nothing")
+                        raw.append(f"{name}({parameter}={bad!r:.40}): no message")
                 except Exception as error:
-                    told = f"{type(error).__module__}.{type(error).__name__}: {error}"
-                    raw.append(f"{name}({parameter}={bad!r:.40}): {told[:200]}")
+                    message = f"{type(error).__module__}.{type(error).__name__}: {error}"
+                    raw.append(f"{name}({parameter}={bad!r:.40}): {message[:200]}")
     assert not raw, "\n".join([f"{len(raw)} errors", *raw[:50]])
     assert lake.read("shop.orders").count() == 3
     assert tried > counted(500, 1_500)
@@ -204,7 +204,7 @@ def test_errors_of_libraries_become_ours_by_what_the_caller_should_do():
     import pyarrow as pa
     from pyiceberg import exceptions as iceberg
 
-    for raised, ours, told in (
+    for raised, ours, message in (
         (iceberg.NoSuchTableError("t"), "content_not_found", "t"),
         (iceberg.CommitFailedException("moved"), "conflict", "moved"),
         (iceberg.CommitStateUnknownException("lost"), "unknown", "lost"),
@@ -217,12 +217,15 @@ def test_errors_of_libraries_become_ours_by_what_the_caller_should_do():
         (UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates"), "invalid", "surrogates"),
         (ValueError(), "invalid", "ValueError"),
     ):
-        with pytest.raises(LochanError, match=told) as caught, where_calls_come_in.plain_errors():
+        with (
+            pytest.raises(LochanError, match=message) as caught,
+            where_calls_come_in.translated_errors(),
+        ):
             raise raised
         assert caught.value.kind == ours
         assert caught.value.__cause__ is raised
     for kept in (KeyError("x"), KeyboardInterrupt(), Invalid("ours"), PySparkException("theirs")):
-        with pytest.raises(type(kept)) as same, where_calls_come_in.plain_errors():
+        with pytest.raises(type(kept)) as same, where_calls_come_in.translated_errors():
             raise kept
         assert same.value is kept
 

@@ -13,7 +13,6 @@ from pyiceberg.types import LongType, NestedField
 from lochan.base.errors import Conflict, InvalidKey
 from lochan.base.limits import JOB_BYTES_MAX
 from lochan.spark.write.jobs import JobFacts, is_in_table
-from lochan.spark.write.writing import write
 from tests.spark.readers import by_frame, by_pyiceberg, same_for_all
 
 FOUR = ((1, "a", "Oslo"), (2, "b", "Oslo"), (3, "c", "Rome"), (4, "d", None))
@@ -141,7 +140,7 @@ def test_of_two_drivers_with_one_job_one_writes(lake, step):
         if done == step and not others:
             others.append(lake.write(people(lake, *FOUR), TABLE, job="daily"))
 
-    ours = write(lake, people(lake, *FOUR), TABLE, branch="main", job="daily", steps=meanwhile)
+    ours = lake.write(people(lake, *FOUR), TABLE, branch="main", job="daily", steps=meanwhile)
     assert not others[0].was_done_before
     assert ours.was_done_before
     assert len(by_pyiceberg(lake, TABLE)) == 5
@@ -155,7 +154,7 @@ def test_of_two_drivers_with_one_job_and_other_rows_the_second_fails(lake):
             others.append(lake.write(people(lake, *FOUR), TABLE, job="daily"))
 
     with pytest.raises(Conflict, match="rows 4 then and 2 now"):
-        write(lake, people(lake, *FOUR[:2]), TABLE, branch="main", job="daily", steps=meanwhile)
+        lake.write(people(lake, *FOUR[:2]), TABLE, branch="main", job="daily", steps=meanwhile)
     assert same_for_all(lake, TABLE) == by_frame(people(lake, *FOUR))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lochan.spark.lookups import looking_up
+from lochan.spark.file_listing import listing_without_job
 
 THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 MANY = [f"file:///lake/{number}.parquet" for number in range(40)]
@@ -16,7 +16,7 @@ def test_the_setting_is_there_in_the_block_and_back_after_it(spark, before):
         spark.conf.set(THRESHOLD, before)
     usual = spark.conf.get(THRESHOLD)
     try:
-        with looking_up(spark, MANY):
+        with listing_without_job(spark, MANY):
             assert spark.conf.get(THRESHOLD) == "5000"
         assert spark.conf.get(THRESHOLD) == usual
     finally:
@@ -26,7 +26,7 @@ def test_the_setting_is_there_in_the_block_and_back_after_it(spark, before):
 def test_few_files_and_those_of_object_stores_keep_what_is_set(spark):
     usual = spark.conf.get(THRESHOLD)
     for paths in (MANY[:32], ["s3a://lake/a.parquet", *MANY], MANY * 200):
-        with looking_up(spark, paths):
+        with listing_without_job(spark, paths):
             assert spark.conf.get(THRESHOLD) == usual
 
 

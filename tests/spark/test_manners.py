@@ -10,13 +10,13 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import Invalid
 from lochan.spark import Lake, append_to
-from lochan.spark.audit.block import Audit
-from lochan.spark.audit.publishing import MODES
+from lochan.spark.audit.audit import Audit
+from lochan.spark.audit.publisher import PUBLISH_MODES
 from lochan.spark.checks import Unchecked
-from lochan.spark.write.writing import write
+from lochan.spark.write.batch import Batch
 
 
-def told(lake, ref: str = "main"):
+def last_commit(lake, ref: str = "main"):
     (entry,) = lake.client.history.log(ref, 1).items
     return entry.meta
 
@@ -28,42 +28,42 @@ def test_every_commit_of_a_pipeline_names_its_author_and_its_application(spark, 
             "app-id": (spark.conf.get("spark.app.id"),),
         }
         lake.write(spark.range(3), "shop.orders", job="one")
-        assert told(lake).authors == ("daily-etl",)
-        assert dict(told(lake).properties) == wanted | {"lochan.job": ("one",)}
+        assert last_commit(lake).authors == ("daily-etl",)
+        assert dict(last_commit(lake).properties) == wanted | {"lochan.job": ("one",)}
         with lake.writing(job="two") as batch:
             batch.write(spark.range(3), "shop.lines")
-        assert told(lake).authors == ("daily-etl",)
+        assert last_commit(lake).authors == ("daily-etl",)
         checks = Unchecked("shop.orders", why="for this test")
-        for mode in MODES:
+        for mode in PUBLISH_MODES:
             with lake.audited("main", checks, publish=mode, job=mode) as audit:
                 audit.write(spark.range(3), "shop.orders")
-                assert told(lake, audit.branch).authors == ("daily-etl",)
-            assert told(lake).authors == ("daily-etl",)
-            assert dict(told(lake).properties) == wanted | {"lochan.job": (mode,)}
+                assert last_commit(lake, audit.branch).authors == ("daily-etl",)
+            assert last_commit(lake).authors == ("daily-etl",)
+            assert dict(last_commit(lake).properties) == wanted | {"lochan.job": (mode,)}
         lake.catalog.create_namespace("made")
         lake.catalog.drop_table("shop.lines")
-        assert told(lake).authors == ("daily-etl",)
-        assert dict(told(lake).properties) == wanted
+        assert last_commit(lake).authors == ("daily-etl",)
+        assert dict(last_commit(lake).properties) == wanted
         assert {row.author for row in lake.log("main").collect()} == {"daily-etl"}
 
 
 def test_by_default_the_author_is_the_user_that_runs_the_job(spark, server, lake, tmp_path):
     assert lake.author == getuser()
     lake.catalog.create_namespace("made")
-    assert told(lake).authors == (getuser(),)
+    assert last_commit(lake).authors == (getuser(),)
     for wrong in ("", " "):
         with pytest.raises(Invalid, match="an author has a name"):
             Lake(spark, server, warehouse=str(tmp_path), author=wrong)
 
 
 def test_a_user_without_a_name_commits_without_one(spark, server, tmp_path, monkeypatch):
-    def nobody():
+    def no_user():
         raise KeyError("getpwuid(): uid not found: 4711")
 
-    monkeypatch.setattr("lochan.spark.authorship.getuser", nobody)
+    monkeypatch.setattr("lochan.spark.authorship.getuser", no_user)
     with Lake(spark, server, warehouse=str(tmp_path)) as lake:
         lake.catalog.create_namespace("made")
-        assert told(lake).authors == ("",)
+        assert last_commit(lake).authors == ("",)
 
 
 def test_columns_of_a_new_table_may_be_null_unless_they_are_required(spark, lake):
@@ -115,8 +115,8 @@ def test_no_method_takes_options_that_it_does_not_name():
         if any(one.kind is one.VAR_KEYWORD for one in inspect.signature(method).parameters.values())
     }
     assert kinds == set()
-    ours, theirs = (set(inspect.signature(one).parameters) for one in (Lake.write, write))
-    assert ours - {"self"} == theirs - {"lake"}
+    ours, batch = (set(inspect.signature(one).parameters) for one in (Lake.write, Batch.write))
+    assert ours == batch | {"branch", "job", "message", "steps"}
     assert set(inspect.signature(Lake.audited).parameters) == (
         set(inspect.signature(Audit.__init__).parameters) - {"lake"}
     )

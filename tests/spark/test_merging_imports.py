@@ -27,5 +27,5 @@ def test_rows_of_imported_files_are_replaced_by_key_whatever_else_the_files_have
     table.append(pa.table({"n": [3], "lochan_path": ["c"]}))
     new = lake.spark.createDataFrame([(2, "B"), (3, "C"), (4, "D")], "n long, lochan_path string")
     lake.write(new, "t.named", mode="merge", keys=["n"])
-    told = [(row["n"], row["lochan_path"]) for row in rows(lake.read("t.named"))]
-    assert told == [(1, "a"), (2, "B"), (3, "C"), (4, "D")]
+    found = [(row["n"], row["lochan_path"]) for row in rows(lake.read("t.named"))]
+    assert found == [(1, "a"), (2, "B"), (3, "C"), (4, "D")]

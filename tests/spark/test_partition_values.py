@@ -219,7 +219,7 @@ def engine() -> Iterator[Any]:
 
 def rewrite(lake: Any, name: str) -> None:
     """Makes PyIceberg's producers, as we use them, write every manifest again."""
-    from lochan.spark.write.replacing import all_files, replace_files
+    from lochan.spark.write.snapshots import all_files, replace_files
 
     table = lake.catalog.load_table(name)
     with table.transaction() as change:

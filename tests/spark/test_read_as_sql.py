@@ -1,4 +1,4 @@
-"""`where` means what it means in Spark, whoever reads files: the same rows are asked in memory."""
+"""`where` means what it means in Spark, whatever reads the files: rows in memory are compared."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from pyiceberg.schema import Schema
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from lochan.spark.read.reading import plan_table
-from lochan.spark.read.scanning import rows_of
+from lochan.spark.read.arrow_rows import rows_of
+from lochan.spark.read.table_reader import plan_table
 
-# The stubs know only names of arguments that nobody writes.
+# The stubs know only names of arguments that are never written.
 X: Any = expressions
 NAN, INF = math.nan, math.inf
 INNER = iceberg.StructType(
@@ -38,7 +38,7 @@ SCHEMA = Schema(
     iceberg.NestedField(4, "s", INNER, required=False),
 )
 TYPES = "id long, x double, f float, s struct<r: int, y: double, o: int>"
-# Files, and in them row groups of two values; of NaN statistics tell nothing.
+# Files, and in them row groups of two values; statistics do not count NaN.
 FILES: list[list[list[float | None]]] = [
     [[1.0, NAN], [1.0, 1.0], [NAN, NAN], [None, None]],
     [[0.0, NAN], [-0.0, -0.0], [-0.0, 0.0], [None, NAN]],
@@ -176,7 +176,7 @@ def test_the_reader_in_executors_leaves_out_nothing_that_is_chosen_in_memory(lak
                 load_file_io({}, task.file.file_path),
                 plan.table.metadata,
                 plan.table.schema(),
-                plan.asked_bound,
+                plan.condition,
                 task,
             )
             for row in batch.to_pylist()

@@ -1,4 +1,4 @@
-"""What is told of a file that another table was written with, seen without a session."""
+"""What the footer of a file of another table shows; no session is needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import create_mapping_from_schema
 
-from lochan.spark.read.footers import FOREIGN, _Look
+from lochan.spark.read.footers import FOREIGN, _FooterReader
 
 
 def columns(*, digits: int = 9, names: tuple[str, str] = ("a", "b")) -> Schema:
@@ -28,11 +28,11 @@ def columns(*, digits: int = 9, names: tuple[str, str] = ("a", "b")) -> Schema:
     )
 
 
-def told(folder: Path, written: pa.Schema, table: Schema) -> str | None:
+def footer_answer(folder: Path, written: pa.Schema, table: Schema) -> str | None:
     path = folder / "rows.parquet"
     pq.write_table(written.empty_table(), path)
     names_json = create_mapping_from_schema(table).model_dump_json()
-    answers = _Look(names_json, table.model_dump_json(), 2, {})(
+    answers = _FooterReader(names_json, table.model_dump_json(), 2, {})(
         [pa.record_batch({"path": [str(path)]})]
     )
     (answer,) = [held for batch in answers for held in batch.column("held").to_pylist()]
@@ -42,10 +42,10 @@ def told(folder: Path, written: pa.Schema, table: Schema) -> str | None:
 
 def test_a_file_with_the_ids_names_and_digits_of_its_table_is_read_by_its_ids(tmp_path):
     written = schema_to_pyarrow(columns())
-    assert told(tmp_path, written, columns()) is None
-    # An older name that is nobody's is no danger.
-    assert told(tmp_path, written, columns(names=("c", "d"))) is None
-    assert told(tmp_path, written, Schema(columns().fields[0])) is None
+    assert footer_answer(tmp_path, written, columns()) is None
+    # An older name that no other column has is no danger.
+    assert footer_answer(tmp_path, written, columns(names=("c", "d"))) is None
+    assert footer_answer(tmp_path, written, Schema(columns().fields[0])) is None
 
 
 @pytest.mark.parametrize(
@@ -59,12 +59,12 @@ def test_a_file_with_the_ids_names_and_digits_of_its_table_is_read_by_its_ids(tm
     ],
 )
 def test_a_file_with_a_name_or_digits_of_another_table_is_foreign(tmp_path, table):
-    assert told(tmp_path, schema_to_pyarrow(columns()), table) == FOREIGN
+    assert footer_answer(tmp_path, schema_to_pyarrow(columns()), table) == FOREIGN
 
 
 def test_a_file_without_ids_tells_what_it_holds(tmp_path):
     written = schema_to_pyarrow(columns(), include_field_ids=False)
-    answer = told(tmp_path, written, columns(digits=18))
+    answer = footer_answer(tmp_path, written, columns(digits=18))
     assert answer is not None
     held = Schema.model_validate_json(answer)
     assert held.find_field("s.b").field_id == 5

@@ -1,4 +1,4 @@
-"""Reading by reference: what Spark returns is what PyIceberg's own scan returns."""
+"""TableRead by reference: what Spark returns is what PyIceberg's own scan returns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from lochan.base.errors import ContentNotFound, Invalid, ReferenceNotFound
-from lochan.spark.read.reading import plan_read
+from lochan.spark.read.table_reader import plan_read
 from tests.spark.comparing import rows
 
 ORDERS = Schema(

@@ -33,7 +33,7 @@ from pyiceberg.types import (
 
 from lochan.spark.lake import Lake
 from lochan.spark.read.arrow import arrow_frame
-from lochan.spark.read.reading import plan_read
+from lochan.spark.read.table_reader import plan_read
 from tests.spark.comparing import rows
 
 NUMBERS = Schema(
@@ -61,9 +61,7 @@ def agree(lake: Lake, table: Table, *filters: str) -> None:
     oracle = rows(table.scan())
     assert rows(lake.read(name)) == oracle
     plan = plan_read(lake, name, ref="main")
-    by_arrow = arrow_frame(
-        lake, plan.table, plan.schema, plan.asked, plan.tasks, case_sensitive=False
-    )
+    by_arrow = arrow_frame(lake, plan.table, plan.schema, plan.condition, plan.tasks)
     assert rows(by_arrow) == oracle
     assert lake.read(name).schema.names == by_arrow.schema.names
     for where in filters:

@@ -25,7 +25,7 @@ from lochan.spark.write.file_rows import _split
 from tests.spark.comparing import rows
 from tests.spark.deleting import delete_by_vector, paths_of
 
-# The stubs know only names of arguments that nobody writes.
+# The stubs know only names of arguments that are never written.
 X: Any = expressions
 TENTH = struct.unpack("<f", struct.pack("<f", 0.1))[0]
 

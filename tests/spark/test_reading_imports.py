@@ -12,7 +12,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
 
-from lochan.spark.read.reading import plan_read
+from lochan.spark.read.table_reader import plan_read
 from tests.spark.comparing import rows
 from tests.spark.deleting import delete_positions, paths_of
 
@@ -31,7 +31,7 @@ PLACES = Schema(
 
 
 def imported(folder: Path, name: str, numbers: range) -> str:
-    """Writes a file as somebody would who has never heard of Iceberg."""
+    """Writes a file as a program without Iceberg does."""
     folder.mkdir(exist_ok=True)
     records = [{"n": n, "at": {"x": n, "y": -n}} for n in numbers]
     kind = pa.schema([("n", pa.int32()), ("at", pa.struct([("x", pa.int64()), ("y", pa.int64())]))])

@@ -1,4 +1,4 @@
-"""Partitions of every kind: files are left out by them, and readers in executors are told them."""
+"""Partitions of every kind: files are left out by them, and readers in executors get them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pyiceberg.types import (
 )
 
 from lochan.spark.read.arrow import arrow_frame
-from lochan.spark.read.reading import plan_read
+from lochan.spark.read.table_reader import plan_read
 from tests.spark.comparing import rows
 
 UTC = dt.UTC
@@ -80,9 +80,7 @@ def test_files_are_chosen_by_the_partition_and_read_with_it(lake, source, transf
     assert oracle
     assert rows(lake.read("t.events", where=where)) == oracle
     whole = plan_read(lake, "t.events", ref="main")
-    by_arrow = arrow_frame(
-        lake, whole.table, whole.schema, whole.asked, whole.tasks, case_sensitive=False
-    )
+    by_arrow = arrow_frame(lake, whole.table, whole.schema, whole.condition, whole.tasks)
     assert rows(by_arrow) == rows(table.scan())
 
 

@@ -1,4 +1,4 @@
-"""What must be an error is one, whatever the session says; what is NULL stays NULL."""
+"""What must be an error is one, whatever the session sets; what is NULL stays NULL."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from pyspark.sql import SparkSession
 
 from lochan.base.errors import Corrupt
 from lochan.spark.read.arrow import arrow_frame
-from lochan.spark.read.footers import find_named
-from lochan.spark.read.reading import plan_read, plan_table, split
+from lochan.spark.read.footers import find_files_without_ids
+from lochan.spark.read.table_reader import plan_read, plan_table, split
 from tests.spark.comparing import rows
 from tests.spark.deleting import delete_by_vector, paths_of
 
@@ -138,7 +138,7 @@ def test_a_table_without_its_current_snapshot_is_corrupt_and_not_empty(lake):
 
 def by_arrow(lake, name: str, columns: list[str] | None = None):
     plan = plan_read(lake, name, ref="main", columns=columns)
-    return arrow_frame(lake, plan.table, plan.schema, plan.asked, plan.tasks, case_sensitive=False)
+    return arrow_frame(lake, plan.table, plan.schema, plan.condition, plan.tasks)
 
 
 def test_a_list_or_map_of_structs_that_is_null_is_null_for_both_readers(lake, nested):
@@ -306,15 +306,15 @@ def test_footers_that_are_forgotten_meanwhile_are_still_known(lake, imported):
     other = path.with_name("other.parquet")
     other.write_bytes(path.read_bytes())
     busy: Any = SimpleNamespace(footers=Forgetful(), files=lake.files, spark=lake.spark)
-    first = find_named(busy, table, [f"file://{path}"])
-    both = find_named(busy, table, [f"file://{path}", f"file://{other}"])
+    first = find_files_without_ids(busy, table, [f"file://{path}"])
+    both = find_files_without_ids(busy, table, [f"file://{path}", f"file://{other}"])
     assert set(both) == {f"file://{path}", f"file://{other}"}
     assert first.items() <= both.items()
 
 
 @contextmanager
 def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """A session of somebody who needs another value."""
+    """A session of a user who needs another value."""
     before = spark.conf.get(name)
     spark.conf.set(name, value)
     try:

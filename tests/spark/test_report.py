@@ -1,4 +1,4 @@
-"""The report: a stable shape for programs, and a page that nobody's text can take over."""
+"""The report: a stable shape for programs, and a page in which no text becomes markup."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from lochan.base.pipeline_limits import (
 )
 from lochan.model.commits import CommitMeta
 from lochan.spark.audit.charts import Bar, Span, bars, plain, tally, timeline
-from lochan.spark.audit.hiding import without_secrets
-from lochan.spark.audit.publishing import Place
-from lochan.spark.audit.recording import Recording
+from lochan.spark.audit.publisher import PublishPlan
+from lochan.spark.audit.redaction import redacted
 from lochan.spark.audit.report import MEANINGS, Change, Commits, Report, Step, Waiver, WrittenTable
+from lochan.spark.audit.run_record import RunRecord
 from lochan.spark.audit.verdicts import Result
 from lochan.spark.checks import NotNull, Unchecked, declare
 from tests.architecture.tree import ROOT
@@ -40,7 +40,7 @@ def sample(text: str = "shop.orders", **more) -> Report:
         detail=text,
         seconds=0.25,
     )
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "outcome": "refused",
         "reason": f"AuditFailed: {text}",
         "job": text,
@@ -58,10 +58,10 @@ def sample(text: str = "shop.orders", **more) -> Report:
         "changes": (Change((text, "x"), "ICEBERG_TABLE", "changed", "snapshot 1", "snapshot 2"),),
         "changes_total": 3,
     }
-    return Report(**(told | more))
+    return Report(**(fields | more))
 
 
-class Seen(HTMLParser):
+class PageText(HTMLParser):
     """Reads a page as a browser does: which elements and attributes there are."""
 
     def __init__(self, page: str) -> None:
@@ -81,15 +81,15 @@ class Seen(HTMLParser):
 
 
 def test_json_has_the_fields_that_the_docs_list_and_no_other():
-    told = json.loads(sample().to_json())
+    fields = json.loads(sample().to_json())
     text = (ROOT / "docs/spark.md").read_text("utf-8")
     part = text.partition("\n### The report as JSON\n")[2].partition("\n## ")[0]
     listed = re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE)
-    assert listed == list(told)
+    assert listed == list(fields)
     assert set(re.findall(r"`(\w+)`:\s", part)) >= set(MEANINGS)
     for name in ("commits", "checks", "unchecked", "tables", "steps", "changes"):
         row = next(line for line in part.splitlines() if line.startswith(f"| `{name}` |"))
-        one = told[name] if isinstance(told[name], dict) else told[name][0]
+        one = fields[name] if isinstance(fields[name], dict) else fields[name][0]
         assert re.findall(r"`(\w+)`", row)[1:] == list(one), name
 
 
@@ -100,8 +100,8 @@ def test_json_and_back_is_the_same_report():
 
 def test_the_page_tells_what_was_checked_written_and_published():
     report = sample()
-    seen = Seen(report.to_html())
-    for told in (
+    seen = PageText(report.to_html())
+    for fields in (
         "refused",
         MEANINGS["refused"],
         "not_null shop.orders",
@@ -113,20 +113,20 @@ def test_the_page_tells_what_was_checked_written_and_published():
         "and 2 more",
         "c" * 64,
     ):
-        assert told in seen.text, told
+        assert fields in seen.text, fields
     assert seen.tags.count("svg") == 3
-    published = Seen(sample(outcome="published", reason="").to_html())
+    published = PageText(sample(outcome="published", reason="").to_html())
     assert "What was published" in published.text
 
 
 @pytest.mark.parametrize("outcome", MEANINGS)
 def test_every_outcome_has_a_page(outcome):
     empty = sample(outcome=outcome, checks=(), unchecked=(), tables=(), steps=(), changes=())
-    assert MEANINGS[outcome] in Seen(empty.to_html()).text
+    assert MEANINGS[outcome] in PageText(empty.to_html()).text
 
 
 def test_hostile_names_and_values_stay_text():
-    tame, wild = Seen(sample().to_html()), Seen(sample(HOSTILE).to_html())
+    tame, wild = PageText(sample().to_html()), PageText(sample(HOSTILE).to_html())
     assert wild.tags == tame.tags
     assert wild.attributes == tame.attributes
     assert "<script>alert(1)</script>" in wild.text
@@ -181,7 +181,7 @@ def test_control_characters_are_spelled_out():
     assert plain("<é>") == "&lt;é&gt;"
 
 
-PLACE = Place("audit/x", "main", "merge", 1, CommitMeta(message="m"))
+PLACE = PublishPlan("audit/x", "main", "merge", 1, CommitMeta(message="m"))
 DECLARED = declare([NotNull("a", ("b",)), Unchecked("log", why="for people")])
 
 
@@ -197,14 +197,14 @@ DECLARED = declare([NotNull("a", ("b",)), Unchecked("log", why="for people")])
     ],
 )
 def test_an_error_is_told_with_what_it_means_for_the_target(error, outcome):
-    recording = Recording(PLACE, DECLARED, "daily", None)
+    recording = RunRecord(PLACE, DECLARED, "daily", None)
     recording.fail(error)
     assert recording.report().outcome == outcome
     assert recording.report().reason.startswith(type(error).__name__)
 
 
 def test_an_error_while_the_target_is_told_to_move_leaves_it_unknown():
-    recording = Recording(PLACE, DECLARED, "daily", None)
+    recording = RunRecord(PLACE, DECLARED, "daily", None)
     recording.fail(KeyboardInterrupt(), "unknown")
     assert recording.report().outcome == "unknown"
 
@@ -213,7 +213,7 @@ def test_a_killed_run_is_not_told_as_one_that_did_well_or_published_nothing():
     page = sample(outcome="running", reason="").to_html()
     assert 'class="badge good"' not in page
     assert "nothing is published" not in page
-    assert "look at the target's log" in Seen(page).text
+    assert "look at the target's log" in PageText(page).text
     assert 'class="badge good"' in sample(outcome="published").to_html()
 
 
@@ -241,11 +241,11 @@ SECRETS = [
 
 @pytest.mark.parametrize("text", SECRETS)
 def test_no_secret_of_an_error_reaches_the_report(text):
-    recording = Recording(PLACE, DECLARED, "daily", None)
+    recording = RunRecord(PLACE, DECLARED, "daily", None)
     recording.fail(OSError(f"cannot open {text} today"))
     assert "geheim" not in recording.report().to_json()
     assert "today" in recording.report().reason
-    recording.explain(f"audit/x is left until its time: {text}")
+    recording.set_reason(f"audit/x is left until its time: {text}")
     assert "geheim" not in recording.report().to_json()
 
 
@@ -259,38 +259,38 @@ def test_no_secret_of_an_error_reaches_the_report(text):
     ],
 )
 def test_what_is_no_secret_stays_as_it_was(text):
-    recording = Recording(PLACE, DECLARED, "daily", None)
-    recording.explain(text)
+    recording = RunRecord(PLACE, DECLARED, "daily", None)
+    recording.set_reason(text)
     assert recording.report().reason == text
 
 
 def test_looking_for_secrets_in_a_huge_text_ends_soon():
     for text in ("://a:", "password", "x-key", "a.b-", "'secret': '"):
-        assert len(without_secrets(text * 100_000)) <= REPORT_TEXT_CHARACTERS_MAX
+        assert len(redacted(text * 100_000)) <= REPORT_TEXT_CHARACTERS_MAX
 
 
 def test_what_is_published_stays_published_whatever_comes_after():
-    recording = Recording(PLACE, DECLARED, "daily", None)
+    recording = RunRecord(PLACE, DECLARED, "daily", None)
     recording.end("published")
     recording.fail(KeyboardInterrupt())
     assert recording.report().outcome == "published"
 
 
 def test_steps_are_timed_told_and_marked_when_they_fail():
-    told = []
-    recording = Recording(PLACE, DECLARED, "daily", lambda *one: told.append(one))
+    fields = []
+    recording = RunRecord(PLACE, DECLARED, "daily", lambda *one: fields.append(one))
     with recording.step("write", "shop.orders"):
         pass
     with pytest.raises(KeyError), recording.step("check"):
         raise KeyError
     steps = recording.report().steps
     assert [(one.name, one.status) for one in steps] == [("write", "done"), ("check", "failed")]
-    assert told == [("write", "shop.orders"), ("check", "")]
+    assert fields == [("write", "shop.orders"), ("check", "")]
     assert all(one.seconds >= 0 and one.start_s >= 0 for one in steps)
 
 
 def test_long_texts_are_cut():
-    recording = Recording(PLACE, DECLARED, "daily", None)
+    recording = RunRecord(PLACE, DECLARED, "daily", None)
     recording.fail(AuditFailed("x" * 10_000))
     assert len(recording.report().reason) == REPORT_TEXT_CHARACTERS_MAX
     assert recording.report().unchecked == (Waiver("log", "for people"),)

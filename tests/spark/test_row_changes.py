@@ -91,7 +91,7 @@ def test_every_kind_of_condition(lake):
     assert rows(lake) == []
     assert not files(lake)
     for where in (None, "", " "):
-        with pytest.raises(Invalid, match=r'needs a condition; for all rows say where="true"'):
+        with pytest.raises(Invalid, match=r'needs a condition; for all rows write where="true"'):
             lake.delete("t.n", where)
     with pytest.raises(Invalid, match=r"Spark cannot do what is asked of t\.n: .*nix"):
         lake.delete("t.n", "length(nix) = 1")
@@ -260,7 +260,7 @@ def test_in_an_audit_a_change_on_its_branch_is_adopted(lake):
 
 def test_files_that_pyiceberg_reads_in_executors_are_changed_too(lake, monkeypatch):
     prepare(lake)
-    monkeypatch.setattr("lochan.spark.read.reading.how", lambda lake, path: "arrow")
+    monkeypatch.setattr("lochan.spark.read.table_reader.find_access", lambda lake, path: "arrow")
     assert lake.delete("t.n", "id + 0 = 1").rows == 1
     assert lake.update("t.n", {"v": "'new'"}, "id = 2").rows == 1
     monkeypatch.undo()

@@ -171,7 +171,7 @@ except Unavailable as error:
 """
     message = run(program, dict(os.environ))
     assert message.startswith("no Spark session on nonsense:1: ")
-    assert "Why is on standard error" in message
+    assert "The reason is on standard error" in message
 
 
 def test_a_server_that_does_not_answer_is_an_error_and_not_a_lake(spark, tmp_path):
@@ -213,8 +213,8 @@ with Lake(spark, "memory:", warehouse=WAREHOUSE, author="ada") as lake:
         "filters": filter_frames(lake),
     }
     lake.write(lake.read("t.n"), "t.m")
-    (told,) = lake.client.history.log("main", 1).items
-    found["authors"] = [*told.meta.authors, *dict(told.meta.properties)]
+    (commit,) = lake.client.history.log("main", 1).items
+    found["authors"] = [*commit.meta.authors, *dict(commit.meta.properties)]
 found["back"] = settings() == before
 spark.stop()
 print(json.dumps(found))

@@ -18,7 +18,7 @@ from tests.spark.child import run
 
 
 def fake_java(home: Path, version: str) -> Path:
-    """Makes a Java that can only say its version and repeat its arguments."""
+    """Makes a Java that only prints its version or its arguments."""
     binary = home / "bin" / "java"
     binary.parent.mkdir(parents=True)
     binary.write_text(

@@ -166,7 +166,7 @@ def test_another_checkpoint_under_the_same_name_is_refused_and_drops_nothing(ord
         orders.run(write)
     assert "another name as query" in str(refusal.value)
     assert orders.ids() == [1, 2]
-    # What the message says to do: the old checkpoint.
+    # What the message proposes: the old checkpoint.
     orders.checkpoint = before
     orders.run(write)
     assert orders.ids() == [1, 2, 3]
@@ -214,14 +214,14 @@ def test_a_stream_that_moves_to_or_from_connect_is_told_what_to_do(orders, monke
     orders.arrive(1)
     orders.run(write)
     orders.arrive(2)
-    # What Connect on Spark 4.3 tells.
+    # What is known through Connect on Spark 4.3.
     monkeypatch.setattr(sink, "_checkpoint_of", lambda _frame, _name: "-")
-    with pytest.raises(StreamingQueryException, match="which does not tell the checkpoint"):
+    with pytest.raises(StreamingQueryException, match="which does not show the checkpoint"):
         orders.run(write)
     orders.run(append_to(orders.lake, "others", query="orders"))
     monkeypatch.undo()
     orders.arrive(3)
-    with pytest.raises(StreamingQueryException, match="which does not tell the checkpoint"):
+    with pytest.raises(StreamingQueryException, match="which does not show the checkpoint"):
         orders.run(append_to(orders.lake, "others", query="orders"))
     assert orders.ids() == [1]
 

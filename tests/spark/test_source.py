@@ -15,8 +15,8 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from lochan.base.errors import Invalid
 from lochan.spark.history import kinds
+from lochan.spark.history.commit_ranges import EMPTY
 from lochan.spark.history.options import KIND_OPTIONS, read_options
-from lochan.spark.history.walks import EMPTY
 from tests.spark.histories import make_commits, make_story
 
 
@@ -30,7 +30,7 @@ def test_batches_have_exactly_the_types_that_spark_expects(kind):
     from pyspark.sql.pandas import types
 
     schema = kinds.schema_of(kind)
-    # Newer versions want to be told the time zone.
+    # Newer versions have an argument for the time zone.
     parameters = inspect.signature(types.to_arrow_schema).parameters
     more: Any = {"timezone": "UTC"} if "timezone" in parameters else {}
     expected = types.to_arrow_schema(schema, **more)
@@ -82,10 +82,10 @@ def test_the_log_shows_everything_that_is_said_of_a_commit(lake):
     assert (first.message, first.author, first.authors) == ("first", "Ada", ["Ada", "Grace"])
     assert (first.signed_off_by, first.properties) == (["Lin"], {"job": ["a", "b"]})
     assert first.parents == [EMPTY]
-    told = lake.client.history.log(hashes[0], 1).items[0].meta
+    meta = lake.client.history.log(hashes[0], 1).items[0].meta
     moment = first.time.astimezone(UTC)
     assert (moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1e6 == pytest.approx(
-        told.commit_time_us, abs=1
+        meta.commit_time_us, abs=1
     )
 
 
@@ -267,9 +267,9 @@ def test_credentials_in_an_address_are_refused_and_not_repeated(spark):
         spark.read.format("lochan").options(
             uri="http://ada:opensesame@127.0.0.1:1", kind="refs"
         ).load()
-    said = str(refusal.value)
-    assert "LOCHAN_TOKEN" in said
-    assert "opensesame" not in said
+    message = str(refusal.value)
+    assert "LOCHAN_TOKEN" in message
+    assert "opensesame" not in message
 
 
 def test_an_option_that_would_have_no_effect_is_refused():
@@ -300,11 +300,11 @@ def test_rows_are_cut_into_batches_that_arrow_and_a_worker_can_hold(monkeypatch)
 
 def test_what_stays_secret_comes_from_the_environment_of_the_worker(monkeypatch):
     wanted = read_options({"uri": "http://127.0.0.1:1", "kind": "refs"})
-    assert wanted.client()._headers == {}
+    assert wanted.client()._core.headers == {}
     assert wanted.client() is wanted.client()
     monkeypatch.setenv("LOCHAN_TOKEN", "opensesame")
     monkeypatch.setenv("LOCHAN_TOKEN_URI", "http://127.0.0.1:1")
-    assert wanted.client()._headers == {"authorization": "Bearer opensesame"}
+    assert wanted.client()._core.headers == {"authorization": "Bearer opensesame"}
     assert "opensesame" not in repr(wanted)
 
 

@@ -9,13 +9,13 @@ import msgspec
 
 from lochan.base import pipeline_limits
 from lochan.spark.audit.check_files import parse_checks
-from lochan.spark.audit.publishing import MODES as WAYS
+from lochan.spark.audit.publisher import PUBLISH_MODES as WAYS
 from lochan.spark.audit.report import MEANINGS
 from lochan.spark.checks import FROM_FILES
 from lochan.spark.history.kinds import COLUMNS
 from lochan.spark.history.options import KIND_OPTIONS
 from lochan.spark.session import RUNTIME_SETTINGS
-from lochan.spark.write.parts import MODES
+from lochan.spark.write.table_write import MODES
 from tests.architecture.tree import ROOT
 
 PAGE = (ROOT / "docs/spark.md").read_text("utf-8")
@@ -64,9 +64,9 @@ def test_every_kind_of_check_is_listed_with_its_fields():
 
 def test_every_kind_of_history_is_listed_with_its_columns_and_options():
     columns = {name: {one for one, _ in fields} for name, fields in COLUMNS.items()}
-    assert {name: set(told) - {"metadata"} for name, told in table("frame").items()} == columns
-    options = {name: set(told) for name, told in KIND_OPTIONS.items()}
-    assert {name: set(told) for name, told in table("kind of read").items()} == options
+    assert {name: set(names) - {"metadata"} for name, names in table("frame").items()} == columns
+    options = {name: set(names) for name, names in KIND_OPTIONS.items()}
+    assert {name: set(names) for name, names in table("kind of read").items()} == options
 
 
 def test_the_file_of_checks_that_is_shown_can_be_read():

@@ -8,11 +8,11 @@ from pyiceberg.schema import Schema
 
 from lochan.spark.read.comparands import Zone
 from lochan.spark.read.filters import Domain, Unread, can_match
-from lochan.spark.read.sql_text import (
+from lochan.spark.read.sql_conditions import (
     Columns,
     mentioned,
+    read_column_text,
     read_condition,
-    read_shown,
     whole_fields,
 )
 
@@ -133,8 +133,8 @@ def test_names_are_found_as_spark_finds_them():
     assert not isinstance(read_condition("`a b` = 5", columns()), Unread)
     assert mentioned("`a b` = 5 or S = 'ts'", SCHEMA) == {"a b", "s", "ts"}
     # Here a name with a space is shown as it is.
-    assert isinstance(read_shown("=(n, 5)", columns(), is_quoted=False), Unread)
-    assert not isinstance(read_shown("=(`n`, 5)", columns(), is_quoted=True), Unread)
+    assert isinstance(read_column_text("=(n, 5)", columns(), is_quoted=False), Unread)
+    assert not isinstance(read_column_text("=(`n`, 5)", columns(), is_quoted=True), Unread)
 
 
 def test_brackets_without_end_are_not_read():

@@ -12,7 +12,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from lochan.base.errors import Invalid
 from lochan.spark.lake import Lake
 from lochan.spark.storage import (
-    how,
+    find_access,
     native_options,
     native_path,
     shown_path,
@@ -34,9 +34,9 @@ def far_lake(spark, server, object_store):
 
 
 def test_local_files_are_read_by_spark_and_objects_by_pyarrow_where_spark_cannot(lake, far_lake):
-    assert how(lake, lake.warehouse) == "native"
-    assert how(lake, "/plain/path") == "native"
-    assert how(far_lake, far_lake.warehouse) == "arrow"
+    assert find_access(lake, lake.warehouse) == "native"
+    assert find_access(lake, "/plain/path") == "native"
+    assert find_access(far_lake, far_lake.warehouse) == "arrow"
     assert list(far_lake.reached.values()) == ["arrow"]
 
 

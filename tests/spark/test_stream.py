@@ -1,4 +1,4 @@
-"""Changes as a stream: where it begins, goes on and ends, and what it says of moved branches."""
+"""Changes as a stream: where it begins, goes on and ends, and how it reports moved branches."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 
 from lochan.base.errors import Invalid
-from lochan.spark.history.catching_up import catch_up
-from lochan.spark.history.walks import EMPTY
+from lochan.spark.history.catch_up import catch_up
+from lochan.spark.history.commit_ranges import EMPTY
 from tests.spark.histories import make_commits
 
 ADMISSION = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 2)
@@ -174,14 +174,14 @@ def test_catching_up_notices_a_branch_that_was_moved_behind_a_batch_that_was_owe
         "elsewhere": lambda: reassign(lake),
     }
     for name, move in moves.items():
-        told = lake.changes("main", follow=True, on_reassign="reset")
+        resetting = lake.changes("main", follow=True, on_reassign="reset")
         failing = lake.changes("main", follow=True)
-        for kind, frame in (("told", told), ("failing", failing)):
+        for kind, frame in (("resetting", resetting), ("failing", failing)):
             read_all(frame, tmp_path / name / kind)
             forget_the_end(tmp_path / name / kind, 0)
         move()
         kept = Kept()
-        catch_up(lake, "main", writer_of(told, tmp_path / name / "told", kept))
+        catch_up(lake, "main", writer_of(resetting, tmp_path / name / "resetting", kept))
         assert [row.operation for row in kept.rows()][-1] == "reset", name
         with pytest.raises(StreamingQueryException, match="was reassigned"):
             catch_up(lake, "main", writer_of(failing, tmp_path / name / "failing", Kept()))
@@ -251,11 +251,11 @@ def test_a_reassigned_branch_ends_a_stream_in_clear_words(lake, tmp_path):
     lost, new = reassign(lake)
     with pytest.raises(StreamingQueryException) as failure:
         read_all(frame, tmp_path)
-    said = str(failure.value)
-    assert "the branch 'main' was reassigned" in said
-    assert lost in said
-    assert new in said
-    assert "onReassign=reset" in said
+    message = str(failure.value)
+    assert "the branch 'main' was reassigned" in message
+    assert lost in message
+    assert new in message
+    assert "onReassign=reset" in message
 
 
 def test_a_branch_that_was_set_back_is_reassigned_too(lake, tmp_path):

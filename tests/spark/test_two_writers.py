@@ -2,7 +2,7 @@
 
 The second driver commits inside a step of the first, so that every run is the same. What must be
 there in the end is computed by a plain model of rows: nothing is lost, nothing is there twice. A
-Conflict must name the commit of the second driver, and may only come where the table below says so.
+Conflict must name the commit of the second driver, and may only come where the table below has one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Act(msgspec.Struct, frozen=True):
 
     @property
     def steps(self) -> list[str]:
-        """The steps at which somebody else may come; `read` is between the read and the write."""
+        """The steps at which the other driver may come; `read` is before the write."""
         named = ["looked", "written", "staged"]
         if self.kind.startswith("merge"):
             named.insert(2, "merged")
@@ -182,15 +182,15 @@ def check_pair(
     frame = one.frame(first, branch) if first.is_reading else None
     if step == "read":
         rival()
-    said = ""
+    message = ""
     try:
         one.do(first, branch, frame, at_step(step, rival))
     except Conflict as error:
-        said = error.message
+        message = error.message
     assert done, about
-    assert bool(said) == must_conflict(first, second), about
-    if said:
-        assert f"by commit {done[0].commit} (" in said, about
+    assert bool(message) == must_conflict(first, second), about
+    if message:
+        assert f"by commit {done[0].commit} (" in message, about
         wanted, made = between, 1
     else:
         wanted = sorted(after(between, FIRST_ROWS, first))
@@ -239,7 +239,7 @@ class Held(msgspec.Struct, frozen=True):
 
 
 class Walk:
-    """Two drivers at random, each act with what the model says of it."""
+    """Two drivers at random, each act with its result by the model."""
 
     def __init__(self, drivers: tuple[Driver, Driver], seed: int) -> None:
         self.drivers = drivers

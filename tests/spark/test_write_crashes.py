@@ -124,7 +124,7 @@ def test_an_executor_that_is_killed_in_mid_job_leaves_no_row_twice_and_none_out(
 
 
 class Losing(httpx.BaseTransport):
-    """Passes commits on and loses replies, or does not pass them on, as often as it is told."""
+    """Passes commits on and loses replies, or does not pass them on, in a given order."""
 
     def __init__(self, *fates: str) -> None:
         self._fates = list(fates)

@@ -7,8 +7,8 @@ import uuid
 import pytest
 
 from lochan.spark.lake import Lake
-from lochan.spark.storage import how
-from lochan.spark.write.replacing import replace_files
+from lochan.spark.storage import find_access
+from lochan.spark.write.snapshots import replace_files
 from tests.spark.readers import by_frame, by_pyiceberg, by_spark, same_for_all
 
 
@@ -27,7 +27,7 @@ def people(lake, *rows: tuple):
 
 
 def test_an_object_store_is_written_by_pyarrow_in_executors(stored, object_store):
-    if how(stored, stored.warehouse) == "native":
+    if find_access(stored, stored.warehouse) == "native":
         pytest.skip("this session reaches S3 by itself, so pyarrow has nothing to write")
     frame = stored.spark.range(0, 200, 1, 4).selectExpr(
         "id", "concat('n', id) as name", "if(id % 3 = 0, null, concat('c', id % 3)) as city",

@@ -17,7 +17,7 @@ import pyspark
 import pytest
 from pyiceberg import types as iceberg
 
-from lochan.spark.write.replacing import all_files
+from lochan.spark.write.snapshots import all_files
 from tests.spark.edges import KINDS, make_table
 from tests.spark.test_partition_values import rewrite, rows_of
 
@@ -39,7 +39,7 @@ def edges(lake) -> list[str]:
     """Makes a table for each type that a partition can have; their manifests are rewritten.
 
     But for `fixed`: the runtime reads and writes such partitions in a form that is not Avro's
-    (apache/iceberg issue 17501), so that it reads those of nobody else.
+    (apache/iceberg issue 17501), so that it does not read those of others.
     """
     names = []
     for kind in KINDS:

@@ -229,7 +229,7 @@ def test_rows_that_were_deleted_by_position_do_not_come_back(lake):
 
 
 @pytest.mark.parametrize(
-    ("rows", "more", "told"),
+    ("rows", "more", "message"),
     [
         (((1, "x", "y"), (1, "z", "y")), {"keys": ["id"]}, "rows with the same id: 1"),
         (((None, "x", "y"),), {"keys": ["id"]}, "NULL in id, by which it is merged"),
@@ -238,10 +238,10 @@ def test_rows_that_were_deleted_by_position_do_not_come_back(lake):
         (((1, "x", "y"),), {"keys": ["number"]}, "no column number"),
     ],
 )
-def test_a_merge_that_nobody_can_understand_is_refused(lake, rows, more, told):
+def test_a_merge_that_nobody_can_understand_is_refused(lake, rows, more, message):
     lake.write(people(lake, *FOUR), "t.people")
     before = head(lake)
-    with pytest.raises(Invalid, match=told):
+    with pytest.raises(Invalid, match=message):
         lake.write(people(lake, *rows), "t.people", mode="merge", **more)
     assert head(lake) == before
 
@@ -274,7 +274,7 @@ def test_properties_of_a_table_that_is_there_are_not_passed_over(lake):
 
 
 def test_a_format_that_cannot_be_written_is_refused_before_anything_is(lake, tmp_path):
-    with pytest.raises(Invalid, match=r"t\.new has format 3; 2 is written at most"):
+    with pytest.raises(Invalid, match=r"t\.new has format 3; at most format 2 is written"):
         lake.write(people(lake, *FOUR), "t.new", properties={"format-version": "3"})
     assert not list((tmp_path / "warehouse").rglob("*.parquet"))
     assert commits(lake) == 0

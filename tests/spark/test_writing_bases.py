@@ -11,13 +11,13 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import Conflict, Invalid
-from lochan.spark.provenance import find_readings
+from lochan.spark.provenance import find_table_reads
 from tests.spark.deleting import delete_positions
 from tests.spark.test_writing_races import Once, found, numbers, prepare
 
 
 def conflict_of(lake, act) -> str:
-    """Returns what a Conflict says; it names the last commit of the branch, and writes nothing."""
+    """Returns the message of a Conflict, which names the last commit and writes nothing."""
     with pytest.raises(Conflict) as raised:
         act()
     head = lake.client.references.get("main").hash
@@ -36,7 +36,7 @@ def test_rows_that_came_after_the_read_are_not_wiped_by_an_overwrite(lake):
     assert "'the late orders'" in message
     assert "after the frame read it; nothing was written" in message
     assert found(lake) == [(1, "old"), (2, "old"), (3, "other")]
-    # As the message says: read again, or mean it.
+    # What the message proposes: read again, or replace on purpose.
     lake.write(lake.read("t.n").where("id > 1"), "t.n", mode="overwrite")
     assert found(lake) == [(2, "old"), (3, "other")]
     lake.write(kept, "t.n", mode="overwrite", on_change="replace")
@@ -120,13 +120,13 @@ def test_what_a_frame_reads_is_found_whatever_was_done_to_it(lake):
         "a scalar": spark.sql("select (select max(id) from bases_view) m"),
         "Python": frame.mapInArrow(lambda batches: batches, frame.schema),
     }
-    wanted = find_readings(frame)
+    wanted = find_table_reads(frame)
     assert len(wanted) == 1
     for name, each in reading.items():
-        assert find_readings(each) == wanted, name
-    assert not find_readings(plain)
-    assert len(find_readings(frame.union(lake.read("t.other")))) == 2
-    assert not find_readings(frame.localCheckpoint())
+        assert find_table_reads(each) == wanted, name
+    assert not find_table_reads(plain)
+    assert len(find_table_reads(frame.union(lake.read("t.other")))) == 2
+    assert not find_table_reads(frame.localCheckpoint())
     assert cached.is_cached
     assert "InMemoryRelation" in cached._jdf.queryExecution().optimizedPlan().toString()
     cached.unpersist()
@@ -173,7 +173,7 @@ def test_a_table_that_was_empty_when_it_was_read_and_a_filter_without_files(lake
 def test_files_that_pyiceberg_reads_in_executors_are_known_too(lake, monkeypatch):
     prepare(lake)
     with monkeypatch.context() as patch:
-        patch.setattr("lochan.spark.read.reading.how", lambda lake, path: "arrow")
+        patch.setattr("lochan.spark.read.table_reader.find_access", lambda lake, path: "arrow")
         frame = lake.read("t.n")
     assert not frame.inputFiles()
     lake.write(numbers(lake, 3, v="other"), "t.n")
@@ -231,7 +231,7 @@ def test_other_branches_tags_and_older_states(lake):
     lake.write(numbers(lake, 4, v="other"), "t.n")
     with pytest.raises(Conflict, match=r"t\.n on main has changes that are not there; nothing"):
         lake.write(lake.read("t.n", ref="etl"), "t.n", mode="overwrite")
-    # An older state is put back by those who say so.
+    # An older state is put back only on request.
     before = lake.read("t.n", ref="main~1")
     conflict_of(lake, lambda: lake.write(before, "t.n", mode="overwrite"))
     # Beside the present one it may be read.

@@ -30,9 +30,8 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from lochan.spark.write.bounds import read_figures, upper_of_text
+from lochan.spark.write.bounds import FileFacts, read_columns, upper_of_text
 from lochan.spark.write.statistics import (
-    FileFacts,
     build_data_file,
     build_layout,
     facts_of,
@@ -49,7 +48,7 @@ def one(kind: PrimitiveType) -> Schema:
 
 
 def facts_of_groups(tmp_path, kind: PrimitiveType, *groups: pa.Array, words=()) -> FileFacts:
-    """Returns what is told of a file with these row groups."""
+    """Returns the facts of a file with these row groups."""
     schema = one(kind)
     path = f"{tmp_path}/one.parquet"
     # Large texts would be another type than the arrays of these tests have.
@@ -118,7 +117,7 @@ def chunk(low, high, nulls: int | None = 0, physical: str = "DOUBLE") -> Fake:
 
 def figures(kind: PrimitiveType, *statistics: object):
     layout = build_layout(one(kind), PartitionSpec(), {}, {}, "")
-    return read_figures(Footer(*statistics), layout.schema, layout.plan)
+    return read_columns(FileFacts("", 0), Footer(*statistics), layout.schema, layout.plan)
 
 
 NAN = float("nan")

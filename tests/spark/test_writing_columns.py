@@ -1,4 +1,4 @@
-"""What files tell of columns: nothing is said of a column unless every file tells it."""
+"""Facts of columns by their files: there are none unless every file has them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, IntegerType, ListType, LongType, NestedField, StringType
 
-from lochan.spark.audit.row_checks import Seen, find_by_files, is_told_by_files
+from lochan.spark.audit.row_checks import WriteFacts, find_by_files, is_answered_by_files
 from lochan.spark.checks import InRange, InSet, NotNull, RowCount
 from lochan.spark.schemas import to_spark
+from lochan.spark.write.bounds import FileFacts
 from lochan.spark.write.columns import ColumnFacts, column_facts, join_facts
-from lochan.spark.write.statistics import FileFacts
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),
@@ -75,7 +75,7 @@ def test_without_any_file_there_is_no_value_and_none_is_missing():
     ],
 )
 def test_only_what_files_count_exactly_is_left_to_them(check, is_told):
-    assert is_told_by_files(check, to_spark(SCHEMA)) is is_told
+    assert is_answered_by_files(check, to_spark(SCHEMA)) is is_told
 
 
 @pytest.mark.parametrize(
@@ -92,16 +92,16 @@ def test_only_what_files_count_exactly_is_left_to_them(check, is_told):
 )
 def test_what_the_files_of_several_writes_say(check, passed, observed):
     name, gone = ColumnFacts(1), ColumnFacts(4)
-    first = Seen(4, {"id": ColumnFacts(0, -3, 9), "name": name, "gone": gone}, {})
-    second = Seen(4, {"id": ColumnFacts(0, -8, 2), "name": name, "gone": gone}, {})
+    first = WriteFacts(4, {"id": ColumnFacts(0, -3, 9), "name": name, "gone": gone}, {})
+    second = WriteFacts(4, {"id": ColumnFacts(0, -8, 2), "name": name, "gone": gone}, {})
     finding = find_by_files(check, [first, second])
     assert finding is not None
     assert (finding.passed, finding.observed) == (passed, observed)
 
 
 def test_what_one_write_does_not_tell_all_do_not():
-    writes = [Seen(4, {"id": ColumnFacts(0, 1, 2)}, {}), Seen(4, {}, {})]
+    writes = [WriteFacts(4, {"id": ColumnFacts(0, 1, 2)}, {}), WriteFacts(4, {}, {})]
     assert find_by_files(NotNull("t", ("id",)), writes) is None
     assert find_by_files(InRange("t", "id", min=0), writes) is None
-    decimals = [Seen(4, {"net": ColumnFacts(1)}, {})]
+    decimals = [WriteFacts(4, {"net": ColumnFacts(1)}, {})]
     assert find_by_files(InRange("t", "net", min=0), decimals) is None

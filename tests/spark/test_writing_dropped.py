@@ -15,7 +15,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from lochan.base.errors import Invalid
 from lochan.iceberg import LochanCatalog
 from lochan.spark.write.arrow_files import write_task
-from lochan.spark.write.replacing import all_files, replace_files
+from lochan.spark.write.snapshots import all_files, replace_files
 from lochan.spark.write.statistics import build_data_file, build_layout, read_facts
 from lochan.spark.write.transforms import build_spec
 from tests.spark.readers import same_for_all

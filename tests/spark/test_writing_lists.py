@@ -81,9 +81,9 @@ def test_every_node_of_a_file_has_the_id_of_the_table(lake, no_pyarrow):
     lake.write(lake.spark.sql(ROWS).coalesce(1), "t.ids")
     (path,) = data_files(lake, "t.ids")
     table = lake.catalog.load_table("t.ids")
-    told = str(pq.ParquetFile(path).schema)
+    printed = str(pq.ParquetFile(path).schema)
     for number in table.schema().field_ids:
-        assert f"field_id={number} " in told
+        assert f"field_id={number} " in printed
     assert table.inspect.files().to_pylist()[0]["file_size_in_bytes"] == Path(path).stat().st_size
 
 

@@ -179,8 +179,8 @@ def test_after_a_lost_reply_no_error_looks_as_if_nothing_was_written(lake, error
         if seen.count("staged") == 2:
             raise error
 
-    told = r"whether t\.n was written to main is unknown; run it again with job='lost'"
-    with pytest.raises(Unknown, match=told) as raised:
+    message = r"whether t\.n was written to main is unknown; run it again with job='lost'"
+    with pytest.raises(Unknown, match=message) as raised:
         lake.write(numbers(lake, 4, v="ours"), "t.n", job="lost", steps=broken)
     assert raised.value.__cause__ is error
     assert lake.write(numbers(lake, 4, v="ours"), "t.n", job="lost").was_done_before
@@ -202,7 +202,7 @@ def test_an_error_before_any_reply_was_lost_is_told_as_it_is(lake):
 def test_in_a_batch_one_table_that_moved_holds_up_all_and_no_other(lake):
     prepare(lake)
     other = Once("staged", lambda: lake.write(numbers(lake, 3, v="other"), "t.n"))
-    from lochan.spark.write.writing import Batch
+    from lochan.spark.write.batch import Batch
 
     with Batch(lake, branch="main", steps=other) as batch:
         batch.write(numbers(lake, 4, v="ours"), "t.n")

@@ -21,7 +21,7 @@ from pyiceberg.types import (
 from pyspark.sql import types as spark_types
 
 from lochan.base.errors import Invalid
-from lochan.spark.write.shaping import check_shape
+from lochan.spark.write.frame_shape import check_shape
 from tests.spark.readers import by_frame, by_pyiceberg, same_for_all
 
 INNER = StructType(
@@ -44,7 +44,7 @@ def struct(ddl: str) -> spark_types.StructType:
 
 
 @pytest.mark.parametrize(
-    ("ddl", "told"),
+    ("ddl", "message"),
     [
         ("v double", "id is missing, which the table requires"),
         ("id string", "id is string and the table has bigint; cast it"),
@@ -60,8 +60,8 @@ def struct(ddl: str) -> spark_types.StructType:
         ("id bigint, id bigint", "has id more than once"),
     ],
 )
-def test_a_frame_that_does_not_fit_is_refused(spark, ddl, told):
-    with pytest.raises(Invalid, match=told):
+def test_a_frame_that_does_not_fit_is_refused(spark, ddl, message):
+    with pytest.raises(Invalid, match=message):
         check_shape("t.x", struct(ddl), SCHEMA, whole=False)
 
 
@@ -85,7 +85,7 @@ ALL = (
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "message"),
     [
         ("", "", ""),
         ("s struct<x:bigint,y:string>", "s void", ""),
@@ -94,12 +94,12 @@ ALL = (
         ("struct<z:bigint>", "struct<>", r"l\.element\.z is missing; rows that match"),
     ],
 )
-def test_what_replaces_whole_rows_has_every_field_of_every_struct(spark, before, after, told):
+def test_what_replaces_whole_rows_has_every_field_of_every_struct(spark, before, after, message):
     frame = struct(ALL.replace(before, after))
-    if not told:
+    if not message:
         check_shape("t.x", frame, SCHEMA, whole=True)
         return
-    with pytest.raises(Invalid, match=told):
+    with pytest.raises(Invalid, match=message):
         check_shape("t.x", frame, SCHEMA, whole=True)
 
 
@@ -158,7 +158,7 @@ DEEP_ROW = (
 
 
 @pytest.mark.parametrize(
-    ("schema", "row", "told"),
+    ("schema", "row", "message"),
     [
         (STRUCTS, "cast(null as long) as id", "NULL in id, which t.needed requires"),
         (STRUCTS, "1L as id, named_struct('x', cast(null as long)) as s", "NULL in s.x"),
@@ -169,10 +169,10 @@ DEEP_ROW = (
         (DEEP, "map(named_struct('x', cast(null as long)), 1) as k", "NULL in k.key.x"),
     ],
 )
-def test_null_where_a_value_is_required_is_refused(lake, schema, row, told):
+def test_null_where_a_value_is_required_is_refused(lake, schema, row, message):
     make(lake, "t.needed", schema)
     before = lake.client.references.get("main").hash
-    with pytest.raises(Invalid, match=told.replace(".", r"\.")):
+    with pytest.raises(Invalid, match=message.replace(".", r"\.")):
         lake.write(lake.spark.sql(f"select {row} from range(5)"), "t.needed")
     assert lake.client.references.get("main").hash == before
 

@@ -1,4 +1,4 @@
-"""What manifests say about files is what PyIceberg itself reads in their footers."""
+"""The facts of files in manifests are those that PyIceberg itself reads in their footers."""
 
 from __future__ import annotations
 
@@ -169,13 +169,13 @@ def test_a_task_that_fails_leaves_files_that_no_row_tells_of(tmp_path):
     layout = layout_of(tmp_path, build_spec(SCHEMA, ["id"]))
     with pytest.raises(OSError, match="is gone"):
         list(write_task(layout, "00000-1", True, batches(1, 2, failing=True)))
-    told = list(write_task(layout, "00000-2", True, batches(1, 2)))
-    assert [(facts.rows, facts.problem, facts.refused) for facts in told] == [(2, "", "")] * 2
-    assert {Path(facts.path).name for facts in told} == {
+    written = list(write_task(layout, "00000-2", True, batches(1, 2)))
+    assert [(facts.rows, facts.problem, facts.refused) for facts in written] == [(2, "", "")] * 2
+    assert {Path(facts.path).name for facts in written} == {
         *("00000-2-00000.parquet", "00000-2-00001.parquet")
     }
     assert (tmp_path / "00000-1-00000.parquet").exists()
-    assert [read_facts(layout, facts.path) for facts in told] == told
+    assert [read_facts(layout, facts.path) for facts in written] == written
 
 
 def test_a_task_begins_a_new_file_when_one_is_large(tmp_path):
@@ -188,13 +188,13 @@ def test_a_task_begins_a_new_file_when_one_is_large(tmp_path):
         ],
         ["c0", "c1", "c2"],
     )
-    told = list(write_task(layout, "00000-1", False, [wide, wide.slice(0, 10)]))
-    assert [facts.rows for facts in told] == [wide.num_rows, 10]
+    written = list(write_task(layout, "00000-1", False, [wide, wide.slice(0, 10)]))
+    assert [facts.rows for facts in written] == [wide.num_rows, 10]
 
 
 def test_a_row_that_does_not_fit_is_told_and_not_tried_again(tmp_path):
     layout = layout_of(tmp_path, PartitionSpec())
     (batch,) = batches(1)
     bad = batch.set_column(0, "c0", pa.array([None, 1], pa.int64()))
-    (told,) = write_task(layout, "00000-1", False, [bad])
-    assert told.refused == "id is required and has NULL"
+    (written,) = write_task(layout, "00000-1", False, [bad])
+    assert written.refused == "id is required and has NULL"

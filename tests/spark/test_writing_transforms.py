@@ -82,7 +82,7 @@ def frame_of(lake, repeat: int = 1):
 
 
 def placed(table) -> dict[str, set[str]]:
-    """Returns which rows lie in which partition, as a table's files say."""
+    """Returns which rows lie in which partition, according to the files of a table."""
     found: dict[str, set[str]] = {}
     for task in table.scan().plan_files():
         record = task.file.partition
@@ -152,7 +152,7 @@ def test_a_long_text_as_partition_needs_no_long_file_name(lake):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ("bucket(id)", "bucket(NUMBER, column)"),
         ("bucket(0, id)", "bucket(NUMBER, column)"),
@@ -164,8 +164,8 @@ def test_a_long_text_as_partition_needs_no_long_file_name(lake):
         ("truncate(2, region)", "'region_trunc_2' is taken"),
     ],
 )
-def test_words_that_name_no_partition_are_refused(words, told):
-    with pytest.raises(Invalid, match=told.replace("(", r"\(").replace(")", r"\)")):
+def test_words_that_name_no_partition_are_refused(words, message):
+    with pytest.raises(Invalid, match=message.replace("(", r"\(").replace(")", r"\)")):
         build_spec(SCHEMA, [words])
 
 

@@ -1,4 +1,4 @@
-"""A driver of its own: writes as it is told, and ends at the step that it is told, as if killed.
+"""A driver of its own: writes what its arguments name, and ends at a given step, as if killed.
 
 python -m tests.spark.write_child '{"master": …, "server": …, "warehouse": …, "plan": …}'
 """
@@ -19,7 +19,7 @@ import pyarrow as pa
 from lochan.client import Client
 from lochan.iceberg import LochanCatalog
 from lochan.spark import Lake, session
-from lochan.spark.write.parts import Mode
+from lochan.spark.write.table_write import Mode
 
 KILLED = 9
 

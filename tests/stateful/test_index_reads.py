@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from lochan.base.keys import Universe
-from lochan.index import actions, layers, read, spill
+from lochan.index import layers, read, spill
 from tests.profile import counted
 from tests.property.tree_runs import hard_one_in
 from tests.stateful.world import World
@@ -57,10 +57,6 @@ def removed_elements_are_listed(monkeypatch):
     monkeypatch.setattr(layers, "is_remove", lambda _: False)
 
 
-def all_actions_look_like_adds(monkeypatch):
-    monkeypatch.setattr(actions, "is_remove", lambda _: False)
-
-
 def the_first_child_counts_whole(monkeypatch):
     right = read._children_for_page
     monkeypatch.setattr(
@@ -93,7 +89,6 @@ def own_elements_are_dropped_on_spilling(monkeypatch):
     [
         removes_are_forgotten_on_spilling,
         removed_elements_are_listed,
-        all_actions_look_like_adds,
         the_first_child_counts_whole,
         a_page_stops_at_the_node_of_its_start,
         recent_elements_do_not_hide_the_tree,

@@ -12,15 +12,15 @@ import msgspec
 
 from lochan.base.keys import Universe, prefix_end
 from lochan.codec.objects import encode_object
-from lochan.index.actions import Action, embedded_actions, own_actions, tree_actions
 from lochan.index.boundary import BoundaryRule
 from lochan.index.layers import EMPTY_INDEX, SHAPES, Index, diff, find_many, read_page
 from lochan.index.node import Change, Node
 from lochan.index.source import CachedNodes
 from lochan.index.spill import advance, decode_embedded
-from lochan.index.verify import check_tree
-from lochan.testing.memory_nodes import MemoryNodes
+from lochan.persist.cache import Caches
+from lochan.testing.memory_nodes import MemoryNodes, check_tree
 from lochan.testing.models.index import IndexModel
+from tests.index.actions import Action, embedded_actions, own_actions, tree_actions
 
 LIMITS = [0, 60, 400, 2_000, 4_096]
 
@@ -42,7 +42,7 @@ class World:
         self.shape = SHAPES[universe]
         self.rule = BoundaryRule(random.randbytes(16))
         self.stored = MemoryNodes()
-        self.source = CachedNodes(self.stored, random.choice([4_000, 200_000, 1 << 24]))
+        self.source = CachedNodes(self.stored, Caches(random.choice([4_000, 200_000, 1 << 24])))
         self.versions = [Version(EMPTY_INDEX, b"", IndexModel(), frozenset())]
         self.seen: dict[int, tuple[Node, bytes]] = {}
         stems = [b"", b"a", b"a\x01", b"a\x01b\x01", b"long namespace \x01"]
@@ -211,7 +211,9 @@ def _whole_tree(world: World) -> None:
 
 def _restart(world: World) -> None:
     """A new process: nothing is cached, every node is read back from its bytes."""
-    world.source = CachedNodes(world.stored, world.random.choice([0, 4_000, 200_000, 1 << 24]))
+    world.source = CachedNodes(
+        world.stored, Caches(world.random.choice([0, 4_000, 200_000, 1 << 24]))
+    )
 
 
 _STEPS_AND_WEIGHTS: list[tuple[Callable[[World], None], int]] = [

@@ -59,9 +59,9 @@ def fill(send: Send, *, known_to_pynessie: bool = False) -> None:
     def commit(name: str, *operations: Any, **meta: Any) -> str:
         body = {"commitMeta": {"message": "busy", **meta}, "operations": list(operations)}
         where = f"/trees/{name}@{head(name)}/history/commit"
-        made = send("POST", where, body)["targetBranch"]["hash"]
-        assert isinstance(made, str)
-        return made
+        commit_hash = send("POST", where, body)["targetBranch"]["hash"]
+        assert isinstance(commit_hash, str)
+        return commit_hash
 
     def create(name: str, kind: str = "BRANCH", **more: Any) -> None:
         source = {"type": "BRANCH", "name": "main", "hash": head("main")}
@@ -70,15 +70,15 @@ def fill(send: Send, *, known_to_pynessie: bool = False) -> None:
     def puts(where: str) -> list[Any]:
         return contents(where, known_to_pynessie=known_to_pynessie)
 
-    said = {"authors": ["Ada", "Bob"], "allSignedOffBy": ["Cleo", "Dan"]}
-    commit("main", *puts("one"), **said, allProperties={"ticket": ["7", "8"], "none": []})
+    meta = {"authors": ["Ada", "Bob"], "allSignedOffBy": ["Cleo", "Dan"]}
+    commit("main", *puts("one"), **meta, allProperties={"ticket": ["7", "8"], "none": []})
     for name in ("busy/dev", "busy/side"):
         create(name)
     create("busy/expiring", ttl="P7D")
     create("busy/v1", "TAG", annotation=NOTE)
     for name in ("busy/bare", EMPTY_BRANCH):
         send("POST", f"/trees?name={name}&type=BRANCH&bare=true")
-    commit("busy/dev", *puts("two"), **said)
+    commit("busy/dev", *puts("two"), **meta)
     picked = commit("busy/side", *puts("three"))
     second = commit("busy/side", {"type": "DELETE", "key": {"elements": ["three", "view"]}})
     merge = {"fromRefName": "busy/dev", "fromHash": head("busy/dev")}

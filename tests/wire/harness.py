@@ -1,4 +1,4 @@
-"""Calls the faces of the Nessie API without sockets, on a memory store, with time and chance fixed.
+"""Calls the Nessie API without sockets, on a memory store, with fixed time and random values.
 
 What a driver does, done at once: find the route, run the handler, publish, answer. Nothing here is
 a test.
@@ -26,7 +26,7 @@ from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 
 EMPTY = EMPTY_ID.hex()
 NO_BODY = object()
@@ -63,7 +63,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        ports = Ports(self.clock, SeededChance(5), RecordedWaiting(self.clock))
+        ports = Ports(self.clock, SeededRandom(5), RecordedWaiting(self.clock))
         self.repositories = Repositories(MemoryStore(), ports)
         self.repository = self.repositories.open_or_create(Call(), "default")
         self.app = App(nessie_faces(self.repositories), self.repositories, document_handlers())
@@ -91,9 +91,9 @@ class Wire:
         )
         self.clock.advance_us(1_000_000)
         response = self._answer(request)
-        told = {name.decode(): value.decode() for name, value in response.headers}
-        told["content-type"] = response.content_type.decode()
-        return Answer(response.status, response.body, told)
+        headers = {name.decode(): value.decode() for name, value in response.headers}
+        headers["content-type"] = response.content_type.decode()
+        return Answer(response.status, response.body, headers)
 
     def v2(self, method: str, target: str, body: Any = NO_BODY, **headers: str) -> Answer:
         """Sends a request to version 2; headers are written with underscores."""
@@ -124,7 +124,7 @@ class Wire:
         return self.head(name)
 
     def is_brief(self, method: str, target: str, body: bytes) -> bool:
-        """Tells whether the request's operation is declared brief."""
+        """Returns whether the request's operation is declared brief."""
         path, _, query = target.partition("?")
         request = Request(method, path.encode(), query.encode(), (), body, "1")
         found = self.app.find(request)
@@ -162,7 +162,7 @@ class Wire:
             else:
                 settled = publisher.publish([outcome.proposal], lambda: ())[0]
         except LochanError as error:
-            # What stops the whole chain is told to each proposal of it.
+            # An error that stops the whole chain is the outcome of each of its proposals.
             settled = error
         return outcome.finish(settled)
 
@@ -206,7 +206,7 @@ _TOKEN = re.compile(r"(?<=token[\"=])(: \")?[A-Za-z0-9_-]{40,}")
 
 
 class Namer:
-    """Replaces what chance decided by names in the order of appearance."""
+    """Replaces random values by names in the order of appearance."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {EMPTY: "<empty>"}

@@ -14,7 +14,7 @@ from tests.wire.harness import EMPTY, NO_BODY, Namer, Wire, delete, namespace, p
 
 
 class Recording:
-    """A server, and everything that was said."""
+    """A server, and all requests and responses."""
 
     def __init__(self, prefix: str) -> None:
         self.wire = Wire()
@@ -22,7 +22,7 @@ class Recording:
         self._lines: list[str] = []
         self._namer = Namer()
 
-    def say(self, method: str, target: str, body: Any = NO_BODY, **headers: str) -> Any:
+    def send(self, method: str, target: str, body: Any = NO_BODY, **headers: str) -> Any:
         """Sends a request and writes down both sides."""
         dashed = {name.replace("_", "-"): value for name, value in headers.items()}
         answer = self.wire.send(method, self._prefix + target, body, dashed)
@@ -30,14 +30,14 @@ class Recording:
         self._lines += [f"> {name}: {value}" for name, value in dashed.items()]
         if body is not NO_BODY:
             self._lines.append(f"> {json.dumps(body)}")
-        shown = {name: value for name, value in answer.headers.items() if name != "content-type"}
+        others = {name: value for name, value in answer.headers.items() if name != "content-type"}
         self._lines.append(f"< {answer.status} {answer.headers['content-type']}")
-        self._lines += [f"< {name}: {value}" for name, value in sorted(shown.items())]
+        self._lines += [f"< {name}: {value}" for name, value in sorted(others.items())]
         self._lines += [f"  {line}" for line in _pretty(answer.body)] + [""]
         return answer.json if answer.body else None
 
     def text(self) -> str:
-        """Returns everything, with names for what chance decided."""
+        """Returns everything, with names for random values."""
         return self._namer("\n".join(self._lines))
 
 
@@ -60,9 +60,9 @@ def record_v2() -> Recording:
 
 
 def _record_first_commit(recording: Recording) -> tuple[str, dict[tuple[str, ...], str]]:
-    say = recording.say
-    say("GET", "/config")
-    say("GET", "/trees")
+    send = recording.send
+    send("GET", "/config")
+    send("GET", "/trees")
     meta: dict[str, Any] = {
         "authors": ["Ada"],
         "allSignedOffBy": ["Bob"],
@@ -74,32 +74,32 @@ def _record_first_commit(recording: Recording) -> tuple[str, dict[tuple[str, ...
         put("ns", "t"),
         put("u", content={"type": "WONDER", "shape": {"round": True}}),
     ]
-    one = say("POST", f"/trees/main@{EMPTY}/history/commit", _commit(*puts, **meta))
+    one = send("POST", f"/trees/main@{EMPTY}/history/commit", _commit(*puts, **meta))
     first = one["targetBranch"]["hash"]
-    say("GET", "/trees/main/history?max-records=1&fetch=ALL")
-    say("GET", "/trees/main/entries?max-records=1&content=true")
-    say("GET", "/trees/main/contents/ns.t")
-    say("GET", "/trees/main/contents?key=ns.t&key=u&key=nothing")
-    say("POST", f"/trees/@{first}/contents", {"requestedKeys": [{"elements": ["ns"]}]})
+    send("GET", "/trees/main/history?max-records=1&fetch=ALL")
+    send("GET", "/trees/main/entries?max-records=1&content=true")
+    send("GET", "/trees/main/contents/ns.t")
+    send("GET", "/trees/main/contents?key=ns.t&key=u&key=nothing")
+    send("POST", f"/trees/@{first}/contents", {"requestedKeys": [{"elements": ["ns"]}]})
     ids = {tuple(each["key"]["elements"]): each["contentId"] for each in one["addedContents"]}
     return first, ids
 
 
 def _record_references(recording: Recording, first: str) -> None:
-    say = recording.say
+    send = recording.send
     source = {"type": "BRANCH", "name": "main", "hash": first}
-    say("POST", "/trees?name=dev&type=BRANCH", {**source, "ttl": "P7D"})
+    send("POST", "/trees?name=dev&type=BRANCH", {**source, "ttl": "P7D"})
     note = {"message": "the first", "properties": {"by": ["ada"]}, "signature": "AAEC"}
-    say("POST", "/trees?name=v1&type=TAG", {**source, "annotation": note})
-    say("POST", "/trees?name=blank&type=BRANCH&bare=true")
+    send("POST", "/trees?name=v1&type=TAG", {**source, "annotation": note})
+    send("POST", "/trees?name=blank&type=BRANCH&bare=true")
     many = [{"name": "a", "source": "main"}, {"name": "b", "type": "TAG", "source": f"@{first}"}]
-    say("POST", "/trees/many", {"references": many})
+    send("POST", "/trees/many", {"references": many})
 
 
 def _record_merges(recording: Recording, first: str, ids: dict[tuple[str, ...], str]) -> None:
-    say, wire = recording.say, recording.wire
+    send, wire = recording.send, recording.wire
     changed = table(id=ids["ns", "t"], snapshotId=2)
-    second = say(
+    second = send(
         "POST",
         "/trees/dev/history/commit",
         _commit(put("ns", "t", content=changed), delete("u"), message="on dev"),
@@ -107,72 +107,72 @@ def _record_merges(recording: Recording, first: str, ids: dict[tuple[str, ...], 
         Idempotency_Key="once",
         Nessie_Commit_Authors="Cleo, Dan",
     )["targetBranch"]["hash"]
-    say("GET", "/trees/dev?fetch=ALL")
-    say("GET", "/trees/main/diff/dev")
+    send("GET", "/trees/dev?fetch=ALL")
+    send("GET", "/trees/main/diff/dev")
     merge = {"fromRefName": "dev", "fromHash": second}
-    say("POST", f"/trees/main@{first}/history/merge", {**merge, "dryRun": True})
+    send("POST", f"/trees/main@{first}/history/merge", {**merge, "dryRun": True})
     merge["message"] = "dev is done"
-    merged = say("POST", f"/trees/main@{first}/history/merge", merge)["resultantTargetHash"]
+    merged = send("POST", f"/trees/main@{first}/history/merge", merge)["resultantTargetHash"]
     transplant = {"fromRefName": "dev", "hashesToTransplant": [second]}
-    say("POST", f"/trees/a@{first}/history/transplant", transplant)
+    send("POST", f"/trees/a@{first}/history/transplant", transplant)
     head = wire.head("blank")
-    say("POST", f"/trees/blank@{head}/history/cherry-pick", {"range": f"{EMPTY}..{second}"})
-    say("POST", f"/trees/main@{merged}/history/revert", {"hashes": [merged]})
-    say("POST", f"/trees/dev@{second}/history/rebase", {"onto": "main"})
-    say("POST", f"/trees/a@{wire.head('a')}/history/force", {"source": f"@{first}"})
-    say("POST", f"/trees/a@{first}/history/fast-forward", {"source": "main"})
-    say("GET", "/trees/a/reflog?max-records=2")
-    say("GET", "/trees/a/jobs?key=ns.t")
-    say("GET", "/trees/main/recent-changes?scan-commits=10")
-    say("PUT", f"/trees/main@{wire.head()}?type=branch", {"type": "DETACHED", "hash": first})
-    say("DELETE", f"/trees/v1@{first}?type=tag")
+    send("POST", f"/trees/blank@{head}/history/cherry-pick", {"range": f"{EMPTY}..{second}"})
+    send("POST", f"/trees/main@{merged}/history/revert", {"hashes": [merged]})
+    send("POST", f"/trees/dev@{second}/history/rebase", {"onto": "main"})
+    send("POST", f"/trees/a@{wire.head('a')}/history/force", {"source": f"@{first}"})
+    send("POST", f"/trees/a@{first}/history/fast-forward", {"source": "main"})
+    send("GET", "/trees/a/reflog?max-records=2")
+    send("GET", "/trees/a/jobs?key=ns.t")
+    send("GET", "/trees/main/recent-changes?scan-commits=10")
+    send("PUT", f"/trees/main@{wire.head()}?type=branch", {"type": "DETACHED", "hash": first})
+    send("DELETE", f"/trees/v1@{first}?type=tag")
 
 
 def _record_rest(recording: Recording) -> None:
-    say = recording.say
+    send = recording.send
     collector = {"type": "GARBAGE_COLLECTOR", "defaultCutoffPolicy": "P30D"}
-    say("POST", "/config/repository", {"config": collector})
-    say("GET", "/config/repository?type=GARBAGE_COLLECTOR")
-    found = say("POST", "/objects/get", {"ids": ["ab" * 32]})
-    say("POST", "/objects/put", found)
-    say("POST", "/repositories", {"name": "other"})
-    say("GET", "/repositories")
+    send("POST", "/config/repository", {"config": collector})
+    send("GET", "/config/repository?type=GARBAGE_COLLECTOR")
+    found = send("POST", "/objects/get", {"ids": ["ab" * 32]})
+    send("POST", "/objects/put", found)
+    send("POST", "/repositories", {"name": "other"})
+    send("GET", "/repositories")
 
 
 def record_v1() -> Recording:
     """Version 1."""
     recording = Recording("/api/v1")
-    say, wire = recording.say, recording.wire
-    say("GET", "/config")
-    say("GET", "/trees/tree")
+    send, wire = recording.send, recording.wire
+    send("GET", "/config")
+    send("GET", "/trees/tree")
     meta: dict[str, Any] = {"author": "Ada", "signedOffBy": "Bob", "properties": {"ticket": "7"}}
-    first = say(
+    first = send(
         "POST",
         f"/trees/branch/main/commit?expectedHash={EMPTY}",
         _commit(put("t"), **meta),
     )["hash"]
-    say("POST", "/trees/tree?sourceRefName=main", {"type": "BRANCH", "name": "dev", "hash": first})
-    say("POST", "/trees/tree?sourceRefName=main", {"type": "TAG", "name": "v1", "hash": first})
-    say("PUT", "/namespaces/namespace/dev/ns", namespace("ns"))
-    say("POST", "/namespaces/namespace/dev/ns", {"propertyUpdates": {"owner": "ada"}})
-    say("GET", "/namespaces/namespace/dev/ns")
-    say("GET", "/namespaces/dev?name=ns")
+    send("POST", "/trees/tree?sourceRefName=main", {"type": "BRANCH", "name": "dev", "hash": first})
+    send("POST", "/trees/tree?sourceRefName=main", {"type": "TAG", "name": "v1", "hash": first})
+    send("PUT", "/namespaces/namespace/dev/ns", namespace("ns"))
+    send("POST", "/namespaces/namespace/dev/ns", {"propertyUpdates": {"owner": "ada"}})
+    send("GET", "/namespaces/namespace/dev/ns")
+    send("GET", "/namespaces/dev?name=ns")
     dev = wire.head("dev")
-    say("GET", "/trees/tree/dev?fetch=ALL")
-    say("GET", "/trees")
-    say("GET", f"/diffs/main*{first}...dev")
+    send("GET", "/trees/tree/dev?fetch=ALL")
+    send("GET", "/trees")
+    send("GET", f"/diffs/main*{first}...dev")
     merge = {"fromRefName": "dev", "fromHash": dev}
-    say("POST", f"/trees/branch/main/merge?expectedHash={first}", merge)
-    say("GET", "/trees/tree/main/log?maxRecords=1&fetch=ALL")
-    say("GET", "/trees/tree/main/entries?maxRecords=10")
+    send("POST", f"/trees/branch/main/merge?expectedHash={first}", merge)
+    send("GET", "/trees/tree/main/log?maxRecords=1&fetch=ALL")
+    send("GET", "/trees/tree/main/entries?maxRecords=10")
     empty = {"type": "BRANCH", "name": "main", "hash": EMPTY}
-    say("PUT", f"/trees/tag/v1?expectedHash={first}", empty)
-    say("POST", "/trees/tree", {"type": "BRANCH", "name": "next", "hash": first})
-    say("DELETE", "/namespaces/namespace/dev/ns")
+    send("PUT", f"/trees/tag/v1?expectedHash={first}", empty)
+    send("POST", "/trees/tree", {"type": "BRANCH", "name": "next", "hash": first})
+    send("DELETE", "/namespaces/namespace/dev/ns")
     middle = wire.repository.history.log(Call(), ReferenceSpec(None, dev), 2).items[1].meta.hash
     transplant = {"fromRefName": "dev", "hashesToTransplant": [middle]}
-    say("POST", f"/trees/branch/next/transplant?expectedHash={first}&message=again", transplant)
-    say("GET", f"/contents/t?ref=main&hashOnRef={first}")
-    say("POST", "/contents?ref=next", {"requestedKeys": [{"elements": ["ns"]}]})
-    say("DELETE", f"/trees/tag/v1?expectedHash={EMPTY}")
+    send("POST", f"/trees/branch/next/transplant?expectedHash={first}&message=again", transplant)
+    send("GET", f"/contents/t?ref=main&hashOnRef={first}")
+    send("POST", "/contents?ref=next", {"requestedKeys": [{"elements": ["ns"]}]})
+    send("DELETE", f"/trees/tag/v1?expectedHash={EMPTY}")
     return recording

@@ -62,8 +62,8 @@ def test_a_number_that_no_client_can_read_is_refused_by_name(wire, version, make
     for value in (low, high):
         answer = sent(wire, version, json.dumps(make(**{field: value})))
         assert answer.status == 200, (field, value)
-        shown = wire.v2("GET", "/trees/main/contents/t").json["content"][field]
-        assert shown == value
+        found = wire.v2("GET", "/trees/main/contents/t").json["content"][field]
+        assert found == value
         wire.commit("main", {"type": "DELETE", "key": {"elements": ["t"]}})
 
 
@@ -122,8 +122,8 @@ def test_an_expiry_that_cannot_be_shown_is_refused_and_references_stay_readable(
 def test_a_time_of_an_earlier_version_that_cannot_be_shown_hides_nothing(wire):
     row = NewReferenceRow(RefName("odd"), "BRANCH", EMPTY_ID, TIME_US_MAX + 1)
     wire.repository.references._names.create_many([row], who="")
-    shown = {each["name"]: each for each in wire.v2("GET", "/trees").json["references"]}
-    assert shown["odd"]["expiresAt"].startswith("9999-12-31")
+    found = {each["name"]: each for each in wire.v2("GET", "/trees").json["references"]}
+    assert found["odd"]["expiresAt"].startswith("9999-12-31")
     new = NewReference(
         kind="BRANCH", name="dev", source=parse_spec("main"), expires_us=TIME_US_MAX + 1
     )
@@ -183,8 +183,8 @@ def test_a_name_like_a_word_of_an_address_is_reached_by_every_operation(wire, na
         assert wire.v1("GET", target).status == 200, target
     assert wire.v1("GET", f"/diffs/main...{quoted}").status == 200
     body = {"commitMeta": {"message": "m"}, "operations": [put("u")]}
-    made = wire.v2("POST", f"/trees/{name}@{head}/history/commit", body)
-    assert made.json["targetBranch"]["name"] == name
+    committed = wire.v2("POST", f"/trees/{name}@{head}/history/commit", body)
+    assert committed.json["targetBranch"]["name"] == name
     head = wire.head(name)
     assert wire.v1("DELETE", f"/trees/branch/{quoted}?expectedHash={head}").status == 204
 
@@ -208,17 +208,17 @@ def test_contents_without_keys_are_refused(wire):
 
 
 @pytest.mark.parametrize("flag", ["isDryRun", "dryRun"])
-def test_a_dry_run_with_nothing_to_do_tells_the_head(wire, flag):
+def test_a_dry_run_with_nothing_to_do_returns_the_head(wire, flag):
     wire.commit("main", put("t"))
     wire.branch("dev")
     head = wire.head()
     merge = {"fromRefName": "dev", "fromHash": wire.head("dev"), flag: True}
-    told = wire.v2("POST", f"/trees/main@{head}/history/merge", merge).json
-    assert (told["resultantTargetHash"], told["wasApplied"]) == (head, False)
+    merged = wire.v2("POST", f"/trees/main@{head}/history/merge", merge).json
+    assert (merged["resultantTargetHash"], merged["wasApplied"]) == (head, False)
     wire.commit("dev", put("u"))
     merge["fromHash"] = wire.head("dev")
-    told = wire.v2("POST", f"/trees/main@{head}/history/merge", merge).json
-    assert (told["resultantTargetHash"], told["wasSuccessful"]) == (None, True)
+    merged = wire.v2("POST", f"/trees/main@{head}/history/merge", merge).json
+    assert (merged["resultantTargetHash"], merged["wasSuccessful"]) == (None, True)
     assert wire.head() == head
 
 

@@ -10,7 +10,7 @@ from lochan.base.errors import Invalid
 from lochan.model.commits import CommitMeta, Delete, Operation, Put, Unchanged
 from lochan.model.contents import IcebergTable, OtherContent
 from lochan.wire.codec import encode
-from lochan.wire.commits import commit_request, read_commit
+from lochan.wire.commits import commit_to_send, read_commit
 
 TABLE = {
     "type": "ICEBERG_TABLE",
@@ -23,8 +23,8 @@ TABLE = {
 
 
 def body(meta=None, *operations):
-    said = {"message": "m", **(meta or {})}
-    return json.dumps({"commitMeta": said, "operations": list(operations)}).encode()
+    commit_meta = {"message": "m", **(meta or {})}
+    return json.dumps({"commitMeta": commit_meta, "operations": list(operations)}).encode()
 
 
 def put(content, **more):
@@ -54,19 +54,19 @@ def test_the_lists_of_version_2_win_over_single_values():
         ("parentCommitHashes", ["ab" * 32]),
     ],
 )
-def test_what_only_the_server_may_say_is_refused(field, value):
+def test_fields_that_only_the_server_sets_are_refused(field, value):
     with pytest.raises(Invalid, match="set by the server"):
         read_commit(body({field: value}))
 
 
-def test_nulls_and_empty_lists_say_nothing():
+def test_nulls_and_empty_lists_are_ignored():
     meta, _ = read_commit(
         body({"committer": None, "commitTime": None, "hash": None, "parentCommitHashes": []})
     )
     assert meta == CommitMeta(message="m")
 
 
-def test_a_type_that_nobody_knows_is_kept_as_it_came():
+def test_a_content_of_an_unknown_type_is_kept_unchanged():
     _, (one,) = read_commit(body({}, put({"type": "WONDER", "id": "7", "deep": {"x": [1, None]}})))
     assert one == Put(key=("a",), content=OtherContent("WONDER", "7", {"deep": {"x": [1, None]}}))
 
@@ -83,7 +83,7 @@ def test_known_types_beside_unknown_ones_keep_their_shape():
 
 
 @pytest.mark.parametrize(
-    ("raw", "told"),
+    ("raw", "message"),
     [
         (b"", "not JSON"),
         (b"{", "not JSON"),
@@ -98,8 +98,8 @@ def test_known_types_beside_unknown_ones_keep_their_shape():
         (b'{"commitMeta":{"message":"m"},"operations":' + b"[" * 100_000, "."),
     ],
 )
-def test_what_is_wrong_is_said_precisely(raw, told):
-    with pytest.raises(Invalid, match=told):
+def test_an_error_names_precisely_what_is_wrong(raw, message):
+    with pytest.raises(Invalid, match=message):
         read_commit(raw)
 
 
@@ -120,4 +120,4 @@ def test_what_a_client_writes_is_read_back():
         Delete(key=("c",)),
         Unchanged(key=("d", "e")),
     ]
-    assert read_commit(encode(commit_request(meta, operations))) == (meta, operations)
+    assert read_commit(encode(commit_to_send(meta, operations))) == (meta, operations)

@@ -22,7 +22,7 @@ def test_a_missing_parent_of_a_namespace_is_a_conflict(wire):
     assert answer.message == "Namespace 'a' must exist."
 
 
-def test_a_stale_delete_of_a_newer_key_says_that_there_was_none(wire):
+def test_a_stale_delete_of_a_newer_key_reports_that_the_key_was_absent(wire):
     old = wire.commit("main", put("t"))
     wire.commit("main", put("late"))
     answer = wire.v2(
@@ -62,13 +62,13 @@ def test_a_message_may_be_empty_and_an_author_missing(wire):
     assert meta["authors"] == [""]
 
 
-def test_new_contents_are_told_in_the_order_of_the_request(wire):
+def test_new_contents_are_returned_in_the_order_of_the_request(wire):
     keys = ["z", "a", "m", "b"]
     answer = wire.v2(
         "POST", f"/trees/main@{EMPTY}/history/commit", body(*(put(key) for key in keys))
     )
-    told = [each["key"]["elements"][0] for each in answer.json["addedContents"]]
-    assert told == keys
+    added = [each["key"]["elements"][0] for each in answer.json["addedContents"]]
+    assert added == keys
 
 
 @pytest.mark.parametrize("name", ["-", "a" * 256, "int/x", "a//b"])

@@ -85,7 +85,7 @@ def test_only_the_root_falls_through_to_the_roots_code():
         (InvalidUrl("a secret is no address"), 400),
     ],
 )
-def test_nothing_of_the_inside_is_told(error, status):
+def test_no_internal_detail_is_in_a_response(error, status):
     request = Request("GET", b"/", b"", (), b"", "id-of-the-request")
     response = problem_of(request, error)
     assert response.status == status
@@ -93,7 +93,7 @@ def test_nothing_of_the_inside_is_told(error, status):
     assert b"id-of-the-request" in response.body
 
 
-def test_only_what_had_no_effect_says_when_to_come_back():
+def test_only_responses_without_effect_have_retry_after():
     request = Request("GET", b"/")
     retry = (b"retry-after", b"1")
     assert retry in problem_of(request, Unavailable("later")).headers
@@ -105,12 +105,13 @@ def test_only_what_had_no_effect_says_when_to_come_back():
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"), [("2", True), ("2.1.0", True), ("10", True), ("1", False), ("x", False)]
+    ("spec", "has_details"),
+    [("2", True), ("2.1.0", True), ("10", True), ("1", False), ("x", False)],
 )
-def test_details_are_for_clients_of_spec_2(spec, told):
+def test_details_are_for_clients_of_spec_2(spec, has_details):
     request = Request("GET", b"/", b"", [(b"nessie-client-spec", spec.encode())])
     body = problem_of(request, ContentNotFound("no", ("a", "b"))).body
-    assert (b'"errorDetails":{"type":"CONTENT_KEY"' in body) is told
+    assert (b'"errorDetails":{"type":"CONTENT_KEY"' in body) is has_details
 
 
 def test_without_the_header_there_are_no_details():
@@ -126,7 +127,7 @@ def test_without_the_header_there_are_no_details():
     assert answer.headers["content-type"] == "application/json"
 
 
-def test_a_conflict_tells_all_keys_and_all_sides():
+def test_a_conflict_has_all_keys_and_all_sides():
     wire = Wire()
     wire.commit("main", put("t"), put("u"))
     wire.branch("dev")
@@ -173,7 +174,7 @@ def test_unknown_addresses_are_404_with_json(method, target):
     assert answer.json["status"] == 404
 
 
-def test_a_known_address_tells_its_methods():
+def test_a_known_path_lists_its_methods():
     answer = Wire().v2("PATCH", "/trees/main")
     assert answer.status == 405
     assert answer.headers["allow"] == "DELETE, GET, PUT"
@@ -215,7 +216,7 @@ def test_a_body_that_is_not_json_is_415():
         assert fresh.status == 200
 
 
-def test_bodies_that_nobody_can_read_are_400():
+def test_bodies_that_cannot_be_decoded_are_400():
     wire = Wire()
     for body in (b"", b"{", b"[]", b"null", b"\xff", b"[" * 50_000):
         for target in (

@@ -149,8 +149,8 @@ def test_all_relative_steps_of_a_path_count(wire):
 
 def test_a_detached_read_names_a_commit(wire):
     head = wire.commit("main", put("t"))
-    shown = wire.v2("GET", f"/trees/@{head}/entries").json["effectiveReference"]
-    assert shown == {"type": "DETACHED", "hash": head}
+    reference = wire.v2("GET", f"/trees/@{head}/entries").json["effectiveReference"]
+    assert reference == {"type": "DETACHED", "hash": head}
     for target in ("/trees/@~1/entries", "/trees/@~1/contents/t"):
         refused = wire.v2("GET", target)
         assert refused.message == "Expected hash must contain a starting commit ID."

@@ -23,7 +23,7 @@ def test_the_checked_in_document_is_the_generated_one():
     assert checked_in == document_text(), "run: make openapi"
 
 
-def test_the_text_says_what_was_built():
+def test_the_text_contains_what_was_built():
     assert yaml.safe_load(document_text()) == json.loads(json.dumps(build_document()))
 
 

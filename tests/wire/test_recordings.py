@@ -1,4 +1,4 @@
-"""Every operation of both versions, said and answered as recorded."""
+"""Every operation of both versions, requested and answered as recorded."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tests.wire.recording import record_v1, record_v2
 RECORDINGS = Path(__file__).parent / "recordings"
 
 
-@pytest.mark.parametrize(("name", "tell"), [("v1", record_v1), ("v2", record_v2)])
-def test_requests_are_answered_as_recorded(name, tell):
-    told = tell().text()
+@pytest.mark.parametrize(("name", "record"), [("v1", record_v1), ("v2", record_v2)])
+def test_requests_are_answered_as_recorded(name, record):
+    recorded = record().text()
     place = RECORDINGS / f"{name}.txt"
     if os.environ.get("LOCHAN_WRITE_RECORDINGS"):
-        place.write_text(told, encoding="utf-8")
-    assert told == place.read_text(encoding="utf-8")
+        place.write_text(recorded, encoding="utf-8")
+    assert recorded == place.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    ("operations", "tell"), [(OPERATIONS_V1, record_v1), (OPERATIONS_V2, record_v2)]
+    ("operations", "record"), [(OPERATIONS_V1, record_v1), (OPERATIONS_V2, record_v2)]
 )
-def test_every_operation_succeeds_in_its_recording(operations, tell):
-    served = set(tell().wire.served)
+def test_every_operation_succeeds_in_its_recording(operations, record):
+    served = set(record().wire.served)
     assert {each.id for each in operations} == served

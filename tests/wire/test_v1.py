@@ -41,7 +41,7 @@ def test_nothing_of_version_2_is_in_its_answers(wire):
         assert not [name for name in V2_ONLY if name in answer.body]
 
 
-def test_missing_bodies_are_told_as_the_java_server_tells_them(wire):
+def test_missing_bodies_are_reported_as_by_the_java_server(wire):
     merge = wire.v1("POST", "/trees/branch/main/merge")
     assert merge.code == (400, "BAD_REQUEST")
     assert ".merge: must not be null" in merge.message
@@ -51,7 +51,7 @@ def test_missing_bodies_are_told_as_the_java_server_tells_them(wire):
 
 
 @pytest.mark.parametrize("name", ["", "abc'", ".foo", "abc'de..blah", "abc'de@{blah"])
-def test_a_wrong_name_is_told_as_the_java_server_tells_it(wire, name):
+def test_a_wrong_name_is_reported_as_by_the_java_server(wire, name):
     body = {"type": "TAG", "name": name, "hash": "0011223344556677"}
     answer = wire.v1("PUT", "/trees/tag/hello", body)
     assert answer.code == (400, "BAD_REQUEST")
@@ -62,7 +62,7 @@ def test_a_wrong_name_is_told_as_the_java_server_tells_it(wire, name):
     ) in answer.message
 
 
-def test_a_wrong_type_is_told_as_the_java_server_tells_it(wire):
+def test_a_wrong_type_is_reported_as_by_the_java_server(wire):
     body = {"type": "FOOBAR", "name": "hello", "hash": "0011223344556677"}
     answer = wire.v1("PUT", "/trees/tag/hello", body)
     assert (
@@ -80,8 +80,8 @@ def test_entries_of_a_depth_show_deeper_ones_once_as_namespaces(wire):
         put("a", "t"),
         put("t"),
     )
-    shown = wire.v1("GET", "/trees/tree/main/entries?namespaceDepth=2").json["entries"]
-    assert [(each["type"], each["name"]["elements"]) for each in shown] == [
+    entries = wire.v1("GET", "/trees/tree/main/entries?namespaceDepth=2").json["entries"]
+    assert [(each["type"], each["name"]["elements"]) for each in entries] == [
         ("NAMESPACE", ["a", "b"]),
         ("ICEBERG_TABLE", ["a", "t"]),
     ]
@@ -105,8 +105,8 @@ def test_names_with_slashes_are_one_segment(wire):
 
 
 def test_namespaces_have_errors_of_their_own(wire):
-    made = wire.v1("PUT", "/namespaces/namespace/main/ns", namespace("ns"))
-    assert made.json["id"]
+    created = wire.v1("PUT", "/namespaces/namespace/main/ns", namespace("ns"))
+    assert created.json["id"]
     again = wire.v1("PUT", "/namespaces/namespace/main/ns", namespace("ns"), Nessie_Client_Spec="2")
     assert again.code == (409, "NAMESPACE_ALREADY_EXISTS")
     assert again.json["errorDetails"] == {"type": "CONTENT_KEY", "contentKey": {"elements": ["ns"]}}
@@ -117,10 +117,10 @@ def test_namespaces_have_errors_of_their_own(wire):
     assert gone.code == (404, "NAMESPACE_NOT_FOUND")
 
 
-def test_a_namespace_is_called_as_the_address_says(wire):
-    made = wire.v1("PUT", "/namespaces/namespace/main/ns", namespace("other", id="7"))
-    assert made.json["elements"] == ["ns"]
-    assert made.json["id"] != "7"
+def test_a_namespace_has_the_name_of_its_path(wire):
+    created = wire.v1("PUT", "/namespaces/namespace/main/ns", namespace("other", id="7"))
+    assert created.json["elements"] == ["ns"]
+    assert created.json["id"] != "7"
 
 
 def test_commits_that_are_kept_or_not_are_the_only_way(wire):

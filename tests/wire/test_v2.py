@@ -87,7 +87,7 @@ def test_keys_are_chosen_by_name_range_prefix_and_filter(wire):
     assert [each["key"]["elements"] for each in diffs] == [["a", "t"], ["a", "u"]]
 
 
-def test_content_comes_with_entries_only_when_asked_for(wire):
+def test_entries_have_contents_only_if_requested(wire):
     wire.commit("main", put("t"))
     (plain,) = wire.v2("GET", "/trees/main/entries").json["entries"]
     (full,) = wire.v2("GET", "/trees/main/entries?content=true").json["entries"]
@@ -95,7 +95,7 @@ def test_content_comes_with_entries_only_when_asked_for(wire):
     assert full["content"]["id"] == plain["contentId"] == full["contentId"]
 
 
-def test_headers_add_to_what_is_said_of_a_commit(wire):
+def test_headers_add_to_the_meta_of_a_commit(wire):
     body = {
         "commitMeta": {"message": "body", "authors": ["Ada"], "allProperties": {"a": ["1"]}},
         "operations": [put("t")],
@@ -148,7 +148,7 @@ def test_conflicts_are_a_result_in_either_spelling(wire, flag):
     assert answer.json["details"][0]["conflict"]["conflictType"] == "KEY_EXISTS"
 
 
-def test_a_null_as_expected_or_resolved_content_says_nothing(wire):
+def test_a_null_as_expected_or_resolved_content_is_ignored(wire):
     wire.branch("dev")
     wire.commit("dev", put("t"))
     wire.commit("main", put("t"))
@@ -169,7 +169,7 @@ def test_a_null_as_expected_or_resolved_content_says_nothing(wire):
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "message"),
     [
         ({"fromRefName": "dev"}, "Source hash must be provided."),
         (
@@ -180,12 +180,12 @@ def test_a_null_as_expected_or_resolved_content_says_nothing(wire):
         ({"fromRefName": "..", "fromHash": EMPTY}, "Reference name must"),
     ],
 )
-def test_the_source_of_a_merge_is_a_commit(wire, body, told):
+def test_the_source_of_a_merge_is_a_commit(wire, body, message):
     wire.branch("dev")
     head = wire.commit("main", put("t"))
     answer = wire.v2("POST", f"/trees/main@{head}/history/merge", body)
     assert answer.code == (400, "BAD_REQUEST")
-    assert told in answer.message
+    assert message in answer.message
     assert wire.head() == head
 
 
@@ -254,7 +254,7 @@ def test_commits_may_be_replayed_or_squashed_against_the_custom(wire):
     assert entry["commitMeta"]["message"].startswith("both")
 
 
-def test_a_cherry_pick_takes_hashes_or_a_range_and_says_so(wire):
+def test_a_cherry_pick_takes_either_hashes_or_a_range(wire):
     first = wire.commit("main", put("t"))
     second = wire.commit("main", put("u"))
     wire.v2("POST", "/trees?name=dev&type=BRANCH&bare=true")
@@ -284,13 +284,13 @@ def test_a_write_with_a_key_takes_effect_once(wire):
 
 def test_many_references_are_made_together_or_not_at_all(wire):
     wire.branch("taken")
-    wanted = [{"name": "a", "source": "main"}, {"name": "taken", "source": "main"}]
-    assert wire.v2("POST", "/trees/many", {"references": wanted}).status == 409
+    references = [{"name": "a", "source": "main"}, {"name": "taken", "source": "main"}]
+    assert wire.v2("POST", "/trees/many", {"references": references}).status == 409
     assert wire.v2("GET", "/trees/a").status == 404
 
 
 @pytest.mark.parametrize(
-    ("target", "body", "told"),
+    ("target", "body", "message"),
     [
         ("name=x&type=BRANCH", {"type": "BRANCH", "name": "main"}, "Target hash must be provided."),
         (
@@ -320,10 +320,10 @@ def test_many_references_are_made_together_or_not_at_all(wire):
         ("name=x&type=BRANCH", {"type": "TWIG", "hash": EMPTY}, "BRANCH, TAG or DETACHED"),
     ],
 )
-def test_a_reference_that_cannot_be_made_is_refused_with_the_reason(wire, target, body, told):
+def test_a_reference_that_cannot_be_made_is_refused_with_the_reason(wire, target, body, message):
     answer = wire.v2("POST", f"/trees?{target}", body)
     assert answer.code == (400, "BAD_REQUEST")
-    assert told in answer.message
+    assert message in answer.message
 
 
 def test_objects_come_back_as_they_were_stored(wire):
@@ -331,9 +331,9 @@ def test_objects_come_back_as_they_were_stored(wire):
     view = wire.repository.context.views.load(bytes.fromhex(wire.head()))
     root = view.tables.root
     assert root is not None
-    asked = {"ids": [root.hex(), "ab" * 32]}
-    (found,) = wire.v2("POST", "/objects/get", asked).json["objects"]
-    raw = wire.v2("POST", "/objects/get", asked, Accept=RAW_OBJECTS)
+    ids = {"ids": [root.hex(), "ab" * 32]}
+    (found,) = wire.v2("POST", "/objects/get", ids).json["objects"]
+    raw = wire.v2("POST", "/objects/get", ids, Accept=RAW_OBJECTS)
     assert read_raw(raw.body) == [(root.hex(), base64.b64decode(found["data"]))]
     stored = wire.v2("POST", "/objects/put", {"objects": [found]})
     assert stored.json == {"stored": 1}

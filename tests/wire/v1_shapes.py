@@ -205,6 +205,6 @@ def _of_fields(value: Any, fields: dict[str, Any], where: str) -> list[str]:
 def _of_content(value: Any, where: str) -> list[str]:
     fields = CONTENTS.get(value.get("type", "")) if isinstance(value, dict) else None
     if fields is None:
-        # A type that nobody knows is shown as it came.
+        # A content of an unknown type is shown unchanged.
         return [] if isinstance(value, dict) else [f"{where} is no content"]
     return _of_fields(value, {"type": "str", "id": "str?", **fields}, where)

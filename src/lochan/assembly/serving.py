@@ -23,10 +23,11 @@ from lochan.http.server import Chore, Options, Server, check_loopback
 from lochan.http.server_file import ServerFile, announce, find_presence, server_file, withdraw
 from lochan.kernel.context import Tuning
 from lochan.kernel.repository import Ports
-from lochan.kernel.retry import RetryPolicy
 from lochan.kv.observe import ObservedStore, Observer
 from lochan.kv.store import Store
 from lochan.kv.url import parse_store_url
+from lochan.persist.cache import Caches
+from lochan.persist.retry import RetryPolicy
 from lochan.service.calls import Call
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
@@ -45,8 +46,7 @@ def tuning_of(settings: Settings) -> Tuning:
     """Returns what the settings say of each repository."""
     sleep_first_ms = (settings.retry_sleep_low_ms, settings.retry_sleep_high_ms)
     return Tuning(
-        settings.commit_cache_mb * _MEGABYTE,
-        settings.node_cache_mb * _MEGABYTE,
+        Caches(settings.cache_mb * _MEGABYTE),
         retry_policy=RetryPolicy(
             settings.commit_timeout_ms, sleep_first_ms, settings.retry_sleep_max_ms
         ),
@@ -229,7 +229,6 @@ def options_of(settings: Settings) -> Options:
         brief_threads=settings.brief_threads,
         publish_threads=settings.publish_threads,
         long_threads=settings.long_threads,
-        front=settings.front,
         drain_s=settings.drain_timeout_s,
         show_traces=settings.stack_traces,
         default_repository=settings.repository,

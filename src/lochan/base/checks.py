@@ -1,7 +1,7 @@
-"""Beliefs that are checked in production too.
+"""Checks of invariants that run in production too.
 
-`check` is for what only our own mistake can break; bytes that come from a disk or a network are
-checked with `check_stored`, because there the fault lies outside.
+`check` is for what only a mistake in our own code can break. Bytes that come from a disk or a
+network are checked with `check_stored`, because there the cause is outside our code.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from lochan.base.errors import Bug, Corrupt
 
 
-def check(belief: bool, message: str) -> None:
-    """Raises Bug unless the belief holds."""
-    if not belief:
+def check(holds: bool, message: str) -> None:
+    """Raises Bug unless the invariant holds; `message` states the invariant."""
+    if not holds:
         raise Bug(message)
 
 
-def check_stored(belief: bool, message: str) -> None:
+def check_stored(holds: bool, message: str) -> None:
     """Raises Corrupt unless what was read back is what could have been written."""
-    if not belief:
+    if not holds:
         raise Corrupt(message)

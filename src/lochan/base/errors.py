@@ -1,13 +1,14 @@
 """One tree of errors, sorted by what the caller should do about them.
 
-A class is a reaction, not a place in the code: whoever catches one knows from its branch whether
-to re-read, to give up, to come back later or to stop the process. `kind` is stable, appears in
-logs and on the wire, and is only ever appended to.
+A class is a reaction, not a place in the code: code that catches an error knows from its branch
+whether to read again, to give up, to retry later or to stop the process. `kind` is stable and
+appears in logs and on the wire; kinds are only ever added.
 
-An error has two texts. `message` is for whoever runs Lochan and for its log; it may hold what a
-driver or the system said: hosts, users, paths. `public_message` is for callers on other machines.
-Where the caller has to act (NotFound, AlreadyExists, Conflict, Invalid, Denied) both are the same.
-All other classes have a fixed sentence, unless whoever raises the error gives another (`public`).
+An error has two texts. `message` is for the operator and the log; it may contain messages of a
+driver or of the system with hosts, users and paths. `public_message` is for callers on other
+machines. Where the caller has to act (NotFound, AlreadyExists, Conflict, Invalid, Denied) both are
+the same. All other classes have a fixed sentence, unless the code that raises the error gives
+another (`public`).
 
     LochanError
         NotFound
@@ -45,7 +46,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 INTERNAL: Final = "internal error; the server's log has the reason"
-"""What callers on other machines are told of errors that only the operator can act on."""
+"""The public message of errors that only the operator can act on."""
 
 
 class LochanError(Exception):
@@ -54,7 +55,7 @@ class LochanError(Exception):
     kind: ClassVar[str] = "lochan"
 
     sentence: ClassVar[str] = INTERNAL
-    """The public message of a class whose messages are the operator's; "" for all others."""
+    """The public message of a class whose messages are for the operator; "" for all others."""
 
     def __init__(self, message: str, *, public: str = "") -> None:
         super().__init__(message)
@@ -63,7 +64,7 @@ class LochanError(Exception):
 
     @property
     def public_message(self) -> str:
-        """What a caller on another machine may read: nothing of hosts, users, paths or rows."""
+        """The message for a caller on another machine: without hosts, users, paths or rows."""
         return self.public or self.sentence or self.message
 
 
@@ -81,7 +82,7 @@ class ReferenceNotFound(NotFound):
 
 
 class ContentNotFound(NotFound):
-    """The key holds nothing there."""
+    """The key holds no content on that reference."""
 
     kind = "content_not_found"
 
@@ -118,14 +119,14 @@ class NamespaceExists(AlreadyExists):
 
 
 class Conflict(LochanError):
-    """Somebody else moved first: re-read, then retry."""
+    """Another change came first: read again, then retry."""
 
     kind = "conflict"
     sentence = ""
 
 
 class KeysConflict(Conflict):
-    """A commit met keys that are not as it expected; all of them are told."""
+    """A commit found keys that are not as it expected; `details` lists all of them."""
 
     kind = "keys_conflict"
 
@@ -141,7 +142,7 @@ class HeadConflict(Conflict):
 
 
 class NamespaceNotEmpty(Conflict):
-    """A namespace that still holds something cannot go."""
+    """A namespace that still contains something cannot be deleted."""
 
     kind = "namespace_not_empty"
 
@@ -164,7 +165,7 @@ class Invalid(LochanError):
 
 
 class AuditFailed(Invalid):
-    """Data that did not pass every one of its checks and is therefore not published."""
+    """Data failed at least one of its checks and is therefore not published."""
 
     kind = "audit_failed"
 
@@ -183,13 +184,13 @@ class InvalidUrl(Invalid):
 
 
 class KeyReused(Invalid):
-    """An idempotency key came again with another request."""
+    """An idempotency key was used again with another request."""
 
     kind = "key_reused"
 
 
 class NotABranch(Invalid):
-    """A reference that only branches may stand in for."""
+    """The request needs a branch, and the reference is a tag or a commit."""
 
     kind = "not_a_branch"
 
@@ -271,6 +272,6 @@ class NewerFormat(LochanError):
 
 
 class Bug(LochanError):
-    """Our own belief turned out wrong."""
+    """An invariant of our own code was violated."""
 
     kind = "bug"

@@ -18,7 +18,7 @@ ContentId = NewType("ContentId", str)
 """What stays the same when a table is renamed; a UUID in new repositories, any text in old ones."""
 
 InstanceId = NewType("InstanceId", bytes)
-"""16 random bytes that name one life of a repository; a re-created one gets another."""
+"""16 random bytes that name one incarnation of a repository; a re-created one gets another."""
 
 ID_BYTES: Final = 32
 INSTANCE_ID_BYTES: Final = 16
@@ -27,7 +27,7 @@ EMPTY_ID: Final = ObjId(sha256(b"empty").digest())
 """The head of a branch without commits; no object has this id."""
 
 ROOT_INSTANCE: Final = InstanceId(bytes(INSTANCE_ID_BYTES))
-"""Holds what belongs to no repository: the format and the list of repositories."""
+"""The instance id of rows that belong to no repository: the format, the list of repositories."""
 
 
 def obj_id_from_hex(text: str) -> ObjId:
@@ -52,7 +52,7 @@ def find_uuid_bytes(content_id: ContentId) -> bytes | None:
 
 
 def uuid_of(random: bytes) -> bytes:
-    """Makes a UUID (version 4) of 16 random bytes; with 122 of its bits random it is unique."""
+    """Returns a UUID (version 4) made of 16 random bytes; 122 random bits make it unique."""
     raw = bytearray(random)
     raw[6] = raw[6] & 0x0F | 0x40
     raw[8] = raw[8] & 0x3F | 0x80

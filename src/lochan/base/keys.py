@@ -36,7 +36,7 @@ SEPARATOR: Final = "\x01"
 _RECORDS: Final = b"f\0"
 _HASHED: Final = b"="
 
-# To sort this many keeps other threads waiting for a millisecond.
+# Sorting this many keeps other threads waiting for a millisecond.
 _SORTED_AT_ONCE_MAX: Final = 2_000
 
 
@@ -78,12 +78,12 @@ def file_key(path: str) -> Key:
 
 
 def job_key(content_id: str, job: str) -> Key:
-    """Encodes the name of the record that a job has written a content."""
+    """Encodes the key of the record that a job has written a content."""
     return Key(jobs_prefix(content_id) + job_name(job))
 
 
 def jobs_prefix(content_id: str) -> bytes:
-    """Returns what the keys of all records of a content begin with."""
+    """Returns the common prefix of the keys of all records of a content."""
     return jobs_of_owner(_owner(content_id))
 
 
@@ -107,22 +107,22 @@ def job_of(key: bytes) -> str:
 
 
 def is_record(key: bytes) -> bool:
-    """Tells the key of a job's record from that of a file or a table."""
+    """Returns whether a key is that of a job's record, not that of a file or a table."""
     return key.startswith(_RECORDS)
 
 
 def owner_of(key: bytes) -> bytes:
-    """Returns the content that a record is of, as `owner_name` names it."""
+    """Returns the content that a record belongs to, as `owner_name` names it."""
     return key.split(b"\0", 2)[1]
 
 
 def has_uuid(key: bytes) -> bool:
-    """Tells whether the content that a record is of has a UUID for its id."""
+    """Returns whether the id of the content that a record belongs to is a UUID."""
     return not owner_of(key).startswith(_HASHED)
 
 
 def jobs_of_owner(owner: bytes) -> bytes:
-    """Returns what the keys of all records of a content begin with, by how records name it."""
+    """Returns the common prefix of the keys of all records of an owner."""
     return _RECORDS + owner + b"\0"
 
 
@@ -194,7 +194,7 @@ def _decoded(raw: bytes) -> str:
 
 
 def ordered(keys: Iterable[bytes]) -> list[bytes]:
-    """Returns keys in their order, each once; many in slices, so that others get their turn."""
+    """Returns keys in order, each once; many are sorted in slices, so that other threads run."""
     found = list(keys)
     if all(left < right for left, right in pairwise(found)):
         return found

@@ -1,9 +1,9 @@
 """Names of references, as users may choose them.
 
 Branches and tags share one name space. Names that look like hashes or carry the marks of relative
-specs are refused, so that a spec can always be read in one way. So are names with a segment `.` or
+specs are refused, so that every spec has one meaning. So are names with a segment `.` or
 `..`: clients and proxies take them out of an address, and the server refuses such addresses. Names
-of that form that were made by earlier versions are still read.
+of that form that earlier versions created are still read.
 """
 
 from __future__ import annotations

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-# A Java says its version in a fraction of a second; a hung one must not hang a session.
+# Java prints its version in a fraction of a second; one that hangs must not block a session.
 JAVA_ANSWER_S: Final = 30.0
 
 # A server that Spark jobs start is ready in a second; a busy machine takes a dozen.
 SERVER_READY_S: Final = 120.0
 
-# Longer than the server itself waits for requests under way when it is asked to end.
+# Longer than a stopping server itself waits for running requests.
 SERVER_STOP_S: Final = 60.0
 
 # Levels of Iceberg metadata: people write a handful, and encoding descends the stack with each.
@@ -38,7 +38,7 @@ AUDIT_CHECKS_MAX: Final = 1_000
 # Checks that run at once: enough to fill the cores while one of them waits for its last task.
 AUDIT_CHECKS_TOGETHER_MAX: Final = 4
 
-# Times that an audit is made again because its target has moved; then others are simply faster.
+# Times that an audit is repeated because its target has moved; then other writers are faster.
 AUDIT_ATTEMPTS_MAX: Final = 5
 
 # Commits that one audit publishes by fast-forward: each of them is checked by itself.
@@ -50,7 +50,7 @@ AUDIT_TTL_S: Final = 86_400
 # The name of an audit's job: its later writes have a number behind it, within that of a job.
 AUDIT_JOB_CHARACTERS_MAX: Final = 490
 
-# How far ahead of ours the clocks may be from which a table has its times.
+# How far the clocks that wrote a table's times may be ahead of ours.
 FRESH_AHEAD_S_MAX: Final = 300
 
 # The same for dates: a day begins up to 14 hours earlier east of Greenwich.
@@ -62,7 +62,7 @@ CHECK_FILE_BYTES_MAX: Final = 1_048_576
 # Keys that a report lists as changed; beyond, it only counts them.
 REPORT_CHANGES_MAX: Final = 1_000
 
-# A value or a sentence in a report; a longer one is cut, so that nobody's data fills it.
+# A value or a sentence in a report; a longer one is cut, so that data cannot fill the report.
 REPORT_TEXT_CHARACTERS_MAX: Final = 1_000
 
 # What of an error is searched for secrets before it is cut: texts of Spark hold whole plans.
@@ -74,8 +74,8 @@ ICEBERG_METADATA_BYTES_MAX: Final = 256 * 1_024 * 1_024
 # Metadata files kept in memory, counted by their text: some hundred tables of ordinary size.
 ICEBERG_METADATA_CACHE_BYTES_MAX: Final = 32 * 1_024 * 1_024
 
-# How often a change of the catalog is planned again because somebody else was faster; then
-# pyiceberg or the caller decides, who can wait.
+# How often a change of the catalog is planned again because another writer was faster; then
+# pyiceberg or its caller decides whether to retry.
 ICEBERG_COMMIT_ATTEMPTS_MAX: Final = 5
 
 # Commits that one Spark task reads, twenty pages of a log: about a second, so that starting the
@@ -103,7 +103,7 @@ SPARK_FOOTER_TASKS_MAX: Final = 64
 # A footer that is written again: 10,000 columns in 100 row groups are some 100 MB of it.
 SPARK_FOOTER_BYTES_MAX: Final = 256 * 1_024 * 1_024
 
-# Files of one write: what executors tell of them, some kilobytes each, must fit the driver.
+# Files of one write: the executors' reports of them, some kilobytes each, must fit the driver.
 SPARK_WRITE_FILES_MAX: Final = 200_000
 
 # Attempts to commit a write while others move its tables: fifty writers in step each win once.
@@ -130,10 +130,10 @@ FOOTERS_KEPT_MAX: Final = 100_000
 # Tasks that read files by PyIceberg: far above the cores of a cluster; more cost only planning.
 ARROW_READ_TASKS_MAX: Final = 2_000
 
-# Key ranges that a merge asks the bounds of files for one by one; of more only the span is used.
+# Key ranges that a merge compares with the bounds of files; of more only the span is used.
 SPARK_MERGE_RANGES_MAX: Final = 64
 
-# A filter that is read to choose files; a longer one is a list of values that nobody wrote by hand.
+# A filter that is read to choose files; a longer one is a list of values from a program.
 FILTER_CHARACTERS_MAX: Final = 1_000_000
 
 # Levels of brackets, AND, OR and NOT in a filter that is read to choose files: reading descends the

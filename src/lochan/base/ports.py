@@ -1,17 +1,16 @@
-"""The named ports through which time, randomness, waiting and locks enter.
+"""The named ports through which time, randomness and waiting enter.
 
-Nothing in `service/` and below imports a clock or a random source: it is handed one of these. The
-real ones live in `system.py`, deterministic ones in `lochan.testing`.
+Nothing in `service/` and below imports a clock or a random source: it gets one of these as an
+argument. The real ones are in `system.py`, deterministic ones in `lochan.testing`.
 """
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time, in two ways that must not be mixed."""
+    """Returns the time, in two ways that must not be mixed."""
 
     def now_us(self) -> int:
         """Microseconds since 1970, may jump."""
@@ -31,27 +30,6 @@ class Random(Protocol):
 
     def between(self, low: float, high: float) -> float:
         """Returns a number in [low, high), fit for sleeps and jitter."""
-        ...
-
-
-class Lock(Protocol):
-    """Mutual exclusion, used with `with`."""
-
-    def __enter__(self) -> bool: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
-
-class Locks(Protocol):
-    """Makes locks, so that a simulated world can make its own."""
-
-    def new_lock(self) -> Lock:
-        """Returns a fresh, unlocked lock."""
         ...
 
 

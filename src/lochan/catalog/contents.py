@@ -14,9 +14,6 @@ from lochan.model.contents import Content
 _VALUE_END: Final = 2 + ID_BYTES
 _KNOWN_FLAGS: Final = (0, FLAG_CONTENT_ID_IN_VALUE)
 
-# What a cached value costs beside its own bytes.
-_ENTRY_BYTES: Final = 250
-
 NOTHING_UNPUBLISHED: Mapping[ObjId, bytes] = {}
 
 
@@ -86,7 +83,7 @@ def load_values(
         ids = [value_at(element) for element in missing]
         for element, obj_id, raw in zip(missing, ids, context.objects.fetch_many(ids), strict=True):
             raws[element] = raw
-            cache.keep(obj_id, raw, len(raw) + _ENTRY_BYTES)
+            cache.keep(obj_id, raw)
     return raws
 
 

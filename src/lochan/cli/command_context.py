@@ -1,22 +1,20 @@
-"""What every command that meets a catalog takes: which catalog, and how to print.
+"""The options that commands on a catalog share, and the context that such a command gets.
 
-A catalog is a server (`--url`) or a store opened in this process (`--store`). With neither it is
-the server that runs in this directory, told by `.lochan/server.json`, else the store under
-`.lochan`.
+A catalog is a server (`--url`) or a store that this process opens (`--store`). If neither is given,
+it is the server that runs in this directory, according to `.lochan/server.json`, or else the store
+under `.lochan`.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from contextlib import ExitStack
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from lochan.cli.printing import Printer
+from lochan.cli.output import Printer
 from lochan.cli.target import Target, find_target
 
 if TYPE_CHECKING:
@@ -25,43 +23,27 @@ if TYPE_CHECKING:
 
     Catalog = Client | Embedded
 
-_GIVEN: Final = (ParameterSource.COMMANDLINE,)
-
 
 class CommandContext:
-    """One run of one command: opens its catalog when it is first asked for."""
+    """One run of one command: its catalog, opened on first use, and its printer."""
 
-    def __init__(self, target: Target, as_json: bool) -> None:
+    def __init__(self, ctx: click.Context, target: Target, as_json: bool) -> None:
+        self._ctx = ctx
         self.target = target
         self.printer = Printer(as_json)
-        self._opened = ExitStack()
-        self._catalog: Catalog | None = None
 
-    @property
+    @functools.cached_property
     def catalog(self) -> Catalog:
-        """The catalog that is meant."""
-        if self._catalog is None:
-            opened = self.target.open()
-            self._opened.callback(opened.close)
-            self._catalog = opened
-        return self._catalog
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._opened.close()
+        """The catalog that the options name; click closes it at the end of the command."""
+        catalog = self.target.open()
+        self._ctx.call_on_close(catalog.close)
+        return catalog
 
 
-def errand(function: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options of its catalog, and hands it an `CommandContext` first."""
+def catalog_command(function: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options that name a catalog; passes a `CommandContext` as the first argument."""
 
-    @click.option("--url", envvar="LOCHAN_URL", metavar="URL", help="The server to talk to.")
+    @click.option("--url", envvar="LOCHAN_URL", metavar="URL", help="The server to connect to.")
     @click.option(
         "--store", envvar="LOCHAN_STORE", metavar="URL", help="The store to open, without a server."
     )
@@ -70,30 +52,34 @@ def errand(function: Callable[..., None]) -> Callable[..., None]:
         envvar="LOCHAN_REPOSITORY",
         default="default",
         show_default=True,
-        help="The repository that is meant.",
+        help="The name of the repository.",
     )
     @click.option("--json", "as_json", is_flag=True, help="Print JSON: one line for each item.")
     @click.pass_context
     @functools.wraps(function)
-    def with_errand(
+    def command(
         ctx: click.Context,
         /,
         url: str | None,
         store: str | None,
         repository: str,
         as_json: bool,
-        **given: Any,
+        **arguments: Any,
     ) -> None:
-        # Options win over the environment, so a variable never stands against what was typed.
-        typed = {name for name in ("url", "store") if ctx.get_parameter_source(name) in _GIVEN}
+        # An option wins over the environment; a variable never conflicts with a typed option.
+        typed = {
+            name
+            for name in ("url", "store")
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        }
         if typed == {"url", "store"}:
-            raise click.UsageError("name a server (--url) or a store (--store), not both")
+            raise click.UsageError("--url and --store were both given; give only one of them")
         if "store" in typed:
             url = None
         elif url is not None:
             store = None
         ctx.meta["lochan.json"] = as_json
-        with CommandContext(find_target(url, store, repository), as_json) as opened:
-            function(opened, **given)
+        target = find_target(url, store, repository)
+        function(CommandContext(ctx, target, as_json), **arguments)
 
-    return with_errand
+    return command

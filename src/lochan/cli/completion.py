@@ -1,4 +1,4 @@
-"""`lochan completion`: what a shell needs to complete commands, options and branch names."""
+"""`lochan completion`: the script by which a shell completes commands, options and names."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def completion(ctx: click.Context, shell: str) -> None:
     zsh:   eval "$(lochan completion zsh)"   in ~/.zshrc
     fish:  lochan completion fish > ~/.config/fish/completions/lochan.fish
     """
-    made = get_completion_class(shell)
-    if made is None:
-        raise click.UsageError(f"no completion for {shell}")
+    completion_class = get_completion_class(shell)
+    if completion_class is None:
+        raise click.UsageError(f"click has no completion for {shell}")
     root = ctx.find_root().command
-    click.echo(made(root, {}, "lochan", "_LOCHAN_COMPLETE").source())
+    click.echo(completion_class(root, {}, "lochan", "_LOCHAN_COMPLETE").source())

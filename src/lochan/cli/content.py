@@ -1,4 +1,4 @@
-"""`lochan content`: what keys hold, read and written one by one."""
+"""`lochan content`: reads and writes the contents of single keys."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import click
 import msgspec
 
 from lochan.base.errors import ContentNotFound, Invalid
-from lochan.cli.command_context import CommandContext, errand
+from lochan.cli.arguments import BRANCH, SPEC
+from lochan.cli.command_context import CommandContext, catalog_command
 from lochan.cli.groups import ListsByDefault
 from lochan.cli.history import summary
 from lochan.cli.keys import KEY, key_text
-from lochan.cli.printing import plain, short
-from lochan.cli.specs import BRANCH, SPEC
+from lochan.cli.output import plain, short
 from lochan.model.commits import CommitMeta, ContentKey, Delete, Operation, Put
 from lochan.model.contents import Content, Namespace, type_of, with_id
 from lochan.model.results import Entry
@@ -23,61 +23,70 @@ from lochan.wire.contents import content_in, content_out
 
 _TYPES: Final = ("ICEBERG_TABLE", "ICEBERG_VIEW", "DELTA_LAKE_TABLE", "NAMESPACE", "UDF")
 
-# What a table needs beside its location, so that one can be put without knowing any of it.
-_USUAL: Final[dict[str, dict[str, Any]]] = {
+# The fields that a content needs besides its location; users need not know them.
+_DEFAULT_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "ICEBERG_TABLE": {"snapshotId": -1, "schemaId": 0, "specId": 0, "sortOrderId": 0},
     "ICEBERG_VIEW": {"versionId": 1, "schemaId": 0},
     "DELTA_LAKE_TABLE": {"metadataLocationHistory": [], "checkpointLocationHistory": []},
     "UDF": {"versionId": "1", "signatureId": "1"},
 }
 
-_on = click.option("--on", "spec", type=SPEC, default="-", show_default=True, help="Where to read.")
+_on = click.option(
+    "--on",
+    "spec",
+    type=SPEC,
+    default="-",
+    show_default=True,
+    help="The branch, tag or commit to read.",
+)
 _branch = click.option(
-    "-b", "--branch", type=BRANCH, default="-", show_default=True, help="Where to commit."
+    "-b", "--branch", type=BRANCH, default="-", show_default=True, help="The branch to commit to."
 )
 _message = click.option("-m", "--message", help="The message of the commit.")
 _author = click.option("--author", help="The author of the commit.")
 _expected = click.option(
-    "--expected", metavar="HASH", help="Refuse if the key changed since this commit."
+    "--expected", metavar="HASH", help="Refuse if the key was changed after this commit."
 )
 
 
 @click.group(cls=ListsByDefault)
 def content() -> None:
-    """List, show, put and delete what keys hold."""
+    """List, show, put and delete the contents of keys."""
 
 
 @content.command("list")
 @_on
-@click.option("--prefix", type=KEY, help="Only this key and those below it.")
-@click.option("--filter", "wanted", default="", metavar="CEL", help="Only those it keeps.")
+@click.option("--prefix", type=KEY, help="Only this key and the keys below it.")
+@click.option("--filter", "cel", default="", metavar="CEL", help="Only those that match.")
 @click.option("-l", "--long", is_flag=True, help="Also the contents.")
-@errand
+@catalog_command
 def list_content(
-    job: CommandContext, spec: str, prefix: ContentKey | None, wanted: str, long: bool
+    context: CommandContext, spec: str, prefix: ContentKey | None, cel: str, long: bool
 ) -> None:
     """List the keys."""
     from lochan.wire.listings import entry_v2
 
-    found = job.catalog.contents.iterate(spec, prefix=prefix, filter=wanted, with_content=long)
+    entries = context.catalog.contents.iterate(spec, prefix=prefix, filter=cel, with_content=long)
     columns = ["key", "type", "content id", *(["content"] if long else [])]
 
     def row(entry: Entry) -> list[str | int | None]:
-        shown = [key_text(entry.key), entry.type, entry.content_id]
-        return [*shown, summary(entry.content)] if long else [*shown]
+        cells = [key_text(entry.key), entry.type, entry.content_id]
+        return [*cells, summary(entry.content)] if long else [*cells]
 
-    job.printer.table(found, columns, row, entry_v2, "no keys")
+    context.printer.table(entries, columns, row, entry_v2, "no keys")
 
 
 @content.command("get")
 @click.argument("key", type=KEY)
 @_on
-@errand
-def get_content(job: CommandContext, key: ContentKey, spec: str) -> None:
-    """Show what KEY holds."""
-    found, _ = job.catalog.contents.get(spec, key)
+@catalog_command
+def get_content(context: CommandContext, key: ContentKey, spec: str) -> None:
+    """Show the content of KEY."""
+    found, _ = context.catalog.contents.get(spec, key)
     raw = msgspec.json.encode(content_out(found))
-    click.echo(raw if job.printer.as_json else plain(msgspec.json.format(raw, indent=2).decode()))
+    click.echo(
+        raw if context.printer.as_json else plain(msgspec.json.format(raw, indent=2).decode())
+    )
 
 
 @content.command("put")
@@ -85,19 +94,23 @@ def get_content(job: CommandContext, key: ContentKey, spec: str) -> None:
 @click.option(
     "--type", "kind", default="ICEBERG_TABLE", show_default=True, help=f"{', '.join(_TYPES)}, …"
 )
-@click.option("--location", metavar="URL", help="Where the metadata is.")
+@click.option("--location", metavar="URL", help="The address of the metadata file.")
 @click.option(
     "--set", "fields", multiple=True, metavar="NAME=VALUE", help="A field of the content."
 )
-@click.option("--file", type=click.Path(path_type=Path), help="The content as JSON; - reads it.")
-@click.option("-p", "--parents", is_flag=True, help="Make missing namespaces in the same commit.")
+@click.option(
+    "--file",
+    type=click.Path(path_type=Path),
+    help="A file with the content as JSON; - is standard input.",
+)
+@click.option("-p", "--parents", is_flag=True, help="Create missing namespaces in the same commit.")
 @_branch
 @_message
 @_author
 @_expected
-@errand
+@catalog_command
 def put_content(
-    job: CommandContext,
+    context: CommandContext,
     key: ContentKey,
     kind: str,
     location: str | None,
@@ -109,22 +122,25 @@ def put_content(
     author: str | None,
     expected: str | None,
 ) -> None:
-    """Put a content under KEY, new or in place of the one that is there."""
-    wanted = read_content(file) if file is not None else _built(key, kind, location, fields)
+    """Put a content under KEY; it is new, or replaces the present content."""
+    if file is not None:
+        new = read_content(file)
+    else:
+        new = _build_content(key, kind, location, fields)
     keys = [key[:length] for length in range(1, len(key) + 1)]
-    there, reference = job.catalog.contents.get_many(_at(branch, expected), keys)
-    known = dict(there)
+    found, reference = context.catalog.contents.get_many(_spec(branch, expected), keys)
+    present = dict(found)
     operations: list[Operation] = []
     if parents:
-        missing = [each for each in keys[:-1] if each not in known]
+        missing = [each for each in keys[:-1] if each not in present]
         operations += [Put(key=each, content=Namespace(elements=each)) for each in missing]
-    before = known.get(key)
-    if before is not None and wanted.id is None and before.id is not None:
-        if type_of(before) == type_of(wanted):
-            wanted = with_id(wanted, before.id)
-    operations.append(Put(key=key, content=wanted))
-    said = message or f"Put {key_text(key)}"
-    _commit(job, reference.name or branch, said, author, operations, reference.hash)
+    before = present.get(key)
+    if before is not None and new.id is None and before.id is not None:
+        if type_of(before) == type_of(new):
+            new = with_id(new, before.id)
+    operations.append(Put(key=key, content=new))
+    text = message or f"Put {key_text(key)}"
+    _commit(context, reference.name or branch, text, author, operations, reference.hash)
 
 
 @content.command("delete")
@@ -133,9 +149,9 @@ def put_content(
 @_message
 @_author
 @_expected
-@errand
+@catalog_command
 def delete_content(
-    job: CommandContext,
+    context: CommandContext,
     keys: tuple[ContentKey, ...],
     branch: str,
     message: str | None,
@@ -143,18 +159,18 @@ def delete_content(
     expected: str | None,
 ) -> None:
     """Delete KEYS, all in one commit."""
-    there, reference = job.catalog.contents.get_many(_at(branch, expected), keys)
-    missing = [key for key in keys if key not in dict(there)]
+    found, reference = context.catalog.contents.get_many(_spec(branch, expected), keys)
+    missing = [key for key in keys if key not in dict(found)]
     if missing:
         names = ", ".join(key_text(key) for key in missing)
-        raise ContentNotFound(f"nothing to delete under {names}", missing[0])
-    said = message or "Delete " + ", ".join(key_text(key) for key in keys)
+        raise ContentNotFound(f"no such keys: {names}; nothing was deleted", missing[0])
+    text = message or "Delete " + ", ".join(key_text(key) for key in keys)
     deletes = [Delete(key=key) for key in keys]
-    _commit(job, reference.name or branch, said, author, deletes, reference.hash)
+    _commit(context, reference.name or branch, text, author, deletes, reference.hash)
 
 
 def _commit(
-    job: CommandContext,
+    context: CommandContext,
     branch: str,
     message: str,
     author: str | None,
@@ -164,18 +180,17 @@ def _commit(
     from lochan.wire.commits import commit_response
 
     meta = CommitMeta(message=message, authors=() if author is None else (author,))
-    done = job.catalog.commits.commit(branch, meta, operations, expected=expected)
-    job.printer.document(
-        commit_response(done), f"{message}: {done.branch} is at {short(done.hash)} now"
-    )
+    committed = context.catalog.commits.commit(branch, meta, operations, expected=expected)
+    text = f"{message}: {committed.branch} is now at {short(committed.hash)}"
+    context.printer.document(commit_response(committed), text)
 
 
-def _at(branch: str, expected: str | None) -> str:
+def _spec(branch: str, expected: str | None) -> str:
     return branch if expected is None else f"{branch}@{expected}"
 
 
 def read_content(file: Path) -> Content:
-    """Reads a content from JSON in a file; `-` is standard input."""
+    """Returns the content that a file holds as JSON; `-` is standard input."""
     try:
         raw = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
         value = msgspec.json.decode(raw)
@@ -186,8 +201,10 @@ def read_content(file: Path) -> Content:
     return content_in(value)
 
 
-def _built(key: ContentKey, kind: str, location: str | None, fields: tuple[str, ...]) -> Content:
-    value: dict[str, Any] = {"type": kind, **_USUAL.get(kind, {})}
+def _build_content(
+    key: ContentKey, kind: str, location: str | None, fields: tuple[str, ...]
+) -> Content:
+    value: dict[str, Any] = {"type": kind, **_DEFAULT_FIELDS.get(kind, {})}
     if kind == "NAMESPACE":
         value["elements"] = list(key)
     if location is not None:
@@ -195,13 +212,13 @@ def _built(key: ContentKey, kind: str, location: str | None, fields: tuple[str, 
     for field in fields:
         name, equals, text = field.partition("=")
         if not equals:
-            raise Invalid(f"--set takes NAME=VALUE, not {field!r}")
-        value[name] = _value(text)
+            raise Invalid(f"--set {field}: write NAME=VALUE")
+        value[name] = _field_value(text)
     return content_in(value, "the content (see --location and --set)")
 
 
-def _value(text: str) -> Any:
-    """Reads a value as JSON where it is JSON, else as text."""
+def _field_value(text: str) -> Any:
+    """Returns the value of JSON, or the text itself if it is not JSON."""
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""Groups of commands: loaded when they are used, with errors of our tree turned into sentences."""
+"""Groups of commands: modules are imported on use, and a LochanError becomes a message."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import IO, Any
 import click
 
 from lochan.base.errors import KeysConflict, LochanError
-from lochan.cli import exits
+from lochan.cli import exit_codes
 
 
-class Failed(click.ClickException):
-    """An error of our tree on its way to the terminal: what happened, and what to do."""
+class CommandFailure(click.ClickException):
+    """A LochanError that ends the command: its message, a hint on what to do, an exit code."""
 
     def __init__(self, error: LochanError, as_json: bool) -> None:
         super().__init__(error.message)
@@ -21,78 +21,80 @@ class Failed(click.ClickException):
 
     @property
     def exit_code(self) -> int:  # type: ignore[override]
-        """The code with which the command leaves."""
-        return exits.exit_code(self._error)
+        """The exit code of the command."""
+        return exit_codes.exit_code(self._error)
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Prints it to standard error, for people or as one line of JSON."""
-        from lochan.cli.printing import plain
+        """Prints the error to standard error, as text or as one line of JSON."""
+        from lochan.cli.output import plain
 
         lines = [f"error: {plain(self.message)}"]
-        advice = exits.hint(self._error)
+        hint = exit_codes.hint(self._error)
         if self._as_json:
-            lines = [self._document(advice)]
-        elif advice:
-            lines.append(f"hint: {advice}")
+            lines = [self._document(hint)]
+        elif hint:
+            lines.append(f"hint: {hint}")
         for line in lines:
             click.echo(line, file=file, err=file is None)
 
-    def _document(self, advice: str) -> str:
+    def _document(self, hint: str) -> str:
         import msgspec
 
-        told: dict[str, Any] = {
+        document: dict[str, Any] = {
             "error": self._error.kind,
             "message": self.message,
-            "hint": advice,
+            "hint": hint,
             "exitCode": self.exit_code,
         }
         if isinstance(self._error, KeysConflict):
             from lochan.model.results import ContentConflict
             from lochan.wire.conflicts import conflict_out
 
-            told["conflicts"] = [
-                conflict_out(one) for one in self._error.details if isinstance(one, ContentConflict)
+            document["conflicts"] = [
+                conflict_out(conflict)
+                for conflict in self._error.details
+                if isinstance(conflict, ContentConflict)
             ]
-        return msgspec.json.encode(told).decode()
+        return msgspec.json.encode(document).decode()
 
 
-class Doors(click.Group):
-    """The group of all commands; each may raise any LochanError."""
+class CommandGroup(click.Group):
+    """The group of all commands; each command may raise any LochanError."""
 
-    def __init__(self, *given: Any, rooms: dict[str, str] | None = None, **more: Any) -> None:
-        super().__init__(*given, **more)
-        self._rooms = rooms or {}
+    def __init__(self, *args: Any, modules: dict[str, str] | None = None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._modules = modules or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's own
-        """Returns the names of the commands, in the order in which they are worth knowing."""
-        return list(self._rooms)
+        """Returns the names of the commands in the order in which help lists them."""
+        return list(self._modules)
 
     def get_command(
         self,
         ctx: click.Context,
         cmd_name: str,
     ) -> click.Command | None:
-        """Returns a command; only now is its room imported."""
-        place = self._rooms.get(cmd_name)
+        """Returns a command; imports its module."""
+        place = self._modules.get(cmd_name)
         if place is None:
             return super().get_command(ctx, cmd_name)
         module, _, name = place.partition(":")
-        found: click.Command = getattr(import_module(module), name)
-        return found
+        command: click.Command = getattr(import_module(module), name)
+        return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command and turns our errors into sentences."""
+        """Runs the command; a LochanError becomes a CommandFailure."""
         try:
             return super().invoke(ctx)
         except LochanError as error:
-            raise Failed(error, bool(ctx.meta.get("lochan.json"))) from error
+            raise CommandFailure(error, bool(ctx.meta.get("lochan.json"))) from error
 
 
 class ListsByDefault(click.Group):
-    """A group that lists when no command of it is named: `lochan branch --json`."""
+    """A group that runs its command `list` if none is named: `lochan branch --json`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Puts `list` in front unless a command or help is named."""
+        """Inserts `list` unless a command or help is named."""
         first = args[0] if args else ""
         if first not in self.commands and first not in ctx.help_option_names:
             if not first or first.startswith("-"):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, Final, TypeVar
 
 import click
 from rich.text import Text
 
-from lochan.cli.command_context import CommandContext, errand
+from lochan.cli.arguments import REFERENCE, SPEC
+from lochan.cli.command_context import CommandContext, catalog_command
 from lochan.cli.keys import KEY, key_text
-from lochan.cli.printing import Cell, first_line, moment, plain, short
-from lochan.cli.specs import REFERENCE, SPEC
+from lochan.cli.output import Cell, first_line, moment, plain, short
 from lochan.model.commits import ContentKey, LogEntry, Put
 from lochan.model.contents import Content, DeltaLakeTable, Namespace, OtherContent, type_of
 from lochan.model.references import ReferenceMove
@@ -20,16 +20,16 @@ from lochan.model.results import DiffEntry
 
 _Item = TypeVar("_Item")
 
-_SHOWN: Final = 20
-_MARKS: Final = {"+": "green", "-": "red", "~": "yellow"}
+_ROWS_DEFAULT: Final = 20
+_MARK_STYLES: Final = {"+": "green", "-": "red", "~": "yellow"}
 
 _limit = click.option(
     "-n",
     "--limit",
     type=click.IntRange(min=1),
-    help=f"At most so many.  [default: {_SHOWN} in a table, all with --json]",
+    help=f"How many to print at most.  [default: {_ROWS_DEFAULT} in a table, all with --json]",
 )
-_filter = click.option("--filter", "wanted", default="", metavar="CEL", help="Only those it keeps.")
+_filter = click.option("--filter", "cel", default="", metavar="CEL", help="Only those that match.")
 
 
 @click.command()
@@ -37,24 +37,24 @@ _filter = click.option("--filter", "wanted", default="", metavar="CEL", help="On
 @_limit
 @_filter
 @click.option("--until", metavar="HASH", help="Stop after this commit.")
-@click.option("-o", "--operations", is_flag=True, help="Also what each commit changed.")
-@errand
+@click.option("-o", "--operations", is_flag=True, help="Also the keys that each commit changed.")
+@catalog_command
 def log(
-    job: CommandContext,
+    context: CommandContext,
     spec: str,
     limit: int | None,
-    wanted: str,
+    cel: str,
     until: str | None,
     operations: bool,
 ) -> None:
     """Show the commits of SPEC, the latest first."""
     from lochan.wire.commits import log_entry_v2
 
-    found = job.catalog.history.iterate(spec, limit_hash=until, filter=wanted, fetch_all=operations)
+    entries = context.catalog.history.iterate(
+        spec, limit_hash=until, filter=cel, fetch_all=operations
+    )
     columns = ["hash", "committed (UTC)", "author", "message", *(["changes"] if operations else [])]
-    shown = _Some(found, limit, job)
-    job.printer.table(shown, columns, _log_row, log_entry_v2, "no commits")
-    shown.say_more("commits")
+    _print(context, entries, limit, columns, _log_row, log_entry_v2, "commits")
 
 
 @click.command()
@@ -62,60 +62,62 @@ def log(
 @click.argument("right", type=SPEC, metavar="TO", default="-")
 @_limit
 @_filter
-@click.option("--prefix", type=KEY, help="Only this key and those below it.")
-@click.option("--exit-code", "tell", is_flag=True, help="Leave with 1 if there are differences.")
-@errand
+@click.option("--prefix", type=KEY, help="Only this key and the keys below it.")
+@click.option("--exit-code", is_flag=True, help="Exit with code 1 if there are differences.")
+@catalog_command
 def diff(
-    job: CommandContext,
+    context: CommandContext,
     left: str,
     right: str,
     limit: int | None,
-    wanted: str,
+    cel: str,
     prefix: ContentKey | None,
-    tell: bool,
+    exit_code: bool,
 ) -> None:
     """Show which keys differ between FROM and TO (the default branch, if it is not given)."""
     from lochan.wire.listings import diff_out
 
-    found = job.catalog.history.iterate_diff(left, right, prefix=prefix, filter=wanted)
-    shown = _Some(found, limit, job)
+    differences = context.catalog.history.iterate_diff(left, right, prefix=prefix, filter=cel)
     columns = ("", "key", "type", "before", "after")
-    count = job.printer.table(shown, columns, _diff_row, diff_out, "no differences")
-    shown.say_more("differences")
-    if tell and count:
+    count = _print(context, differences, limit, columns, _diff_row, diff_out, "differences")
+    if exit_code and count:
         raise SystemExit(1)
 
 
 @click.command()
 @click.argument("name", type=REFERENCE, default="-")
 @_limit
-@errand
-def reflog(job: CommandContext, name: str, limit: int | None) -> None:
-    """Show everywhere the branch or tag NAME has been, the latest first."""
+@catalog_command
+def reflog(context: CommandContext, name: str, limit: int | None) -> None:
+    """Show where the branch or tag NAME pointed, the latest move first."""
     from lochan.wire.references import move_out
 
-    shown = _Some(job.catalog.references.iterate_log(name), limit, job)
+    moves = context.catalog.references.iterate_log(name)
     columns = ("when (UTC)", "what", "from", "to", "source", "who")
-    job.printer.table(shown, columns, _move_row, move_out, "nothing happened to it yet")
-    shown.say_more("moves")
+    _print(context, moves, limit, columns, _move_row, move_out, "moves")
 
 
-class _Some:
-    """The first of many, for a table; programs get all unless they set a limit."""
+def _print(
+    context: CommandContext,
+    items: Iterable[_Item],
+    limit: int | None,
+    columns: Sequence[str],
+    row: Callable[[_Item], Sequence[Cell]],
+    document: Callable[[_Item], Any],
+    what: str,
+) -> int:
+    """Prints a listing; returns the number of items that were printed.
 
-    def __init__(self, items: Iterable[_Item], limit: int | None, job: CommandContext) -> None:
-        self._items: Iterator[Any] = iter(items)
-        self._limit = limit or (None if job.printer.as_json else _SHOWN)
-        self._cut = limit is None and not job.printer.as_json
-        self._job = job
-
-    def __iter__(self) -> Iterator[Any]:
-        return islice(self._items, self._limit)
-
-    def say_more(self, what: str) -> None:
-        """Says so if there are more than were shown without anybody asking for fewer."""
-        if self._cut and next(self._items, None) is not None:
-            self._job.printer.say(f"… and older {what}; -n shows more", "dim")
+    A table has 20 rows unless a limit is given; JSON has all items unless a limit is given.
+    """
+    printer = context.printer
+    iterator = iter(items)
+    is_cut = limit is None and not printer.as_json
+    printed = islice(iterator, _ROWS_DEFAULT if is_cut else limit)
+    count = printer.table(printed, columns, row, document, f"no {what}")
+    if is_cut and next(iterator, None) is not None:
+        printer.text(f"… there are more {what}; -n NUMBER prints more", "dim")
+    return count
 
 
 def _log_row(entry: LogEntry) -> list[Cell]:
@@ -129,8 +131,8 @@ def _log_row(entry: LogEntry) -> list[Cell]:
     if entry.operations is not None:
         row.append(
             "\n".join(
-                f"{'put' if isinstance(one, Put) else 'delete'} {key_text(one.key)}"
-                for one in entry.operations
+                f"{'put' if isinstance(each, Put) else 'delete'} {key_text(each.key)}"
+                for each in entry.operations
             )
         )
     return row
@@ -141,8 +143,8 @@ def _diff_row(entry: DiffEntry) -> list[Cell]:
     content = entry.right if entry.right is not None else entry.left
     kind = "" if content is None else type_of(content)
     return [
-        Text(mark, _MARKS[mark]),
-        Text(plain(key_text(entry.key)), _MARKS[mark]),
+        Text(mark, _MARK_STYLES[mark]),
+        Text(plain(key_text(entry.key)), _MARK_STYLES[mark]),
         kind,
         summary(entry.left),
         summary(entry.right),
@@ -161,7 +163,7 @@ def _move_row(move: ReferenceMove) -> list[Cell]:
 
 
 def summary(content: Content | None) -> str:
-    """Returns what is worth seeing of a content in a table."""
+    """Returns the part of a content that a table shows."""
     if content is None:
         return ""
     if isinstance(content, Namespace):

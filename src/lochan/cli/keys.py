@@ -1,8 +1,8 @@
-"""Keys as people type them: elements with dots between, quoted where an element holds one.
+"""Keys as text: elements separated by dots; an element with a dot or a quote is quoted.
 
 sales.orders        two elements
-sales."v1.orders"   two elements, the second with a dot
-"say ""hi"", Bob"   one element; quotes inside are doubled
+sales."v1.orders"   two elements, the second contains a dot
+"a ""quoted"" one"  one element; a quote inside is doubled
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ _ELEMENT: Final = re.compile(r'"((?:[^"]|"")*)"|([^."]+)')
 
 
 def parse_key(text: str) -> ContentKey:
-    """Reads a key; InvalidKey if it is none."""
+    """Returns the key that a text stands for; InvalidKey if it stands for none."""
     elements: list[str] = []
-    at = 0
+    position = 0
     while True:
-        match = _ELEMENT.match(text, at)
+        match = _ELEMENT.match(text, position)
         if match is None:
             break
         quoted, bare = match.groups()
         elements.append(bare if quoted is None else quoted.replace('""', '"'))
-        at = match.end()
-        if at == len(text):
+        position = match.end()
+        if position == len(text):
             table_key(elements)
             return tuple(elements)
-        if text[at] != ".":
+        if text[position] != ".":
             break
-        at += 1
+        position += 1
     raise InvalidKey(
-        f"not a key: {text!r}; elements have dots between, and one that holds a dot or a quote "
-        'stands in quotes: sales."v1.orders"'
+        f"not a key: {text!r}; separate the elements by dots, and put an element that contains a "
+        'dot or a quote in quotes: sales."v1.orders"'
     )
 
 
 def key_text(key: ContentKey) -> str:
-    """Writes a key as `parse_key` reads it."""
+    """Returns a key as the text that `parse_key` reads."""
     return ".".join(_element(part) for part in key)
 
 
@@ -54,14 +54,14 @@ def _element(part: str) -> str:
 
 
 class KeyType(click.ParamType[ContentKey, object]):
-    """A key as an argument of a command."""
+    """A key as the argument of a command."""
 
     name = "key"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> ContentKey:
-        """Reads the key, or ends the command as called wrongly."""
+        """Returns the key; ends the command with a usage error if the text is not a key."""
         if isinstance(value, tuple):
             return value
         try:

@@ -1,6 +1,6 @@
-"""The front door `lochan`: its commands and its version.
+"""The command `lochan`: its subcommands and its version.
 
-Rooms are imported when their commands are used, so that `lochan --version` loads no database.
+A module is imported when its command is used, so that `lochan --version` loads no database.
 """
 
 from __future__ import annotations
@@ -8,40 +8,44 @@ from __future__ import annotations
 import click
 
 from lochan import __version__
-from lochan.cli.groups import Doors
+from lochan.cli.groups import CommandGroup
 
-_HERE = "lochan.cli"
+_CLI = "lochan.cli"
 
-ROOMS = {
-    "serve": f"{_HERE}.serving:serve",
-    "demo": f"{_HERE}.demo:demo",
-    "branch": f"{_HERE}.references:branch",
-    "tag": f"{_HERE}.references:tag",
-    "log": f"{_HERE}.history:log",
-    "diff": f"{_HERE}.history:diff",
-    "reflog": f"{_HERE}.history:reflog",
-    "content": f"{_HERE}.content:content",
-    "merge": f"{_HERE}.merging:merge",
-    "transplant": f"{_HERE}.merging:transplant",
-    "cherry-pick": f"{_HERE}.merging:cherry_pick",
-    "revert": f"{_HERE}.merging:revert",
-    "rebase": f"{_HERE}.merging:rebase",
-    "generate": f"{_HERE}.generate.command:generate",
-    "check": f"{_HERE}.upkeep:check",
-    "config": f"{_HERE}.upkeep:config",
-    "stores": f"{_HERE}.installed:stores",
-    "completion": f"{_HERE}.completion:completion",
+COMMAND_MODULES = {
+    "serve": f"{_CLI}.serve:serve",
+    "demo": f"{_CLI}.demo:demo",
+    "branch": f"{_CLI}.references:branch",
+    "tag": f"{_CLI}.references:tag",
+    "log": f"{_CLI}.history:log",
+    "diff": f"{_CLI}.history:diff",
+    "reflog": f"{_CLI}.history:reflog",
+    "content": f"{_CLI}.content:content",
+    "merge": f"{_CLI}.merge:merge",
+    "transplant": f"{_CLI}.merge:transplant",
+    "cherry-pick": f"{_CLI}.merge:cherry_pick",
+    "revert": f"{_CLI}.merge:revert",
+    "rebase": f"{_CLI}.merge:rebase",
+    "generate": f"{_CLI}.generate.command:generate",
+    "check": f"{_CLI}.repository:check",
+    "config": f"{_CLI}.repository:config",
+    "stores": f"{_CLI}.stores:stores",
+    "completion": f"{_CLI}.completion:completion",
 }
 
 
-@click.group(cls=Doors, rooms=ROOMS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=CommandGroup,
+    modules=COMMAND_MODULES,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="lochan", message="%(prog)s %(version)s")
 def commands() -> None:
     """Lochan: Git for the lakehouse.
 
-    Commands talk to a server (--url, LOCHAN_URL), to a store (--store, LOCHAN_STORE), or to
-    whatever runs or lies in ./.lochan. A branch or commit is written as main, main~2, main@HASH or
-    HASH; - is the default branch.
+    Commands work on a server (--url, LOCHAN_URL) or on a store (--store, LOCHAN_STORE). Without
+    either they use the server that runs in this directory, or else the store in ./.lochan. A branch
+    or commit is written as main, main~2, main@HASH or HASH; - is the default branch.
     """
 
 

@@ -1,4 +1,4 @@
-"""`lochan branch` and `lochan tag`."""
+"""`lochan branch` and `lochan tag`: the commands that both have, and how each is created."""
 
 from __future__ import annotations
 
@@ -9,18 +9,15 @@ from typing import Any, Final
 import click
 
 from lochan.base.errors import Invalid, ReferenceNotFound
-from lochan.cli.command_context import CommandContext, errand
+from lochan.cli.arguments import BRANCH, REFERENCE, SPEC, ReferenceArgument
+from lochan.cli.command_context import CommandContext, catalog_command
 from lochan.cli.groups import ListsByDefault
-from lochan.cli.printing import Cell, first_line, moment, short
-from lochan.cli.specs import BRANCH, REFERENCE, SPEC
+from lochan.cli.output import Cell, first_line, moment, short
 from lochan.model.references import Annotation, Reference
 
 _UNITS_S: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
-_filter = click.option("--filter", "wanted", default="", metavar="CEL", help="Only those it keeps.")
-_prefix = click.option("--prefix", default="", help="Only names that start like this.")
-_long = click.option("-l", "--long", is_flag=True, help="Also their last commits and distances.")
-_expected = click.option("--expected", metavar="HASH", help="Refuse unless it points there.")
+_expected = click.option("--expected", metavar="HASH", help="Refuse if the head is another commit.")
 
 
 @click.group(cls=ListsByDefault)
@@ -33,40 +30,80 @@ def tag() -> None:
     """List, create, move and delete tags."""
 
 
-@branch.command("list")
-@_filter
-@_prefix
-@_long
-@errand
-def list_branches(job: CommandContext, **given: Any) -> None:
-    """List the branches."""
-    _list(job, "BRANCH", **given)
+def _add_reads(group: click.Group, kind: str, plural: str, argument: ReferenceArgument) -> None:
+    """Adds the commands that list and show branches or tags."""
+    word = kind.lower()
+
+    @group.command("list", help=f"List the {plural}.")
+    @click.option("--filter", "cel", default="", metavar="CEL", help="Only those that match.")
+    @click.option("--prefix", default="", help="Only names that begin with this text.")
+    @click.option("-l", "--long", is_flag=True, help="Also their last commits and distances.")
+    @catalog_command
+    def list_references(context: CommandContext, cel: str, prefix: str, long: bool) -> None:
+        listing = context.catalog.references.iterate(filter=cel, prefix=prefix, fetch_all=long)
+        columns = ["name", "hash", "expires" if kind == "BRANCH" else "annotation"]
+        if long:
+            columns += ["commits", "ahead", "behind", "last commit"]
+        context.printer.table(
+            (each for each in listing if each.kind == kind),
+            columns,
+            lambda each: _row(each, long=long),
+            _document,
+            f"no {plural}",
+        )
+
+    # The default branch is shown if no name is given; there is no default tag.
+    default: dict[str, Any] = {"default": "-"} if kind == "BRANCH" else {}
+
+    @group.command("show", help=f"Show one {word}.")
+    @click.argument("name", type=argument, **default)
+    @catalog_command
+    def show_reference(context: CommandContext, name: str) -> None:
+        reference = context.catalog.references.get(name, fetch_all=True)
+        if reference.kind != kind:
+            raise ReferenceNotFound(
+                f"{reference.name!r} is a {reference.kind.lower()}, not a {word}"
+            )
+        if context.printer.as_json:
+            context.printer.line(_document(reference))
+        else:
+            context.printer.facts(_facts(reference))
 
 
-@tag.command("list")
-@_filter
-@_prefix
-@_long
-@errand
-def list_tags(job: CommandContext, **given: Any) -> None:
-    """List the tags."""
-    _list(job, "TAG", **given)
+def _add_writes(group: click.Group, kind: str, plural: str, argument: ReferenceArgument) -> None:
+    """Adds the commands that move and delete branches or tags."""
+    word = kind.lower()
+
+    @group.command("assign", help=f"Make a {word} point to TARGET; the ref-log keeps the old one.")
+    @click.argument("name", type=argument)
+    @click.argument("target", type=SPEC)
+    @_expected
+    @catalog_command
+    def assign_reference(
+        context: CommandContext, name: str, target: str, expected: str | None
+    ) -> None:
+        moved = context.catalog.references.assign(name, target, expected=expected, kind=kind)
+        text = f"{word} {moved.name} is now at {short(moved.hash)}"
+        context.printer.document(_document(moved), text)
+
+    @group.command("delete", help=f"Delete {plural}, whether they are merged or not.")
+    @click.argument("names", type=argument, nargs=-1, required=True)
+    @_expected
+    @catalog_command
+    def delete_references(
+        context: CommandContext, names: tuple[str, ...], expected: str | None
+    ) -> None:
+        if expected is not None and len(names) > 1:
+            raise click.UsageError("--expected works for one name; delete the others separately")
+        for name in names:
+            deleted = context.catalog.references.delete(name, expected=expected, kind=kind)
+            text = f"deleted {word} {deleted.name}, which was at {deleted.hash}"
+            context.printer.document(_document(deleted), text)
 
 
-@branch.command("show")
-@click.argument("name", type=BRANCH, default="-")
-@errand
-def show_branch(job: CommandContext, name: str) -> None:
-    """Show one branch."""
-    _show(job, "BRANCH", name)
-
-
-@tag.command("show")
-@click.argument("name", type=REFERENCE)
-@errand
-def show_tag(job: CommandContext, name: str) -> None:
-    """Show one tag."""
-    _show(job, "TAG", name)
+for _add in (_add_reads, _add_writes):
+    _add(branch, "BRANCH", "branches", BRANCH)
+    _add(tag, "TAG", "tags", REFERENCE)
 
 
 @branch.command("create")
@@ -74,134 +111,66 @@ def show_tag(job: CommandContext, name: str) -> None:
 @click.argument("source", type=SPEC, default="-")
 @click.option("--bare", is_flag=True, help="Start without any commit.")
 @click.option("--expires-in", metavar="SPAN", help="Delete it after e.g. 90m, 12h, 7d, 2w.")
-@errand
+@catalog_command
 def create_branch(
-    job: CommandContext, name: str, source: str, bare: bool, expires_in: str | None
+    context: CommandContext, name: str, source: str, bare: bool, expires_in: str | None
 ) -> None:
-    """Create a branch where SOURCE is (the default branch, if it is not given)."""
+    """Create a branch at SOURCE (the default branch, if it is not given)."""
     expires_us = None if expires_in is None else time.time_ns() // 1_000 + _span_us(expires_in)
-    made = job.catalog.references.create(name, None if bare else source, expires_us=expires_us)
-    job.printer.document(_document(made), f"created branch {made.name} at {short(made.hash)}")
+    created = context.catalog.references.create(
+        name, None if bare else source, expires_us=expires_us
+    )
+    text = f"created branch {created.name} at {short(created.hash)}"
+    context.printer.document(_document(created), text)
 
 
 @tag.command("create")
 @click.argument("name")
 @click.argument("source", type=SPEC, default="-")
-@click.option("-m", "--message", help="Write an annotation on it.")
-@errand
-def create_tag(job: CommandContext, name: str, source: str, message: str | None) -> None:
-    """Create a tag where SOURCE is (the default branch, if it is not given)."""
+@click.option("-m", "--message", help="The message of its annotation.")
+@catalog_command
+def create_tag(context: CommandContext, name: str, source: str, message: str | None) -> None:
+    """Create a tag at SOURCE (the default branch, if it is not given)."""
     annotation = None if message is None else Annotation(message=message)
-    made = job.catalog.references.create(name, source, kind="TAG", annotation=annotation)
-    job.printer.document(_document(made), f"created tag {made.name} at {short(made.hash)}")
+    created = context.catalog.references.create(name, source, kind="TAG", annotation=annotation)
+    text = f"created tag {created.name} at {short(created.hash)}"
+    context.printer.document(_document(created), text)
 
 
-@branch.command("assign")
-@click.argument("name", type=BRANCH)
-@click.argument("target", type=SPEC)
-@_expected
-@errand
-def assign_branch(job: CommandContext, name: str, target: str, expected: str | None) -> None:
-    """Make a branch point to TARGET; its ref-log keeps where it was."""
-    _assign(job, "BRANCH", name, target, expected)
-
-
-@tag.command("assign")
-@click.argument("name", type=REFERENCE)
-@click.argument("target", type=SPEC)
-@_expected
-@errand
-def assign_tag(job: CommandContext, name: str, target: str, expected: str | None) -> None:
-    """Make a tag point to TARGET."""
-    _assign(job, "TAG", name, target, expected)
-
-
-@branch.command("delete")
-@click.argument("names", type=BRANCH, nargs=-1, required=True)
-@_expected
-@errand
-def delete_branch(job: CommandContext, names: tuple[str, ...], expected: str | None) -> None:
-    """Delete branches, merged or not."""
-    _delete(job, "BRANCH", names, expected)
-
-
-@tag.command("delete")
-@click.argument("names", type=REFERENCE, nargs=-1, required=True)
-@_expected
-@errand
-def delete_tag(job: CommandContext, names: tuple[str, ...], expected: str | None) -> None:
-    """Delete tags."""
-    _delete(job, "TAG", names, expected)
-
-
-def _list(job: CommandContext, kind: str, wanted: str, prefix: str, long: bool) -> None:
-    found = (
-        one
-        for one in job.catalog.references.iterate(filter=wanted, prefix=prefix, fetch_all=long)
-        if one.kind == kind
-    )
-    columns = ["name", "hash", *(["expires"] if kind == "BRANCH" else ["annotation"])]
-    if long:
-        columns += ["commits", "ahead", "behind", "last commit"]
-    job.printer.table(
-        found, columns, lambda one: _row(one, long=long), _document, f"no {kind.lower()} yet"
-    )
-
-
-def _row(one: Reference, *, long: bool) -> list[Cell]:
-    note = moment(one.expires_us)
-    if one.annotation is not None:
-        note = first_line(one.annotation.message)
-    cells: list[Cell] = [one.name, short(one.hash) or "newer format: upgrade Lochan", note]
-    if long and one.metadata is not None:
-        known = one.metadata
-        said = "" if known.head is None else first_line(known.head.message)
-        cells += [known.total, known.ahead, known.behind, said]
+def _row(reference: Reference, *, long: bool) -> list[Cell]:
+    note = moment(reference.expires_us)
+    if reference.annotation is not None:
+        note = first_line(reference.annotation.message)
+    head = short(reference.hash) or "newer format: upgrade Lochan"
+    cells: list[Cell] = [reference.name, head, note]
+    if long and reference.metadata is not None:
+        metadata = reference.metadata
+        message = "" if metadata.head is None else first_line(metadata.head.message)
+        cells += [metadata.total, metadata.ahead, metadata.behind, message]
     return cells
 
 
-def _show(job: CommandContext, kind: str, name: str) -> None:
-    one = job.catalog.references.get(name, fetch_all=True)
-    if one.kind != kind:
-        raise ReferenceNotFound(f"{one.name!r} is a {one.kind.lower()}, not a {kind.lower()}")
-    if job.printer.as_json:
-        job.printer.line(_document(one))
-        return
-    known = one.metadata
-    facts: list[tuple[str, Cell]] = [(kind.lower(), one.name), ("hash", one.hash)]
-    if known is not None:
-        facts += [("commits", known.total), ("ahead", known.ahead), ("behind", known.behind)]
-        if known.head is not None:
-            facts += [
-                ("last commit", first_line(known.head.message)),
-                ("committed", moment(known.head.commit_time_us)),
-                ("authors", ", ".join(known.head.authors)),
-            ]
-    facts.append(("expires", moment(one.expires_us)))
-    facts.append(("annotation", None if one.annotation is None else one.annotation.message))
-    shown = [fact for fact in facts if fact[1] not in (None, "")]
-    job.printer.table(shown, ("", ""), lambda fact: fact, lambda fact: fact, "")
+def _facts(reference: Reference) -> dict[str, Cell]:
+    facts: dict[str, Cell] = {reference.kind.lower(): reference.name, "hash": reference.hash}
+    metadata = reference.metadata
+    if metadata is not None:
+        facts |= {"commits": metadata.total, "ahead": metadata.ahead, "behind": metadata.behind}
+        if metadata.head is not None:
+            facts |= {
+                "last commit": first_line(metadata.head.message),
+                "committed": moment(metadata.head.commit_time_us),
+                "authors": ", ".join(metadata.head.authors),
+            }
+    annotation = reference.annotation
+    facts["expires"] = moment(reference.expires_us)
+    facts["annotation"] = None if annotation is None else annotation.message
+    return {name: value for name, value in facts.items() if value not in (None, "")}
 
 
-def _assign(job: CommandContext, kind: str, name: str, target: str, expected: str | None) -> None:
-    moved = job.catalog.references.assign(name, target, expected=expected, kind=kind)
-    job.printer.document(_document(moved), f"{moved.name} is at {short(moved.hash)} now")
-
-
-def _delete(job: CommandContext, kind: str, names: tuple[str, ...], expected: str | None) -> None:
-    if expected is not None and len(names) > 1:
-        raise click.UsageError("--expected is for one name at a time")
-    for name in names:
-        gone = job.catalog.references.delete(name, expected=expected, kind=kind)
-        job.printer.document(
-            _document(gone), f"deleted {kind.lower()} {gone.name}, which was at {gone.hash}"
-        )
-
-
-def _document(one: Reference) -> Any:
+def _document(reference: Reference) -> Any:
     from lochan.wire.references import reference_v2
 
-    return reference_v2(one)
+    return reference_v2(reference)
 
 
 def _span_us(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Which catalog a command means, and how to open it."""
+"""The catalog that a command works on, and how it is opened."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ DEFAULT_STORE: Final = DATA_DIRECTORY / "store"
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A repository: on a server, or in a store that is opened here."""
+    """A repository: on a server, or in a store that this process opens."""
 
     url: str | None = None
     store: str | None = None
     repository: str = "default"
 
     def open(self) -> Client | Embedded:
-        """Opens it; use as a context manager."""
+        """Opens the repository; the result is a context manager."""
         if self.url is not None:
             from lochan.client import Client
 
@@ -37,13 +37,13 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
         return open_repository(self.store or "", self.repository)
 
-    def shown_store(self) -> str:
-        """Returns the store's address without a password."""
-        return str(parse_store_url(self.store or ""))
+    def address(self) -> str:
+        """Returns the URL of the server, or that of the store without its password."""
+        return self.url or str(parse_store_url(self.store or ""))
 
 
 def find_target(url: str | None, store: str | None, repository: str) -> Target:
-    """Returns what is meant; see the order in `errand`."""
+    """Returns the catalog for the options of a command; `command_context` has the order."""
     if url is not None or store is not None:
         return Target(url=url, store=store, repository=repository)
     running = find_server()
@@ -54,13 +54,13 @@ def find_target(url: str | None, store: str | None, repository: str) -> Target:
             DATA_DIRECTORY.mkdir(exist_ok=True)
         except OSError as error:
             raise Unavailable(
-                f"no server runs here, and no store can be made in {DATA_DIRECTORY}: "
-                f"{error.strerror}"
+                f"no server runs in this directory, and no store can be created in "
+                f"{DATA_DIRECTORY}: {error.strerror}; name one with --url or --store"
             ) from None
-        click.echo(f"a new store is made in {DEFAULT_STORE}", err=True)
+        click.echo(f"creating a new store in {DEFAULT_STORE}", err=True)
     return Target(store=f"rocksdb:{DEFAULT_STORE}", repository=repository)
 
 
 def find_server() -> ServerFile | None:
-    """Returns the server that runs in this directory; what a dead one left is not one."""
+    """Returns the server that runs in this directory; ignores the file of one that has ended."""
     return find_presence(DATA_DIRECTORY / SERVER_FILE)

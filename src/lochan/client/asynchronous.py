@@ -1,4 +1,4 @@
-"""The asynchronous client: runs the flows of the protocol over one pool of connections.
+"""The asynchronous client: runs requests over one pool of connections.
 
 Safe for several tasks of one event loop, and in a forked process that runs a loop of its own. Every
 method may raise the errors of `base/errors.py`, the same as the embedded repository raises.
@@ -8,40 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import httpx
 
 from lochan.base.limits import CLIENT_ATTEMPTS_MAX, CLIENT_TIMEOUT_S
-from lochan.client import protocol
-from lochan.client.asking import Ask, Flow, Reply
-from lochan.client.asynchronous_groups import (
-    Commits,
-    Contents,
-    History,
-    Merges,
-    Namespaces,
-    References,
-    RepositorySettings,
-)
-from lochan.client.connections import Connections
-from lochan.client.retrying import Attempts
-from lochan.client.transport import (
-    CONNECTIONS,
-    base_url,
-    failure,
-    http_request,
-    is_loopback,
-    read_reply,
-)
-from lochan.client.values import Config
+from lochan.client.groups.repository import RepositoryGroups
+from lochan.client.methods import AsyncRunner
+from lochan.client.transport import HttpCore
+from lochan.model.requests import RepositoryRequest
 
 _Result = TypeVar("_Result")
 
 
-class AsyncClient:
+class AsyncClient(AsyncRunner, RepositoryGroups[AsyncRunner]):
     """A repository on a server.
 
     `url` is the address of the server, with or without `/api/v2`. `attempts_max` bounds how often
@@ -60,70 +40,38 @@ class AsyncClient:
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.url = base_url(url, repository)
-        self.repository = repository
-        self._attempts_max = attempts_max
-        # Sent with every request; httpx adds its own only to requests that it has built itself.
-        self._headers = dict(headers or {})
-        self._sleep = sleep
-        build = partial(
-            httpx.AsyncClient,
-            timeout=timeout_s,
-            transport=transport,
-            limits=CONNECTIONS,
-            trust_env=not is_loopback(self.url),
+        super().__init__(self)
+        self._core: HttpCore[httpx.AsyncClient] = HttpCore(
+            httpx.AsyncClient, url, repository, timeout_s, attempts_max, headers, transport
         )
-        self._connections = Connections(build, again=transport is None)
-        self.references = References(self.run)
-        self.contents = Contents(self.run)
-        self.history = History(self.run)
-        self.commits = Commits(self.run)
-        self.merges = Merges(self.run)
-        self.namespaces = Namespaces(self.run)
-        self.settings = RepositorySettings(self.run)
-
-    async def config(self) -> Config:
-        """Returns what the repository says of itself."""
-        return await self.run(protocol.config())
+        self._sleep = sleep
+        self.url = self._core.url
+        self.repository = repository
 
     async def close(self) -> None:
         """Closes the connections."""
-        await self._connections.http().aclose()
+        await self._core.connections.http().aclose()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def run(self, flow: Flow[_Result]) -> _Result:
-        """Runs a flow to its end."""
-        try:
-            ask = next(flow)
-            while True:
-                ask = flow.send(await self._send(ask))
-        except StopIteration as end:
-            result: _Result = end.value
-            return result
-
-    async def _send(self, ask: Ask) -> Reply:
-        attempts = Attempts(ask, self._attempts_max)
+    async def run(self, request: RepositoryRequest[_Result]) -> _Result:
+        """Returns the result of a request."""
+        steps = self._core.steps(request)
+        outcome: Any = None
         while True:
             try:
-                http = self._connections.http()
-                response = await http.send(http_request(self.url, ask, self._headers))
-            except httpx.RequestError as error:
-                what, reached = failure(error)
-                await self._sleep(attempts.after_failure(what, reached=reached))
-                continue
-            self._connections.note(response)
-            reply = read_reply(response)
-            pause_s = attempts.after_reply(reply)
-            if pause_s is None:
-                return reply
-            await self._sleep(pause_s)
+                step = steps.send(outcome)
+            except StopIteration as end:
+                result: _Result = end.value
+                return result
+            if isinstance(step, httpx.Request):
+                try:
+                    outcome = await self._core.connections.http().send(step)
+                except httpx.RequestError as error:
+                    outcome = error
+            else:
+                await self._sleep(step)

@@ -1,4 +1,4 @@
-"""From an error's body to the same error that the embedded repository raises."""
+"""Turns a reply with an error into the error that the embedded repository raises."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from lochan.base.errors import (
     Bug,
     Conflict,
     ContentNotFound,
-    Corrupt,
     Denied,
     Exhausted,
     HeadConflict,
@@ -30,13 +29,13 @@ from lochan.base.errors import (
     Unavailable,
     Unknown,
 )
-from lochan.client.asking import Ask, Reply
+from lochan.client.messages import HttpReply, HttpRequest
 from lochan.model.commits import ContentKey
 from lochan.wire.conflicts import conflict_in
 from lochan.wire.problems import ContentKeyDetails, ErrorJson, ReferenceConflicts
 
 _UNEXPECTED_HASH: Final = "UNEXPECTED_HASH"
-_TOLD_CHARACTERS: Final = 200
+_SHOWN_BYTES: Final = 200
 
 _BY_CODE: Final[dict[str, Callable[[str], LochanError]]] = {
     "REFERENCE_NOT_FOUND": ReferenceNotFound,
@@ -73,20 +72,22 @@ _BY_STATUS: Final[dict[int, Callable[[str], LochanError]]] = {
 }
 
 
-def error_of(ask: Ask, reply: Reply) -> LochanError:
-    """Returns the error that a reply tells of."""
+def error_of(request: HttpRequest, reply: HttpReply) -> LochanError:
+    """Returns the error that a reply states."""
     try:
-        told = msgspec.json.decode(reply.body, type=ErrorJson)
+        error = msgspec.json.decode(reply.body, type=ErrorJson)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        text = reply.body[:_TOLD_CHARACTERS].decode("utf-8", "replace").strip()
-        return _by_status(ask, reply.status, f"the server answered {reply.status}: {text}")
-    details = told.error_details
+        text = reply.body[:_SHOWN_BYTES].decode("utf-8", "replace").strip()
+        return _by_status(request, reply.status, f"the server answered {reply.status}: {text}")
+    details = error.error_details
     if isinstance(details, ReferenceConflicts):
-        return _conflict(told.message, details)
-    if isinstance(details, ContentKeyDetails) and told.error_code in _WITH_KEY:
-        return _WITH_KEY[told.error_code](told.message, details.content_key.elements)
-    make = _BY_CODE.get(told.error_code)
-    return _by_status(ask, reply.status, told.message) if make is None else make(told.message)
+        return _conflict(error.message, details)
+    if isinstance(details, ContentKeyDetails) and error.error_code in _WITH_KEY:
+        return _WITH_KEY[error.error_code](error.message, details.content_key.elements)
+    build = _BY_CODE.get(error.error_code)
+    if build is None:
+        return _by_status(request, reply.status, error.message)
+    return build(error.message)
 
 
 def _conflict(message: str, details: ReferenceConflicts) -> LochanError:
@@ -96,16 +97,11 @@ def _conflict(message: str, details: ReferenceConflicts) -> LochanError:
     return HeadConflict(message)
 
 
-def _by_status(ask: Ask, status: int, message: str) -> LochanError:
-    make = _BY_STATUS.get(status)
-    if make is not None:
-        return make(message)
+def _by_status(request: HttpRequest, status: int, message: str) -> LochanError:
+    build = _BY_STATUS.get(status)
+    if build is not None:
+        return build(message)
     if status < 500:
         return Invalid(message)
-    # Whether a write took effect before the server failed, nobody can tell.
-    return Bug(message) if ask.key is None else Unknown(message)
-
-
-def unreadable(what: str) -> LochanError:
-    """Returns the error for an answer that is not what the API says."""
-    return Corrupt(f"the server's answer cannot be read: {what}")
+    # A write may have taken effect before the server failed.
+    return Bug(message) if request.key is None else Unknown(message)

@@ -1,33 +1,33 @@
-"""Answers of the server as a client reads them: strict where we need it, deaf to the rest."""
+"""Replies of a server as the client decodes them; fields that it does not need are ignored."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
-from lochan.client.asking import Ask, Flow, Reply
-from lochan.client.failures import error_of, unreadable
 from lochan.wire.commits import AddedContentJson, LogEntryIn
 from lochan.wire.contents import ContentJson
 from lochan.wire.instants import Instant
 from lochan.wire.jobs import JobJson
-from lochan.wire.keys import KeyJson
-from lochan.wire.listings import ContentWithKey, DiffEntryJson
+from lochan.wire.listings import ContentWithKey, DiffEntryJson, EntryV2
 from lochan.wire.merges import KeyDetailsV2
-from lochan.wire.metas import CommitMetaIn
 from lochan.wire.references import ReferenceMoveJson, ReferenceOfServer
-
-_Shape = TypeVar("_Shape")
 
 
 class ConfigReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What the server says of the repository."""
+    """What the server states about the repository."""
 
     default_branch: str
     spec_version: str = ""
     no_ancestor_hash: str = ""
     repository_creation_timestamp: Instant | None = None
+
+
+class PageReply(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of a listing; `token` requests the next page."""
+
+    token: str | None = None
 
 
 class ReferenceReply(msgspec.Struct, frozen=True):
@@ -36,19 +36,17 @@ class ReferenceReply(msgspec.Struct, frozen=True):
     reference: ReferenceOfServer
 
 
-class ReferencesReply(msgspec.Struct, frozen=True, kw_only=True):
+class ReferencesReply(PageReply, frozen=True, kw_only=True):
     """Some references."""
 
     references: list[ReferenceOfServer]
-    token: str | None = None
 
 
 class StateReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A head that a reference has or had."""
+    """A present or former head of a reference."""
 
     commit_hash: str
     commit_consistency: str = "NOT_CHECKED"
-    meta: CommitMetaIn | None = None
 
 
 class HistoryReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -57,67 +55,52 @@ class HistoryReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     reference: ReferenceOfServer
     current: StateReply
     previous: list[StateReply] = []
-    commit_log_consistency: str = "NOT_CHECKED"
 
 
-class MovesReply(msgspec.Struct, frozen=True, kw_only=True):
+class MovesReply(PageReply, frozen=True, kw_only=True):
     """A page of a ref-log."""
 
     moves: list[ReferenceMoveJson]
-    token: str | None = None
 
 
-class EntryReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A key and what it holds."""
-
-    type: str
-    name: KeyJson
-    content_id: str | None = None
-    content: ContentJson | None = None
-
-
-class EntriesReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class EntriesReply(PageReply, frozen=True, rename="camel", kw_only=True):
     """A page of entries."""
 
-    entries: list[EntryReply]
-    token: str | None = None
+    entries: list[EntryV2]
     effective_reference: ReferenceOfServer
 
 
-class JobsReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class JobsReply(PageReply, frozen=True, rename="camel", kw_only=True):
     """A page of jobs."""
 
     jobs: list[JobJson]
-    token: str | None = None
     effective_reference: ReferenceOfServer
 
 
 class ContentReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What a key holds."""
+    """The content of a key."""
 
     content: ContentJson
     effective_reference: ReferenceOfServer
 
 
 class ContentsReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What some keys hold."""
+    """The contents of some keys."""
 
     contents: list[ContentWithKey]
     effective_reference: ReferenceOfServer
 
 
-class LogReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class LogReply(PageReply, frozen=True, rename="camel", kw_only=True):
     """A page of commits."""
 
     log_entries: list[LogEntryIn]
-    token: str | None = None
 
 
-class DiffReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class DiffReply(PageReply, frozen=True, rename="camel", kw_only=True):
     """A page of differences."""
 
     diffs: list[DiffEntryJson]
-    token: str | None = None
     effective_from_reference: ReferenceOfServer
     effective_to_reference: ReferenceOfServer
 
@@ -130,7 +113,7 @@ class CommitReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class MergeReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What became of a merge; servers may leave out what is nothing."""
+    """The outcome of a merge; servers may omit empty fields."""
 
     was_applied: bool = False
     was_successful: bool = False
@@ -150,23 +133,6 @@ class SettingsReply(msgspec.Struct, frozen=True):
 
 
 class PreviousReply(msgspec.Struct, frozen=True):
-    """What a setting was before."""
+    """The previous value of a setting."""
 
     previous: dict[str, Any] | None = None
-
-
-def asked(ask: Ask, shape: type[_Shape]) -> Flow[_Shape]:
-    """Asks, and reads the answer; raises what the server refused for."""
-    reply = yield from asked_plainly(ask)
-    try:
-        return msgspec.json.decode(reply.body, type=shape)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise unreadable(str(error)) from None
-
-
-def asked_plainly(ask: Ask) -> Flow[Reply]:
-    """Asks, and returns an answer whose body does not matter; raises what was refused."""
-    reply = yield ask
-    if not 200 <= reply.status < 300:
-        raise error_of(ask, reply)
-    return reply

@@ -1,25 +1,25 @@
 """Specs (`main`, `main@hash~2`, a hash) as the client sends them.
 
 Writes need a hash that starts with a commit, so a spec that is only a name, or a name and relative
-steps, is first pinned to the head of the moment.
+steps, is first pinned to the present head.
 """
 
 from __future__ import annotations
 
-from secrets import token_hex
 from typing import Final
 from urllib.parse import quote
 
 import msgspec
 
-from lochan.client.asking import Ask, Flow
-from lochan.client.replies import ReferenceReply, asked
+from lochan.client.exchange import exchange
+from lochan.client.messages import Flow, HttpRequest
+from lochan.client.replies import ReferenceReply
 from lochan.model.references import Reference
 from lochan.model.specs import ReferenceSpec, parse_spec
 from lochan.wire.references import reference_in
 
-API: Final = "/api/v2"
-_KEY_BYTES: Final = 16
+TREES: Final = "/api/v2/trees"
+"""The path of references and of all that is read and written at one of them."""
 
 
 class Pinned(msgspec.Struct, frozen=True):
@@ -34,24 +34,34 @@ class Pinned(msgspec.Struct, frozen=True):
         return quote(f"{self.name or ''}@{self.hash}", safe="")
 
 
-def path_of(spec: str) -> str:
+def quoted_spec(spec: ReferenceSpec) -> str:
     """Returns a spec as one segment of a URL, encoded."""
-    parsed = parse_spec(spec)
-    name = parsed.name or ""
-    # A name with slashes is told from a path by the `@` that follows it.
-    at = "@" if parsed.hash is not None or parsed.name is None or "/" in name else ""
-    return quote(f"{name}{at}{parsed.on_reference}", safe="")
+    name = spec.name or ""
+    # The `@` after a name with slashes distinguishes it from a path.
+    at = "@" if spec.hash is not None or spec.name is None or "/" in name else ""
+    return quote(f"{name}{at}{spec.on_reference}", safe="")
+
+
+def tree_path(spec: ReferenceSpec) -> str:
+    """Returns the path of a URL for what is read at a spec, encoded."""
+    return f"{TREES}/{quoted_spec(spec)}"
+
+
+def commit_text(spec: ReferenceSpec) -> str:
+    """Returns a spec as the body of a request names a commit: a hash alone without an `@`."""
+    return spec.on_reference if spec.name is None else spec.text()
 
 
 def fetch_reference(name: str, *, fetch_all: bool = False) -> Flow[Reference]:
-    """Asks for a reference by its name."""
+    """Fetches a reference by its name."""
     query = (("fetch", "ALL"),) if fetch_all else ()
-    reply = yield from asked(Ask("GET", f"{API}/trees/{path_of(name)}", query), ReferenceReply)
+    http = HttpRequest("GET", tree_path(parse_spec(name)), query)
+    reply = yield from exchange(http, ReferenceReply)
     return reference_in(reply.reference)
 
 
-def pinned(spec: ReferenceSpec) -> Flow[Pinned]:
-    """Returns the spec with a hash in front of its steps; fetches the head if it has none."""
+def pin(spec: ReferenceSpec) -> Flow[Pinned]:
+    """Returns the spec with a hash before its steps; fetches the head if it names no hash."""
     if spec.hash is not None:
         kind = "DETACHED" if spec.name is None else "BRANCH"
         return Pinned(spec.name, spec.on_reference, kind)
@@ -59,13 +69,8 @@ def pinned(spec: ReferenceSpec) -> Flow[Pinned]:
     return Pinned(reference.name, reference.hash + spec.on_reference, reference.kind)
 
 
-def pinned_branch(branch: str, expected: str | None) -> Flow[str]:
-    """Returns `branch@expected` for the URL of a write; without `expected` the present head."""
+def pinned_tree_path(branch: str, expected: ReferenceSpec | None) -> Flow[str]:
+    """Returns the path of a write to a branch at the expected hash: by default its present head."""
     if expected is None:
-        return (yield from pinned(parse_spec(branch))).path()
-    return quote(f"{branch}@{expected}", safe="")
-
-
-def new_key() -> str:
-    """Returns an idempotency key, made once for each call of a write."""
-    return token_hex(_KEY_BYTES)
+        return f"{TREES}/{(yield from pin(parse_spec(branch))).path()}"
+    return f"{TREES}/{quote(f'{branch}@{expected.on_reference}', safe='')}"

@@ -1,43 +1,126 @@
-"""From asks to HTTP requests and from HTTP responses to replies, for both clients."""
+"""What both clients do over HTTP, without a socket: addresses, headers, attempts, replies.
+
+`HttpCore.steps` runs the flow of a request as a series of steps. A step is an `httpx.Request` to be
+sent or a pause in seconds; the blocking and the asynchronous client only do the steps.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Generator, Mapping
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
 import httpx
 
 from lochan.base.errors import InvalidUrl
 from lochan.base.limits import CLIENT_CONNECTIONS_MAX
-from lochan.client.asking import Ask, Reply
+from lochan.client.connections import Connections, Http
+from lochan.client.flows.table import flow_of
+from lochan.client.messages import HttpReply, HttpRequest
+from lochan.client.retry import Attempts
+from lochan.model.requests import RepositoryRequest
+
+_Result = TypeVar("_Result")
+
+Step = httpx.Request | float
+"""An HTTP request to be sent, or a pause in seconds."""
+
+Steps = Generator[Step, Any, _Result]
+"""Yields steps, is sent the response or the error of each request, returns the result."""
 
 _API: Final = re.compile(r"/api/v[12]/?\Z")
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
-# What tells a server that error details and the newer form of keys are understood, and, by the
-# last one, also what references have beyond Nessie's.
+# By these a server knows that the client reads error details and the newer form of keys and, by the
+# last one, also the fields of references that Nessie does not have.
 _HEADERS: Final = {
     "accept": "application/json",
     "nessie-client-spec": "2.2.0",
     "lochan-client": "1",
 }
 
-# Who shares a client among many threads or tasks has a connection for each, and keeps them.
-CONNECTIONS: Final = httpx.Limits(
+# A client that many threads or tasks share opens a connection for each of them, and keeps it.
+_CONNECTIONS: Final = httpx.Limits(
     max_connections=CLIENT_CONNECTIONS_MAX, max_keepalive_connections=CLIENT_CONNECTIONS_MAX
 )
 
-# What is wrong with an address is said without it, because it may hold a password.
+# Messages about an address do not contain it, because it may hold a password.
 _NO_ADDRESS: Final = "not the address of a server; write http://host:port"
 
 # Nothing was sent yet when these are raised.
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
+class HttpCore(Generic[Http]):
+    """One repository on one server: its address, its headers and the connections to it."""
+
+    def __init__(
+        self,
+        build: Callable[..., Http],
+        url: str,
+        repository: str,
+        timeout_s: float,
+        attempts_max: int,
+        headers: Mapping[str, str] | None,
+        transport: httpx.BaseTransport | httpx.AsyncBaseTransport | None,
+    ) -> None:
+        self.url = base_url(url, repository)
+        self._attempts_max = attempts_max
+        # Sent with every request; httpx adds its own only to requests that it has built itself.
+        self.headers = dict(headers or {})
+        open_pool = partial(
+            build,
+            timeout=timeout_s,
+            transport=transport,
+            limits=_CONNECTIONS,
+            trust_env=not is_loopback(self.url),
+        )
+        self.connections: Connections[Http] = Connections(open_pool, again=transport is None)
+
+    def steps(self, request: RepositoryRequest[_Result]) -> Steps[_Result]:
+        """Yields the steps of a request and returns its result."""
+        flow = flow_of(request)
+        try:
+            http_request = next(flow)
+            while True:
+                reply = yield from self._attempts(http_request)
+                http_request = flow.send(reply)
+        except StopIteration as end:
+            result: _Result = end.value
+            return result
+
+    def _attempts(self, request: HttpRequest) -> Steps[HttpReply]:
+        """Sends an HTTP request until its reply is final."""
+        attempts = Attempts(request, self._attempts_max)
+        while True:
+            response: httpx.Response | httpx.RequestError = yield self._to_send(request)
+            if isinstance(response, httpx.RequestError):
+                reason, reached = failure(response)
+                yield attempts.after_failure(reason, reached=reached)
+                continue
+            self.connections.note(response)
+            reply = HttpReply(response.status_code, response.content, response.headers)
+            pause_s = attempts.after_reply(reply)
+            if pause_s is None:
+                return reply
+            yield pause_s
+
+    def _to_send(self, request: HttpRequest) -> httpx.Request:
+        url = self.url + request.path
+        if request.query:
+            url += "?" + urlencode(request.query, quote_via=quote)
+        headers = {**self.headers, **_HEADERS}
+        if request.body is not None:
+            headers["content-type"] = "application/json"
+        if request.key is not None:
+            headers["idempotency-key"] = request.key
+        return httpx.Request(request.method, url, headers=headers, content=request.body)
+
+
 def base_url(url: str, repository: str) -> str:
-    """Returns where a repository lives on a server, without a slash at its end."""
+    """Returns the address of a repository on a server, without a slash at its end."""
     try:
         parts = httpx.URL(url)
     except httpx.InvalidURL:
@@ -51,30 +134,12 @@ def base_url(url: str, repository: str) -> str:
 
 
 def is_loopback(url: str) -> bool:
-    """Tells whether an address is on this machine, where no proxy may stand between."""
+    """Returns whether an address is on this machine, where proxies are not used."""
     return httpx.URL(url).host in _LOOPBACK
 
 
-def http_request(base: str, ask: Ask, more: Mapping[str, str]) -> httpx.Request:
-    """Returns the request that carries an ask; `more` are the caller's own headers."""
-    url = base + ask.path
-    if ask.query:
-        url += "?" + urlencode(ask.query, quote_via=quote)
-    headers = {**more, **_HEADERS}
-    if ask.body is not None:
-        headers["content-type"] = "application/json"
-    if ask.key is not None:
-        headers["idempotency-key"] = ask.key
-    return httpx.Request(ask.method, url, headers=headers, content=ask.body)
-
-
-def read_reply(response: httpx.Response) -> Reply:
-    """Returns what came back."""
-    return Reply(response.status_code, response.content, response.headers)
-
-
 def failure(error: httpx.RequestError) -> tuple[str, bool]:
-    """Returns what happened in words, and whether the server may have heard the request."""
+    """Returns why there is no reply, and whether the server may have read the request."""
     reached = not isinstance(error, _NOT_SENT)
     place = f"{error.request.url.scheme}://{error.request.url.netloc.decode('ascii')}"
     if isinstance(error, httpx.TimeoutException):

@@ -1,9 +1,9 @@
 """Commits and tags as stored objects.
 
 A commit's id covers what its author did: parents, message, headers, hidden headers and a digest of
-the operations. How the result is indexed, when it was stored and where it stands in history lie
-beside that in the body, under a checksum of their own: two servers that retry one operation make
-one commit, whatever their indexes look like, and the first body stored wins.
+the operations. The index of the result, the time of storing and the position in history are beside
+that in the body, under a checksum of their own: two servers that retry one operation make one
+commit, even if their indexes differ, and the first body stored wins.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _COMMIT_MARK: Final = b"\xdc\x00\x11" + bytes((TYPE_COMMIT,))
 class UniverseIndex(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The layers of one universe: the embedded one, and the root and size of the tree.
 
-    `layers` leaves room for a level between the two; it is always empty today.
+    `layers` is for a level between the two, which no version has written yet.
     """
 
     universe: int
@@ -73,7 +73,7 @@ class CommitObject(
     """How many commits with several parents there are on the first-parent line up to this one."""
 
     root: bytes
-    """The first ancestor, the commit's own id for the first one is left empty."""
+    """The id of the first ancestor; empty in the first commit itself."""
 
     tail: tuple[bytes, ...]
     """Up to 20 first-parent ancestors, the parent first; none for the first commit."""
@@ -160,15 +160,15 @@ def decode_commit(expected: ObjId, raw: bytes) -> CommitObject:
 
 
 def is_commit(raw: bytes) -> bool:
-    """Tells by its first bytes whether a stored object is a commit, in whichever version."""
+    """Returns whether a stored object is a commit of any version, by its first bytes."""
     return raw.startswith(_COMMIT_MARK) or is_of_type(raw, TYPE_COMMIT)
 
 
 def jump_sequence(sequence: int) -> int:
     """Returns where the jump of a commit leads: its sequence less the smallest skew-binary part.
 
-    Every number is a sum of numbers 2^k - 1 in which only the smallest may stand twice. Going to
-    the jump where it does not overshoot, else to the parent, reaches any ancestor in O(log n).
+    Every number is a sum of numbers 2^k - 1 in which only the smallest may occur twice. Following
+    the jump where it does not overshoot, else the parent, reaches any ancestor in O(log n).
     """
     rest = sequence
     part = 0

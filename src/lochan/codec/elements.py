@@ -1,8 +1,8 @@
 """Index elements: the value that a key has in a node.
 
-The first byte says put or remove (and, for tables, where the content id is). Table elements are
-50 bytes wide; file elements carry their entry inline and vary. Elements lie in nodes and commits,
-whose bytes were checked before: a flag that is not known was set by a newer Lochan.
+The first byte is put or remove (and, for tables, where the content id is). Table elements have 50
+bytes; file elements contain their entry and vary. Elements are parts of nodes and commits, whose
+bytes were checked before: a flag that is not known was set by a newer Lochan.
 
     table   flags 1 · payload 1 · value id 32 · content id 16 (zeros if flagged)
     file    flags 1 · MessagePack array of the entry's fields
@@ -20,7 +20,6 @@ from lochan.base.ids import (
     ID_BYTES,
     ObjId,
     content_id_from_uuid_bytes,
-    find_uuid_bytes,
 )
 from lochan.base.limits import (
     FILE_ADDRESS_BYTES_MAX,
@@ -43,14 +42,8 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 _decode_file: Final = msgspec.msgpack.Decoder(_FileTuple).decode
 
 
-def encode_table(entry: TableEntry) -> bytes:
-    """Encodes a put of a table; a content id that is no UUID is left to the value object."""
-    raw_id = find_uuid_bytes(entry.content_id) if entry.content_id is not None else None
-    return pack_table(entry.payload, entry.value, raw_id)
-
-
 def pack_table(payload: int, value: ObjId, raw_content_id: bytes | None) -> bytes:
-    """Encodes a put of a table whose content id is known as the bytes of a UUID, or is none."""
+    """Encodes a put of a table; a content id that is no UUID is None here: the value holds it."""
     check(0 < payload <= PAYLOAD_MAX, "payloads are checked where they enter")
     if raw_content_id is None:
         element = bytes((FLAG_CONTENT_ID_IN_VALUE, payload)) + value + bytes(16)
@@ -107,7 +100,7 @@ def decode_file(element: bytes) -> FileEntry:
 
 
 def is_remove(element: bytes) -> bool:
-    """Tells a remove from a put, in both universes."""
+    """Returns whether an element is a remove, in both universes."""
     return bool(element[0] & FLAG_REMOVE)
 
 

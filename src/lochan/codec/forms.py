@@ -3,8 +3,8 @@
 A stored form is a MessagePack array. A plain object begins with its type and its version, a row
 with its version. Both are read without the rest, so that a form of a version that this Lochan does
 not know is reported as NewerFormat, while bytes that were changed are Corrupt. The order matters:
-checksum or hash first, then the version, then the fields. Otherwise a flipped bit in the version
-would ask the operator to upgrade.
+checksum or hash first, then the version, then the fields. Otherwise the operator would be asked to
+upgrade because of a flipped bit in the version.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def leading_numbers(raw: bytes | memoryview, count: int) -> tuple[int, ...] | No
 
 
 def is_of_type(raw: bytes, type_number: int) -> bool:
-    """Tells by its first bytes whether a stored object is of a type, in whichever version."""
+    """Returns whether a stored object is of a type, in any version, by its first bytes."""
     found = leading_numbers(raw, 2)
     return found is not None and found[0] == type_number
 

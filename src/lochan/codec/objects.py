@@ -19,8 +19,7 @@ from lochan.codec.forms import unreadable_object
 
 TYPE_VALUE: Final = 3
 TYPE_NODE: Final = 4
-TYPE_STRING: Final = 5
-TYPE_UNIQUE: Final = 6
+# 5 and 6 were the numbers of two types that no Lochan ever wrote; a new type gets a higher one.
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -66,48 +65,15 @@ class NodeObject(
     values: bytes
 
 
-class StringObject(
-    msgspec.Struct,
-    frozen=True,
-    gc=False,
-    array_like=True,
-    tag=TYPE_STRING,
-    forbid_unknown_fields=True,
-):
-    """A text of the repository's own, such as its description."""
-
-    version: Literal[1]
-    content_type: str
-    text: bytes
-
-
-class UniqueObject(
-    msgspec.Struct,
-    frozen=True,
-    gc=False,
-    array_like=True,
-    tag=TYPE_UNIQUE,
-    forbid_unknown_fields=True,
-):
-    """A claim that a value was never used before in its space, such as a content id."""
-
-    version: Literal[1]
-    space: str
-    value: bytes
-
-
-Object = ValueObject | NodeObject | StringObject | UniqueObject
-_Object = TypeVar("_Object", ValueObject, NodeObject, StringObject, UniqueObject)
+Object = ValueObject | NodeObject
+_Object = TypeVar("_Object", ValueObject, NodeObject)
 
 _TYPE_NUMBERS: Final[dict[type[Any], int]] = {
     ValueObject: TYPE_VALUE,
     NodeObject: TYPE_NODE,
-    StringObject: TYPE_STRING,
-    UniqueObject: TYPE_UNIQUE,
 }
 _decoders: Final[dict[type[Any], Any]] = {
-    kind: msgspec.msgpack.Decoder(kind).decode
-    for kind in (ValueObject, NodeObject, StringObject, UniqueObject)
+    kind: msgspec.msgpack.Decoder(kind).decode for kind in _TYPE_NUMBERS
 }
 
 
@@ -140,7 +106,7 @@ def check_object_id(expected: ObjId, raw: bytes) -> None:
 def decode_object(kind: type[_Object], raw: bytes) -> _Object:
     """Reads bytes of one type; anything else is Corrupt, a later version of it NewerFormat.
 
-    Whether they are the canonical ones is told by their hash, or by `check_canonical`.
+    That they are the canonical ones is checked by their hash, or by `check_canonical`.
     """
     try:
         value: _Object = _decoders[kind](raw)
@@ -168,5 +134,5 @@ def build_value(content_id: ContentId, payload: int, data: bytes) -> ValueObject
 
 
 def content_id_is_inline(content_id: ContentId) -> bool:
-    """Tells whether an index element can hold this content id itself."""
+    """Returns whether an index element can hold this content id itself."""
     return find_uuid_bytes(content_id) is not None

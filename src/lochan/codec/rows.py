@@ -1,8 +1,8 @@
 """Rows that change: references, their moves, settings, the description and list of repositories.
 
-A row is one MessagePack array that begins with its format, then four bytes of checksum: nothing
-else says what it should hold. A row also names what its key names, so that one that was written
-under the key of another is noticed.
+A row is one MessagePack array that begins with its format, then four bytes of checksum, because its
+key is no hash of it. A row also contains the name in its key, so that a row that was written under
+the key of another one is noticed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import msgspec
 
 from lochan.base.errors import Corrupt
 from lochan.codec.elements import check_flags
-from lochan.codec.forms import add_checksum, unreadable_row, without_checksum
+from lochan.codec.forms import add_checksum
+from lochan.codec.row_form import RowForm
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -48,7 +49,7 @@ class MoveRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class ReferenceRow(msgspec.Struct, frozen=True, array_like=True):
-    """A branch, a tag or an internal reference as its row says.
+    """The row of a branch, a tag or an internal reference.
 
     `incarnation` is the sequence of the `int/refs` commit that added the name: what was deleted and
     created again is another reference. `operation` names the compare-and-swap that wrote the row.
@@ -71,7 +72,7 @@ class ReferenceRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ReferenceElement(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A name in the index of `int/refs`: enough to make its row, whoever comes next."""
+    """A name in the index of `int/refs`: enough for any server to write its row."""
 
     kind: str
     pointer: bytes
@@ -92,7 +93,7 @@ class Description(msgspec.Struct, frozen=True, gc=False, array_like=True):
     boundary_seed: bytes
     token_key: bytes
     operation: bytes = b""
-    """That of the claim under which it was created, if its maker had an idempotency key."""
+    """That of the claim under which it was created, if the request had an idempotency key."""
 
 
 class RepositoryRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -119,7 +120,7 @@ class SettingsRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
     writers: tuple[bytes, ...] = ()
     settings: tuple[tuple[str, bytes], ...] = ()
     claim: bytes = b""
-    """The key of the last writer's claim, if it had an idempotency key."""
+    """The key of the last writer's claim, if its request had an idempotency key."""
     replaced: bytes = b""
     """What that writer replaced, empty if that type was never set: its answer."""
 
@@ -127,15 +128,15 @@ class SettingsRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
 Row = ReferenceRow | Description | MoveRow | RepositoryRow | SettingsRow
 _Row = TypeVar("_Row", ReferenceRow, Description, MoveRow, RepositoryRow, SettingsRow)
 
-_WORDS: Final[dict[type[Any], str]] = {
-    ReferenceRow: "reference",
-    Description: "description of a repository",
-    MoveRow: "move of a reference",
-    RepositoryRow: "entry in the list of repositories",
-    SettingsRow: "row of settings",
-}
-_decoders: Final[dict[type[Any], Any]] = {
-    kind: msgspec.msgpack.Decoder(kind).decode for kind in _WORDS
+REFERENCE_FORM: Final = RowForm(ReferenceRow, "reference")
+REPOSITORY_FORM: Final = RowForm(RepositoryRow, "entry in the list of repositories")
+SETTINGS_FORM: Final = RowForm(SettingsRow, "row of settings")
+_FORMS: Final[dict[type[Any], RowForm[Any]]] = {
+    ReferenceRow: REFERENCE_FORM,
+    Description: RowForm(Description, "description of a repository"),
+    MoveRow: RowForm(MoveRow, "move of a reference"),
+    RepositoryRow: REPOSITORY_FORM,
+    SettingsRow: SETTINGS_FORM,
 }
 _decode_element: Final = msgspec.msgpack.Decoder(ReferenceElement).decode
 _FAILURES: Final = (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError)
@@ -148,11 +149,7 @@ def encode_row(row: Row) -> bytes:
 
 def decode_any_row(kind: type[_Row], raw: bytes) -> _Row:
     """Reads a row; Corrupt if its bytes were changed, NewerFormat if a newer Lochan wrote it."""
-    body = without_checksum(raw)
-    try:
-        row: _Row = _decoders[kind](body)
-    except _FAILURES as error:
-        raise unreadable_row(_WORDS[kind], body, error) from None
+    row: _Row = _FORMS[kind].decode(raw)
     return row
 
 
@@ -167,7 +164,7 @@ def decode_description(raw: bytes) -> Description:
 
 
 def encode_reference_element(element: ReferenceElement) -> bytes:
-    """Returns an element of the index of names; the first byte says put, as in every index."""
+    """Returns an element of the index of names; the first byte is put, as in every index."""
     return b"\0" + _encode(element)
 
 

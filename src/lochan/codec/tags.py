@@ -37,5 +37,5 @@ def decode_tag(raw: bytes) -> TagObject:
 
 
 def is_tag(raw: bytes) -> bool:
-    """Tells by its first bytes whether a stored object is a tag, in whichever version."""
+    """Returns whether a stored object is a tag of any version, by its first bytes."""
     return is_of_type(raw, TYPE_TAG)

@@ -1,21 +1,21 @@
-"""How the methods of an embedded repository do their work: in lanes, and durably."""
+"""Runs requests in this process: reads directly, writes in the lane of their branch and durably."""
 
 from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from threading import Lock
 from typing import Final, TypeVar
 
 from lochan.base.errors import LochanError
 from lochan.base.limits import EMBEDDED_SWEEP_ROWS, EMBEDDED_SWEEP_WRITES, LANES_MAX
 from lochan.base.names import RefName
+from lochan.client.methods import BlockingRunner
+from lochan.embedded.use_cases import READS, WRITES
 from lochan.kernel.publish import Settled
 from lochan.kv.store import Store
-from lochan.model.requests import DEFAULT_BRANCH
-from lochan.model.results import Page
-from lochan.model.specs import ReferenceSpec, parse_on_reference
+from lochan.model.requests import RepositoryRequest
 from lochan.process import after_fork
 from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
@@ -24,100 +24,84 @@ from lochan.service.sweeps import RepositorySweep
 from lochan.system import ThreadLane
 
 _Result = TypeVar("_Result")
-_Item = TypeVar("_Item")
 _LOG: Final = logging.getLogger("lochan.sweeps")
 
 
-class LaneRunner:
-    """Does the writes of one repository: on the lane of their branch, durable when it returns."""
+class LaneRunner(BlockingRunner):
+    """Runs the requests of one repository; a write is durable when its call returns."""
 
     def __init__(self, store: Store, repository: Repository, who: str) -> None:
-        self.repository = repository
-        self.call = Call(who, repository=repository.name)
+        self._repository = repository
+        self._call = Call(who, repository=repository.name)
         self._store = store
         self._begin()
         after_fork(self, LaneRunner._begin)
 
     def _begin(self) -> None:
-        """Starts with no lane; those of a parent may be driven by threads that a fork lacks."""
+        """Starts without lanes: after a fork, no thread would run those of the parent process."""
         self._lanes: OrderedDict[RefName, ThreadLane] = OrderedDict()
         self._lock = Lock()
-        self._sweep = RepositorySweep(self.repository)
+        self._sweep = RepositorySweep(self._repository)
         self._sweeping = Lock()
         self._writes = 0
 
+    def run(self, request: RepositoryRequest[_Result]) -> _Result:
+        """Returns the result of a request."""
+        result: _Result
+        if type(request) in READS:
+            result = READS[type(request)](self._repository, self._call, request)
+        else:
+            write = WRITES[type(request)]
+            result = self.durably(
+                lambda: self.publish(write(self._repository, self._call, request))
+            )
+        return result
+
     def durably(self, write: Callable[[], _Result]) -> _Result:
-        """Returns what a write gives, when it is on disk."""
+        """Returns the result of a write when it is on disk."""
         try:
-            written = write()
-            self._sweep_now_and_then()
-            return written
+            result = write()
+            self._sweep_at_intervals()
+            return result
         finally:
-            # Also after a refusal: what a write left, and what it saw of others, must stay.
+            # Also after an error: what the write stored, and what it read of others, must stay.
             self._store.flush(self._store.epoch())
 
-    def on_lane(self, prepare: Callable[[], PendingWrite[_Result]]) -> _Result:
-        """Publishes what a use case has prepared."""
-        return self.durably(lambda: self._publish(prepare()))
-
-    def _sweep_now_and_then(self) -> None:
-        """Sweeps after the first write and then after each so many; one thread at a time."""
-        self._writes += 1
-        if self._writes % EMBEDDED_SWEEP_WRITES == 1 and self._sweeping.acquire(blocking=False):
-            try:
-                self._sweep.turn(EMBEDDED_SWEEP_ROWS)
-            except LochanError as error:
-                # The write was done; what could not be swept is for the next time.
-                _LOG.warning("sweep failed error=%s", error.kind)
-            finally:
-                self._sweeping.release()
-
-    def _publish(self, prepared: PendingWrite[_Result]) -> _Result:
+    def publish(self, prepared: PendingWrite[_Result] | _Result) -> _Result:
+        """Publishes a pending write in the lane of its branch; returns any other value as it is."""
+        if not isinstance(prepared, PendingWrite):
+            return prepared
         settled: Settled
         if prepared.dry_run:
-            publisher = self.repository.publisher(prepared.branch)
+            publisher = self._repository.publisher(prepared.branch)
             (settled,) = publisher.preview([prepared.proposal])
         else:
             try:
                 settled = self._lane(prepared.branch).commit(prepared.proposal)
             except LochanError as error:
                 settled = error
-        return prepared.finish(settled)
+        result: _Result = prepared.finish(settled)
+        return result
+
+    def _sweep_at_intervals(self) -> None:
+        """Sweeps after the first write and then after each so many; one thread at a time."""
+        self._writes += 1
+        if self._writes % EMBEDDED_SWEEP_WRITES == 1 and self._sweeping.acquire(blocking=False):
+            try:
+                self._sweep.turn(EMBEDDED_SWEEP_ROWS)
+            except LochanError as error:
+                # The write has succeeded; the next sweep tries again.
+                _LOG.warning("sweep failed error=%s", error.kind)
+            finally:
+                self._sweeping.release()
 
     def _lane(self, branch: RefName) -> ThreadLane:
         with self._lock:
             lane = self._lanes.pop(branch, None)
             if lane is None:
-                lane = ThreadLane(self.repository.publisher(branch))
+                lane = ThreadLane(self._repository.publisher(branch))
             self._lanes[branch] = lane
-            # One that is forgotten while somebody uses it costs a lost swap, nothing else.
+            # A lane that is dropped while a thread uses it costs a lost swap, nothing else.
             if len(self._lanes) > LANES_MAX:
                 self._lanes.popitem(last=False)
             return lane
-
-    def target(self, branch: str, expected: str | None) -> tuple[str, ReferenceSpec]:
-        """Returns the branch by its name, and what its writer expects: by default its head."""
-        name = self.repository.info.default_branch if branch == DEFAULT_BRANCH else branch
-        if expected is None:
-            return name, ReferenceSpec(None, self.repository.references.get(self.call, name).hash)
-        return name, parse_on_reference(None, expected)
-
-
-class Group:
-    """Methods of one kind, on one repository."""
-
-    def __init__(self, doing: LaneRunner) -> None:
-        self._doing = doing
-        self._service = doing.repository
-        self._call = doing.call
-
-
-def all_of(ask: Callable[[str | None], Page[_Item]]) -> Iterator[_Item]:
-    """Yields the items of all pages."""
-    token: str | None = None
-    while True:
-        page = ask(token)
-        yield from page.items
-        if page.token is None:
-            return
-        token = page.token

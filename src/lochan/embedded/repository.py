@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self
 
 from lochan.assembly import open_store
-from lochan.base.ids import EMPTY_ID
 from lochan.catalog.types import ContentTypes
-from lochan.client.values import Config
+from lochan.client.groups.repository import RepositoryGroups
+from lochan.client.methods import BlockingRunner
 from lochan.embedded.lane_runner import LaneRunner
-from lochan.embedded.reading import Contents, History
-from lochan.embedded.references import References
-from lochan.embedded.writing import Commits, Merges, Namespaces, RepositorySettings
 from lochan.kernel.check import Report, Tell, check_repository
 from lochan.kernel.check_store import CheckOptions
 from lochan.kernel.check_store import check_store as check_stored_repositories
@@ -27,9 +23,9 @@ from lochan.system import SystemClock, SystemRandom, ThreadWaiting
 
 
 def open_repository(store_url: str, repository: str = "default", *, who: str = "") -> Embedded:
-    """Opens a repository, and makes it if the store has none of that name; close it after use.
+    """Opens a repository, and creates it if the store has none of that name; close it after use.
 
-    `who` is written into commits and ref-logs as the one who made them.
+    `who` is written into commits and ref-logs as their author.
     """
     store = open_store(store_url)
     try:
@@ -53,7 +49,7 @@ def check_store(
 ) -> Report:
     """Checks these repositories of a store, or all of them, and what belongs to none.
 
-    Nothing is written, and no repository is made. NotFound if one that is named is not there.
+    Nothing is written, and no repository is created. NotFound if a named one does not exist.
     """
     store = open_store(store_url, any_format=True)
     try:
@@ -69,36 +65,20 @@ def check_store(
         store.close()
 
 
-class Embedded:
+class Embedded(RepositoryGroups[BlockingRunner]):
     """A repository in this process."""
 
     def __init__(self, store: Store, repository: Repository, who: str = "") -> None:
-        doing = self._doing = LaneRunner(store, repository, who)
+        self._lane_runner = LaneRunner(store, repository, who)
+        super().__init__(self._lane_runner)
         self._store = store
         self._repository = repository
         self.repository = repository.name
-        self.references = References(doing)
-        self.contents = Contents(doing)
-        self.history = History(doing)
-        self.commits = Commits(doing)
-        self.merges = Merges(doing)
-        self.namespaces = Namespaces(doing)
-        self.settings = RepositorySettings(doing)
-
-    def config(self) -> Config:
-        """Returns what the repository says of itself."""
-        info = self._repository.info
-        return Config(
-            default_branch=info.default_branch,
-            created_us=info.created_us,
-            empty_hash=EMPTY_ID.hex(),
-            spec_version="",
-        )
 
     def check(
         self, tell: Tell | None = None, *, history: bool = False, unreferenced: bool = False
     ) -> Report:
-        """Reads everything that is referred to and reports what is damaged; repairs nothing.
+        """Reads everything that is referred to and reports damage; repairs nothing.
 
         With `history` it reads the contents of all commits, not only where references are and were;
         with `unreferenced` then also objects that nothing refers to.
@@ -114,9 +94,9 @@ class Embedded:
     def sweep(self) -> Purged:
         """Deletes expired branches, and tombstones and claims that are older than a day: all.
 
-        Writes do the same by themselves, some rows now and then.
+        Writes do the same at intervals, some rows at a time.
         """
-        return self._doing.durably(self._repository.sweep)
+        return self._lane_runner.durably(self._repository.sweep)
 
     def close(self) -> None:
         """Closes the store."""
@@ -125,10 +105,5 @@ class Embedded:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

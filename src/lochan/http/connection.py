@@ -45,7 +45,8 @@ from lochan.http.problems import build_problem, plain_problem, reason_of
 from lochan.process import Descriptor
 
 if TYPE_CHECKING:
-    from lochan.http.listener import Listener, UnderWay
+    from lochan.http.driver import Running
+    from lochan.http.listener import Listener
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _NO_LINGER: Final = struct.pack("ii", 1, 0)
@@ -73,7 +74,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._asked: deque[_Asked] = deque()
         self._current: _Asked | None = None
-        self._running: UnderWay | None = None
+        self._running: Running | None = None
         self._pumping = False
         self._may_write = True
         self._reading = True

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,12 +18,12 @@ from lochan.base.limits import (
     HTTP_LINGER_S,
     HTTP_WRITE_TIMEOUT_S,
 )
-from lochan.http.exchange import Request, Response
-from lochan.http.hygiene import Framing, Hosts
+from lochan.http.hygiene import Hosts
 from lochan.http.response_heads import Heads
 
 if TYPE_CHECKING:
     from lochan.http.connection import Connection
+    from lochan.http.driver import Driver
 
 
 class Timeouts(msgspec.Struct, frozen=True):
@@ -41,28 +41,6 @@ class Timeouts(msgspec.Struct, frozen=True):
         return min(0.5, self.header_s / 4, self.body_s / 4, self.idle_s / 4, self.write_s / 4)
 
 
-class UnderWay(Protocol):
-    """A request that is being served."""
-
-    def cancel(self) -> None:
-        """Says that nobody waits for the answer; what can be taken back is."""
-        ...
-
-    def give_up(self) -> bool:
-        """Takes the request back; False if it will be answered."""
-        ...
-
-
-class Serves(Protocol):
-    """Serves requests: the driver, or the front's way to it."""
-
-    def run(
-        self, request: Request, framing: Framing, reply: Callable[[Response], None]
-    ) -> UnderWay:
-        """Starts a request; `reply` is called once, maybe before this returns."""
-        ...
-
-
 class Listener:
     """The state that connections share; one clock ticks for all of them.
 
@@ -72,7 +50,7 @@ class Listener:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        driver: Serves,
+        driver: Driver,
         hosts: Hosts,
         timeouts: Timeouts,
     ) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import signal
 from collections.abc import Callable
 
-from lochan.base.errors import Unavailable
 from lochan.http.event_loop import allow_many_connections, new_loop, quieten_collector
 from lochan.http.server import Server
 
@@ -26,25 +25,19 @@ def run_until_stopped(make: MakeServer, ready: Callable[[str], None]) -> None:
 async def _serve(make: MakeServer, ready: Callable[[str], None]) -> None:
     loop = asyncio.get_running_loop()
     server = make()
-    told = asyncio.Event()
+    stop_requested = asyncio.Event()
 
-    def tell() -> None:
-        if told.is_set():
+    def on_signal() -> None:
+        if stop_requested.is_set():
             server.cut()
-        told.set()
+        stop_requested.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, tell)
+        loop.add_signal_handler(number, on_signal)
     address = await server.start()
     try:
         quieten_collector()
         ready(address)
-        failing = asyncio.create_task(server.failed.wait())
-        stopping = asyncio.create_task(told.wait())
-        await asyncio.wait((failing, stopping), return_when=asyncio.FIRST_COMPLETED)
-        failing.cancel()
-        stopping.cancel()
-        if server.failed.is_set():
-            raise Unavailable("the process that reads HTTP ended again and again; see the log")
+        await stop_requested.wait()
     finally:
         await server.stop()

@@ -21,7 +21,6 @@ import msgspec
 from lochan.base.errors import Invalid, Unavailable
 from lochan.base.limits import DRAIN_TIMEOUT_S, LISTEN_BACKLOG, SWITCH_INTERVAL_S
 from lochan.http.app import App, OwnHandler, Repositories
-from lochan.http.behind import FrontDoor
 from lochan.http.connection import Connection
 from lochan.http.driver import Driver, DriverContext
 from lochan.http.group_flush import GroupFlush
@@ -47,8 +46,6 @@ class Options(msgspec.Struct, frozen=True):
     publish_threads: int = 12
     long_threads: int = 4
     timeouts: Timeouts = Timeouts()
-    front: bool = False
-    """Whether a process of its own reads and writes HTTP."""
     drain_s: float = DRAIN_TIMEOUT_S
     show_traces: bool = False
     default_repository: str = "default"
@@ -116,12 +113,8 @@ class Server:
                 show_traces=options.show_traces,
             )
         )
-        self._names = _names(options)
-        self.listening = Listener(loop, self.driver, Hosts(self._names), options.timeouts)
-        self.front: FrontDoor | None = None
+        self.listening = Listener(loop, self.driver, Hosts(_names(options)), options.timeouts)
         self.is_stopping = False
-        self.failed = asyncio.Event()
-        """Set when nobody can reach this server any more."""
         self._chores = chores
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._server: asyncio.Server | None = None
@@ -144,20 +137,9 @@ class Server:
         after_fork(self, Server._forked)
         # Before anybody can ask: who is let in is served.
         self.health.ready = True
-        if self.options.front:
-            self.front = FrontDoor(
-                self._loop,
-                self.driver,
-                listener,
-                self._names,
-                self.options.timeouts,
-                self.failed.set,
-            )
-            self.front.start()
-        else:
-            self._server = await self._loop.create_server(
-                lambda: Connection(self.listening), sock=listener, backlog=LISTEN_BACKLOG
-            )
+        self._server = await self._loop.create_server(
+            lambda: Connection(self.listening), sock=listener, backlog=LISTEN_BACKLOG
+        )
         for number in range(len(self._chores)):
             self._later(number)
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -173,13 +155,11 @@ class Server:
 
     def connections(self) -> int:
         """Returns how many clients are connected."""
-        return len(self.listening.connections) if self.front is None else self.front.connections
+        return len(self.listening.connections)
 
     def cut(self) -> None:
         """Cuts all connections, whatever is under way."""
         self.listening.cut()
-        if self.front is not None:
-            self.front.cut()
 
     async def stop(self) -> None:
         """Stops as described above; the caller closes the store."""
@@ -190,8 +170,6 @@ class Server:
         self._chores = ()
         if self._server is not None:
             self._server.close()
-        if self.front is not None:
-            await self.front.stop(self.options.drain_s)
         await self.listening.drain(self.options.drain_s)
         self.listening.close()
         # Whoever was cut off may still be in a lane or a thread: what it writes is whole or not at

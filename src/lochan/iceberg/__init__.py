@@ -9,10 +9,10 @@
         many.load_table("shop.orders").append(rows)
         many.create_table("shop.lines", schema=schema)
 
-Needs the extra `iceberg`. Requirements and updates are the business
-of `lochan.catalog.iceberg`; pyiceberg gives its tables, its manifests and its way to files.
+Needs the extra `iceberg`. `lochan.catalog.iceberg` checks requirements and applies updates;
+pyiceberg provides tables, manifests and file access.
 """
 
-from lochan.iceberg.catalog import LochanCatalog, Many, open_catalog
+from lochan.iceberg.catalog import LochanCatalog, Many
 
-__all__ = ["LochanCatalog", "Many", "open_catalog"]
+__all__ = ["LochanCatalog", "Many"]

@@ -1,4 +1,4 @@
-"""The catalog: a repository, one of its references, and a warehouse for what is made."""
+"""The catalog: a repository, one of its references, and a warehouse for new tables."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import msgspec
 from lochan.base.errors import Invalid
 from lochan.client import Client
 from lochan.embedded import open_repository
-from lochan.iceberg.commit_attempt import Collected, Direct, Work
 from lochan.iceberg.files import MetadataFiles, warehouse_location
 from lochan.iceberg.names import key_of
 from lochan.iceberg.namespaces import Namespaces
+from lochan.iceberg.session import BlockSession, DirectSession, Session
 from lochan.iceberg.state import Repository
 from lochan.iceberg.tables import Tables
 from lochan.iceberg.views import Views
@@ -23,34 +23,34 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _HEADER: Final = "header."
-# Properties that commits carry, by the names that Iceberg's client for Nessie gives them.
-_FOR_COMMITS: Final = ("app-id", "application-type")
-_NOT_FOR_FILES: Final = ("uri", "py-catalog-impl", *_FOR_COMMITS)
+# Properties that are stored in commits; Iceberg's client for Nessie uses the same names.
+_COMMIT_PROPERTIES: Final = ("app-id", "application-type")
+_NOT_FILE_PROPERTIES: Final = ("uri", "py-catalog-impl", *_COMMIT_PROPERTIES)
 _SERVERS: Final = ("http://", "https://")
 
 
 class _Connection(msgspec.Struct, frozen=True):
-    """What catalogs on the references of one repository share."""
+    """The values that catalogs on all references of one repository share."""
 
     name: str
     repository: Repository
     files: MetadataFiles
     warehouse: str | None
     properties: dict[str, Any]
-    said: CommitMeta
-    """What every commit says besides its message."""
+    meta: CommitMeta
+    """The author and the properties of every commit."""
 
 
 class LochanCatalog(Tables, Views, Namespaces):
-    """The Iceberg tables and views of a repository, as they are on one reference.
+    """The Iceberg tables and views of a repository on one reference.
 
-    `uri` is a server (`http://…`) or a store that is opened here (`rocksdb:PATH`, `memory:`, …).
-    `ref` is what is read: a branch, a tag, a commit's hash, `main~2`; by default the default
-    branch. Changes go to branches, each as a commit of its own, or several in one by `many`.
-    `warehouse` is where tables are made that are not given a location. `author` is who is named in
-    commits; the properties `application-type` and `app-id` are put into them too. Further
-    properties are for pyiceberg's FileIO, such as `s3.endpoint`; those that begin with `header.`
-    are sent to the server.
+    `uri` is a server (`http://…`) or a store that this process opens (`rocksdb:PATH`, `memory:`,
+    …). `ref` is a branch, a tag, the hash of a commit, or `main~2`; by default the default branch.
+    Each change is a commit on a branch; `many` makes one commit of several changes. `warehouse` is
+    the directory of tables without a location of their own. `author` is the author of commits; the
+    properties `application-type` and `app-id` are stored in commits too. Other properties are for
+    pyiceberg's FileIO, such as `s3.endpoint`; those that begin with `header.` are sent to the
+    server as headers.
     """
 
     def __init__(
@@ -64,10 +64,11 @@ class LochanCatalog(Tables, Views, Namespaces):
         author: str | None = None,
         **properties: str,
     ) -> None:
-        headers, files = _headers(properties), _without_headers(properties)
+        headers = {key: properties.pop(key) for key in list(properties) if key.startswith(_HEADER)}
         opened = _open(uri, repository, headers)
         try:
-            self._begin(_connection(name, opened, warehouse, {"uri": uri, **files}, author), ref)
+            shown = {"uri": uri, **properties}
+            self._start(_connection(name, opened, warehouse, shown, author), ref)
         except BaseException:
             opened.close()
             raise
@@ -83,27 +84,27 @@ class LochanCatalog(Tables, Views, Namespaces):
         author: str | None = None,
         **properties: str,
     ) -> LochanCatalog:
-        """Returns the catalog of a repository that is open already, and stays so."""
-        return _beginning(_connection(name, repository, warehouse, properties, author), ref)
+        """Returns the catalog of an open repository; closing the catalog does not close it."""
+        return _catalog(_connection(name, repository, warehouse, properties, author), ref)
 
-    def _begin(self, connection: _Connection, ref: str | None) -> None:
+    def _start(self, connection: _Connection, ref: str | None) -> None:
         if ref is None:
             ref = connection.repository.config().default_branch
-        work = Direct(connection.repository, connection.files, ref, connection.said)
-        self._take_place(connection, work)
+        session = DirectSession(connection.repository, connection.files, ref, connection.meta)
+        self._attach(connection, session)
 
-    def _take_place(self, connection: _Connection, work: Work) -> None:
-        super().__init__(connection.name, **connection.properties, ref=work.ref)
+    def _attach(self, connection: _Connection, session: Session) -> None:
+        super().__init__(connection.name, **connection.properties, ref=session.ref)
         self._connection = connection
         self._files = connection.files
         self.warehouse = connection.warehouse
-        self._work = work
+        self._session = session
         self._owned = None
 
     @property
     def ref(self) -> str:
-        """What is read: a branch, a tag, a commit."""
-        return self._work.ref
+        """The branch, tag or commit that the catalog reads."""
+        return self._session.ref
 
     @property
     def repository(self) -> Repository:
@@ -112,7 +113,7 @@ class LochanCatalog(Tables, Views, Namespaces):
 
     def at(self, ref: str) -> LochanCatalog:
         """Returns the catalog of the same repository on another reference."""
-        return _beginning(self._connection, ref)
+        return _catalog(self._connection, ref)
 
     def many(
         self,
@@ -123,22 +124,22 @@ class LochanCatalog(Tables, Views, Namespaces):
     ) -> Many:
         """Opens a block whose changes, to any number of tables, become one commit at its end.
 
-        Everything in the block is read at one commit, `expected`, by default the branch's head. If
-        any of the tables that it changes is changed by others since then, none is:
+        All reads in the block see one commit, `expected`, by default the branch's head. If another
+        commit changed any of the tables that the block changes, the block commits nothing:
         CommitFailedException.
         """
-        if isinstance(self._work, Collected):
+        if isinstance(self._session, BlockSession):
             raise Invalid("a block is one commit already; open another one on the catalog")
-        always = self._connection.said
-        said = msgspec.structs.replace(
-            always,
+        shared = self._connection.meta
+        meta = msgspec.structs.replace(
+            shared,
             message=message or "",
-            properties=_sorted({**dict(always.properties), **(properties or {})}),
+            properties=_sorted({**dict(shared.properties), **(properties or {})}),
         )
-        return Many(self._connection, self.ref, said, expected)
+        return Many(self._connection, self.ref, meta, expected)
 
     def close(self) -> None:
-        """Closes the repository, if it was opened here."""
+        """Closes the repository, if this catalog opened it."""
         if self._owned is not None:
             self._owned.close()
 
@@ -147,33 +148,33 @@ class LochanCatalog(Tables, Views, Namespaces):
 
 
 class Many(LochanCatalog):
-    """Changes to several tables that become one commit; a catalog of its own while it lasts.
+    """A block of changes to several tables that become one commit; it is a catalog itself.
 
         with catalog.many("the orders of today") as many:
             many.load_table("shop.orders").append(rows)
             many.drop_table("shop.drafts")
 
-    Tables that are loaded from it are pyiceberg's ordinary ones, and see what was changed in the
-    block before. An error that leaves the block leaves the branch untouched.
+    Tables that are loaded from it are ordinary tables of pyiceberg, and include earlier changes of
+    the block. If an exception ends the block, the branch does not change.
     """
 
     def __init__(
-        self, connection: _Connection, ref: str, said: CommitMeta, expected: str | None
+        self, connection: _Connection, ref: str, meta: CommitMeta, expected: str | None
     ) -> None:
-        self._collected = Collected(connection.repository, connection.files, ref, expected)
-        self._said = said
+        self._block = BlockSession(connection.repository, connection.files, ref, expected)
+        self._meta = meta
         self.committed: Committed | None = None
-        self._take_place(connection, self._collected)
+        self._attach(connection, self._block)
 
     @property
     def expected(self) -> str:
-        """The commit that everything in the block is read at."""
-        return self._collected.expected
+        """The commit that all reads in the block see."""
+        return self._block.expected
 
     def record_job(self, table: str | tuple[str, ...], job: str, facts: Mapping[str, str]) -> None:
-        """Records in the block's commit that a job has written a table, and what it says of it."""
-        said = tuple(sorted(facts.items()))
-        self._collected.record_job(RecordJob(key=key_of(table), job=job, facts=said))
+        """Records in the block's commit that a job has written a table, with facts about it."""
+        sorted_facts = tuple(sorted(facts.items()))
+        self._block.record_job(RecordJob(key=key_of(table), job=job, facts=sorted_facts))
 
     def __exit__(
         self,
@@ -182,42 +183,21 @@ class Many(LochanCatalog):
         trace: TracebackType | None,
     ) -> None:
         if kind is not None:
-            self._collected.discard()
+            self._block.discard()
             return
-        said = self._said
-        if not said.message:
-            words = "; ".join(dict.fromkeys(filter(None, self._collected.messages)))
-            said = msgspec.structs.replace(said, message=words or "Nothing")
-        self.committed = self._collected.commit(said)
-
-
-def open_catalog(
-    uri: str,
-    *,
-    name: str = "lochan",
-    repository: str = "default",
-    ref: str | None = None,
-    warehouse: str | None = None,
-    author: str | None = None,
-    **properties: str,
-) -> LochanCatalog:
-    """Opens a catalog; close it after use."""
-    return LochanCatalog(
-        name,
-        uri=uri,
-        repository=repository,
-        ref=ref,
-        warehouse=warehouse,
-        author=author,
-        **properties,
-    )
+        meta = self._meta
+        if not meta.message:
+            message = "; ".join(dict.fromkeys(filter(None, self._block.messages)))
+            meta = msgspec.structs.replace(meta, message=message or "Nothing")
+        self.committed = self._block.commit(meta)
 
 
 def _open(uri: str, repository: str, headers: Mapping[str, str]) -> Repository:
     if uri.startswith(_SERVERS):
-        return Client(uri, repository, headers=headers)
+        sent = {key.removeprefix(_HEADER): value for key, value in headers.items()}
+        return Client(uri, repository, headers=sent)
     if headers:
-        raise Invalid("headers are for servers, and this repository is opened here")
+        raise Invalid(f"headers are for servers; leave out {_HEADER}…, as the store is opened here")
     return open_repository(uri, repository)
 
 
@@ -228,36 +208,26 @@ def _connection(
     properties: Mapping[str, Any],
     author: str | None,
 ) -> _Connection:
-    place = warehouse_location(warehouse) if warehouse else None
+    location = warehouse_location(warehouse) if warehouse else None
     shown = {"repository": repository.repository, **properties}
-    if place is not None:
-        shown["warehouse"] = place
-    # How files are reached is nothing to do with how the repository is.
-    files = {key: value for key, value in properties.items() if key not in _NOT_FOR_FILES}
-    said = CommitMeta(
+    if location is not None:
+        shown["warehouse"] = location
+    # The access to files does not depend on the access to the repository.
+    files = {key: value for key, value in properties.items() if key not in _NOT_FILE_PROPERTIES}
+    meta = CommitMeta(
         message="",
         authors=(author,) if author else (),
-        properties=_sorted({key: properties[key] for key in _FOR_COMMITS if key in properties}),
+        properties=_sorted(
+            {key: properties[key] for key in _COMMIT_PROPERTIES if key in properties}
+        ),
     )
-    return _Connection(name, repository, MetadataFiles(files), place, shown, said)
+    return _Connection(name, repository, MetadataFiles(files), location, shown, meta)
 
 
-def _beginning(connection: _Connection, ref: str | None) -> LochanCatalog:
-    made = LochanCatalog.__new__(LochanCatalog)
-    made._begin(connection, ref)  # noqa: SLF001 - it is the other way to make one
-    return made
-
-
-def _headers(properties: Mapping[str, str]) -> dict[str, str]:
-    return {
-        key.removeprefix(_HEADER): value
-        for key, value in properties.items()
-        if key.startswith(_HEADER)
-    }
-
-
-def _without_headers(properties: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in properties.items() if not key.startswith(_HEADER)}
+def _catalog(connection: _Connection, ref: str | None) -> LochanCatalog:
+    catalog = LochanCatalog.__new__(LochanCatalog)
+    catalog._start(connection, ref)  # noqa: SLF001 - the constructor opens a repository
+    return catalog
 
 
 def _sorted(

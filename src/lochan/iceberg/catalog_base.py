@@ -1,36 +1,57 @@
-"""What all methods of the catalog share: where changes go, where files are, where tables begin."""
+"""The base of the catalog's groups of methods: session, files, locations of new tables."""
 
 from __future__ import annotations
 
 import time
 import uuid
 from abc import ABC
+from collections.abc import Callable
 
 from pyiceberg.catalog import Catalog
 
 from lochan.base.errors import Invalid
-from lochan.iceberg.commit_attempt import Work
 from lochan.iceberg.files import MetadataFiles
-from lochan.iceberg.names import directory_of, text_of
+from lochan.iceberg.names import directory_of, key_of, text_of
+from lochan.iceberg.session import Change, Session
 from lochan.iceberg.state import State
 from lochan.model.commits import ContentKey
-from lochan.model.contents import Namespace
+from lochan.model.contents import Content, Namespace
 
 _LOCATION = "location"
 
 
 class CatalogBase(Catalog, ABC):
-    """A catalog's context that its groups of methods work with."""
+    """The attributes and helpers that the groups of methods share."""
 
-    _work: Work
+    _session: Session
     _files: MetadataFiles
     warehouse: str | None
 
-    def default_location(self, state: State, key: ContentKey, own: uuid.UUID) -> str:
-        """Returns a directory for a new table or view, alone for it.
+    def _find(self, identifier: str | tuple[str, ...]) -> Content | None:
+        """Returns the content of a key on the reference now, or None."""
+        key = key_of(identifier)
+        return self._session.state().find([key]).get(key)
 
-        The same name may be another table on another branch, or later again on this one; so each
-        has something of its own in its directory's name.
+    def _drop(
+        self,
+        identifier: str | tuple[str, ...],
+        kind: str,
+        check: Callable[[State, ContentKey], object],
+    ) -> None:
+        """Deletes a key if the check does not raise."""
+        key = key_of(identifier)
+
+        def plan(state: State) -> Change[None]:
+            check(state, key)
+            return Change(f"Drop {kind} {text_of(key)}", {key: None}, None)
+
+        self._session.change(plan)
+
+    def default_location(self, state: State, key: ContentKey, own: uuid.UUID) -> str:
+        """Returns a directory that only this new table or view uses.
+
+        Another branch, or the same branch later, may have another table with the same name; so the
+        name of the directory contains the UUID.
         """
         parents = key[:-1]
         name = f"{directory_of(key[-1])}_{own}"
@@ -39,16 +60,16 @@ class CatalogBase(Catalog, ABC):
             return f"{namespace.properties[_LOCATION].rstrip('/')}/{name}"
         if self.warehouse is None:
             raise Invalid(
-                f"{text_of(key)} needs a location: neither it nor its namespace was given one, "
-                "and the catalog has no warehouse"
+                f"{text_of(key)} needs a location: give one to the table or its namespace, or give "
+                "the catalog a warehouse"
             )
         return "/".join((self.warehouse, *map(directory_of, parents), name))
 
     def supports_server_side_planning(self) -> bool:
-        """Tells that scans are planned here."""
+        """Returns False: scans are planned by the client."""
         return False
 
 
 def now_ms() -> int:
-    """Returns the time as Iceberg writes it."""
+    """Returns the current time in milliseconds, the unit of Iceberg metadata."""
     return time.time_ns() // 1_000_000

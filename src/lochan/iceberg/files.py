@@ -1,8 +1,8 @@
-"""Metadata files: read and written whole and without loss, kept in memory for the next reader.
+"""Metadata files: read and written whole and without loss, and cached.
 
-A metadata file never changes once it is written, so what was read is right for ever. Table
-properties have no say in how files are reached, only the catalog's own have: whoever may write a
-table's properties must not choose where its readers send their credentials, nor what code they run.
+A metadata file never changes once it is written, so a cached one is always valid. Only the
+catalog's own properties decide how files are accessed, not the table's: a writer of a table's
+properties must not choose where its readers send their credentials, nor what code they run.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ class MetadataFiles:
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._properties = dict(properties)
-        self._begin()
-        after_fork(self, MetadataFiles._begin)
+        self._reset()
+        after_fork(self, MetadataFiles._reset)
 
-    def _begin(self) -> None:
-        """Starts with no connection and nothing read; in a forked process once more."""
+    def _reset(self) -> None:
+        """Starts without connections and with an empty cache; called again in a forked process."""
         self._lock = Lock()
         self._ios: dict[str, FileIO] = {}
-        self._kept: OrderedDict[str, tuple[int, Metadata]] = OrderedDict()
-        self._kept_bytes = 0
+        self._cached: OrderedDict[str, tuple[int, Metadata]] = OrderedDict()
+        self._cached_bytes = 0
 
     def io(self, location: str) -> FileIO:
-        """Returns the way to files at a location; all of one scheme share their connections."""
+        """Returns the FileIO for a location; locations of one scheme share one."""
         scheme = urlsplit(location).scheme
         with self._lock:
             if scheme not in self._ios:
@@ -62,53 +62,55 @@ class MetadataFiles:
             return self._ios[scheme]
 
     def read(self, location: str) -> Metadata:
-        """Returns what a file says, which must not be changed; FileNotFoundError if it is gone."""
+        """Returns the metadata in a file, not to be changed; FileNotFoundError if it is missing."""
         with self._lock:
-            if location in self._kept:
-                self._kept.move_to_end(location)
-                return self._kept[location][1]
+            if location in self._cached:
+                self._cached.move_to_end(location)
+                return self._cached[location][1]
         with self.io(location).new_input(location).open() as stream:
-            # A stream without a size reads to its end.
+            # Without a size, a stream reads to its end.
             raw = stream.read()
         raw = _plain(raw, location)
         try:
             metadata = msgspec.json.decode(raw, type=Metadata)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Corrupt(f"{location} is not Iceberg metadata: {error}") from None
-        self._keep(location, len(raw), metadata)
+        self._cache(location, len(raw), metadata)
         return metadata
 
     def write(self, location: str, metadata: Metadata) -> None:
-        """Writes a file that is new; when this returns, every reader finds it."""
+        """Writes a new file; when this returns, every reader can read it."""
         raw = plain = _encode(metadata)
         if len(raw) > ICEBERG_METADATA_BYTES_MAX:
-            raise TooLarge(f"metadata of {len(raw)} bytes; {ICEBERG_METADATA_BYTES_MAX} at most")
+            raise TooLarge(
+                f"{location} would have {len(raw)} bytes; the limit is {ICEBERG_METADATA_BYTES_MAX}"
+            )
         if location.endswith(".gz.metadata.json"):
             raw = gzip.compress(raw)
         with self.io(location).new_output(location).create() as stream:
             stream.write(raw)
-        self._keep(location, len(plain), metadata)
+        self._cache(location, len(plain), metadata)
 
     def remove(self, location: str) -> None:
-        """Removes a file that nobody can have heard of; one that stays is only lost space."""
+        """Removes a file that nothing refers to; a failure only leaves unused space."""
         with self._lock:
-            size, _ = self._kept.pop(location, (0, {}))
-            self._kept_bytes -= size
+            size, _ = self._cached.pop(location, (0, {}))
+            self._cached_bytes -= size
         with suppress(OSError):
             self.io(location).delete(location)
 
-    def _keep(self, location: str, size: int, metadata: Metadata) -> None:
+    def _cache(self, location: str, size: int, metadata: Metadata) -> None:
         with self._lock:
-            before = self._kept.pop(location, None)
-            self._kept_bytes += size - (before[0] if before else 0)
-            self._kept[location] = (size, metadata)
-            while self._kept_bytes > ICEBERG_METADATA_CACHE_BYTES_MAX:
-                _, (freed, _) = self._kept.popitem(last=False)
-                self._kept_bytes -= freed
+            before = self._cached.pop(location, None)
+            self._cached_bytes += size - (before[0] if before else 0)
+            self._cached[location] = (size, metadata)
+            while self._cached_bytes > ICEBERG_METADATA_CACHE_BYTES_MAX:
+                _, (freed, _) = self._cached.popitem(last=False)
+                self._cached_bytes -= freed
 
 
 def new_location(metadata: Metadata, previous: str | None) -> str:
-    """Returns where the next metadata file of a table or view goes: a new place each time."""
+    """Returns a new location for the next metadata file of a table or view."""
     properties = metadata.get("properties") or {}
     version = 0
     if previous is not None:
@@ -120,10 +122,10 @@ def new_location(metadata: Metadata, previous: str | None) -> str:
 
 
 def warehouse_location(warehouse: str) -> str:
-    """Returns a warehouse as a location: a directory becomes `file://…`; no slash at the end."""
+    """Returns a warehouse as a location without a final slash; a directory becomes `file://…`."""
     if "#" in warehouse or "?" in warehouse:
         raise Invalid(
-            f"a warehouse has no # and no ? in its name, where readers would cut it: {warehouse!r}"
+            f"the warehouse {warehouse!r} contains # or ?, where readers would cut it; rename it"
         )
     if "://" in warehouse or warehouse.startswith("file:/"):
         return warehouse.rstrip("/")
@@ -131,15 +133,15 @@ def warehouse_location(warehouse: str) -> str:
 
 
 def _plain(raw: bytes, location: str) -> bytes:
-    """Unpacks what is packed, whatever the file's name says; bounded, whoever has written it."""
+    """Decompresses gzip, whatever the name of the file is, up to the limit of bytes."""
     if raw.startswith(_GZIP):
-        unpacking = zlib.decompressobj(wbits=31)
+        decompressor = zlib.decompressobj(wbits=31)
         try:
-            raw = unpacking.decompress(raw, ICEBERG_METADATA_BYTES_MAX + 1)
+            raw = decompressor.decompress(raw, ICEBERG_METADATA_BYTES_MAX + 1)
         except zlib.error as error:
-            raise Corrupt(f"{location} cannot be unpacked: {error}") from None
-        if not unpacking.eof and len(raw) <= ICEBERG_METADATA_BYTES_MAX:
-            raise Corrupt(f"{location} ends before its end")
+            raise Corrupt(f"{location} cannot be decompressed: {error}") from None
+        if not decompressor.eof and len(raw) <= ICEBERG_METADATA_BYTES_MAX:
+            raise Corrupt(f"{location} is cut off")
     if len(raw) > ICEBERG_METADATA_BYTES_MAX:
         raise TooLarge(f"{location} has more than {ICEBERG_METADATA_BYTES_MAX} bytes")
     return raw

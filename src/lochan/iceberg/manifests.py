@@ -1,14 +1,14 @@
-"""Manifests, read exactly.
+"""Manifests with exact doubles.
 
-PyIceberg reads manifests with a compiled decoder that takes the eight bytes of a double for a
-float: 1.1 becomes 1.100000023841858, and 1e40 infinity. The doubles of a manifest are the values of
-partitions, so files would be looked for in the wrong partition, and a manifest that is written
-again would hold the wrong value for every engine. Everything else it reads exactly. So its decoder
-is kept, and only what reads a double is exchanged, in the reader of one file: nothing that other
-users of PyIceberg in the process share is changed.
+The compiled decoder of PyIceberg reads the eight bytes of a double as a float: 1.1 becomes
+1.100000023841858, and 1e40 infinity. The doubles of a manifest are partition values, so files would
+be looked up in the wrong partition, and a rewritten manifest would have the wrong value for every
+engine. Everything else is decoded exactly. So this module uses PyIceberg's decoder and replaces
+only the readers of doubles, in the reader of one file: nothing that other users of PyIceberg in the
+process share is changed.
 
-NaN is always the same object: PyIceberg looks up deletes by the values of a partition, and finds
-equal only what is equal to itself, or the same.
+NaN is always the same object: PyIceberg looks up deletes by partition values, and NaN is equal only
+to the same object.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _DOUBLE: Final = struct.Struct("<d")
 def entries_of(
     manifest: ManifestFile, io: FileIO, *, discard_deleted: bool = True
 ) -> list[ManifestEntry]:
-    """Returns what a manifest lists, with what its entries have from the manifest itself."""
+    """Returns the entries of a manifest, with the fields that they inherit from the manifest."""
     with open_entries(manifest, io, MANIFEST_ENTRY_SCHEMAS[DEFAULT_READ_VERSION]) as entries:
         return [
             _inherit_from_manifest(entry, manifest)
@@ -52,7 +52,7 @@ def entries_of(
 
 
 def open_entries(manifest: ManifestFile, io: FileIO, schema: Schema) -> ExactFile:
-    """Returns the entries of a manifest as they are stored, with the fields of a schema."""
+    """Returns the stored entries of a manifest, with the fields of a schema."""
     return ExactFile(
         io.new_input(manifest.manifest_path),
         schema,
@@ -62,7 +62,7 @@ def open_entries(manifest: ManifestFile, io: FileIO, schema: Schema) -> ExactFil
 
 
 class ExactFile(AvroFile[ManifestEntry]):
-    """A file of Avro whose doubles are read as doubles."""
+    """An Avro file whose doubles are read as doubles."""
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -71,7 +71,7 @@ class ExactFile(AvroFile[ManifestEntry]):
 
 
 class _ExactDouble(Reader):
-    """Reads eight bytes as what they are."""
+    """Reads eight bytes as a double."""
 
     def read(self, decoder: BinaryDecoder) -> float:
         (value,) = _DOUBLE.unpack(decoder.read(_DOUBLE.size))
@@ -89,15 +89,15 @@ class _OneNaN(FloatReader):
         return value if value == value else math.nan  # noqa: PLR0124
 
 
-_EXCHANGED: Final[dict[type[Reader], Any]] = {DoubleReader: _ExactDouble, FloatReader: _OneNaN}
+_REPLACEMENTS: Final[dict[type[Reader], Any]] = {DoubleReader: _ExactDouble, FloatReader: _OneNaN}
 
 
-# An entry, its file, the file's partition, and that a value may be NULL.
+# An entry, its file, the file's partition, and the option of a value that may be NULL.
 _LEVELS: Final = 4
 
 
 def _exact(reader: Reader) -> Reader:
-    """Returns a reader of entries that is exact."""
+    """Returns an exact reader of entries."""
     change: Callable[[Reader], Reader] = _exact_value
     for _ in range(_LEVELS):
         change = partial(_with_exact, change)
@@ -105,15 +105,15 @@ def _exact(reader: Reader) -> Reader:
 
 
 def _exact_value(reader: Reader) -> Reader:
-    exchanged = _EXCHANGED.get(type(reader))
-    if exchanged is None:
+    replacement = _REPLACEMENTS.get(type(reader))
+    if replacement is None:
         return reader
-    made: Reader = exchanged()
-    return made
+    exact: Reader = replacement()
+    return exact
 
 
 def _with_exact(change: Callable[[Reader], Reader], reader: Reader) -> Reader:
-    """Returns a reader with what is in it changed."""
+    """Returns a reader whose inner readers are changed."""
     if isinstance(reader, OptionReader):
         inside = change(reader.option)
         return reader if inside is reader.option else OptionReader(inside)

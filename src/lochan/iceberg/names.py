@@ -1,7 +1,7 @@
 """Identifiers of pyiceberg as keys of the repository, and as directories of the warehouse.
 
-`shop.orders` is the key `("shop", "orders")`; a tuple is taken as it is, so that elements may have
-dots. Case counts.
+`shop.orders` is the key `("shop", "orders")`; a tuple is used as it is, so that its elements may
+contain dots. Keys are case-sensitive.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from lochan.base.keys import table_key
 from lochan.base.pipeline_limits import DIRECTORY_CHARACTERS_MAX
 from lochan.model.commits import ContentKey
 
-_SHOWN_CHARACTERS: Final = 80
-_ODD: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_PRINTED_CHARACTERS_MAX: Final = 80
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 def key_of(identifier: str | tuple[str, ...]) -> ContentKey:
-    """Returns the key of a table, view or namespace; InvalidKey if no repository may hold it."""
+    """Returns the key of a table, view or namespace; InvalidKey if it cannot be stored."""
     key = tuple(identifier.split(".")) if isinstance(identifier, str) else tuple(identifier)
     try:
         table_key(key)
     except InvalidKey as error:
-        shown = repr(identifier)[:_SHOWN_CHARACTERS]
-        raise InvalidKey(f"{shown} names no table, view or namespace: {error.message}") from None
+        text = repr(identifier)[:_PRINTED_CHARACTERS_MAX]
+        raise InvalidKey(f"{text} names no table, view or namespace: {error.message}") from None
     return key
 
 
@@ -36,19 +36,19 @@ def namespace_key(namespace: str | tuple[str, ...]) -> ContentKey:
 
 
 def text_of(key: ContentKey) -> str:
-    """Returns a key as people write it."""
+    """Returns a key as text, its elements separated by dots."""
     return ".".join(key)
 
 
 def parents_of(key: ContentKey) -> Iterator[ContentKey]:
-    """Yields the namespaces that a key lies in, outermost first."""
+    """Yields the namespaces that contain a key, outermost first."""
     return (key[:size] for size in range(1, len(key)))
 
 
 def directory_of(element: str) -> str:
-    """Returns an element as the name of a directory that every engine reads alike.
+    """Returns an element as the name of a directory that all engines can read.
 
-    Two elements may share one: whoever needs a directory alone puts something unique behind it.
+    Two elements may have the same directory: the caller adds a unique suffix if it needs its own.
     """
-    plain = _ODD.sub("_", element)[:DIRECTORY_CHARACTERS_MAX]
+    plain = _UNSAFE.sub("_", element)[:DIRECTORY_CHARACTERS_MAX]
     return "_" if not plain.strip(".") else plain

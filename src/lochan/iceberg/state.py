@@ -1,9 +1,8 @@
-"""What the catalog sees of a reference: contents at one commit, and a block's changes over them."""
+"""The contents of a reference at one commit, with changes over them that are not committed yet."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Protocol
 
 import msgspec
 
@@ -22,10 +21,10 @@ Repository = Client | Embedded
 Iceberg = IcebergTable | IcebergView
 
 
-class Staged(msgspec.Struct, frozen=True, kw_only=True):
-    """A content to be put; its metadata must be written first, unless its file is there already.
+class StagedContent(msgspec.Struct, frozen=True, kw_only=True):
+    """A content to be put; its metadata must be written first, unless the file exists already.
 
-    What is `automatic` nobody asked for by name, a namespace that something else needs.
+    An `automatic` content was not requested by name: a namespace that another content needs.
     """
 
     content: Iceberg | Namespace
@@ -34,113 +33,54 @@ class Staged(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def location(self) -> str | None:
-        """Where the metadata is or will be; a namespace has none."""
+        """The location of the metadata file; a namespace has none."""
         return None if isinstance(self.content, Namespace) else self.content.metadata_location
 
 
-Changes = Mapping[ContentKey, Staged | None]
-"""What shall be at keys; None takes them away."""
+Changes = Mapping[ContentKey, StagedContent | None]
+"""The new contents of keys; None deletes a key."""
 
 
-class State(Protocol):
-    """Contents at one commit, whatever else happens."""
+class State:
+    """The contents of a reference, read at the commit of the first read, and staged changes.
 
-    def find(self, keys: Collection[ContentKey]) -> dict[ContentKey, Content]:
-        """Returns what the keys hold, those that hold something."""
-        ...
-
-    def below(self, namespace: ContentKey) -> Iterable[tuple[ContentKey, str]]:
-        """Returns keys in a namespace, at any depth, with their types; the root holds all."""
-        ...
-
-    def metadata(self, content: Iceberg) -> Metadata:
-        """Returns the metadata of a table or view."""
-        ...
-
-    def is_written(self, location: str) -> bool:
-        """Tells whether metadata is a file already; what is only staged may never become one."""
-        ...
-
-
-class Pinned:
-    """What a reference held when it was first looked at."""
+    Later commits on the reference have no effect on what is read.
+    """
 
     def __init__(self, repository: Repository, files: MetadataFiles, ref: str) -> None:
         self._repository = repository
         self._files = files
         self._spec = ref
-        self._known: dict[ContentKey, Content | None] = {}
+        self._read: dict[ContentKey, Content | None] = {}
         self._reference: Reference | None = None
-
-    def find(self, keys: Collection[ContentKey]) -> dict[ContentKey, Content]:
-        """Returns what the keys hold, those that hold something."""
-        unknown = [key for key in dict.fromkeys(keys) if key not in self._known]
-        if unknown:
-            found, reference = self._repository.contents.get_many(self._spec, unknown)
-            self._pinned_to(reference)
-            self._known |= dict.fromkeys(unknown)
-            self._known |= dict(found)
-        held = ((key, self._known[key]) for key in keys)
-        return {key: content for key, content in held if content is not None}
-
-    def below(self, namespace: ContentKey) -> Iterable[tuple[ContentKey, str]]:
-        """Returns keys in a namespace, at any depth, with their types; the root holds all."""
-        found = self._repository.contents.iterate(self._spec, prefix=namespace or None)
-        return ((entry.key, entry.type) for entry in found if entry.key != namespace)
-
-    def metadata(self, content: Iceberg) -> Metadata:
-        """Returns the metadata of a table or view."""
-        return self._files.read(content.metadata_location)
-
-    def is_written(self, location: str) -> bool:
-        """Tells that whatever is referred to is a file."""
-        return bool(location)
-
-    def pin(self) -> Reference:
-        """Returns the commit that is looked at, and by which reference it was reached."""
-        if self._reference is None:
-            page = self._repository.contents.entries(self._spec, 1)
-            if page.reference is None:
-                raise Corrupt("a listing does not tell what was listed")
-            return self._pinned_to(page.reference)
-        return self._reference
-
-    def _pinned_to(self, reference: Reference) -> Reference:
-        if self._reference is None:
-            self._reference = reference
-            self._spec = f"{reference.name or ''}@{reference.hash}"
-        return self._reference
-
-
-class Overlay:
-    """A state with changes over it that are not committed yet."""
-
-    def __init__(self, base: Pinned) -> None:
-        self.base = base
-        self._changes: dict[ContentKey, Staged | None] = {}
+        self._staged: dict[ContentKey, StagedContent | None] = {}
         self._unwritten: dict[str, Metadata] = {}
 
-    def stage(self, changes: Changes) -> None:
-        """Adds changes; whoever looks after this sees them."""
-        self._changes |= changes
-        for staged in changes.values():
-            if staged is not None and staged.location and staged.metadata is not None:
-                self._unwritten[staged.location] = staged.metadata
-
-    def changes(self) -> Changes:
-        """Returns all changes, with what must be written for them, under whichever key it is."""
-        return {key: staged and self._whole(staged) for key, staged in self._changes.items()}
-
     def find(self, keys: Collection[ContentKey]) -> dict[ContentKey, Content]:
-        """Returns what the keys hold, those that hold something."""
-        found = self.base.find([key for key in keys if key not in self._changes])
-        staged = ((key, self._changes.get(key)) for key in keys)
-        return found | {key: one.content for key, one in staged if one is not None}
+        """Returns the contents of those keys that have one, staged changes included."""
+        found = self.find_committed([key for key in keys if key not in self._staged])
+        staged = ((key, self._staged.get(key)) for key in keys)
+        return found | {key: each.content for key, each in staged if each is not None}
+
+    def find_committed(self, keys: Collection[ContentKey]) -> dict[ContentKey, Content]:
+        """Returns the contents of those keys that have one at the commit."""
+        unread = [key for key in dict.fromkeys(keys) if key not in self._read]
+        if unread:
+            found, reference = self._repository.contents.get_many(self._spec, unread)
+            self._pin_to(reference)
+            self._read |= dict.fromkeys(unread)
+            self._read |= dict(found)
+        contents = ((key, self._read[key]) for key in keys)
+        return {key: content for key, content in contents if content is not None}
 
     def below(self, namespace: ContentKey) -> Iterable[tuple[ContentKey, str]]:
-        """Returns keys in a namespace, at any depth, with their types; the root holds all."""
-        found = dict(self.base.below(namespace))
-        for key, staged in self._changes.items():
+        """Returns the keys in a namespace, at any depth, with their types; () is the root."""
+        entries = self._repository.contents.iterate(self._spec, prefix=namespace or None)
+        committed = ((entry.key, entry.type) for entry in entries if entry.key != namespace)
+        if not self._staged:
+            return committed
+        found = dict(committed)
+        for key, staged in self._staged.items():
             if len(key) > len(namespace) and key[: len(namespace)] == namespace:
                 found.pop(key, None)
                 if staged is not None:
@@ -148,22 +88,48 @@ class Overlay:
         return found.items()
 
     def metadata(self, content: Iceberg) -> Metadata:
-        """Returns the metadata of a table or view, also where its file is not written yet."""
+        """Returns the metadata of a table or view, even if its file is not written yet."""
         unwritten = self._unwritten.get(content.metadata_location)
-        return self.base.metadata(content) if unwritten is None else unwritten
+        return self._files.read(content.metadata_location) if unwritten is None else unwritten
 
     def is_written(self, location: str) -> bool:
-        """Tells whether metadata is a file already; what is only staged may never become one."""
+        """Returns whether metadata is in a file; the file of staged metadata may never exist."""
         return location not in self._unwritten
 
-    def _whole(self, staged: Staged) -> Staged:
-        unwritten = self._unwritten.get(staged.location or "")
-        return msgspec.structs.replace(staged, metadata=unwritten)
+    def pin(self) -> Reference:
+        """Returns the commit that is read, and the reference that led to it."""
+        if self._reference is None:
+            page = self._repository.contents.entries(self._spec, 1)
+            if page.reference is None:
+                raise Corrupt("the repository listed keys without their commit")
+            return self._pin_to(page.reference)
+        return self._reference
+
+    def _pin_to(self, reference: Reference) -> Reference:
+        if self._reference is None:
+            self._reference = reference
+            self._spec = f"{reference.name or ''}@{reference.hash}"
+        return self._reference
+
+    def stage(self, changes: Changes) -> None:
+        """Adds changes; later reads include them."""
+        self._staged |= changes
+        for staged in changes.values():
+            if staged is not None and staged.location and staged.metadata is not None:
+                self._unwritten[staged.location] = staged.metadata
+
+    def staged(self) -> Changes:
+        """Returns all staged changes, each with its metadata that is not written yet."""
+        return {
+            key: staged
+            and msgspec.structs.replace(staged, metadata=self._unwritten.get(staged.location or ""))
+            for key, staged in self._staged.items()
+        }
 
 
 def check_branch(ref: str, reference: Reference) -> str:
-    """Returns the name of the branch that a text names; NotABranch if it is anything else."""
+    """Returns the name of the branch that a text names; NotABranch if it names anything else."""
     is_named = ref in (reference.name, DEFAULT_BRANCH)
     if reference.kind != "BRANCH" or reference.name is None or not is_named:
-        raise NotABranch(f"{ref!r} is not a branch; it can be read, and changes go to branches")
+        raise NotABranch(f"{ref!r} is not a branch: it can be read but not changed; name a branch")
     return reference.name

@@ -31,17 +31,17 @@ from lochan.catalog.iceberg import (
     table_content,
 )
 from lochan.iceberg.catalog_base import CatalogBase, now_ms
-from lochan.iceberg.commit_attempt import Change
 from lochan.iceberg.files import Metadata, new_location
 from lochan.iceberg.names import key_of, parents_of, text_of
-from lochan.iceberg.parsing import (
+from lochan.iceberg.pyiceberg_objects import (
+    code_properties,
     format_of,
     json_of,
-    names_of_code,
-    protected,
     table_metadata,
+    without_file_deletion,
 )
-from lochan.iceberg.state import Staged, State
+from lochan.iceberg.session import Change
+from lochan.iceberg.state import StagedContent, State
 from lochan.model.commits import ContentKey
 from lochan.model.contents import Content, IcebergTable, IcebergView, Namespace, type_of
 
@@ -53,18 +53,18 @@ if TYPE_CHECKING:
 
 _CREATE: Final = "assert-create"
 _PURGE: Final = (
-    "tables are not purged: other branches, tags and commits share their files, and would lose "
-    "them; drop the table, and let the repository's own collection find what nobody needs"
+    "tables are not purged: other branches, tags and commits use the same files; drop the table, "
+    "and let the repository's garbage collection delete files that nothing refers to"
 )
 
-_Made = tuple[Metadata, str]
+_Located = tuple[Metadata, str]
 """Metadata and its location."""
 
 
-class _Prepared(StagedTable):
-    """A table that is not made yet, and those of its properties that pyiceberg must not see."""
+class _UncreatedTable(StagedTable):
+    """A table that is not created yet, and the properties that are hidden from pyiceberg."""
 
-    unseen: Properties = EMPTY_DICT
+    hidden: Properties = EMPTY_DICT
 
 
 class Tables(CatalogBase):
@@ -79,18 +79,19 @@ class Tables(CatalogBase):
         sort_order: SortOrder = UNSORTED_SORT_ORDER,
         properties: Properties = EMPTY_DICT,
     ) -> Table:
-        """Makes a table, and the namespaces that it lies in where they are missing."""
+        """Creates a table, and the namespaces that contain it if they are missing."""
         key = key_of(identifier)
-        made = self._builder(key, schema, location, partition_spec, sort_order, properties)
+        build = self._builder(key, schema, location, partition_spec, sort_order, properties)
 
-        def plan(state: State) -> Change[_Made]:
+        def plan(state: State) -> Change[_Located]:
             check_free(state, key)
-            metadata = made(state)
-            place = new_location(metadata, None)
-            staged = Staged(content=table_content(metadata, place, None), metadata=metadata)
-            return Change(f"Create table {text_of(key)}", {key: staged}, (metadata, place))
+            metadata = build(state)
+            location = new_location(metadata, None)
+            content = table_content(metadata, location, None)
+            changes = {key: StagedContent(content=content, metadata=metadata)}
+            return Change(f"Create table {text_of(key)}", changes, (metadata, location))
 
-        return self._table(key, *self._work.change(plan))
+        return self._table(key, *self._session.change(plan))
 
     def create_table_transaction(
         self,
@@ -101,92 +102,86 @@ class Tables(CatalogBase):
         sort_order: SortOrder = UNSORTED_SORT_ORDER,
         properties: Properties = EMPTY_DICT,
     ) -> CreateTableTransaction:
-        """Prepares a table that comes to be, with all its first changes, when it is committed."""
+        """Returns a transaction that creates a table, with its first changes, when it commits."""
         key = key_of(identifier)
-        made = self._builder(key, schema, location, partition_spec, sort_order, properties)
-        state = self._work.state()
+        build = self._builder(key, schema, location, partition_spec, sort_order, properties)
+        state = self._session.state()
         check_free(state, key)
-        metadata = made(state)
-        place = new_location(metadata, None)
-        prepared = _Prepared(
+        metadata = build(state)
+        metadata_location = new_location(metadata, None)
+        uncreated = _UncreatedTable(
             identifier=key,
             metadata=table_metadata(metadata, text_of(key)),
-            metadata_location=place,
-            io=self._files.io(place),
+            metadata_location=metadata_location,
+            io=self._files.io(metadata_location),
             catalog=self,
         )
-        prepared.unseen = names_of_code(metadata)
-        return CreateTableTransaction(prepared)
+        uncreated.hidden = code_properties(metadata)
+        return CreateTableTransaction(uncreated)
 
     def load_table(self, identifier: str | Identifier) -> Table:
         """Returns a table as it is on the reference."""
         key = key_of(identifier)
-        state = self._work.state()
+        state = self._session.state()
         content = get_table(state, key)
         return self._table(key, state.metadata(content), content.metadata_location)
 
     def table_exists(self, identifier: str | Identifier) -> bool:
-        """Tells whether a name is that of a table; reads none of its files."""
-        key = key_of(identifier)
-        return isinstance(self._work.state().find([key]).get(key), IcebergTable)
+        """Returns whether a name is that of a table; reads none of its files."""
+        return isinstance(self._find(identifier), IcebergTable)
 
     def register_table(
         self, identifier: str | Identifier, metadata_location: str, overwrite: bool = False
     ) -> Table:
-        """Makes a table of metadata that is there already; `overwrite` replaces one."""
+        """Creates a table from an existing metadata file; `overwrite` replaces a table."""
         key = key_of(identifier)
         metadata = self._files.read(metadata_location)
-        # What cannot be read afterwards is refused before anything is changed.
+        # Metadata that pyiceberg cannot read is refused before anything is changed.
         parsed = table_metadata(metadata, text_of(key))
         if parsed.current_snapshot_id is not None and parsed.current_snapshot() is None:
-            lost = parsed.current_snapshot_id
-            raise Invalid(f"{metadata_location} lacks its own current snapshot, {lost}")
+            missing = parsed.current_snapshot_id
+            raise Invalid(f"{metadata_location} lacks its own current snapshot, {missing}")
 
-        def plan(state: State) -> Change[_Made]:
-            there = state.find([key, *parents_of(key)]).get(key)
+        def plan(state: State) -> Change[_Located]:
+            present = state.find([key, *parents_of(key)]).get(key)
             content_id = None
-            if isinstance(there, IcebergTable) and overwrite:
-                # The same table keeps its content; another one only takes its place.
+            if isinstance(present, IcebergTable) and overwrite:
+                # The same table keeps its content id; another table gets a new one.
                 own = metadata.get("table-uuid")
-                if own is not None and state.metadata(there).get("table-uuid") == own:
-                    content_id = there.id
+                if own is not None and state.metadata(present).get("table-uuid") == own:
+                    content_id = present.id
             else:
                 check_free(state, key)
-            staged = Staged(content=table_content(metadata, metadata_location, content_id))
-            made = (metadata, metadata_location)
-            return Change(f"Register table {text_of(key)}", {key: staged}, made)
+            content = table_content(metadata, metadata_location, content_id)
+            changes = {key: StagedContent(content=content)}
+            result = (metadata, metadata_location)
+            return Change(f"Register table {text_of(key)}", changes, result)
 
-        return self._table(key, *self._work.change(plan))
+        return self._table(key, *self._session.change(plan))
 
     def drop_table(self, identifier: str | Identifier) -> None:
-        """Takes a table away; its files stay, as other references share them."""
-        key = key_of(identifier)
-
-        def plan(state: State) -> Change[None]:
-            get_table(state, key)
-            return Change(f"Drop table {text_of(key)}", {key: None}, None)
-
-        self._work.change(plan)
+        """Drops a table; its files stay, as other references use them."""
+        self._drop(identifier, "table", get_table)
 
     def purge_table(self, identifier: str | Identifier) -> None:
-        """Refuses: files are shared between references."""
+        """Raises Invalid: other references use the same files."""
         raise Invalid(f"{text_of(key_of(identifier))}: {_PURGE}")
 
     def rename_table(
         self, from_identifier: str | Identifier, to_identifier: str | Identifier
     ) -> Table:
-        """Gives a table another name, in one commit; it stays the same content."""
+        """Renames a table in one commit; it keeps its content id."""
         old, new = key_of(from_identifier), key_of(to_identifier)
 
-        def plan(state: State) -> Change[_Made]:
+        def plan(state: State) -> Change[_Located]:
             state.find([old, new, *parents_of(new)])
             content = get_table(state, old)
             check_free(state, new)
-            made = (state.metadata(content), content.metadata_location)
-            changes = {old: None, new: Staged(content=content)}
-            return Change(f"Rename table {text_of(old)} to {text_of(new)}", changes, made)
+            result = (state.metadata(content), content.metadata_location)
+            changes = {old: None, new: StagedContent(content=content)}
+            return Change(f"Rename table {text_of(old)} to {text_of(new)}", changes, result)
 
-        return self._table(new, *self._work.change(plan))
+        return self._table(new, *self._session.change(plan))
 
     def commit_table(
         self,
@@ -194,47 +189,52 @@ class Tables(CatalogBase):
         requirements: tuple[TableRequirement, ...],
         updates: tuple[TableUpdate, ...],
     ) -> CommitTableResponse:
-        """Applies updates to what the table is now, if the requirements hold then."""
-        wishes = [json_of(each) for each in updates]
-        if isinstance(table, _Prepared) and table.unseen:
-            wishes.append({"action": "set-properties", "updates": table.unseen})
-        needs = [json_of(each) for each in requirements]
-        metadata, location = self._commit(key_of(table.name()), needs, wishes)
-        parsed = table_metadata(protected(metadata), text_of(table.name()))
+        """Applies updates to the current table, if it meets the requirements."""
+        changes = [json_of(each) for each in updates]
+        if isinstance(table, _UncreatedTable) and table.hidden:
+            changes.append({"action": "set-properties", "updates": table.hidden})
+        required = [json_of(each) for each in requirements]
+        metadata, location = self._commit(key_of(table.name()), required, changes)
+        parsed = table_metadata(without_file_deletion(metadata), text_of(table.name()))
         return CommitTableResponse.model_validate(
             {"metadata": parsed, "metadata-location": location}
         )
 
     def _commit(
         self, key: ContentKey, requirements: Sequence[Metadata], updates: Sequence[Metadata]
-    ) -> _Made:
+    ) -> _Located:
         is_new = any(each.get("type") == _CREATE for each in requirements)
 
-        def plan(state: State) -> Change[_Made]:
+        def plan(state: State) -> Change[_Located]:
             content = find_table(state, key, is_new=is_new)
             before = None if content is None else state.metadata(content)
             check_requirements(before, requirements)
             previous = None if content is None else content.metadata_location
-            logged = previous if previous is None or state.is_written(previous) else None
-            after = apply_updates(before, updates, now_ms=now_ms(), previous_location=logged)
+            is_written = previous is not None and state.is_written(previous)
+            after = apply_updates(
+                before,
+                updates,
+                now_ms=now_ms(),
+                previous_location=previous if is_written else None,
+            )
             if content is not None and after == before:
                 return Change("", {}, (after, content.metadata_location))
-            after = protected(after)
-            place = new_location(after, previous)
-            content_id = None if content is None else content.id
-            staged = Staged(content=table_content(after, place, content_id), metadata=after)
-            return Change(_message(key, before, updates), {key: staged}, (after, place))
+            after = without_file_deletion(after)
+            location = new_location(after, previous)
+            new = table_content(after, location, None if content is None else content.id)
+            changes = {key: StagedContent(content=new, metadata=after)}
+            return Change(_message(key, before, updates), changes, (after, location))
 
-        return self._work.change(plan)
+        return self._session.change(plan)
 
     @staticmethod
     def _delete_old_metadata(io: FileIO, base: TableMetadata, metadata: TableMetadata) -> None:
-        """Keeps what pyiceberg would delete: other references still lead to older metadata."""
+        """Deletes nothing, unlike pyiceberg: other references use older metadata files."""
 
     def _table(self, key: ContentKey, metadata: Metadata, location: str) -> Table:
         return Table(
             identifier=key,
-            metadata=table_metadata(protected(metadata), text_of(key)),
+            metadata=table_metadata(without_file_deletion(metadata), text_of(key)),
             metadata_location=location,
             io=self._files.io(location),
             catalog=self,
@@ -249,23 +249,24 @@ class Tables(CatalogBase):
         order: SortOrder,
         properties: Properties,
     ) -> Callable[[State], Metadata]:
-        """Returns what builds the metadata of a new table, always of the same one."""
+        """Returns a function that builds the metadata of a new table, each time with one UUID."""
         version = format_of(properties)
         if not isinstance(schema, Schema):
-            # Columns of arrow have no ids, so they are numbered as they will be in the table.
+            # Columns of Arrow have no ids; they get those that they will have in the table.
             schema = assign_fresh_schema_ids(self._convert_schema_if_needed(schema, version))
         own = uuid.uuid4()
-        said = protected({"properties": transform_dict_value_to_str(dict(properties))})
+        protected = without_file_deletion(
+            {"properties": transform_dict_value_to_str(dict(properties))}
+        )
 
         def build(state: State) -> Metadata:
-            place = location or self.default_location(state, key, own)
             return build_table(
                 uuid=str(own),
-                location=place.rstrip("/"),
+                location=(location or self.default_location(state, key, own)).rstrip("/"),
                 schema=json_of(schema),
                 spec=json_of(spec),
                 order=json_of(order),
-                properties=said["properties"],
+                properties=protected["properties"],
                 format_version=version,
                 now_ms=now_ms(),
             )
@@ -274,7 +275,7 @@ class Tables(CatalogBase):
 
 
 def find_table(state: State, key: ContentKey, *, is_new: bool) -> IcebergTable | None:
-    """Returns a table that may be missing only if it is to be made."""
+    """Returns a table; None if it is to be created and does not exist."""
     if not is_new:
         return get_table(state, key)
     found = state.find([key, *parents_of(key)]).get(key)
@@ -284,7 +285,7 @@ def find_table(state: State, key: ContentKey, *, is_new: bool) -> IcebergTable |
 
 
 def get_table(state: State, key: ContentKey) -> IcebergTable:
-    """Returns a table; NoSuchTableError if the name is free, or that of something else."""
+    """Returns a table; NoSuchTableError if the key has no table."""
     found = state.find([key]).get(key)
     if isinstance(found, IcebergTable):
         return found
@@ -294,15 +295,15 @@ def get_table(state: State, key: ContentKey) -> IcebergTable:
 
 
 def check_free(state: State, key: ContentKey) -> None:
-    """Raises TableAlreadyExistsError if a name is taken, by whatever."""
-    # What lies above the name is needed too, if it is free.
+    """Raises TableAlreadyExistsError if the key has a content."""
+    # The parents are read in the same request, because a new table needs them.
     found = state.find([key, *parents_of(key)])
     if key in found:
         raise TableAlreadyExistsError(taken(key, found[key]))
 
 
 def taken(key: ContentKey, content: Content) -> str:
-    """Returns the words for a name that is taken, as other catalogs say them."""
+    """Returns the message for a name that is taken, in the wording of other catalogs."""
     if isinstance(content, IcebergTable):
         return f"Table already exists: {text_of(key)}"
     kind = {IcebergView: "View", Namespace: "Namespace"}.get(type(content), type_of(content))
@@ -313,6 +314,6 @@ def _message(key: ContentKey, before: Metadata | None, updates: Sequence[Metadat
     if before is None:
         return f"Create table {text_of(key)}"
     snapshots = [each["snapshot"] for each in updates if each.get("action") == "add-snapshot"]
-    done = [(each.get("summary") or {}).get("operation", "update") for each in snapshots]
-    words = " and ".join(dict.fromkeys(done)) or "update"
+    operations = [(each.get("summary") or {}).get("operation", "update") for each in snapshots]
+    words = " and ".join(dict.fromkeys(operations)) or "update"
     return f"{words.capitalize()} table {text_of(key)}"

@@ -1,4 +1,4 @@
-"""The catalog's methods on views, as far as pyiceberg has them: it replaces and renames none."""
+"""The catalog's methods on views; pyiceberg has none that replace or rename views."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pyiceberg.view import View
 
 from lochan.catalog.iceberg import build_view, view_content
 from lochan.iceberg.catalog_base import CatalogBase, now_ms
-from lochan.iceberg.commit_attempt import Change
 from lochan.iceberg.files import Metadata, new_location
 from lochan.iceberg.names import key_of, parents_of, text_of
-from lochan.iceberg.parsing import json_of, view_metadata
-from lochan.iceberg.state import Staged, State
+from lochan.iceberg.pyiceberg_objects import json_of, view_metadata
+from lochan.iceberg.session import Change
+from lochan.iceberg.state import StagedContent, State
 from lochan.model.commits import ContentKey
 from lochan.model.contents import IcebergTable, IcebergView
 
@@ -41,11 +41,11 @@ class Views(CatalogBase):
         location: str | None = None,
         properties: Properties = EMPTY_DICT,
     ) -> View:
-        """Makes a view, and the namespaces that it lies in where they are missing."""
+        """Creates a view, and the namespaces that contain it if they are missing."""
         key = key_of(identifier)
         columns = json_of(assign_fresh_schema_ids(self._convert_schema_if_needed(schema)))
         own = uuid.uuid4()
-        said = transform_dict_value_to_str(dict(properties))
+        texts = transform_dict_value_to_str(dict(properties))
 
         def plan(state: State) -> Change[Metadata]:
             check_free(state, key)
@@ -54,53 +54,46 @@ class Views(CatalogBase):
                 location=(location or self.default_location(state, key, own)).rstrip("/"),
                 schema=columns,
                 version=json_of(view_version),
-                properties=said,
+                properties=texts,
                 now_ms=now_ms(),
             )
-            place = new_location(metadata, None)
-            staged = Staged(content=view_content(metadata, place, None), metadata=metadata)
+            content = view_content(metadata, new_location(metadata, None), None)
+            staged = StagedContent(content=content, metadata=metadata)
             return Change(f"Create view {text_of(key)}", {key: staged}, metadata)
 
-        return _view(key, self._work.change(plan))
+        return _view(key, self._session.change(plan))
 
     def load_view(self, identifier: str | Identifier) -> View:
         """Returns a view as it is on the reference."""
         key = key_of(identifier)
-        state = self._work.state()
+        state = self._session.state()
         return _view(key, state.metadata(get_view(state, key)))
 
     def view_exists(self, identifier: str | Identifier) -> bool:
-        """Tells whether a name is that of a view."""
-        key = key_of(identifier)
-        return isinstance(self._work.state().find([key]).get(key), IcebergView)
+        """Returns whether a name is that of a view."""
+        return isinstance(self._find(identifier), IcebergView)
 
     def register_view(self, identifier: str | Identifier, metadata_location: str) -> View:
-        """Makes a view of metadata that is there already."""
+        """Creates a view from an existing metadata file."""
         key = key_of(identifier)
         metadata = self._files.read(metadata_location)
-        # What cannot be read afterwards is refused before anything is changed.
+        # Metadata that pyiceberg cannot read is refused before anything is changed.
         registered = _view(key, metadata)
 
         def plan(state: State) -> Change[View]:
             check_free(state, key)
-            staged = Staged(content=view_content(metadata, metadata_location, None))
+            staged = StagedContent(content=view_content(metadata, metadata_location, None))
             return Change(f"Register view {text_of(key)}", {key: staged}, registered)
 
-        return self._work.change(plan)
+        return self._session.change(plan)
 
     def drop_view(self, identifier: str | Identifier) -> None:
-        """Takes a view away."""
-        key = key_of(identifier)
-
-        def plan(state: State) -> Change[None]:
-            get_view(state, key)
-            return Change(f"Drop view {text_of(key)}", {key: None}, None)
-
-        self._work.change(plan)
+        """Drops a view."""
+        self._drop(identifier, "view", get_view)
 
 
 def get_view(state: State, key: ContentKey) -> IcebergView:
-    """Returns a view; NoSuchViewError if the name is free, or that of something else."""
+    """Returns a view; NoSuchViewError if the key has no view."""
     found = state.find([key]).get(key)
     if isinstance(found, IcebergView):
         return found
@@ -108,7 +101,7 @@ def get_view(state: State, key: ContentKey) -> IcebergView:
 
 
 def check_free(state: State, key: ContentKey) -> None:
-    """Raises what pyiceberg expects if a name is taken: by a table, or by anything else."""
+    """Raises the exception that pyiceberg expects if a name is taken."""
     found = state.find([key, *parents_of(key)]).get(key)
     if isinstance(found, IcebergTable):
         raise TableAlreadyExistsError(f"Table with same name already exists: {text_of(key)}")

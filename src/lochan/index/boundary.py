@@ -9,8 +9,8 @@ An element ends its node, at its position in the node (counted from 1), if any o
 5. it is at least the 50th and its hash on this level is under 8 in 40.
 
 Nothing after an element matters, so an edit can move boundaries only to its right, and only until
-one falls on an old one. The hash is BLAKE2b salted with a secret of the repository: who does not
-know the seed cannot choose names that make every key a boundary, or none.
+one falls on an old one. The hash is BLAKE2b salted with a secret of the repository: without the
+seed a user cannot choose names that make every key a boundary, or none.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class BoundaryRule:
         return hasher.digest()
 
     def is_hard_break(self, key: bytes) -> bool:
-        """Tells whether the key ends its nodes on levels 0 and 1 wherever it stands."""
+        """Returns whether the key ends its nodes on levels 0 and 1 at any position."""
         return self.hash(0, key) < _HARD
 
     def ends_node(self, level: int, key: bytes, position: int, *, soft: bool = False) -> bool:
-        """Tells whether the element ends its node, by everything but the byte cap.
+        """Returns whether the element ends its node, by every rule but the byte cap.
 
-        `soft` says that the key is known to be no hard break, which saves a hash: a key that stood
-        inside a node of levels 0 or 1 is none.
+        `soft` means that the key is known to be no hard break, which saves a hash: a key inside a
+        node of level 0 or 1 is none.
         """
         if position >= NODE_ELEMENTS_MAX:
             return True
@@ -77,21 +77,21 @@ class BoundaryRule:
             return False
         return digest < _HARD if level == 0 else self.is_hard_break(key)
 
-    def find_hard(self, level: int, keys: Sequence[bytes], places: Iterable[int]) -> int | None:
-        """Returns the first of the places whose key is a hard break that counts on this level."""
-        return self._find_below(_HARD, 0, keys, places) if level <= _HARD_LEVEL_MAX else None
+    def find_hard(self, level: int, keys: Sequence[bytes], positions: Iterable[int]) -> int | None:
+        """Returns the first position whose key is a hard break that counts on this level."""
+        return self._find_below(_HARD, 0, keys, positions) if level <= _HARD_LEVEL_MAX else None
 
     def find_soft(
-        self, level: int, keys: Sequence[bytes], places: Iterable[int], *, eager: bool
+        self, level: int, keys: Sequence[bytes], positions: Iterable[int], *, eager: bool
     ) -> int | None:
-        """Returns the first of the places whose key ends a node that has enough elements."""
-        return self._find_below(_EAGER if eager else _ORDINARY, level, keys, places)
+        """Returns the first position whose key ends a node that has enough elements."""
+        return self._find_below(_EAGER if eager else _ORDINARY, level, keys, positions)
 
     def _find_below(
-        self, threshold: bytes, level: int, keys: Sequence[bytes], places: Iterable[int]
+        self, threshold: bytes, level: int, keys: Sequence[bytes], positions: Iterable[int]
     ) -> int | None:
         copy = self._hashers[level].copy
-        for at in places:
+        for at in positions:
             hasher = copy()
             hasher.update(keys[at])
             if hasher.digest() < threshold:
@@ -151,7 +151,7 @@ class BoundaryRule:
 
 
 class _CapEnds:
-    """Answers where the byte cap ends a node that starts at some element."""
+    """Finds where the byte cap ends a node that starts at some element."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self._sums = [0, *accumulate(sizes)]

@@ -1,9 +1,9 @@
 """Building a tree from a sorted stream, in one piece or in parts that agree.
 
-A `LevelBuilder` collects the elements of one level and hands complete nodes up to the next. Parts
-may be built independently, on other processes or machines, when they are cut at hard breaks: such
-a key ends its node on levels 0 and 1 whatever stands before it, so the nodes of those levels are
-the same as in one piece, and only the few levels above are left to `join_parts`.
+A `LevelBuilder` collects the elements of one level and passes complete nodes to the next. Parts
+may be built independently, in other processes or on other machines, if they are cut at hard breaks:
+such a key ends its node on levels 0 and 1 whatever comes before it, so the nodes of those levels
+are the same as in one piece, and only the few levels above are left to `join_parts`.
 """
 
 from __future__ import annotations
@@ -133,9 +133,9 @@ def build_part(
     elements: Iterable[tuple[bytes, bytes]],
     sink: NodeSink,
 ) -> Part:
-    """Builds levels 0 and 1 of a stretch that starts after a hard break (or at the first key).
+    """Builds levels 0 and 1 of a range that starts after a hard break (or at the first key).
 
-    The stretch must end with a hard break too, unless it is the last one.
+    The range must end with a hard break too, unless it is the last one.
     """
     leaves = LevelBuilder(rule, 0, width, sink)
     held = _HeldBack(LevelBuilder(rule, 1, CHILD_WIDTH, sink))
@@ -184,7 +184,7 @@ def _level_one(rule: BoundaryRule, part: Part, sink: NodeSink) -> Sequence[Child
 class _HeldBack:
     """Level 1 of a part; the first leaf is held back until there is a second.
 
-    A tree of one leaf has no level 1, and only who joins the parts knows whether it is one.
+    A tree of one leaf has no level 1, and only `join_parts` knows whether the tree is one leaf.
     """
 
     def __init__(self, builder: LevelBuilder) -> None:

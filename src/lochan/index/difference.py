@@ -1,9 +1,9 @@
 """The difference of two trees, without reading what they share.
 
 Both trees are walked side by side. A node with the same id on both sides holds the same elements
-and is dropped unread. What is left is cut into stretches of few nodes and worked off from left to
-right, so that memory stays bounded however much differs; a node that reaches over a cut is read for
-both stretches.
+and is dropped unread. The rest is cut into ranges of few nodes, which are compared from left to
+right, so that memory stays bounded however much differs; a node that crosses a cut is read for both
+ranges.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Difference(msgspec.Struct, frozen=True, gc=False):
 _Ref = tuple[bytes, ObjId]
 """The last key of a node, and its id."""
 
-# So many boundaries make one stretch; its nodes of both sides are fetched together.
-_STRETCH_NODES = 128
+# The boundaries of one range; its nodes of both sides are fetched together.
+_RANGE_NODES = 128
 
 
-class _Stretch(msgspec.Struct, frozen=True):
+class _Range(msgspec.Struct, frozen=True):
     """Nodes that may hold differences in [start, end): on each side of one level.
 
     The levels of the sides differ until the taller tree is opened far enough.
@@ -67,21 +67,21 @@ def diff_trees(
         return
     work = [_begin(source, left, right, start, end)]
     while work:
-        stretch = work.pop()
-        if stretch.left_level == stretch.right_level == 0:
-            yield from _diff_leaves(source, stretch)
+        piece = work.pop()
+        if piece.left_level == piece.right_level == 0:
+            yield from _diff_leaves(source, piece)
         else:
-            work += reversed(_divide(_without_equal(_opened(source, stretch))))
+            work += reversed(_divide(_without_equal(_opened(source, piece))))
 
 
 def _begin(
     source: NodeSource, left: ObjId | None, right: ObjId | None, start: bytes, end: bytes | None
-) -> _Stretch:
+) -> _Range:
     roots = [root for root in (left, right) if root is not None]
     loaded = dict(zip(roots, source.load_nodes(roots), strict=True))
     left_level, lefts = _root(loaded, left)
     right_level, rights = _root(loaded, right)
-    return _Stretch(left_level, right_level, lefts, rights, start, end)
+    return _Range(left_level, right_level, lefts, rights, start, end)
 
 
 def _root(loaded: Mapping[ObjId, Node], root: ObjId | None) -> tuple[int, list[_Ref]]:
@@ -91,24 +91,24 @@ def _root(loaded: Mapping[ObjId, Node], root: ObjId | None) -> tuple[int, list[_
     return node.level, [(last_key(node), root)]
 
 
-def _opened(source: NodeSource, stretch: _Stretch) -> _Stretch:
+def _opened(source: NodeSource, piece: _Range) -> _Range:
     """Replaces the nodes of the higher side, or of both if level, by their children."""
-    level = max(stretch.left_level, stretch.right_level)
-    lefts = stretch.lefts if stretch.left_level == level else []
-    rights = stretch.rights if stretch.right_level == level else []
+    level = max(piece.left_level, piece.right_level)
+    lefts = piece.lefts if piece.left_level == level else []
+    rights = piece.rights if piece.right_level == level else []
     nodes = source.load_nodes([obj_id for _, obj_id in (*lefts, *rights)])
-    start, end = stretch.start, stretch.end
-    if stretch.left_level == level:
+    start, end = piece.start, piece.end
+    if piece.left_level == level:
         lefts = _children(nodes[: len(lefts)], start, end)
     else:
-        lefts = stretch.lefts
-    if stretch.right_level == level:
+        lefts = piece.lefts
+    if piece.right_level == level:
         rights = _children(nodes[len(nodes) - len(rights) :], start, end)
     else:
-        rights = stretch.rights
-    return _Stretch(
-        min(stretch.left_level, level - 1),
-        min(stretch.right_level, level - 1),
+        rights = piece.rights
+    return _Range(
+        min(piece.left_level, level - 1),
+        min(piece.right_level, level - 1),
         lefts,
         rights,
         start,
@@ -128,32 +128,32 @@ def _children(nodes: Sequence[Node], start: bytes, end: bytes | None) -> list[_R
     return refs
 
 
-def _without_equal(stretch: _Stretch) -> _Stretch:
-    common = {obj_id for _, obj_id in stretch.lefts} & {obj_id for _, obj_id in stretch.rights}
+def _without_equal(piece: _Range) -> _Range:
+    common = {obj_id for _, obj_id in piece.lefts} & {obj_id for _, obj_id in piece.rights}
     if not common:
-        return stretch
+        return piece
     return msgspec.structs.replace(
-        stretch,
-        lefts=[ref for ref in stretch.lefts if ref[1] not in common],
-        rights=[ref for ref in stretch.rights if ref[1] not in common],
+        piece,
+        lefts=[ref for ref in piece.lefts if ref[1] not in common],
+        rights=[ref for ref in piece.rights if ref[1] not in common],
     )
 
 
-def _divide(stretch: _Stretch) -> list[_Stretch]:
-    """Cuts a long stretch at boundaries of either side; an empty one is dropped."""
-    if len(stretch.lefts) + len(stretch.rights) <= _STRETCH_NODES:
-        return [stretch] if stretch.lefts or stretch.rights else []
-    left_keys = [key for key, _ in stretch.lefts]
-    right_keys = [key for key, _ in stretch.rights]
-    cuts = sorted({*left_keys, *right_keys})[_STRETCH_NODES - 1 : -1 : _STRETCH_NODES]
-    starts = [stretch.start, *(cut + b"\0" for cut in cuts)]
-    ends = [*starts[1:], stretch.end]
+def _divide(piece: _Range) -> list[_Range]:
+    """Cuts a long range at boundaries of either side; an empty one is dropped."""
+    if len(piece.lefts) + len(piece.rights) <= _RANGE_NODES:
+        return [piece] if piece.lefts or piece.rights else []
+    left_keys = [key for key, _ in piece.lefts]
+    right_keys = [key for key, _ in piece.rights]
+    cuts = sorted({*left_keys, *right_keys})[_RANGE_NODES - 1 : -1 : _RANGE_NODES]
+    starts = [piece.start, *(cut + b"\0" for cut in cuts)]
+    ends = [*starts[1:], piece.end]
     return [
-        _Stretch(
-            stretch.left_level,
-            stretch.right_level,
-            _reaching(stretch.lefts, left_keys, start, end),
-            _reaching(stretch.rights, right_keys, start, end),
+        _Range(
+            piece.left_level,
+            piece.right_level,
+            _reaching(piece.lefts, left_keys, start, end),
+            _reaching(piece.rights, right_keys, start, end),
             start,
             end,
         )
@@ -167,13 +167,13 @@ def _reaching(refs: list[_Ref], keys: list[bytes], start: bytes, end: bytes | No
     return refs[bisect_left(keys, start) : stop]
 
 
-def _diff_leaves(source: NodeSource, stretch: _Stretch) -> Iterator[Difference]:
-    refs = (*stretch.lefts, *stretch.rights)
+def _diff_leaves(source: NodeSource, piece: _Range) -> Iterator[Difference]:
+    refs = (*piece.lefts, *piece.rights)
     nodes = source.load_nodes([obj_id for _, obj_id in refs])
-    half = len(stretch.lefts)
+    half = len(piece.lefts)
     old = dict(item for node in nodes[:half] for item in items_of(node))
     new = dict(item for node in nodes[half:] for item in items_of(node))
-    start, end = stretch.start, stretch.end
+    start, end = piece.start, piece.end
     changed = old.items() ^ new.items()
     for key in sorted({key for key, _ in changed}):
         if key >= start and (end is None or key < end):

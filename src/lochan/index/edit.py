@@ -4,8 +4,8 @@ The result equals a fresh build of the same content. An edit works level by leve
 
 1. *Route* the changes down from the root and load every touched node, one fetch per level.
 2. On each level, change each touched node. Mostly no boundary moves and the node is edited in
-   place, which takes at most three hashes. Else the node is *cut anew*; what is left over at its
-   end pulls in the next node of the level, until a boundary falls on an old one.
+   place, which takes at most three hashes. Else the node is *cut again*: elements that are left
+   over at its end are joined with the next node of the level, until a boundary falls on an old one.
 3. Each change of a node is itself a change for the level above: the key of the old node is removed,
    the keys of the new ones are put. So every level is the same problem.
 4. At the top, grow new levels over several nodes, or drop levels that hold a single child.
@@ -151,7 +151,7 @@ class _Edit:
             old = touched[name]
             new = edit_in_place(self._rule, old, changes[low:high])
             if new is None:
-                at, low = self._cut_anew(level, names, at, changes, low, above)
+                at, low = self._cut_again(level, names, at, changes, low, above)
                 continue
             if new is not old:
                 made = self._make(new)
@@ -163,7 +163,7 @@ class _Edit:
         check(low == len(changes), "every change belongs to a touched node")
         return above
 
-    def _cut_anew(
+    def _cut_again(
         self,
         level: int,
         names: Sequence[bytes],
@@ -186,7 +186,7 @@ class _Edit:
             low = high
             for node in run.take_complete():
                 replaced[last_key(node)] = child_value(self._make(node))
-            name = self._pull_after(level, name) if run.keys else None
+            name = self._load_next(level, name) if run.keys else None
         if run.keys:
             node = run.take_rest()
             replaced[last_key(node)] = child_value(self._make(node))
@@ -201,7 +201,7 @@ class _Edit:
             high += 1
         return high
 
-    def _pull_after(self, level: int, name: bytes) -> bytes | None:
+    def _load_next(self, level: int, name: bytes) -> bytes | None:
         """Loads the node that follows, and its path; returns its name, None after the last."""
         node = self._root
         path: list[tuple[bytes, Node]] = [(last_key(node), node)]

@@ -1,4 +1,4 @@
-"""Editing a node in place: allowed where no boundary can move, which takes at most three hashes."""
+"""Edits a node in place, if no boundary can move; at most three hashes decide that."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lochan.index.node import CHILD_WIDTH, Change, Draft, Node, weight_of
 
 
 def edit_in_place(rule: BoundaryRule, node: Node, changes: Sequence[Change]) -> Node | None:
-    """Returns the changed node, itself if nothing changed, None if it must be cut anew.
+    """Returns the changed node, the same one if nothing changed, None if it must be cut again.
 
     Every change is checked against the boundaries of the node as the changes before it left it; if
     each leaves the node one node, all together do.
@@ -62,7 +62,7 @@ def edit_in_place(rule: BoundaryRule, node: Node, changes: Sequence[Change]) -> 
 
 
 def _put_one(rule: BoundaryRule, node: Node, key: bytes, value: bytes) -> Node | None:
-    """Does the same for one put of fixed width: nine edits of ten, so it is written out."""
+    """Does the same for one put of fixed width; nine of ten edits are of this kind."""
     prefix, suffixes, values, width = node.prefix, node.suffixes, node.values, len(value)
     if not key.startswith(prefix):
         return None
@@ -90,7 +90,7 @@ def _put_one(rule: BoundaryRule, node: Node, key: bytes, value: bytes) -> Node |
 
 
 def _replace_children(node: Node, changes: Sequence[Change]) -> Node | None:
-    """Gives children of an inner node other values; None if that is not all there is to do.
+    """Replaces the values of children of an inner node; None if the changes need more than that.
 
     Most edits of inner nodes are of this kind; their keys are not even touched.
     """
@@ -122,7 +122,7 @@ def _may_insert(
     at: int,
     key: bytes,
 ) -> bool:
-    """Tells whether the node stays one node when the key is inserted at that position.
+    """Returns whether the node stays one node when the key is inserted at that position.
 
     Elements behind it move up by one: only those that reach the minimum or the eager position by
     that can become boundaries. The last one, if it was a boundary, stays one.
@@ -146,7 +146,7 @@ def _may_insert(
 def _may_delete(
     rule: BoundaryRule, level: int, prefix: bytes, suffixes: Sequence[bytes], at: int
 ) -> bool:
-    """Tells whether the node stays one node, with its prefix, when an element is deleted.
+    """Returns whether the node stays one node, with its prefix, when an element is deleted.
 
     Elements behind it move down by one, which makes no new boundary; but the last one must still be
     one where the rule was only just met.

@@ -1,8 +1,8 @@
 """The index of one universe at one commit: a small embedded layer over a tree.
 
 The embedded layer holds the latest puts and removes and is written with every commit; the tree
-holds the rest. What the embedded layer says wins. (A commit keeps a list of layers, which leaves
-room for a level between the two; it was measured and not built, see ADR 0005.)
+holds the rest. An element of the embedded layer hides one of the tree. (A commit stores a list of
+layers, which allows a level between the two; it was measured and not built, see ADR 0005.)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lochan.index.source import NodeSource
 
 
 class Shape(msgspec.Struct, frozen=True, gc=False):
-    """How elements of a universe look: the width of their values, and the one that says removed."""
+    """The form of a universe's elements: the width of their values, and the one for a removal."""
 
     width: int | None
     remove: bytes
@@ -76,8 +76,8 @@ def find_in_both(
 ) -> tuple[list[bytes | None], list[bytes | None]]:
     """Returns the elements of ascending keys in two indexes, as two calls of `find_many` would.
 
-    Between two commits of one branch there are many splices and few spills: mostly both stand on
-    the same tree, which is then read once.
+    Between two commits of one branch there are many splices and few spills: mostly both have the
+    same tree, which is then read once.
     """
     if one.root != other.root:
         return find_many(source, one, keys), find_many(source, other, keys)
@@ -108,7 +108,7 @@ def read_page(
     recent = list(_embedded_range(index.embedded, start, end))
     if not recent:
         return read_tree_page(source, index.root, start, end, limit)
-    # Each recent element may hide one of the tree, so that many more are asked for.
+    # Each recent element may hide one of the tree, so that many more are read.
     below = read_tree_page(source, index.root, start, end, limit + len(recent))
     whole = len(below) < limit + len(recent)
     reached = [(key, element) for key, element in recent if whole or key <= below[-1][0]]

@@ -1,6 +1,6 @@
-"""Nodes in memory: search, careful editing, and making new ones.
+"""Nodes in memory: search, edit, and build new ones.
 
-A node is immutable and shared by everyone who reads it; an edit works on a `Draft` and seals it
+A node is immutable and shared by all its readers; an edit works on a `Draft` and seals it
 into a new node. The same form serves tree leaves, inner nodes and the index embedded in a commit.
 """
 
@@ -17,13 +17,7 @@ import msgspec
 from lochan.base.checks import check, check_stored
 from lochan.base.ids import ID_BYTES, ObjId
 from lochan.base.limits import TREE_LEVELS_MAX
-from lochan.codec.objects import (
-    NodeObject,
-    check_object_id,
-    decode_object,
-    encode_object,
-    object_id,
-)
+from lochan.codec.objects import NodeObject, encode_object, object_id
 
 Node = NodeObject
 
@@ -38,7 +32,7 @@ _FIRST: Final = itemgetter(0)
 
 
 class NewNode(msgspec.Struct, frozen=True, gc=False):
-    """A node that was made and is not stored yet."""
+    """A new node that is not stored yet."""
 
     obj_id: ObjId
     raw: bytes
@@ -46,17 +40,9 @@ class NewNode(msgspec.Struct, frozen=True, gc=False):
 
 
 def seal(node: Node) -> NewNode:
-    """Encodes a node and names it."""
+    """Encodes a node and computes its id."""
     raw = encode_object(node)
     return NewNode(object_id(raw), raw, node)
-
-
-def read_node(obj_id: ObjId, raw: bytes) -> Node:
-    """Decodes a stored node after checking that the bytes are the ones that were stored."""
-    check_object_id(obj_id, raw)
-    node = decode_object(NodeObject, raw)
-    check_shape(node)
-    return node
 
 
 def check_shape(node: Node) -> None:
@@ -230,7 +216,7 @@ class Draft:
         self._total += weight_of(value) if self._level else 1
 
     def replace(self, at: int, value: bytes) -> None:
-        """Gives an element another value."""
+        """Replaces the value of an element."""
         start, end = self._span(at)
         if self._level:
             self._total += weight_of(value) - weight_of(self._values[start:end])
@@ -240,7 +226,7 @@ class Draft:
         self._values[start:end] = value
 
     def delete(self, at: int) -> None:
-        """Takes an element out."""
+        """Removes an element."""
         start, end = self._span(at)
         self.raw -= len(self._prefix) + len(self.suffixes[at]) + end - start
         self._total -= weight_of(self._values[start:end]) if self._level else 1

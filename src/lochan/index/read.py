@@ -1,4 +1,4 @@
-"""Reading a tree: bulk lookup and ordered pages, level by level, touched nodes only."""
+"""Reads a tree: bulk lookup and ordered pages, level by level, touched nodes only."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def read_page(
 ) -> list[tuple[bytes, bytes]]:
     """Returns the first `limit` elements of [start, end), in order.
 
-    The counts kept in inner nodes tell how many children are needed, so each level is one fetch and
-    at most one child too many is read.
+    The counts in inner nodes determine how many children are needed, so each level is one fetch
+    and at most one child too many is read.
     """
     check(0 < limit, "a page has at least one element")
     if root is None or (end is not None and end <= start):
@@ -107,7 +107,7 @@ def iterate(
 def _children_for_page(
     nodes: Sequence[Node], start: bytes, end: bytes | None, limit: int
 ) -> list[ObjId]:
-    wanted: list[ObjId] = []
+    children: list[ObjId] = []
     # The first child may hold as little as one element of the range; only later ones count whole.
     sure = 0
     for node in nodes:
@@ -116,7 +116,7 @@ def _children_for_page(
         stop = count if end is None else min(lower_bound(node, end) + 1, count)
         for slot in range(first, stop):
             if sure >= limit:
-                return wanted
-            sure += child_count_at(node, slot) if wanted else 1
-            wanted.append(child_at(node, slot))
-    return wanted
+                return children
+            sure += child_count_at(node, slot) if children else 1
+            children.append(child_at(node, slot))
+    return children

@@ -1,6 +1,6 @@
-"""Cutting anew: neighbouring nodes joined, changed and divided by the rule again.
+"""Cuts neighbouring nodes again: they are joined, changed and divided by the rule.
 
-Called where an edit moves a boundary. What is known from the old places saves most of the hashes.
+Needed where an edit moves a boundary. What the old positions prove saves most of the hashes.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from lochan.base.limits import (
 from lochan.index.boundary import BoundaryRule
 from lochan.index.node import Change, Draft, Node, items_of, keys_of, pack_node
 
-# What is known of an element's hash from its old place inside a node, where it was no boundary:
+# What is known of an element's hash from its old position inside a node, where it was no boundary:
 # nothing, not under the ordinary threshold, not under the eager one. Elements that are new in the
-# run, or ended a node, must be looked at afresh.
-_NOTHING, _NOT_ORDINARY, _NOT_EAGER, _AFRESH = range(4)
-_KNOWN_BY_PLACE: Final = bytearray(
+# run, or that ended a node, must be hashed.
+_NOTHING, _NOT_ORDINARY, _NOT_EAGER, _UNHASHED = range(4)
+_KNOWN_BY_POSITION: Final = bytearray(
     [_NOTHING] * (NODE_ELEMENTS_MIN - 1)
     + [_NOT_ORDINARY] * (NODE_ELEMENTS_EAGER - NODE_ELEMENTS_MIN)
     + [_NOT_EAGER] * (NODE_ELEMENTS_MAX - NODE_ELEMENTS_EAGER + 1)
 )
 
 
-def _asking(*known: int) -> bytes:
-    """Builds the table that turns what is known into 1 where a hash must be asked."""
+def _selection(*known: int) -> bytes:
+    """Builds the translation table that maps what is known to 1 where a hash is needed, else 0."""
     return bytes(1 if value in known else 0 for value in range(256))
 
 
-# Which elements may be hard breaks, and which may be boundaries in the two stretches of a node.
-_MAY_BE_HARD: Final = _asking(_AFRESH)
-_MAY_BE_ORDINARY: Final = _asking(_AFRESH, _NOTHING)
-_MAY_BE_EAGER: Final = _asking(_AFRESH, _NOTHING, _NOT_ORDINARY)
+# Which elements may be hard breaks, and which may be boundaries in the two ranges of a node.
+_MAY_BE_HARD: Final = _selection(_UNHASHED)
+_MAY_BE_ORDINARY: Final = _selection(_UNHASHED, _NOTHING)
+_MAY_BE_EAGER: Final = _selection(_UNHASHED, _NOTHING, _NOT_ORDINARY)
 
 
 class Run:
-    """Neighbouring nodes of one level, joined, changed and being cut anew.
+    """Neighbouring nodes of one level, joined, changed and being cut again.
 
-    An element that was no boundary at its old place can be one at its new place only where the rule
-    is laxer there, so most need no hash.
+    An element that was no boundary at its old position can be one at its new position only where
+    the rule is laxer there, so most elements need no hash.
     """
 
     def __init__(self, rule: BoundaryRule, level: int) -> None:
@@ -53,7 +53,7 @@ class Run:
         self._level = level
         self._raw_at_most = 0
         self._known = bytearray()
-        # So many elements were looked at already, in vain.
+        # The number of elements that are known to be no boundary.
         self._passed = 0
         self.keys: list[bytes] = []
         self._widths: int | tuple[int, ...] = ()
@@ -61,8 +61,8 @@ class Run:
 
     def extend(self, node: Node, changes: Sequence[Change]) -> None:
         """Appends a node with changes applied."""
-        known = _KNOWN_BY_PLACE[: len(node.suffixes)]
-        known[-1] = _AFRESH
+        known = _KNOWN_BY_POSITION[: len(node.suffixes)]
+        known[-1] = _UNHASHED
         if not changes:
             self._append(keys_of(node), known, node.widths, node.values, node.raw)
             return
@@ -83,13 +83,13 @@ class Run:
             else:
                 draft.insert(at, b"", value)
                 keys.insert(at, key)
-                known.insert(at, _AFRESH)
+                known.insert(at, _UNHASHED)
                 self._raw_at_most += len(key)
         changed = draft.node()
         self._append(keys, known, changed.widths, changed.values, draft.raw)
 
     def _extend_by_many(self, node: Node, known: bytearray, changes: Sequence[Change]) -> None:
-        """Does the same in one pass; insertions one by one cost the square of their number."""
+        """Does the same in one pass: single insertions would cost the square of their number."""
         known_by_key = dict(zip(keys_of(node), known, strict=True))
         elements = dict(items_of(node))
         for key, value in changes:
@@ -101,7 +101,7 @@ class Run:
         values = [elements[key] for key in keys]
         blob = b"".join(values)
         widths = node.widths if isinstance(node.widths, int) else tuple(map(len, values))
-        known = bytearray(known_by_key.get(key, _AFRESH) for key in keys)
+        known = bytearray(known_by_key.get(key, _UNHASHED) for key in keys)
         self._append(keys, known, widths, blob, sum(map(len, keys)) + len(blob))
 
     def _append(
@@ -149,24 +149,24 @@ class Run:
         """
         count = len(self.keys)
         end = min(start + NODE_ELEMENTS_MAX, self._cap_at(start) + 1)
-        # The last one ends the node whatever its hash says, so it is not asked.
+        # The last element ends the node whatever its hash, so it is not hashed.
         stop = min(end - 1, count)
         first = start + passed
         known = self._known
         hard = self._rule.find_hard(
-            self._level, self.keys, _places(known, _MAY_BE_HARD, first, stop)
+            self._level, self.keys, _positions(known, _MAY_BE_HARD, first, stop)
         )
         if hard is not None:
             end, stop = hard + 1, hard
         low = max(first, start + NODE_ELEMENTS_MIN - 1)
         eager = start + NODE_ELEMENTS_EAGER - 1
-        for ask, begin, until, is_eager in (
+        for selection, begin, until, is_eager in (
             (_MAY_BE_ORDINARY, low, min(stop, eager), False),
             (_MAY_BE_EAGER, max(low, eager), stop, True),
         ):
             if begin < until:
-                places = _places(known, ask, begin, until)
-                at = self._rule.find_soft(self._level, self.keys, places, eager=is_eager)
+                positions = _positions(known, selection, begin, until)
+                at = self._rule.find_soft(self._level, self.keys, positions, eager=is_eager)
                 if at is not None:
                     return at + 1
         return end if end <= count else None
@@ -192,6 +192,6 @@ class Run:
         return widths * (end - start) if isinstance(widths, int) else sum(widths[start:end])
 
 
-def _places(known: bytearray, ask: bytes, start: int, end: int) -> Iterator[int]:
-    """Yields the places in [start, end) whose elements have to be asked."""
-    return compress(range(start, end), known[start:end].translate(ask))
+def _positions(known: bytearray, selection: bytes, start: int, end: int) -> Iterator[int]:
+    """Yields the positions in [start, end) whose elements have to be hashed."""
+    return compress(range(start, end), known[start:end].translate(selection))

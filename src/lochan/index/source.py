@@ -11,19 +11,18 @@ from lochan.base.checks import check_stored
 from lochan.base.ids import ObjId
 from lochan.codec.objects import NodeObject, decode_object
 from lochan.index.node import NewNode, Node, check_shape, find_value
-from lochan.persist.cache import BoundedCache
+from lochan.persist.cache import BoundedCache, Caches
 
-# A decoded node costs its bytes plus about this much for each of its Python objects, and every
-# entry of the cache about this much for itself.
-_ELEMENT_OVERHEAD_BYTES: Final = 45
-_ENTRY_OVERHEAD_BYTES: Final = 300
+# Measured: what a decoded node takes beside its bytes, for each of its elements and for itself.
+_ELEMENT_BYTES: Final = 45
+_NODE_BYTES: Final = 300
 
 
 _decode: Final = msgspec.msgpack.Decoder(NodeObject).decode
 
 
 class NodeSource(Protocol):
-    """Hands out decoded nodes; what it returns is shared and never changed."""
+    """Returns decoded nodes, which are shared and never changed."""
 
     def load_node(self, obj_id: ObjId) -> Node:
         """Returns one node."""
@@ -47,7 +46,7 @@ class ObjectBytes(Protocol):
 
 
 class Overlay:
-    """A NodeSource in front of another, with nodes that are made but not stored yet."""
+    """A NodeSource in front of another, with new nodes that are not stored yet."""
 
     def __init__(self, below: NodeSource) -> None:
         self._below = below
@@ -63,7 +62,7 @@ class Overlay:
         return self._made.get(obj_id) or self._below.load_node(obj_id)
 
     def load_nodes(self, ids: Sequence[ObjId]) -> list[Node]:
-        """Returns nodes in order; only those that are not here are asked for below."""
+        """Returns nodes in order; only those that were not added are loaded from below."""
         if not self._made:
             return self._below.load_nodes(ids)
         missing = [obj_id for obj_id in ids if obj_id not in self._made]
@@ -81,15 +80,15 @@ class CachedNodes:
 
     Inner nodes are kept decoded, because every lookup passes through them; leaves are kept as
     bytes, because decoding 40 elements is cheaper than holding 40 objects that fall out of the
-    processor's caches before they are used again. Both have budgets of their own, so that a scan
-    over many leaves cannot push out the few inner nodes. Only what was checked comes in, so what
-    is found here is not checked again.
+    processor's caches before they are used again. Only what was checked comes in, so what is found
+    here is not checked again.
     """
 
-    def __init__(self, objects: ObjectBytes, bytes_max: int) -> None:
+    def __init__(self, objects: ObjectBytes, caches: Caches) -> None:
         self._objects = objects
-        self._inner: BoundedCache[Node] = BoundedCache(bytes_max // 4)
-        self._leaves: BoundedCache[bytes] = BoundedCache(bytes_max - bytes_max // 4)
+        self._caches = caches
+        self._inner = caches.inner_nodes.cache(_weigh_inner)
+        self._leaves: BoundedCache[bytes] = caches.leaves.cache(len)
         self.hits = 0
         self.misses = 0
 
@@ -118,7 +117,7 @@ class CachedNodes:
         raw = self._leaves.find(obj_id)
         if raw is None:
             (leaf,) = self._fetch([obj_id])
-            check_stored(leaf.level == 0, "a leaf stands where a leaf is expected")
+            check_stored(leaf.level == 0, "a child of a node of level 1 is a leaf")
             return find_value(leaf, key)
         self.hits += 1
         return find_value(_decode(raw), key)
@@ -130,7 +129,7 @@ class CachedNodes:
 
     def forget_leaves(self) -> None:
         """Drops all leaves; for measurements with warm inner nodes only."""
-        self._leaves = BoundedCache(self._leaves.bytes_max)
+        self._leaves = self._caches.leaves.cache(len)
 
     def _find_leaf(self, obj_id: ObjId) -> Node | None:
         raw = self._leaves.find(obj_id)
@@ -148,7 +147,12 @@ class CachedNodes:
 
     def _keep(self, obj_id: ObjId, raw: bytes, node: Node) -> None:
         if node.level:
-            weight = len(raw) + len(node.suffixes) * _ELEMENT_OVERHEAD_BYTES
-            self._inner.keep(obj_id, node, weight + _ENTRY_OVERHEAD_BYTES)
+            self._inner.keep(obj_id, node)
         else:
-            self._leaves.keep(obj_id, raw, len(raw) + _ENTRY_OVERHEAD_BYTES)
+            self._leaves.keep(obj_id, raw)
+
+
+def _weigh_inner(node: Node) -> int:
+    """Returns what a decoded node takes in memory: its bytes, and the headers of its objects."""
+    suffixes = node.suffixes
+    return len(node.values) + sum(map(len, suffixes)) + len(suffixes) * _ELEMENT_BYTES + _NODE_BYTES

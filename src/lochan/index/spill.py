@@ -68,7 +68,7 @@ def advance(
 
 
 def splice(shape: Shape, index: Index, operations: Sequence[Change]) -> Node | None:
-    """Returns the embedded layer with operations put on top.
+    """Returns the embedded layer after the operations.
 
     Where there is no tree below, a remove leaves nothing behind.
     """
@@ -76,7 +76,7 @@ def splice(shape: Shape, index: Index, operations: Sequence[Change]) -> Node | N
     marker = None if index.root is None else shape.remove
     few = len(operations) <= NODE_ELEMENTS_MAX
     if node is None or not few or not all(key.startswith(node.prefix) for key, _ in operations):
-        return _splice_anew(shape, node, operations, marker)
+        return _splice_all(shape, node, operations, marker)
     draft = Draft(node)
     skip = len(node.prefix)
     for key, element in operations:
@@ -86,8 +86,8 @@ def splice(shape: Shape, index: Index, operations: Sequence[Change]) -> Node | N
         present = at < len(suffixes) and suffixes[at] == suffix
         new = marker if element is None else element
         if new is None:
-            # The prefix may grow when an end is taken away.
-            return _splice_anew(shape, node, operations, marker)
+            # The prefix may grow when the first or last element is removed.
+            return _splice_all(shape, node, operations, marker)
         if present:
             draft.replace(at, new)
         else:
@@ -96,7 +96,7 @@ def splice(shape: Shape, index: Index, operations: Sequence[Change]) -> Node | N
 
 
 def encode_embedded(node: Node | None) -> bytes:
-    """Returns the bytes by which a commit carries its embedded layer; none for an empty one."""
+    """Returns the bytes of the embedded layer in a commit; empty if there is none."""
     return b"" if node is None else encode_inner(node)
 
 
@@ -109,7 +109,7 @@ def decode_embedded(raw: bytes) -> Node | None:
     return node
 
 
-def _splice_anew(
+def _splice_all(
     shape: Shape, node: Node | None, operations: Sequence[Change], marker: bytes | None
 ) -> Node | None:
     elements = {} if node is None else dict(items_of(node))

@@ -59,10 +59,11 @@ from lochan.kernel.moves import place_of, read_move
 from lochan.kernel.verify import malformed, mislisted
 from lochan.kernel.views import CommitView
 from lochan.kv.store import Entry, Kind, partition
+from lochan.persist.cache import Caches
 
 __all__ = ["Finding", "Progress", "Report", "Severity", "Tell", "check_repository"]
 
-_CACHE_BYTES: Final = 16 * 1_024 * 1_024
+_CACHE_BYTES: Final = 40 * 1_024 * 1_024
 
 _Given = TypeVarTuple("_Given")
 _Got = TypeVar("_Got")
@@ -119,7 +120,7 @@ class _Check:
             context.clock,
             context.random,
             context.waiting,
-            tuning=Tuning(_CACHE_BYTES, _CACHE_BYTES),
+            tuning=Tuning(Caches(_CACHE_BYTES)),
         )
         self._findings = findings
         self._unreferenced = unreferenced

@@ -20,7 +20,7 @@ from lochan.kernel.check_findings import Findings, Problem, RowKind, Unjudged
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.repository import DESCRIPTION_KEY, SETTINGS_KEY
 from lochan.kv.store import Entry, Kind, Partition, Store, partition
-from lochan.persist.claims import read_claim
+from lochan.persist.claims import ClaimRows
 
 _SPREAD: Final = 65_536
 _PROGRESS_PARTITIONS: Final = 1_024
@@ -55,14 +55,14 @@ def check_settings(context: RepositoryContext, findings: Findings) -> None:
 def check_claims(context: RepositoryContext, findings: Findings) -> Unjudged:
     """Checks every claim by itself and counts them."""
     count = 0
-    for entry in entries_of(context.store, partition(context.instance, Kind.CLAIMS)):
-        count += 1
-        try:
-            claim = read_claim(entry.value)
-            if claim.key != entry.key:
-                raise Corrupt("the claim is that of another idempotency key")
-        except (Corrupt, NewerFormat) as error:
-            findings.add_error(RowKind.CLAIM, entry.key.hex(), error)
+    claims = ClaimRows(context.store, context.instance)
+    start: bytes | None = b""
+    while start is not None:
+        page = claims.scan(start, PAGE_ENTRIES_MAX)
+        count += len(page.rows) + len(page.unreadable)
+        for bad in page.unreadable:
+            findings.add_error(RowKind.CLAIM, bad.key.hex(), bad.error)
+        start = page.next_start
     findings.count("claims", count)
     return Unjudged(
         "claims", count, "each was read; whether one is missing is unknown, they live for a day"

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 
 from lochan.base.ids import InstanceId
-from lochan.base.limits import COMMIT_CACHE_BYTES_MAX, NODE_CACHE_BYTES_MAX, VALUE_CACHE_BYTES_MAX
 from lochan.base.ports import Clock, Random, Waiting
 from lochan.codec.rows import Description
 from lochan.index.boundary import BoundaryRule
 from lochan.index.source import CachedNodes
 from lochan.kernel.moves import MoveLog
-from lochan.kernel.retry import Retry, RetryPolicy
 from lochan.kernel.views import Views
 from lochan.kv.store import Store
-from lochan.persist.cache import BoundedCache
+from lochan.persist.cache import BoundedCache, Caches
 from lochan.persist.objects import Objects
 from lochan.persist.references import References
+from lochan.persist.retry import Retry, RetryPolicy
 
 
 class Tuning(msgspec.Struct, frozen=True):
-    """What an operator may choose for each repository of a server."""
+    """What all repositories of a server have in common: their memory, and how they try again."""
 
-    commit_cache_bytes: int = COMMIT_CACHE_BYTES_MAX
-    node_cache_bytes: int = NODE_CACHE_BYTES_MAX
-    value_cache_bytes: int = VALUE_CACHE_BYTES_MAX
+    caches: Caches = msgspec.field(default_factory=Caches)
     retry_policy: RetryPolicy = RetryPolicy()
-
-
-DEFAULT_TUNING: Final = Tuning()
 
 
 class RepositoryContext:
@@ -45,7 +37,7 @@ class RepositoryContext:
         random: Random,
         waiting: Waiting,
         *,
-        tuning: Tuning = DEFAULT_TUNING,
+        tuning: Tuning | None = None,
     ) -> None:
         self.store = store
         self.instance = instance
@@ -53,14 +45,15 @@ class RepositoryContext:
         self.clock = clock
         self.random = random
         self.waiting = waiting
+        tuning = tuning or Tuning()
         self._retry_policy = tuning.retry_policy
         self._retry_policy_for_steps = tuning.retry_policy.for_steps()
         self.objects = Objects(store, instance, clock)
         self.references = References(store, instance)
         self.moves = MoveLog(store, instance)
-        self.views = Views(self.objects, tuning.commit_cache_bytes)
-        self.values: BoundedCache[bytes] = BoundedCache(tuning.value_cache_bytes)
-        self.nodes = CachedNodes(self.objects, tuning.node_cache_bytes)
+        self.views = Views(self.objects, tuning.caches)
+        self.values: BoundedCache[bytes] = tuning.caches.values.cache(len)
+        self.nodes = CachedNodes(self.objects, tuning.caches)
         self.rule = BoundaryRule(description.boundary_seed)
 
     def retry(self) -> Retry:

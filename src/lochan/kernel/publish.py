@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -49,10 +49,10 @@ from lochan.kernel.moves import advanced
 from lochan.kernel.plan import CommitPlan
 from lochan.kernel.prefetch import read_ahead
 from lochan.kernel.recent import Recent
-from lochan.kernel.retry import Retry
 from lochan.kernel.views import CommitView
-from lochan.kv.store import Adds, Hold, Outcome, SetIf, Won
-from lochan.persist.references import StampedRow, read_row
+from lochan.kv.store import Adds, Hold, Lost, Outcome, SetIf, Won
+from lochan.persist.references import References, StampedRow
+from lochan.persist.rows import Done, Doubt, Stamped, send_until_known
 
 
 class Proposal(Protocol):
@@ -86,6 +86,7 @@ Find = Callable[[RefName], StampedRow | None]
 """Reads a row: as it is, or by `ReferenceIndex.find`, which finishes what was left half done."""
 
 _CAUTIOUS_ROUNDS = 8
+_COMMITTED: Final = Doubt("the commit took effect", "read the branch")
 
 
 def _nobody() -> Sequence[Proposal]:
@@ -207,12 +208,13 @@ class Publisher:
 
     def _publish_held(self, proposals: list[Proposal], join: Join) -> list[Settled] | None:
         """One attempt on a row that is held meanwhile; where it cannot be held, one that hopes."""
+        references = self._context.references
         try:
-            hold = self._context.references.hold(self._name)
+            hold = references.hold(self._name)
         except Unavailable:
             self._known = None
             return self._publish_hoping(proposals)
-        with closing(_Held(hold)) as held:
+        with closing(_Held(references, hold)) as held:
             proposals += join()
             row = held.row
             if row is None or row.row.deleted:
@@ -295,17 +297,12 @@ class Publisher:
         return row, objects, context.references.condition(row, chain.row)
 
     def _ended(self, begun: Begun, outcome: Outcome | None) -> bool:
-        """Step 4; tells whether the chain is published. An outcome of None is unknown."""
-        if outcome is None:
-            outcome = self._resolve(begun.chain, begun.objects, begun.condition)
-            if outcome is None:
-                # Published, but by which stamp nobody said, and others may have written since.
-                self._known = None
-                self._remember(begun.chain)
-                return True
-        if not isinstance(outcome, Won):
+        """Step 4; returns whether the chain is published. An outcome of None is unknown."""
+        settled = self._resolve(begun) if outcome is None else outcome
+        if isinstance(settled, Lost):
             return False
-        self._known = StampedRow(begun.row, outcome.stamp)
+        # If the first write had won, its stamp is not known, and others may have written since.
+        self._known = Stamped(begun.row, settled.stamp) if isinstance(settled, Won) else None
         self._remember(begun.chain)
         return True
 
@@ -330,29 +327,16 @@ class Publisher:
             objects = []
         return apply(context.objects.adds(objects), condition)
 
-    def _resolve(
-        self, chain: _Chain, objects: list[tuple[ObjId, bytes]], condition: SetIf
-    ) -> Outcome | None:
-        """Finds out what became of a write whose reply was lost; None if it had won before."""
-        retry = self._context.retry()
-        while True:
-            try:
-                outcome = self._apply(objects, condition, self._context.store.apply)
-                if isinstance(outcome, Won):
-                    return outcome
-                return None if self._was_published(chain) else outcome
-            except (Unavailable, Unknown):
-                # A walk that cannot read does not know either.
-                self._again_or_unknown(retry)
-
-    def _again_or_unknown(self, retry: Retry) -> None:
-        try:
-            retry.again()
-        except LochanError as error:
-            raise Unknown(
-                f"it is unknown whether the commit took effect ({error.message}); read the branch",
-                public="it is unknown whether the commit took effect; read the branch",
-            ) from None
+    def _resolve(self, begun: Begun) -> Won | Lost | Done[None]:
+        """Finds out what became of a write whose reply was lost; Done if it had won before."""
+        store = self._context.store
+        return send_until_known(
+            lambda: self._apply(begun.objects, begun.condition, store.apply),
+            lambda: Done(None) if self._was_published(begun.chain) else None,
+            self._context.retry(),
+            _COMMITTED,
+            in_doubt=True,
+        )
 
     def _was_published(self, chain: _Chain) -> bool:
         """Walks from everywhere the branch has been since."""
@@ -376,9 +360,9 @@ class Publisher:
 class _Held:
     """A held row; given up when it is closed, whatever happened."""
 
-    def __init__(self, hold: Hold) -> None:
+    def __init__(self, references: References, hold: Hold) -> None:
         self._hold = hold
-        self.row = read_row(hold.entry)
+        self.row = None if hold.entry is None else references.read(hold.entry)
         self.apply: Apply = hold.apply
 
     def close(self) -> None:

@@ -25,19 +25,20 @@ cannot be read, or that fails, is reported and does not keep the others from bei
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 import msgspec
 
-from lochan.base.errors import Corrupt, LochanError, NewerFormat, Unavailable, Unknown
+from lochan.base.errors import LochanError, Unavailable, Unknown
 from lochan.base.ids import InstanceId
 from lochan.base.limits import EXPIRY_GRACE_S, GRACE_S, PAGE_ENTRIES_MAX
 from lochan.base.names import RefName
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.references import ReferenceIndex
-from lochan.kv.store import Entry, Kind, Store, Won, partition
-from lochan.persist.claims import read_claim
-from lochan.persist.references import StampedRow, read_row
+from lochan.kv.store import Store, Won
+from lochan.persist.claims import ClaimRows
+from lochan.persist.references import StampedRow
 
 
 class Skipped(msgspec.Struct, frozen=True):
@@ -102,25 +103,22 @@ def sweep_references_page(
 ) -> Swept:
     """Deletes expired branches, and removes tombstones that are older than a day."""
     now_us = context.clock.now_us()
-    page = context.store.scan(partition(context.instance, Kind.REFERENCES), start, None, limit)
-    found: list[StampedRow] = []
-    skipped: list[Skipped] = []
-    for entry in page.entries:
-        try:
-            found.append(_read(entry))
-        except (Corrupt, NewerFormat) as error:
-            skipped.append(Skipped("reference", entry.key, error.kind))
-    dead = [one for one in found if one.row.deleted]
-    old = [one for one in dead if _deleted_us(one) < now_us - GRACE_S * 1_000_000]
-    listed = names.incarnations([RefName(one.row.name) for one in old]) if old else {}
-    done = Purged(len(page.entries), 0, len(dead) - len(old), skipped=tuple(skipped))
+    page = context.references.scan(start, limit)
+    deleted = [found for found in page.rows if found.row.deleted]
+    old = [found for found in deleted if _deleted_us(found) < now_us - GRACE_S * 1_000_000]
+    listed = names.incarnations([RefName(found.row.name) for found in old]) if old else {}
+    done = Purged(
+        len(page.rows) + len(page.unreadable),
+        kept=len(deleted) - len(old),
+        skipped=tuple(Skipped("reference", bad.key, bad.error.kind) for bad in page.unreadable),
+    )
     before_us = now_us - EXPIRY_GRACE_S * 1_000_000
-    for one in found:
-        expires_us = one.row.expires_us
-        if not one.row.deleted and expires_us is not None and expires_us <= before_us:
-            done = done.plus(_guarded(one, partial(_expire, context, names, one, before_us)))
-    for one in old:
-        done = done.plus(_guarded(one, partial(_purge, context, names, one, listed)))
+    for found in page.rows:
+        expires_us = found.row.expires_us
+        if not found.row.deleted and expires_us is not None and expires_us <= before_us:
+            done = done.plus(_guarded(found, partial(_expire, context, names, found, before_us)))
+    for found in old:
+        done = done.plus(_guarded(found, partial(_purge, context, names, found, listed)))
     return Swept(done, page.next_start)
 
 
@@ -128,29 +126,18 @@ def sweep_claims_page(
     store: Store, instance: InstanceId, now_us: int, start: bytes, limit: int
 ) -> Swept:
     """Removes claims of idempotency keys that were made more than a day ago."""
-    place = partition(instance, Kind.CLAIMS)
     before_us = now_us - GRACE_S * 1_000_000
-    page = store.scan(place, start, None, limit)
+    claims = ClaimRows(store, instance)
+    page = claims.scan(start, limit)
     removed = 0
-    skipped: list[Skipped] = []
-    for entry in page.entries:
-        try:
-            if read_claim(entry.value).when_us >= before_us:
-                continue
-            removed += isinstance(store.delete_if(place, entry.key, entry.stamp), Won)
-        except Unknown:
-            continue
-        except (Corrupt, NewerFormat) as error:
-            skipped.append(Skipped("claim", entry.key, error.kind))
-    kept = len(page.entries) - removed - len(skipped)
-    return Swept(Purged(len(page.entries), removed, kept, skipped=tuple(skipped)), page.next_start)
-
-
-def _read(entry: Entry) -> StampedRow:
-    found = read_row(entry)
-    if found is None:
-        raise Corrupt("a row that was scanned is there")
-    return found
+    for found in page.rows:
+        if found.row.when_us < before_us:
+            with suppress(Unknown):
+                removed += isinstance(claims.remove(found), Won)
+    skipped = tuple(Skipped("claim", bad.key, bad.error.kind) for bad in page.unreadable)
+    looked_at = len(page.rows) + len(skipped)
+    kept = len(page.rows) - removed
+    return Swept(Purged(looked_at, removed, kept, skipped=skipped), page.next_start)
 
 
 def _guarded(found: StampedRow, sweep: Callable[[], Purged]) -> Purged:
@@ -180,7 +167,7 @@ def _purge(
         return Purged(kept=1, finished=1)
     try:
         context.moves.copy(found.row, found.row.moves)
-        outcome = context.references.purge(found)
+        outcome = context.references.remove(found)
     except Unknown:
         return Purged(kept=1)
     return Purged(removed=1) if isinstance(outcome, Won) else Purged(kept=1)

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -37,7 +39,7 @@ from lochan.base.ids import ObjId
 from lochan.base.limits import MOVES_MAX
 from lochan.base.names import REFS_NAME, RefName
 from lochan.codec.rows import Move, ReferenceElement, ReferenceRow
-from lochan.kernel.claims import ClaimedProposal
+from lochan.kernel.claims import ClaimedMove, ClaimedProposal
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.moves import UNMOVED, Once, left_by, moved
 from lochan.kernel.name_index import (
@@ -48,10 +50,10 @@ from lochan.kernel.name_index import (
     row_of,
 )
 from lochan.kernel.publish import Proposal, Published, Publisher, Settled
-from lochan.kernel.retry import Retry
 from lochan.kernel.views import CommitView
-from lochan.kv.store import Won
 from lochan.persist.references import StampedRow
+from lochan.persist.retry import Retry
+from lochan.persist.rows import Done, Doubt, Write
 
 __all__ = ["Decide", "Destination", "MovedReference", "NewReferenceRow", "ReferenceIndex"]
 
@@ -73,6 +75,10 @@ class MovedReference(msgspec.Struct, frozen=True):
 
 
 Decide = Callable[[ReferenceRow], Destination | None]
+
+_Moved = Done[MovedReference]
+_Created = Done[ReferenceRow]
+_CHANGED: Final = Doubt("the reference was changed", "read it again")
 
 
 class ReferenceIndex:
@@ -273,59 +279,41 @@ class ReferenceIndex:
         """
         context = self._context
         operation = context.random.random_bytes(16) if once is None else once.operation
-        retry = self._retry()
-        while True:
-            found = self.find(name)
+
+        def plan(found: StampedRow | None) -> Write[ReferenceRow, MovedReference] | _Moved:
             if found is None or (once is not None and found.row.incarnation != once.incarnation):
-                # Another incarnation, or none: what was to be done is done, or never will be.
+                # Another incarnation, or none: the operation was done, or never will be.
                 gone = None if once is None else self.find_done(name, once)
                 if gone is None:
                     raise _missing(name)
-                return gone
+                return Done(gone)
             row = found.row
-            done = None if once is None else self._move_of(row, once.operation)
+            done = None if once is None else self._move_of(row, operation)
             if done is not None:
-                return MovedReference(left_by(row, row.incarnation, done), done)
-            wanted = decide(row)
-            if wanted is None and (once is None or dry_run):
-                return MovedReference(row, None)
-            wanted = wanted or Destination(ObjId(row.pointer), UNMOVED)
-            move = _move_to(row, wanted, who, context.clock.now_us(), operation)
-            target = moved(row, move, deleted=wanted.kind == "delete")
+                return Done(MovedReference(left_by(row, row.incarnation, done), done))
+            destination = decide(row)
+            if destination is None and (once is None or dry_run):
+                return Done(MovedReference(row, None))
+            destination = destination or Destination(ObjId(row.pointer), UNMOVED)
+            move = _move_to(row, destination, who, context.clock.now_us(), operation)
+            target = moved(row, move, deleted=destination.kind == "delete")
             if dry_run:
-                return MovedReference(target, move)
+                return Done(MovedReference(target, move))
             if len(row.moves) == MOVES_MAX:
                 self._copy(row, row.moves[:1])
-            if once is not None:
-                made = self._write_once(MovedReference(target, move), found, once)
-                if made is not None:
-                    return made
-            elif self._write(target, found):
-                return MovedReference(target, move)
-            retry.again(at_once=retry.attempts == 1)
+            return Write(target, MovedReference(target, move))
 
-    def _write_once(
-        self, wanted: MovedReference, expected: StampedRow, once: Once
-    ) -> MovedReference | None:
-        """Swaps a row for an operation that other tries carry, too; None if nobody has done it.
+        def find_earlier(write: Write[ReferenceRow, MovedReference]) -> _Moved | None:
+            done = self.find_done(name, once or ClaimedMove(operation, write.row.incarnation))
+            if done is None:
+                return None
+            # Other requests may carry the operation of a claim: the stored move is the answer then.
+            return Done(write.answer if once is None else done)
 
-        After a lost reply its operation in the row does not say that this try was the one: what
-        is there is the answer.
-        """
-        retry = self._retry()
-        unsure = False
-        while True:
-            try:
-                if isinstance(self._context.references.update(wanted.row, expected), Won):
-                    return wanted
-                return self.find_done(RefName(wanted.row.name), once) if unsure else None
-            except Unknown:
-                unsure = True
-            except Unavailable:
-                # Without effect, but an earlier one may have had one.
-                if not unsure:
-                    raise
-            _again_or_unknown(retry)
+        read = partial(self.find, name)
+        return context.references.swap(
+            name, plan, self._retry(), _CHANGED, find_done=find_earlier, read=read
+        )
 
     def _move_of(self, row: ReferenceRow, operation: bytes) -> Move | None:
         """Returns the move that an operation has made, in this incarnation."""
@@ -333,25 +321,6 @@ class ReferenceIndex:
         if len(moves) == MOVES_MAX:
             moves += self._context.moves.fetch_after(row.name, row.incarnation, 0)
         return next((move for move in moves if move.operation == operation), None)
-
-    def _write(self, row: ReferenceRow, expected: StampedRow | None) -> bool:
-        """Swaps a row; after a lost reply sends the same again, then looks for its operation."""
-        references = self._context.references
-        retry = self._retry()
-        unsure = False
-        while True:
-            try:
-                outcome = references.update(row, expected)
-                if isinstance(outcome, Won):
-                    return True
-                return unsure and self._took_effect(row)
-            except Unknown:
-                unsure = True
-            except Unavailable:
-                # Without effect, but an earlier one may have had one.
-                if not unsure:
-                    raise
-            _again_or_unknown(retry)
 
     def _copy(self, row: ReferenceRow, moves: Sequence[Move]) -> None:
         """Copies moves that are about to leave a row; a lost reply is answered by sending again."""
@@ -362,37 +331,25 @@ class ReferenceIndex:
             except Unknown:
                 retry.again()
 
-    def _took_effect(self, row: ReferenceRow) -> bool:
-        """Tells whether a write that is not in place any more had been there."""
-        found = self._context.references.fetch(RefName(row.name))
-        if found is None:
-            return False
-        if found.row.operation == row.operation:
-            return True
-        known = found.row.moves if found.row.incarnation == row.incarnation else ()
-        log = self._context.moves.fetch_after(row.name, row.incarnation, row.version - 1)
-        return any(move.operation == row.operation for move in (*known, *log))
-
     def _finish_create(self, name: RefName, element: ReferenceElement) -> ReferenceRow:
-        """Step 2 of create, by the creator or by whoever comes next."""
-        context = self._context
+        """Step 2 of create, by the creator or by another caller after a crash."""
         row = row_of(name, element)
-        # Nearly always there is nothing yet: hope so before looking.
-        if self._write(row, None):
-            return row
-        retry = self._retry()
-        while True:
-            found = context.references.fetch(name)
-            if found is not None and found.row.incarnation >= element.incarnation:
-                return row
-            if found is not None:
-                if not found.row.deleted:
-                    raise Corrupt(f"{name!r} is live in two incarnations")
-                # The tombstone gives way; what it remembers must be in the log before.
-                self._copy(found.row, found.row.moves)
-            if self._write(row, found):
-                return row
-            retry.again(at_once=True)
+
+        def decide(found: StampedRow | None) -> Write[ReferenceRow, ReferenceRow] | _Created:
+            if found is None:
+                return Write(row, row)
+            if found.row.incarnation >= element.incarnation:
+                return Done(row)
+            if not found.row.deleted:
+                raise Corrupt(f"{name!r} is live in two incarnations")
+            # The tombstone is replaced; its moves must be in the log before.
+            self._copy(found.row, found.row.moves)
+            return Write(row, row)
+
+        # Nearly always there is no row yet.
+        return self._context.references.swap(
+            name, decide, self._retry(), _CHANGED, assume_absent=True
+        )
 
     def _finish_delete(self, name: RefName, incarnation: int) -> None:
         """Step 2 of delete, by the deleter or by whoever comes next."""
@@ -446,13 +403,3 @@ def _decided(step: str) -> Iterator[None]:
             f"the {step} is decided but not finished ({error.message})",
             public=f"the {step} is decided but not finished; send it again or read the reference",
         ) from error
-
-
-def _again_or_unknown(retry: Retry) -> None:
-    try:
-        retry.again()
-    except Exhausted as error:
-        raise Unknown(
-            f"it is unknown whether the reference was changed ({error.message}); read it again",
-            public="it is unknown whether the reference was changed; read it again",
-        ) from None

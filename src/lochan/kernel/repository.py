@@ -18,11 +18,12 @@ from typing import Final
 
 import msgspec
 
-from lochan.base.errors import AlreadyExists, Corrupt, NotFound, Unavailable, Unknown
+from lochan.base.errors import AlreadyExists, Corrupt, NotFound
 from lochan.base.ids import EMPTY_ID, INSTANCE_ID_BYTES, ROOT_INSTANCE, InstanceId
 from lochan.base.names import REFS_NAME, RefName, ref_name
 from lochan.base.ports import Clock, Random, Waiting
 from lochan.codec.rows import (
+    REPOSITORY_FORM,
     Description,
     ReferenceRow,
     RepositoryRow,
@@ -31,15 +32,16 @@ from lochan.codec.rows import (
     decode_description,
     encode_row,
 )
-from lochan.kernel.context import DEFAULT_TUNING, RepositoryContext, Tuning
+from lochan.kernel.context import RepositoryContext, Tuning
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
-from lochan.kv.store import ABSENT, Entry, Kind, Store, Won, partition
-from lochan.persist.references import References
+from lochan.kv.store import Entry, Kind, Store, partition
+from lochan.persist.rows import Doubt, RowTable, add_row
 
 REPOSITORIES_PLACE: Final = partition(ROOT_INSTANCE, Kind.REPOSITORIES)
 INSTANCES_PLACE: Final = partition(ROOT_INSTANCE, Kind.META, b"instances")
 DESCRIPTION_KEY: Final = b"description"
 SETTINGS_KEY: Final = b"settings"
+_INDEX_CREATED: Final = Doubt("the index of references was created", "create it again")
 _SEED_BYTES = 16
 _KEY_BYTES = 32
 
@@ -57,7 +59,7 @@ def create_repository(
     ports: Ports,
     name: str,
     default_branch: str = "main",
-    tuning: Tuning = DEFAULT_TUNING,
+    tuning: Tuning | None = None,
     operation: bytes = b"",
 ) -> RepositoryContext:
     """Creates a repository with an empty default branch; remembers an operation that is given."""
@@ -74,27 +76,32 @@ def create_repository(
         operation,
     )
     place = partition(instance, Kind.META)
-    listed = encode_row(RepositoryRow(1, name, instance))
+    listed = RepositoryRow(1, name, instance)
     store.put_many(
         [
-            (INSTANCES_PLACE, instance, listed),
+            (INSTANCES_PLACE, instance, encode_row(listed)),
             (place, DESCRIPTION_KEY, encode_row(description)),
             (place, SETTINGS_KEY, encode_row(SettingsRow(1, instance))),
         ]
     )
     written = ports.random.random_bytes(16)
     row = ReferenceRow(1, REFS_NAME, "INTERNAL", EMPTY_ID, 1, 0, written, description.created_us)
-    References(store, instance).update(row, None)
     context = join(store, instance, description, ports, tuning)
+    add_row(context.references, row, context.retry(), _INDEX_CREATED)
     ReferenceIndex(context).create_many(
         [NewReferenceRow(RefName(branch), "BRANCH", EMPTY_ID)], who=""
     )
-    _claim_name(store, name, listed)
+    repositories = RowTable(
+        store, REPOSITORIES_PLACE, REPOSITORY_FORM, lambda entry: entry.name.encode()
+    )
+    doubt = Doubt(f"{name!r} was created", "open it")
+    if not add_row(repositories, listed, context.retry(), doubt):
+        raise AlreadyExists(f"there is a repository {name!r} already")
     return context
 
 
 def open_repository(
-    store: Store, ports: Ports, name: str, tuning: Tuning = DEFAULT_TUNING
+    store: Store, ports: Ports, name: str, tuning: Tuning | None = None
 ) -> RepositoryContext:
     """Opens a repository; NotFound if there is none of that name."""
     listed = store.get(REPOSITORIES_PLACE, name.encode())
@@ -143,31 +150,12 @@ def list_rows(store: Store, start: str, limit: int) -> list[tuple[str, Entry]]:
     return found
 
 
-def _claim_name(store: Store, name: str, listed: bytes) -> None:
-    """Step 4; a lost reply is resolved by sending again and looking."""
-    try:
-        outcome = store.set_if(REPOSITORIES_PLACE, name.encode(), listed, ABSENT)
-    except Unknown:
-        try:
-            outcome = store.set_if(REPOSITORIES_PLACE, name.encode(), listed, ABSENT)
-        except Unavailable as error:
-            text = f"it is unknown whether {name!r} was created; open it"
-            raise Unknown(text, public=text) from error
-    if isinstance(outcome, Won):
-        return
-    current = outcome.current
-    if current is None:
-        current = store.get(REPOSITORIES_PLACE, name.encode()) or ABSENT
-    if current is ABSENT or current.value != listed:
-        raise AlreadyExists(f"there is a repository {name!r} already")
-
-
 def join(
     store: Store,
     instance: InstanceId,
     description: Description,
     ports: Ports,
-    tuning: Tuning = DEFAULT_TUNING,
+    tuning: Tuning | None = None,
 ) -> RepositoryContext:
     """Joins what is known of a repository; reads and writes nothing."""
     return RepositoryContext(

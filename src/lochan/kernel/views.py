@@ -10,15 +10,18 @@ import msgspec
 from lochan.base.errors import NewerFormat, ReferenceNotFound
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.keys import Universe
-from lochan.base.limits import COMMIT_CACHE_BYTES_MAX
 from lochan.codec.commits import CommitObject
 from lochan.index.layers import EMPTY_INDEX, Index
 from lochan.index.spill import decode_embedded
-from lochan.persist.cache import BoundedCache
+from lochan.persist.cache import Caches
 from lochan.persist.objects import Objects
 
-# What a decoded commit costs beside its embedded indexes: ids of the tail, strings, structs.
+# Measured: what a decoded commit takes beside the texts and keys in it (the ids of its tail,
+# structs, tuples), what each of its own keys takes beside its bytes, and how many times its
+# embedded indexes are in memory: as bytes, and decoded.
 _VIEW_BYTES: Final = 3_000
+_OWN_KEY_BYTES: Final = 56
+_EMBEDDED_FACTOR: Final = 3
 _UNIVERSES: Final = frozenset(map(int, Universe))
 
 
@@ -121,9 +124,9 @@ class CommitOverlay:
 class Views:
     """Loads commits, from memory if possible; what was just published is remembered."""
 
-    def __init__(self, objects: Objects, cache_bytes: int = COMMIT_CACHE_BYTES_MAX) -> None:
+    def __init__(self, objects: Objects, caches: Caches) -> None:
         self._objects = objects
-        self._cache: BoundedCache[CommitView] = BoundedCache(cache_bytes)
+        self._cache = caches.commits.cache(_weigh)
         self.reads = 0
 
     def load(self, obj_id: ObjId) -> CommitView:
@@ -166,10 +169,22 @@ class Views:
 
     def remember(self, view: CommitView) -> None:
         """Keeps a commit in memory."""
-        body = view.body
-        if body is not None:
-            embedded = sum([len(index.embedded) for index in body.indexes])
-            self._cache.keep(view.obj_id, view, _VIEW_BYTES + 3 * embedded)
+        if view.body is not None:
+            self._cache.keep(view.obj_id, view)
 
     def _find(self, obj_id: ObjId) -> CommitView | None:
         return EMPTY_VIEW if obj_id == EMPTY_ID else self._cache.find(obj_id)
+
+
+def _weigh(view: CommitView) -> int:
+    """Returns what a decoded commit takes in memory."""
+    body = view.body
+    if body is None:
+        return 0
+    own = body.own or ()
+    weight = _VIEW_BYTES + len(body.message) + sum(map(len, own)) + len(own) * _OWN_KEY_BYTES
+    for index in body.indexes:
+        weight += _EMBEDDED_FACTOR * len(index.embedded)
+    for _, values in body.headers + body.hidden:
+        weight += sum(map(len, values))
+    return weight

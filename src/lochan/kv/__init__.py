@@ -1,4 +1,4 @@
-"""The narrow waist: one small protocol on which everything durable stands, and its wrappers.
+"""The narrow waist: the one small protocol by which everything durable is stored.
 
 Nothing above may need more of a database than `kv.store.Store` promises.
 """

@@ -1,4 +1,4 @@
-"""What every store refuses in the same words before it touches anything."""
+"""Checks of arguments, the same in every store, before anything is read or written."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check_partition(partition: Partition) -> None:
 
 
 def check_name(partition: Partition, key: bytes) -> None:
-    """Refuses rows that cannot be named."""
+    """Refuses names that no row can have."""
     check_partition(partition)
     if type(key) is not bytes or not 0 < len(key) <= STORE_KEY_BYTES_MAX:
         raise Invalid(f"a key is 1 to {STORE_KEY_BYTES_MAX} bytes")
@@ -94,7 +94,7 @@ def check_apply(adds: Adds, condition: SetIf, capabilities: Capabilities) -> Non
 
 
 def check_epoch(epoch: int, last: int) -> None:
-    """Refuses to wait for writes that nobody has made."""
+    """Refuses to wait for writes that were not made yet."""
     if type(epoch) is not int or not 0 <= epoch <= last:
         raise Invalid(f"an epoch is a number from 0 to {last}, that of the last write")
 
@@ -129,4 +129,4 @@ def check_different_rows(changes: Sequence[tuple[Adds, SetIf]]) -> None:
     """Refuses two changes of one row in one call."""
     rows = {(condition.partition, condition.key) for _, condition in changes}
     if len(rows) != len(changes):
-        raise Invalid("several changes in one call are of different rows")
+        raise Invalid("the changes of one call must be of different rows")

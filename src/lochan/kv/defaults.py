@@ -1,12 +1,25 @@
-"""What a store that has nothing better of its own does for `apply_each`, `hold` and the like."""
+"""Parts of a store that most databases can use as they are: conditions, `apply_each`, `hold`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from lochan.base.errors import Unavailable, Unknown
-from lochan.base.limits import SCAN_ENTRIES_MAX
-from lochan.kv.store import Adds, Entry, Outcome, Partition, SetIf, Store
+from lochan.kv.arguments import check_different_rows
+from lochan.kv.store import (
+    ABSENT,
+    PRESENT,
+    Adds,
+    Entry,
+    Expected,
+    Outcome,
+    SetIf,
+    Store,
+)
+
+NO_OBJECTS: Final = Adds((), 0)
+"""What `set_if` adds where it is an `apply` without objects."""
 
 
 class PlainHold:
@@ -26,11 +39,19 @@ class PlainHold:
         return self._store.apply(adds, condition)
 
     def release(self) -> None:
-        """Has nothing to give up."""
+        """Does nothing: there is no lock."""
+
+
+def is_as_expected(expected: Expected, stamp: bytes | None) -> bool:
+    """Returns whether a row with this stamp, None if there is no row, meets the expectation."""
+    if expected is ABSENT:
+        return stamp is None
+    return stamp is not None and (expected is PRESENT or stamp == expected)
 
 
 def apply_in_turn(store: Store, changes: Sequence[tuple[Adds, SetIf]]) -> list[Outcome]:
-    """Applies changes one after the other."""
+    """Applies changes of different rows one after the other."""
+    check_different_rows(changes)
     outcomes: list[Outcome] = []
     for adds, condition in changes:
         try:
@@ -38,15 +59,7 @@ def apply_in_turn(store: Store, changes: Sequence[tuple[Adds, SetIf]]) -> list[O
         except Unavailable as error:
             if not outcomes:
                 raise
-            raise Unknown(f"some of several writes were made ({error.message})") from error
+            raise Unknown(
+                f"{len(outcomes)} of {len(changes)} writes were sent, then: {error.message}"
+            ) from error
     return outcomes
-
-
-def drop_by_scan(store: Store, partition: Partition) -> None:
-    """Deletes a partition row by row, page by page."""
-    start: bytes | None = b""
-    while start is not None:
-        page = store.scan(partition, start, None, SCAN_ENTRIES_MAX)
-        for entry in page.entries:
-            store.delete(partition, entry.key)
-        start = page.next_start

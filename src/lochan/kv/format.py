@@ -1,10 +1,11 @@
 """The first row of every store: which storage format its other rows are written in.
 
-A store of a newer format is refused before anything in it is touched; a fresh one is marked. Two
-processes that open a fresh store together agree, because the mark is a conditional write.
+A store of a newer format is refused before anything in it is changed; a new store is marked. Two
+processes that open a new store at the same time agree, because the mark is a conditional write.
 
 The mark is the number, a space and the CRC-32 of the number in hex: without the checksum one
-flipped bit would turn "1" into "3" and ask the operator to upgrade. Every later format keeps it.
+flipped bit would turn "1" into "3", and the operator would be asked to upgrade. Every later format
+keeps this form.
 """
 
 from __future__ import annotations
@@ -29,29 +30,29 @@ _MARK: Final = re.compile(rb"([1-9][0-9]{0,8}) [0-9a-f]{8}\Z")
 
 
 def check_format(store: Store) -> None:
-    """Marks a fresh store with the current format, refuses one of a newer format."""
+    """Marks a new store with the current format, refuses one of a newer format."""
     entry = store.get(FORMAT_PARTITION, FORMAT_KEY)
     if entry is None and store.scan(_REPOSITORIES, b"", None, 1).entries:
-        # Whoever made a repository had marked the store before.
+        # A store is marked before its first repository is created.
         entry = store.get(FORMAT_PARTITION, FORMAT_KEY)
         if entry is None:
-            raise Corrupt("the store has lost the mark of its format; `lochan check` tells more")
+            raise Corrupt("the store has lost the mark of its format; run `lochan check`")
     if entry is None:
         mark = encode_mark(STORAGE_FORMAT)
         outcome = store.set_if(FORMAT_PARTITION, FORMAT_KEY, mark, ABSENT)
         if isinstance(outcome, Won):
             return
-        # Somebody else marked it in between; nobody ever removes the mark.
+        # Another process marked it in between; the mark is never removed.
         entry = store.get(FORMAT_PARTITION, FORMAT_KEY)
-        check_stored(entry is not None, "the mark of the storage format does not vanish")
+        check_stored(entry is not None, "the mark of the storage format is never removed")
     if entry is not None:
         check_mark(entry)
 
 
 def encode_mark(number: int) -> bytes:
     """Returns the value of the row for a storage format."""
-    words = str(number).encode()
-    return words + f" {crc32(words):08x}".encode()
+    digits = str(number).encode()
+    return digits + f" {crc32(digits):08x}".encode()
 
 
 def check_mark(entry: Entry) -> None:

@@ -1,11 +1,10 @@
-"""A wrapper that tells an observer of every call: what, how much, how it ended, how long.
+"""A wrapper that reports every call to an observer: operation, size, outcome, duration.
 
 It changes nothing: not the arguments, not the outcome, not the number of calls.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
@@ -35,7 +34,7 @@ _Result = TypeVar("_Result")
 class ObservedCall(msgspec.Struct, frozen=True, gc=False):
     """One call that has ended.
 
-    `outcome` is ok, won, lost, or the kind of the error; `broken` is what is not in our tree.
+    `outcome` is ok, won, lost, or the kind of the error; `broken` for an error that is not ours.
     """
 
     operation: str
@@ -47,44 +46,15 @@ class ObservedCall(msgspec.Struct, frozen=True, gc=False):
 
 
 class Observer(Protocol):
-    """Who wants to know."""
+    """Receives a report of every call."""
 
     def observe(self, call: ObservedCall) -> None:
-        """Takes notice of a call; must not raise."""
+        """Is called after each call has ended; must not raise."""
         ...
 
 
-class CallCounts:
-    """Counts calls, keys and bytes by operation; for tests and benchmarks that need exact numbers.
-
-    Not meant for several threads.
-    """
-
-    def __init__(self) -> None:
-        self.calls: Counter[str] = Counter()
-        self.keys: Counter[str] = Counter()
-        self.bytes_in: Counter[str] = Counter()
-        self.bytes_out: Counter[str] = Counter()
-        self.outcomes: Counter[tuple[str, str]] = Counter()
-
-    def observe(self, call: ObservedCall) -> None:
-        """Adds a call to the sums."""
-        operation = call.operation
-        self.calls[operation] += 1
-        self.keys[operation] += call.keys
-        self.bytes_in[operation] += call.bytes_in
-        self.bytes_out[operation] += call.bytes_out
-        self.outcomes[operation, call.outcome] += 1
-
-    def reset(self) -> None:
-        """Starts again from zero."""
-        for counter in (self.calls, self.keys, self.bytes_in, self.bytes_out):
-            counter.clear()
-        self.outcomes.clear()
-
-
 class ObservedStore:
-    """A Store whose every call is told to an observer."""
+    """A Store that reports every call to an observer."""
 
     def __init__(self, store: Store, observer: Observer, clock: Clock) -> None:
         self._store = store
@@ -93,85 +63,85 @@ class ObservedStore:
 
     @property
     def capabilities(self) -> Capabilities:
-        """Those of the store within."""
+        """Those of the wrapped store."""
         return self._store.capabilities
 
     def get(self, partition: Partition, key: bytes) -> Entry | None:
         """Passes on."""
-        return self._tell("get", 1, 0, lambda: self._store.get(partition, key))
+        return self._report("get", 1, 0, lambda: self._store.get(partition, key))
 
     def get_many(self, names: Sequence[Name]) -> list[Entry | None]:
         """Passes on."""
-        return self._tell("get_many", len(names), 0, lambda: self._store.get_many(names))
+        return self._report("get_many", len(names), 0, lambda: self._store.get_many(names))
 
     def add_many(self, adds: Adds) -> None:
         """Passes on."""
         size = _size(adds.items)
-        self._tell("add_many", len(adds.items), size, lambda: self._store.add_many(adds))
+        self._report("add_many", len(adds.items), size, lambda: self._store.add_many(adds))
 
     def put_many(self, items: Sequence[Item]) -> None:
         """Passes on."""
         size = _size(items)
-        self._tell("put_many", len(items), size, lambda: self._store.put_many(items))
+        self._report("put_many", len(items), size, lambda: self._store.put_many(items))
 
     def set_if(self, partition: Partition, key: bytes, value: bytes, expected: Expected) -> Outcome:
         """Passes on."""
-        return self._tell(
+        return self._report(
             "set_if", 1, len(value), lambda: self._store.set_if(partition, key, value, expected)
         )
 
     def delete(self, partition: Partition, key: bytes) -> None:
         """Passes on."""
-        self._tell("delete", 1, 0, lambda: self._store.delete(partition, key))
+        self._report("delete", 1, 0, lambda: self._store.delete(partition, key))
 
     def delete_if(self, partition: Partition, key: bytes, expected: Expected) -> Outcome:
         """Passes on."""
-        return self._tell(
+        return self._report(
             "delete_if", 1, 0, lambda: self._store.delete_if(partition, key, expected)
         )
 
     def scan(self, partition: Partition, start: bytes, end: bytes | None, limit: int) -> Page:
         """Passes on."""
-        return self._tell("scan", 1, 0, lambda: self._store.scan(partition, start, end, limit))
+        return self._report("scan", 1, 0, lambda: self._store.scan(partition, start, end, limit))
 
     def apply(self, adds: Adds, condition: SetIf) -> Outcome:
         """Passes on."""
         size = _size(adds.items) + len(condition.value)
         keys = len(adds.items) + 1
-        return self._tell("apply", keys, size, lambda: self._store.apply(adds, condition))
+        return self._report("apply", keys, size, lambda: self._store.apply(adds, condition))
 
     def apply_each(self, changes: Sequence[tuple[Adds, SetIf]]) -> list[Outcome]:
         """Passes on."""
         size = sum(_size(adds.items) + len(condition.value) for adds, condition in changes)
         keys = sum(len(adds.items) + 1 for adds, _ in changes)
-        return self._tell("apply_each", keys, size, lambda: self._store.apply_each(changes))
+        return self._report("apply_each", keys, size, lambda: self._store.apply_each(changes))
 
     def hold(self, partition: Partition, key: bytes) -> Hold:
-        """Passes on; the `apply` of the hold is told as an `apply`."""
-        held = self._tell("hold", 1, 0, lambda: self._store.hold(partition, key))
-        return _ObservedHold(held, self._tell_apply)
+        """Passes on; the `apply` of the hold is reported as an `apply`."""
+        held = self._report("hold", 1, 0, lambda: self._store.hold(partition, key))
+        return _ObservedHold(held, self._report_apply)
 
     def drop_partition(self, partition: Partition) -> None:
         """Passes on."""
-        self._tell("drop_partition", 1, 0, lambda: self._store.drop_partition(partition))
+        self._report("drop_partition", 1, 0, lambda: self._store.drop_partition(partition))
 
     def epoch(self) -> int:
-        """Passes on, untold: it is a number in memory, not a call to a database."""
+        """Passes on without a report: it is a number in memory, not a call to a database."""
         return self._store.epoch()
 
     def flush(self, epoch: int) -> None:
         """Passes on."""
-        self._tell("flush", 0, 0, lambda: self._store.flush(epoch))
+        self._report("flush", 0, 0, lambda: self._store.flush(epoch))
 
     def close(self) -> None:
         """Passes on."""
-        self._tell("close", 0, 0, self._store.close)
+        self._report("close", 0, 0, self._store.close)
 
-    def _tell_apply(self, held: Hold, adds: Adds, condition: SetIf) -> Outcome:
+    def _report_apply(self, held: Hold, adds: Adds, condition: SetIf) -> Outcome:
         size = _size(adds.items) + len(condition.value)
-        return self._tell("apply", len(adds.items) + 1, size, lambda: held.apply(adds, condition))
+        return self._report("apply", len(adds.items) + 1, size, lambda: held.apply(adds, condition))
 
-    def _tell(
+    def _report(
         self, operation: str, keys: int, bytes_in: int, call: Callable[[], _Result]
     ) -> _Result:
         started = self._clock.monotonic_ns()
@@ -193,11 +163,11 @@ class ObservedStore:
 
 
 class _ObservedHold:
-    """A hold whose `apply` is told."""
+    """A hold whose `apply` is reported."""
 
-    def __init__(self, held: Hold, tell: Callable[[Hold, Adds, SetIf], Outcome]) -> None:
+    def __init__(self, held: Hold, report_apply: Callable[[Hold, Adds, SetIf], Outcome]) -> None:
         self._held = held
-        self._tell = tell
+        self._apply = report_apply
 
     @property
     def entry(self) -> Entry | None:
@@ -206,7 +176,7 @@ class _ObservedHold:
 
     def apply(self, adds: Adds, condition: SetIf) -> Outcome:
         """Passes on."""
-        return self._tell(self._held, adds, condition)
+        return self._apply(self._held, adds, condition)
 
     def release(self) -> None:
         """Passes on."""

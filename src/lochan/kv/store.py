@@ -8,10 +8,10 @@ Rules that every store keeps and that everything above relies on:
 2. Stamps are never reused, not even after delete and re-create, so there is no ABA.
 3. An error is never "end of data" and never "absent".
 4. A value is what was written, whole, or the read raises `Corrupt`.
-5. A call that returned is visible to every later call; whether it also survives a power cut is told
-   by `capabilities.durable_on_return`, and `flush` makes it so.
-6. What a driver or the system said goes into errors of the classes Unavailable, Unknown, Exhausted,
-   Corrupt and Bug only: their messages are logged and not shown to clients.
+5. A call that returned is visible to every later call. Whether it also survives a power cut is in
+   `capabilities.durable_on_return`; `flush` makes it durable.
+6. Messages of a driver or of the system go into errors of the classes Unavailable, Unknown,
+   Exhausted, Corrupt and Bug only: their messages are logged and not sent to clients.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Stamp = NewType("Stamp", bytes)
 """Opaque mark of one write of one row."""
 
 Name = tuple[Partition, bytes]
-"""Partition and key: where a row lives."""
+"""Partition and key: the name of a row."""
 
 Item = tuple[Partition, bytes, bytes]
 """Partition, key and value."""
@@ -92,8 +92,8 @@ class Won(msgspec.Struct, frozen=True, gc=False):
 class Lost(msgspec.Struct, frozen=True):
     """The condition did not hold and nothing was written.
 
-    `current` is the row that was there, ABSENT if there was none, or None if the store cannot tell
-    and the caller must read again.
+    `current` is the row that was there, ABSENT if there was none, or None if the store does not
+    know it and the caller must read again.
     """
 
     current: Entry | Literal[Expectation.ABSENT] | None
@@ -119,14 +119,14 @@ class Adds(msgspec.Struct, frozen=True, gc=False):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """One page of a scan; `next_start` is where to go on, None at the end of the range."""
+    """One page of a scan; `next_start` starts the next page, None at the end of the range."""
 
     entries: list[Entry]
     next_start: bytes | None
 
 
 class Capabilities(msgspec.Struct, frozen=True, gc=False):
-    """What a store can do; asked, never guessed."""
+    """What a store can do; callers read it here and never guess."""
 
     value_bytes_max: int
     """The largest value of one row."""
@@ -163,12 +163,12 @@ class Hold(Protocol):
         ...
 
     def release(self) -> None:
-        """Gives the row up without writing; harmless after `apply`."""
+        """Unlocks the row without writing; harmless after `apply`."""
         ...
 
 
 class Store(Protocol):
-    """Everything that Lochan asks of a database."""
+    """Everything that Lochan needs of a database."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -235,7 +235,7 @@ class Store(Protocol):
         ...
 
     def drop_partition(self, partition: Partition) -> None:
-        """Deletes every row of a partition that nobody writes any more. Idempotent."""
+        """Deletes every row of a partition to which nothing is written any more. Idempotent."""
         ...
 
     def epoch(self) -> int:
@@ -247,5 +247,5 @@ class Store(Protocol):
         ...
 
     def close(self) -> None:
-        """Flushes and gives up all resources; every later call raises StoreClosed. Idempotent."""
+        """Flushes and releases all resources; every later call raises StoreClosed. Idempotent."""
         ...

@@ -12,7 +12,7 @@ import msgspec
 from lochan.base.errors import InvalidUrl
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,31}\Z")
-# Greedy on purpose: a password may hold an unescaped / or @, and hiding too much harms nobody.
+# Greedy on purpose: a password may contain an unescaped / or @, and masking too much is harmless.
 _USER = re.compile(r"(//[^/@:]*:)(.*)@")
 _SECRET_PARAMETER = re.compile(
     r"([?&;][^=&;]*(?:password|passwd|pwd|secret|token|key)[^=&;]*=)[^&;]*", re.IGNORECASE
@@ -26,8 +26,8 @@ class StoreUrl(msgspec.Struct, frozen=True):
     rest: str
 
     def __str__(self) -> str:
-        shown = _USER.sub(r"\1***@", self.rest)
-        masked = _SECRET_PARAMETER.sub(r"\1***", shown)
+        without_password = _USER.sub(r"\1***@", self.rest)
+        masked = _SECRET_PARAMETER.sub(r"\1***", without_password)
         return f"{self.scheme}:{masked}"
 
     __repr__ = __str__

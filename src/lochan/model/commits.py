@@ -1,4 +1,4 @@
-"""Commits as a user sees them: what is said of them, and what they do."""
+"""Commits as a user sees them: their meta and their operations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Properties = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 class CommitMeta(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said of a commit; the fields after the properties are the server's to fill."""
+    """The meta of a commit; the server sets the fields after the properties."""
 
     message: str
     authors: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class CommitMeta(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Put(msgspec.Struct, frozen=True, kw_only=True):
-    """Writes a content under a key; without an id it is new, with one it changes what is there."""
+    """Writes a content under a key; without an id it is new, with an id it changes an old one."""
 
     key: ContentKey
     content: Content
@@ -36,22 +36,22 @@ class Put(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Delete(msgspec.Struct, frozen=True, kw_only=True):
-    """Takes a key away."""
+    """Removes a key."""
 
     key: ContentKey
 
 
 class Unchanged(msgspec.Struct, frozen=True, kw_only=True):
-    """Relies on a key being as it was at the expected hash."""
+    """Requires that a key is unchanged since the expected hash."""
 
     key: ContentKey
 
 
 class RecordJob(msgspec.Struct, frozen=True, kw_only=True):
-    """Says that a job has written what the same commit puts at a key.
+    """Records the job that has written the content which the same commit puts.
 
     The record belongs to the content: it goes where the content goes, through renames, merges,
-    picks and reverts. `facts` are what the job wants to know of it later, sorted by name.
+    picks and reverts. `facts` are names and values for the job's later use, sorted by name.
     """
 
     key: ContentKey
@@ -63,14 +63,14 @@ Operation = Put | Delete | Unchanged | RecordJob
 
 
 class JobRecord(msgspec.Struct, frozen=True):
-    """A job that has written a content, and what it said then."""
+    """A job that has written a content, and the facts that it recorded."""
 
     job: str
     facts: tuple[tuple[str, str], ...] = ()
 
 
 class LogEntry(msgspec.Struct, frozen=True):
-    """A commit in a log; operations only where they were asked for."""
+    """A commit in a log; operations only if they were requested."""
 
     meta: CommitMeta
     parent: str
@@ -78,14 +78,14 @@ class LogEntry(msgspec.Struct, frozen=True):
 
 
 class AddedContent(msgspec.Struct, frozen=True, gc=False):
-    """A key that was new, and the id that its content got."""
+    """A new key, and the id of its content."""
 
     key: ContentKey
     content_id: str
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """The branch after a commit, and the ids of what was new."""
+    """The branch after a commit, and the ids of new contents."""
 
     branch: str
     hash: str

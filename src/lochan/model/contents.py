@@ -1,8 +1,8 @@
-"""Contents: what a key of the tables' universe holds, by type.
+"""Contents: the values of keys in the universe of tables, by type.
 
-Names of fields on the wire and in stored values are those of the public API (camel case); a type
-that nobody registered is carried as it came. Two contents are the same content when their ids
-agree, whatever their keys are called.
+Names of fields on the wire and in stored values are those of the public API (camel case). A content
+of a type that is not registered is stored unchanged. Two contents are the same content if their ids
+are equal, whatever their keys are.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from lochan.base.errors import Invalid
 Int32 = Annotated[
     int, msgspec.Meta(ge=-(2**31), le=2**31 - 1, extra_json_schema={"format": "int32"})
 ]
-"""A number that clients read as 32 bits."""
+"""A number of 32 bits for clients."""
 
 Int64 = Annotated[
     int, msgspec.Meta(ge=-(2**63), le=2**63 - 1, extra_json_schema={"format": "int64"})
 ]
-"""A number that clients read as 64 bits."""
+"""A number of 64 bits for clients."""
 
 
 class IcebergTable(
@@ -29,7 +29,7 @@ class IcebergTable(
 ):
     """An Iceberg table: where its metadata is, and what is current in it.
 
-    `metadata` is opaque and optional: stored and returned as it came.
+    `metadata` is opaque and optional: stored and returned unchanged.
     """
 
     id: str | None = None
@@ -79,10 +79,10 @@ class Namespace(
     tag="NAMESPACE",
     tag_field="type",
     kw_only=True,
-    # Clients that know no properties refuse a namespace that shows them empty.
+    # Older clients, which do not know properties, refuse a namespace with empty ones.
     omit_defaults=True,
 ):
-    """A namespace: what keys below it need to exist."""
+    """A namespace, which must exist for keys below it."""
 
     id: str | None = None
     elements: tuple[str, ...]
@@ -103,7 +103,7 @@ class UserFunction(
 
 
 class OtherContent(msgspec.Struct, frozen=True):
-    """A content of a type that nobody registered here: its fields as they came."""
+    """A content of a type that is not registered: its fields, unchanged."""
 
     type: str
     id: str | None
@@ -120,7 +120,7 @@ KNOWN_TYPES: Final[dict[str, type[Any]]] = {
     "NAMESPACE": Namespace,
     "UDF": UserFunction,
 }
-"""Types with a shape of their own, by the name that the wire gives them."""
+"""Types with a struct of their own, by their names on the wire."""
 
 
 class NumberField(msgspec.Struct, frozen=True):
@@ -144,7 +144,7 @@ def _number_fields(kind: type[Any]) -> tuple[NumberField, ...]:
 
 
 NUMBER_FIELDS: Final = {kind: _number_fields(kind) for kind in KNOWN_TYPES.values()}
-"""The number fields of each type that has a shape of its own."""
+"""The number fields of each type that has a struct of its own."""
 
 
 def check_numbers(content: KnownContent) -> None:

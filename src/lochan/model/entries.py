@@ -10,7 +10,7 @@ from lochan.base.ids import ContentId, ObjId
 class TableEntry(msgspec.Struct, frozen=True, gc=False):
     """A table, view or namespace: its type, where its value is, and which content it is.
 
-    `content_id` is None when the id is not a UUID and therefore only the value object knows it.
+    `content_id` is None when the id is not a UUID and therefore only the value object contains it.
     """
 
     payload: int
@@ -22,7 +22,7 @@ class FileEntry(msgspec.Struct, frozen=True):
     """A file: where its bytes are and what they are, inline.
 
     Two entries are the same file state when size, checksum, metadata and type agree; address and
-    time say where and when, not what.
+    time may differ.
     """
 
     address: str
@@ -31,13 +31,3 @@ class FileEntry(msgspec.Struct, frozen=True):
     modified_us: int
     metadata: tuple[tuple[str, str], ...] = ()
     content_type: str = ""
-
-
-def same_file(left: FileEntry, right: FileEntry) -> bool:
-    """Tells whether two entries are the same state of a file."""
-    return (
-        left.size == right.size
-        and left.checksum == right.checksum
-        and left.metadata == right.metadata
-        and left.content_type == right.content_type
-    )

@@ -8,7 +8,7 @@ from lochan.model.commits import CommitMeta, Properties
 
 
 class ReferenceMetadata(msgspec.Struct, frozen=True):
-    """What is computed of a reference when all of it is asked for; a tag has no distances."""
+    """Computed facts about a reference, on request; a tag has no distances."""
 
     head: CommitMeta | None
     total: int
@@ -18,7 +18,7 @@ class ReferenceMetadata(msgspec.Struct, frozen=True):
 
 
 class Annotation(msgspec.Struct, frozen=True):
-    """What the maker of a tag wrote on it; the signature is opaque."""
+    """The annotation of a tag by its author; the signature is opaque."""
 
     message: str
     properties: Properties = ()
@@ -29,7 +29,7 @@ class Reference(msgspec.Struct, frozen=True):
     """A branch, a tag, or a commit named by its hash alone (DETACHED: no name).
 
     `hash` is that of a commit, in hex, also where a tag has an object of its own. In a listing it
-    is empty if a newer Lochan wrote the row of the reference, which only that one can read.
+    is empty if the row of the reference has a newer format, which this Lochan cannot read.
     """
 
     kind: str
@@ -42,9 +42,9 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 class ReferenceMove(msgspec.Struct, frozen=True):
-    """One entry of a ref-log; `old` is None where the reference came to be.
+    """One entry of a ref-log; `old` is None where the reference was created.
 
-    An entry of the kind UNREADABLE has a newer format: `new` is empty, and `source` says why.
+    An entry of the kind UNREADABLE has a newer format: `new` is empty, and `source` has the reason.
     """
 
     kind: str
@@ -57,3 +57,22 @@ class ReferenceMove(msgspec.Struct, frozen=True):
     base: str
     incarnation: int
     version: int
+
+
+class PreviousHead(msgspec.Struct, frozen=True):
+    """A head that a reference has or had, and since when.
+
+    `when_us` is None for the present head and over HTTP; `consistent` is None without a scan.
+    """
+
+    hash: str
+    when_us: int | None = None
+    consistent: bool | None = None
+
+
+class ReferenceHistory(msgspec.Struct, frozen=True):
+    """Where a reference points, and where it pointed recently, the latest first."""
+
+    reference: Reference
+    current: PreviousHead
+    previous: tuple[PreviousHead, ...]

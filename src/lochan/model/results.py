@@ -1,4 +1,4 @@
-"""What reading and merging give back, and what stands against a write."""
+"""Results of reads and merges, and conflicts."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _Item = TypeVar("_Item")
 
 
 class Page(msgspec.Struct, Generic[_Item], frozen=True):
-    """Some of a listing; `token` asks for the next page, None at the end.
+    """A part of a listing; `token` requests the next page, None at the end.
 
-    `reference` is what was read, pinned to a hash.
+    `reference` is the reference that was read, at one hash.
     """
 
     items: tuple[_Item, ...]
@@ -26,10 +26,19 @@ class Page(msgspec.Struct, Generic[_Item], frozen=True):
     """The right side of a diff."""
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """A key and what it holds; the content only where it was asked for.
+class RepositoryInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What a repository states about itself; `created_us` is None if a server does not state it."""
 
-    One that was asked for and is None has a newer format, which this Lochan cannot read.
+    default_branch: str
+    created_us: int | None
+    empty_hash: str
+    spec_version: str
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A key and its content; the content only if it was requested.
+
+    A requested content that is None has a newer format, which this Lochan cannot read.
     """
 
     key: ContentKey
@@ -39,7 +48,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class DiffEntry(msgspec.Struct, frozen=True):
-    """A key that differs; None on the side where it is not."""
+    """A key that differs; None on the side that does not have it."""
 
     key: ContentKey
     left: Content | None
@@ -47,7 +56,7 @@ class DiffEntry(msgspec.Struct, frozen=True):
 
 
 class ContentConflict(msgspec.Struct, frozen=True):
-    """A key that stands against a write, in words and with all sides that are known."""
+    """A conflict of a write in one key, with a message and all sides that are known."""
 
     kind: str
     key: ContentKey | None
@@ -58,7 +67,7 @@ class ContentConflict(msgspec.Struct, frozen=True):
 
 
 class KeyOutcome(msgspec.Struct, frozen=True):
-    """What became of one key of a merge."""
+    """The outcome of one key of a merge."""
 
     key: ContentKey
     behaviour: str
@@ -68,7 +77,7 @@ class KeyOutcome(msgspec.Struct, frozen=True):
 class Merged(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a merge, transplant, cherry-pick or revert.
 
-    `applied` says that the branch moved; `hash` is its head then, None if nothing was written.
+    `applied` is true if the branch moved; `hash` is then its head, None if nothing was written.
     """
 
     branch: str

@@ -114,6 +114,11 @@ def parse_on_reference(name: str | None, text: str | None) -> ReferenceSpec:
     return _spec(name, digits, steps)
 
 
+def parse_expected(text: str | None) -> ReferenceSpec | None:
+    """Parses a hash with relative steps that a caller may leave out; Invalid if malformed."""
+    return None if text is None else parse_on_reference(None, text)
+
+
 def check_name(text: str) -> str:
     """Returns a name that a reference may have; Invalid if it is malformed."""
     if _ONLY_NAME.fullmatch(text) is None or ".." in text:

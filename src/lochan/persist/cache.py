@@ -1,43 +1,104 @@
-"""A bounded map in memory; what it holds never changes, so it needs no coherency."""
+"""The caches of a server: what they hold never changes, so they need no coherency.
+
+All repositories of a server share one `Caches`, so that its memory is bounded however many of them
+are open. Each repository has maps of its own, and never finds an object of another one.
+"""
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 from lochan.base.ids import ObjId
+from lochan.base.limits import CACHE_BYTES_MAX
 
 _Held = TypeVar("_Held")
 
+ENTRY_BYTES = 240
+"""What an entry costs beside the value: its place in the map, its key, the headers of both."""
 
-class BoundedCache(Generic[_Held]):
-    """A bounded map that forgets what was not used for long.
 
-    Two generations: what is used moves to the young one, and when that holds half the bytes, the
-    old one is dropped whole. That is as good as least-recently-used to a factor of two and costs
-    one dictionary lookup.
+class _Aging(Protocol):
+    """A cache of any kind."""
+
+    def age(self) -> None:
+        """Drops the old generation."""
+        ...
+
+
+class CacheBudget:
+    """So many bytes for all caches that were made with it.
+
+    Two generations: an entry that is used moves to the young one, and when that holds half of the
+    bytes, all caches drop their old one together. That is as good as least-recently-used to a
+    factor of two, and a hit costs one dictionary lookup.
     """
 
     def __init__(self, bytes_max: int) -> None:
-        self.bytes_max = bytes_max
-        self._young: dict[ObjId, tuple[_Held, int]] = {}
-        self._old: dict[ObjId, tuple[_Held, int]] = {}
+        self._half_bytes = bytes_max // 2
         self._young_bytes = 0
+        self._made = 0
+        # Weak, so that a repository that is closed takes its caches along.
+        self._caches: WeakValueDictionary[int, _Aging] = WeakValueDictionary()
+
+    def cache(self, weigh: Callable[[_Held], int]) -> BoundedCache[_Held]:
+        """Returns a new cache; `weigh` returns the bytes that a value takes in memory."""
+        made: BoundedCache[_Held] = BoundedCache(self, weigh)
+        self._made += 1
+        self._caches[self._made] = made
+        return made
+
+    def take(self, weight: int) -> None:
+        """Counts an entry that is about to be kept."""
+        if self._young_bytes + weight > self._half_bytes:
+            self._young_bytes = 0
+            for reference in self._caches.valuerefs():
+                cache = reference()
+                if cache is not None:
+                    cache.age()
+        self._young_bytes += weight
+
+
+class BoundedCache(Generic[_Held]):
+    """One map of one repository, within a budget that other caches share."""
+
+    def __init__(self, budget: CacheBudget, weigh: Callable[[_Held], int]) -> None:
+        self._budget = budget
+        self._weigh = weigh
+        self._young: dict[ObjId, _Held] = {}
+        self._old: dict[ObjId, _Held] = {}
 
     def find(self, obj_id: ObjId) -> _Held | None:
-        """Returns what is held under the id, None if it is not."""
+        """Returns what is held under the id, None if nothing is."""
         held = self._young.get(obj_id)
         if held is None:
             held = self._old.get(obj_id)
-            if held is None:
-                return None
-            self.keep(obj_id, *held)
-        return held[0]
+            if held is not None:
+                self.keep(obj_id, held)
+        return held
 
-    def keep(self, obj_id: ObjId, held: _Held, weight: int) -> None:
-        """Holds something that weighs so many bytes."""
-        if obj_id in self._young:
-            return
-        if self._young_bytes + weight > self.bytes_max // 2:
-            self._old, self._young, self._young_bytes = self._young, {}, 0
-        self._young[obj_id] = (held, weight)
-        self._young_bytes += weight
+    def keep(self, obj_id: ObjId, held: _Held) -> None:
+        """Holds a value until it has not been used for long."""
+        if obj_id not in self._young:
+            self._budget.take(self._weigh(held) + ENTRY_BYTES)
+            self._young[obj_id] = held
+
+    def age(self) -> None:
+        """Drops the old generation; the young one is the old one from now on."""
+        self._old, self._young = self._young, {}
+
+
+class Caches:
+    """The budgets of one server, by what is cached; together they take `bytes_max`.
+
+    Each has a fixed share, so that a scan over many leaves does not push out commits, nor the few
+    inner nodes through which every lookup passes.
+    """
+
+    def __init__(self, bytes_max: int = CACHE_BYTES_MAX) -> None:
+        share = bytes_max // 15
+        self.inner_nodes = CacheBudget(3 * share)
+        self.commits = CacheBudget(2 * share)
+        self.values = CacheBudget(share)
+        self.leaves = CacheBudget(bytes_max - 6 * share)

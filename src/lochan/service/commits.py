@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-import msgspec
-
 from lochan.base.errors import Invalid, LochanError
 from lochan.base.keys import Key, Universe, table_elements
 from lochan.base.limits import COMMIT_OPERATIONS_MAX
@@ -15,26 +13,19 @@ from lochan.catalog.contents import load_content_ids
 from lochan.catalog.meta import headers_of
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.changes import own_changes
-from lochan.kernel.claims import Done
+from lochan.kernel.claims import RequestOutcome
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.provenance import Provenance
 from lochan.kernel.publish import Published
 from lochan.kernel.views import CommitView
 from lochan.model.commits import AddedContent, CommitMeta, Committed, ContentKey, Operation
+from lochan.model.requests import CommitRequest
 from lochan.model.specs import ReferenceSpec
 from lochan.service.calls import Call
-from lochan.service.claims import ClaimKey, Claims, Write, raise_refusal
+from lochan.service.claims import BranchWrite, ClaimKey, Claims, raise_refusal
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Access, Action, Target
+from lochan.service.policy import Access, Action, WriteTarget
 from lochan.service.resolve import Resolver
-
-
-class CommitRequest(msgspec.Struct, frozen=True):
-    """One commit: the commit that its writer expects, its metadata and its operations."""
-
-    expected: ReferenceSpec | None
-    meta: CommitMeta
-    operations: Sequence[Operation]
 
 
 class Commits:
@@ -55,7 +46,9 @@ class Commits:
 
         Changes of other keys since then do not matter.
         """
-        request = CommitRequest(expected, meta, operations)
+        request = CommitRequest(
+            branch=branch, expected=expected, meta=meta, operations=tuple(operations)
+        )
         keys = [operation.key for operation in operations]
         return self._writes.build(call, branch, keys, lambda: request, raise_refusal)
 
@@ -87,9 +80,9 @@ class CommitWrites:
     ) -> PendingWrite[Committed]:
         """Returns a write whose commit is planned only if no earlier try has made it."""
         name = self._resolver.name(branch)
-        target = Target(self._access, call, Action.COMMIT, name, keys)
+        target = WriteTarget(self._access, call, Action.COMMIT, name, keys)
 
-        def prepare(claim: ClaimKey) -> Write[Committed]:
+        def prepare(claim: ClaimKey) -> BranchWrite[Committed]:
             request = plan()
             proposal = self._propose(target, request)
 
@@ -97,18 +90,18 @@ class CommitWrites:
                 return Committed(name, published.head.obj_id.hex(), proposal.added)
 
             count = len(request.operations)
-            return Write(proposal, claim(), answer, refused, operations=count)
+            return BranchWrite(proposal, claim(), answer, refused, operations=count)
 
         return self._claims.write(target, prepare, partial(self._earlier, target))
 
-    def _earlier(self, target: Target, done: Done) -> Committed:
+    def _earlier(self, target: WriteTarget, done: RequestOutcome) -> Committed:
         """Answers from an earlier try, with new contents in the order of this try's keys."""
         commit = done.commits[-1]
         ids = {added.key: added for added in self._added_by(commit)}
         added = tuple(ids[key] for key in dict.fromkeys(target.keys) if key in ids)
         return Committed(target.name, commit.obj_id.hex(), added)
 
-    def _propose(self, target: Target, request: CommitRequest) -> CatalogCommit:
+    def _propose(self, target: WriteTarget, request: CommitRequest) -> CatalogCommit:
         operations, expected = request.operations, request.expected
         if not 0 < len(operations) <= COMMIT_OPERATIONS_MAX:
             raise Invalid(f"a commit has 1 to {COMMIT_OPERATIONS_MAX} operations")

@@ -35,10 +35,11 @@ from lochan.model.commits import (
 )
 from lochan.model.contents import Content, Namespace
 from lochan.model.references import Reference
+from lochan.model.requests import CommitRequest
 from lochan.model.results import ContentConflict
 from lochan.model.specs import ReferenceSpec
 from lochan.service.calls import Call
-from lochan.service.commits import CommitRequest, CommitWrites
+from lochan.service.commits import CommitWrites
 from lochan.service.contents import Contents
 from lochan.service.pages import Selection
 from lochan.service.pending_writes import PendingWrite
@@ -178,7 +179,9 @@ class Namespaces:
         def request() -> CommitRequest:
             write = plan()
             meta = CommitMeta(message=f"{write.verb} namespace '{'.'.join(key)}'")
-            return CommitRequest(write.expected, meta, [write.operation])
+            return CommitRequest(
+                branch=branch, expected=write.expected, meta=meta, operations=(write.operation,)
+            )
 
         def refused(error: LochanError) -> Committed:
             raise _translated(error, key) from None

@@ -10,7 +10,7 @@ from lochan.base.limits import PAGE_ENTRIES_MAX, REPOSITORIES_OPEN_MAX
 from lochan.base.names import known_name, ref_name
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.claims import Request, check_same
-from lochan.kernel.context import DEFAULT_TUNING, RepositoryContext, Tuning
+from lochan.kernel.context import RepositoryContext, Tuning
 from lochan.kernel.repository import (
     Ports,
     create_repository,
@@ -20,6 +20,7 @@ from lochan.kernel.repository import (
 from lochan.kv.store import Store
 from lochan.model.results import Page
 from lochan.persist.claims import Claim, ClaimRows, claim_key
+from lochan.persist.retry import Retry
 from lochan.service.calls import Call
 from lochan.service.claims import check_key
 from lochan.service.policy import Action, OpenPolicy, Policy, Resource
@@ -43,12 +44,12 @@ class Repositories:
         policy: Policy | None = None,
         *,
         open_max: int = REPOSITORIES_OPEN_MAX,
-        tuning: Tuning = DEFAULT_TUNING,
+        tuning: Tuning | None = None,
     ) -> None:
         self.store = self._store = store
         self.clock = ports.clock
         self._ports = ports
-        self._tuning = tuning
+        self._tuning = tuning or Tuning()
         self._types = types
         self._policy = policy or OpenPolicy()
         self._half = max(open_max // 2, 1)
@@ -113,7 +114,11 @@ class Repositories:
         row_key = claim_key(call.principal, key)
         wanted = Claim(1, row_key, call.digest, right, name, "", 0, 0, 0, operation, now_us)
         rows = ClaimRows(self._store, ROOT_INSTANCE)
-        return check_same(rows.add(wanted), request).operation
+        return check_same(rows.add(wanted, self._retry()), request).operation
+
+    def _retry(self) -> Retry:
+        ports = self._ports
+        return Retry(ports.clock, ports.random, ports.waiting, self._tuning.retry_policy)
 
     def _find_made(self, name: str, operation: bytes) -> Repository | None:
         try:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
-import msgspec
-
 from lochan.base.names import REFS_NAME, RefName
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.context import RepositoryContext
@@ -33,14 +31,6 @@ from lochan.service.resolve import Resolver
 from lochan.service.settings import RepositorySettings
 
 
-class RepositoryInfo(msgspec.Struct, frozen=True):
-    """What a repository is."""
-
-    name: str
-    default_branch: str
-    created_us: int
-
-
 class Repository:
     """The use cases of one repository; synchronous, for any number of threads."""
 
@@ -56,7 +46,7 @@ class Repository:
         self.context = context
         self.types = types
         self.name = described.name
-        self.info = RepositoryInfo(described.name, described.default_branch, described.created_us)
+        self.info = described
         self._names = ReferenceIndex(context)
         resolver = self._resolver = Resolver(context, self._names, access)
         claims = Claims(context, self._names)

@@ -1,11 +1,12 @@
 """What a repository keeps for tools, by type; today the rules of the garbage collector.
 
-One row for all types, written by compare-and-swap. It remembers its last writers, so that one whose
-reply was lost can find out whether it had written. It is there from the beginning: a repository
-without it has lost its settings, which is not the same as never having had any.
+One row for all types, written by the protocol of `persist/rows.py`. It contains the operation ids
+of its last writers, so that a writer whose reply was lost can find out whether it had written. The
+row is created with the repository: a repository without it has lost its settings, which is not the
+same as never having had any.
 
-If the last writer had an idempotency key, the row remembers what it replaced, too, which is its
-answer; whoever writes next records that in the claim of the key before.
+If the last writer had an idempotency key, the row also contains what that writer replaced, which is
+the answer to its request; the next writer records it in the claim of that key before it writes.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from lochan.base.errors import Corrupt, Exhausted, Invalid, TooLarge, Unavailable, Unknown
+from lochan.base.errors import Corrupt, Invalid, TooLarge
 from lochan.base.limits import SETTINGS_BYTES_MAX, SETTINGS_POLICIES_MAX, SETTINGS_WRITERS_MAX
-from lochan.codec.rows import SettingsRow, decode_any_row, encode_row
+from lochan.codec.rows import SETTINGS_FORM, SettingsRow
 from lochan.kernel.claims import claim_request, find_claim
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.repository import SETTINGS_KEY
-from lochan.kv.store import Expected, Kind, Stamp, Won, partition
+from lochan.kv.store import Kind, partition
 from lochan.persist.claims import ClaimRows, claim_key
+from lochan.persist.rows import Done, Doubt, RowTable, Stamped, Write
 from lochan.service.calls import Call
 from lochan.service.claims import Claims
 from lochan.service.policy import Access, Action
@@ -107,6 +109,8 @@ class _Answer(msgspec.Struct, frozen=True):
         return _settings(self.replaced) if self.replaced else None
 
 
+_Done = Done[_Answer]
+
 # An outcome that is recorded is not empty, though nothing was set before.
 _ANSWERED: Final = b"\1"
 
@@ -122,7 +126,8 @@ class RepositorySettings:
         self._claims = claims
         self._claim_rows = ClaimRows(context.store, context.instance)
         self._access = access
-        self._place = partition(context.instance, Kind.META)
+        place = partition(context.instance, Kind.META)
+        self._rows = RowTable(context.store, place, SETTINGS_FORM, lambda _: SETTINGS_KEY)
 
     def get(self, call: Call, types: Sequence[str]) -> list[Settings]:
         """Returns the settings of these types, of those that were ever set."""
@@ -134,8 +139,7 @@ class RepositorySettings:
                     f"No repository config type registered for name {name[:80]}; known are "
                     f"{', '.join(_TYPES)}"
                 )
-        row, _ = self._fetch()
-        kept = dict(row.settings)
+        kept = dict(_present(self._rows.fetch(SETTINGS_KEY)).settings)
         return [_settings(kept[name]) for name in wanted if name in kept]
 
     def update(self, call: Call, config: Mapping[str, Any]) -> Settings | None:
@@ -151,15 +155,14 @@ class RepositorySettings:
         return self._replace(name, settings, writer)
 
     def _replace(self, name: str, settings: Settings, writer: _Writer) -> Settings | None:
-        context = self._context
-        retry = context.retry()
-        while True:
-            before, stamp = self._fetch()
-            kept = dict(before.settings)
+        def decide(found: Stamped[SettingsRow] | None) -> Write[SettingsRow, _Answer] | _Done:
+            before = _present(found)
             done = self._find_done(before, writer)
             if done is not None:
-                return done.previous
+                return done
             self._record(before)
+            kept = dict(before.settings)
+            replaced = kept.get(name, b"")
             row = SettingsRow(
                 1,
                 before.instance,
@@ -167,87 +170,54 @@ class RepositorySettings:
                 (writer.operation, *before.writers)[:SETTINGS_WRITERS_MAX],
                 tuple(sorted({**kept, name: _encode(settings)}.items())),
                 writer.claim,
-                kept.get(name, b"") if writer.claim else b"",
+                replaced if writer.claim else b"",
             )
-            if self._write(name, row, stamp):
-                return _settings(kept[name]) if name in kept else None
+            return Write(row, _Answer(replaced))
+
+        def find_done(write: Write[SettingsRow, _Answer]) -> _Done | None:
+            now = _present(self._rows.fetch(SETTINGS_KEY))
             if writer.claim:
-                done = self._find_settled(name, writer)
-                if done is not None:
-                    return done.previous
-            retry.again(at_once=retry.attempts == 1)
+                # Other copies of the request carry the same operation: the row has their answer.
+                return self._find_done(now, writer)
+            if writer.operation in now.writers:
+                return Done(write.answer)
+            if now.version - write.row.version >= SETTINGS_WRITERS_MAX:
+                raise doubt.error("too many others wrote since")
+            return None
 
-    def _find_settled(self, name: str, writer: _Writer) -> _Answer | None:
-        """Looks after a swap that was not won; its reply may have been lost before."""
-        try:
-            return self._find_done(self._fetch()[0], writer)
-        except Unavailable as error:
-            raise _unknown(name, error.message) from error
+        doubt = Doubt(f"the settings {name} were changed", "read them")
+        answer = self._rows.swap(
+            SETTINGS_KEY, decide, self._context.retry(), doubt, find_done=find_done
+        )
+        return answer.previous
 
-    def _find_done(self, row: SettingsRow, writer: _Writer) -> _Answer | None:
-        """Returns the answer to a try of the same request, this or another one.
+    def _find_done(self, row: SettingsRow, writer: _Writer) -> _Done | None:
+        """Returns the answer to an earlier copy of the same request.
 
-        The row was read before the claim: what leaves the one is in the other by then.
+        The row was read before the claim: the answer is recorded in the claim before it leaves
+        the row.
         """
         if not writer.claim:
             return None
         if row.writers[:1] == (writer.operation,):
-            return _Answer(row.replaced)
-        found = self._claim_rows.find(writer.claim)
-        if found is None or not found.claim.outcome:
+            return Done(_Answer(row.replaced))
+        found = self._claim_rows.fetch(writer.claim)
+        if found is None or not found.row.outcome:
             return None
-        return _Answer(found.claim.outcome.removeprefix(_ANSWERED))
+        return Done(_Answer(found.row.outcome.removeprefix(_ANSWERED)))
 
     def _record(self, row: SettingsRow) -> None:
-        """Records what the last writer has answered, if it had a key."""
+        """Records in its claim what the last writer has replaced, if it had an idempotency key."""
         if row.claim:
-            self._claim_rows.record(row.claim, row.writers[0], _ANSWERED + row.replaced)
-
-    def _fetch(self) -> tuple[SettingsRow, Stamp]:
-        entry = self._context.store.get(self._place, SETTINGS_KEY)
-        if entry is None:
-            raise Corrupt("the repository has lost its settings")
-        return decode_any_row(SettingsRow, entry.value), entry.stamp
-
-    def _write(self, name: str, row: SettingsRow, expected: Expected) -> bool:
-        """Swaps the row; after a lost reply sends the same again, then looks for its writer."""
-        context = self._context
-        raw = encode_row(row)
-        retry = context.retry()
-        trouble: Unknown | None = None
-        while True:
-            try:
-                outcome = context.store.set_if(self._place, SETTINGS_KEY, raw, expected)
-                if isinstance(outcome, Won):
-                    return True
-                if row.claim:
-                    # Other tries of the request carry the same operation: who did it, the row says.
-                    return False
-                return trouble is not None and self._took_effect(name, row)
-            except Unknown as error:
-                trouble = error
-            except Unavailable:
-                # Without effect, but an earlier one may have had one.
-                if trouble is None:
-                    raise
-            try:
-                retry.again()
-            except Exhausted as error:
-                raise _unknown(name, error.message) from trouble
-
-    def _took_effect(self, name: str, row: SettingsRow) -> bool:
-        """Tells whether a write that is not in place any more had been there."""
-        now, _ = self._fetch()
-        if row.writers[0] in now.writers:
-            return True
-        if now.version - row.version >= SETTINGS_WRITERS_MAX:
-            raise _unknown(name, "too many others wrote since")
-        return False
+            self._claim_rows.record(
+                row.claim, row.writers[0], _ANSWERED + row.replaced, self._context.retry()
+            )
 
 
-def _unknown(name: str, reason: str) -> Unknown:
-    text = f"it is unknown whether the settings {name} were changed"
-    return Unknown(f"{text} ({reason}); read them", public=f"{text}; read them")
+def _present(found: Stamped[SettingsRow] | None) -> SettingsRow:
+    if found is None:
+        raise Corrupt("the repository has lost its settings")
+    return found.row
 
 
 def _settings(raw: bytes) -> Settings:

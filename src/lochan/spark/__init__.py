@@ -13,11 +13,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-# At once, because the module has the name of its function and would else stand in its place.
+# At once, because the module has the name of its function and would else replace it.
 from lochan.spark.session import session
 
 if TYPE_CHECKING:
-    from lochan.spark.history.catching_up import catch_up
+    from lochan.spark.history.catch_up import catch_up
     from lochan.spark.history.sink import append_to
     from lochan.spark.history.source import register
     from lochan.spark.lake import Lake
@@ -27,7 +27,7 @@ __all__ = ["Lake", "append_to", "catch_up", "register", "session"]
 _PLACES: Final = {
     "Lake": "lochan.spark.lake",
     "append_to": "lochan.spark.history.sink",
-    "catch_up": "lochan.spark.history.catching_up",
+    "catch_up": "lochan.spark.history.catch_up",
     "register": "lochan.spark.history.source",
 }
 

@@ -1,8 +1,8 @@
 """Addresses of servers as Spark may carry them, and the token that belongs to one of them.
 
 Spark shows addresses in plans and logs and hands them to every worker, so they hold no secret. The
-token comes from the environment of the process that connects. Whoever may run SQL may name any
-address, so the environment also says whose token it is: it is sent to that server and to no other.
+token comes from the environment of the process that connects. A user of SQL may name any address,
+so the environment also holds the address of the token's server: it is sent to no other server.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SECRETIVE: Final = "@?#"
 
 
 def check_address(uri: str) -> str:
-    """Returns the address of a server; what it says of a bad one never shows the address."""
+    """Returns the address of a server; the error for a bad one never contains the address."""
     if any(mark in uri for mark in _SECRETIVE):
         raise InvalidUrl(
             "the address of a server holds no user, no password, no query and no fragment here, "

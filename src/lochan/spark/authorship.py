@@ -1,8 +1,8 @@
-"""Who is named in the commits of a lake: an author, and the application that made them.
+"""The author and the application that commits of a lake name.
 
 The names of the properties are those that Iceberg's own client for Nessie gives its commits, so
-that tools which look for them find ours too. What a job does for whom is its own to say
-(`Lake(author=…)`); these names prove nothing, because whoever commits writes them.
+that tools which look for them find ours too. A job may name another author (`Lake(author=…)`);
+the names prove nothing, because every client writes its own.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from pyspark.sql import SparkSession
 from lochan.base.errors import Invalid
 
 APPLICATION_TYPE: Final = "application-type"
-"""The property that says what kind of program made a commit."""
+"""The property for the kind of program that made a commit."""
 
 APPLICATION_ID: Final = "app-id"
-"""The property that says which run of it did: Spark's id of the application."""
+"""The property for the run of the program: Spark's id of the application."""
 
 _OURS: Final = "lochan-spark"
 
 
 def author_of(given: str | None) -> str:
-    """Returns the author that was named, or else the user that runs this; '' if nobody knows."""
+    """Returns the author that was given, or else the user of this process; '' if unknown."""
     if given is not None:
         if not given.strip():
             raise Invalid(f"an author has a name, not {given!r}; leave it out for the user")

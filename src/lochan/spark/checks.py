@@ -1,6 +1,6 @@
 """Checks: what must be true of tables before they are published.
 
-A check is a value; it says what is wanted and nothing about how that is found out. Checks of rows
+A check is a value; it states what must be true, and not how that is found out. Checks of rows
 (`ROW_CHECKS`) are about every row that a run writes and are watched during the write; the others
 are about a table as it will be published. `check_files` reads the same values from TOML.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -18,7 +18,7 @@ from lochan.base.errors import Invalid
 from lochan.base.pipeline_limits import (
     AUDIT_CHECKS_MAX,
 )
-from lochan.spark.sql_text import check_one_query, code_of
+from lochan.spark.sql_queries import check_one_query, code_of
 
 _PLACE: Final = re.compile(r"\{(target:)?([A-Za-z_][^{}\s]*)\}")
 
@@ -29,8 +29,6 @@ class Check(
     """What all checks have: a name for the report, made from the rest where none is given."""
 
     name: str = ""
-
-    about: ClassVar[str] = ""
 
     @property
     def kind(self) -> str:
@@ -46,8 +44,10 @@ class Check(
         return self.name or f"{self.kind} {self.subject()}"
 
     def subject(self) -> str:
-        """Returns what is looked at, in few words."""
-        return ", ".join(self.tables())
+        """Returns the tables that are looked at, and the columns of them if these are listed."""
+        columns = getattr(self, "columns", (getattr(self, "column", ""),))
+        listed = "" if isinstance(columns, dict) else ", ".join(columns)
+        return ", ".join(self.tables()) + (f"({listed})" if listed else "")
 
 
 class NotNull(Check, frozen=True, tag="not_null"):
@@ -58,10 +58,6 @@ class NotNull(Check, frozen=True, tag="not_null"):
 
     def __post_init__(self) -> None:
         _some(self, "columns")
-
-    def subject(self) -> str:
-        """Returns the table and its columns."""
-        return f"{self.table}({', '.join(self.columns)})"
 
 
 class InRange(Check, frozen=True, tag="in_range"):
@@ -78,10 +74,6 @@ class InRange(Check, frozen=True, tag="in_range"):
     def __post_init__(self) -> None:
         _one_of(self, "min", "max")
 
-    def subject(self) -> str:
-        """Returns the table and its column."""
-        return f"{self.table}({self.column})"
-
 
 class Matches(Check, frozen=True, tag="matches"):
     """Every value of the column matches the (Java) pattern as a whole; NULL passes.
@@ -93,10 +85,6 @@ class Matches(Check, frozen=True, tag="matches"):
     column: str
     pattern: str
 
-    def subject(self) -> str:
-        """Returns the table and its column."""
-        return f"{self.table}({self.column})"
-
 
 class InSet(Check, frozen=True, tag="in_set"):
     """Every value of the column is one of these; NULL passes."""
@@ -107,12 +95,8 @@ class InSet(Check, frozen=True, tag="in_set"):
 
     def __post_init__(self) -> None:
         _some(self, "values")
-        if any(one is None for one in self.values):
+        if any(value is None for value in self.values):
             raise Invalid(f"{self.kind}: NULL is no value; it passes, unless not_null forbids it")
-
-    def subject(self) -> str:
-        """Returns the table and its column."""
-        return f"{self.table}({self.column})"
 
 
 class Expression(Check, frozen=True, tag="expression"):
@@ -169,10 +153,6 @@ class Unique(Check, frozen=True, tag="unique"):
     def __post_init__(self) -> None:
         _some(self, "columns")
 
-    def subject(self) -> str:
-        """Returns the table and its columns."""
-        return f"{self.table}({', '.join(self.columns)})"
-
 
 class Fresh(Check, frozen=True, tag="fresh"):
     """The latest time in the column is not older than so many seconds, and not in the future.
@@ -186,10 +166,6 @@ class Fresh(Check, frozen=True, tag="fresh"):
 
     def __post_init__(self) -> None:
         _one_of(self, "age_s_max")
-
-    def subject(self) -> str:
-        """Returns the table and its column."""
-        return f"{self.table}({self.column})"
 
 
 class RefersTo(Check, frozen=True, tag="refers_to"):
@@ -209,7 +185,7 @@ class RefersTo(Check, frozen=True, tag="refers_to"):
 
     def subject(self) -> str:
         """Returns both tables."""
-        return f"{self.table}({', '.join(self.columns)}) in {self.other}"
+        return f"{super().subject()} in {self.other}"
 
 
 class Query(Check, frozen=True, tag="query"):
@@ -245,7 +221,7 @@ class Query(Check, frozen=True, tag="query"):
 
     def places(self) -> tuple[tuple[bool, str], ...]:
         """Returns the tables named in the text, each with whether it is the target's."""
-        return tuple((bool(one[1]), one[2]) for one in _PLACE.finditer(code_of(self.sql)))
+        return tuple((bool(place[1]), place[2]) for place in _PLACE.finditer(code_of(self.sql)))
 
     def filled(self, views: Mapping[tuple[bool, str], str]) -> str:
         """Returns a query of the text alone, with the name of a view for each table.
@@ -255,15 +231,15 @@ class Query(Check, frozen=True, tag="query"):
         sql = check_one_query(self.sql)
         parts: list[str] = []
         at = 0
-        for one in _PLACE.finditer(code_of(sql)):
-            parts += [sql[at : one.start()], views[bool(one[1]), one[2]]]
-            at = one.end()
+        for place in _PLACE.finditer(code_of(sql)):
+            parts += [sql[at : place.start()], views[bool(place[1]), place[2]]]
+            at = place.end()
         return f"SELECT * FROM (\n{''.join(parts)}{sql[at:]}\n)"  # noqa: S608 - a query is wanted
 
     def bounds(self) -> dict[str, Any]:
         """Returns the bounds that are set; none means that no row may come."""
-        told = {"equals": self.equals, "at_least": self.at_least, "at_most": self.at_most}
-        return {name: value for name, value in told.items() if value is not None}
+        bounds = {"equals": self.equals, "at_least": self.at_least, "at_most": self.at_most}
+        return {name: value for name, value in bounds.items() if value is not None}
 
 
 class Custom(Check, frozen=True, tag="custom"):
@@ -291,15 +267,14 @@ class Unchecked(Check, frozen=True, tag="unchecked"):
 
     def __post_init__(self) -> None:
         if not self.why.strip():
-            raise Invalid(f"unchecked {self.table}: say why no check is wanted")
+            raise Invalid(f"unchecked {self.table}: state why no check is wanted")
 
 
-RowCheck = NotNull | InRange | Matches | InSet | Expression | RowCount
 ROW_CHECKS: Final = (NotNull, InRange, Matches, InSet, Expression, RowCount)
 
 FROM_FILES: Final[dict[str, type[Check]]] = {
-    str(one.__struct_config__.tag): one
-    for one in (
+    str(kind.__struct_config__.tag): kind
+    for kind in (
         *ROW_CHECKS,
         TableRows,
         Schema,
@@ -321,34 +296,38 @@ class Declared(msgspec.Struct, frozen=True):
 
     def labels(self) -> tuple[str, ...]:
         """Returns the names of all checks."""
-        return tuple(one.label() for one in self.checks)
+        return tuple(check.label() for check in self.checks)
 
     def covered(self) -> frozenset[str]:
         """Returns the tables that may be written."""
-        named = {table for one in self.checks for table in one.tables()}
-        return frozenset(named | {one.table for one in self.waivers})
+        named = {table for check in self.checks for table in check.tables()}
+        return frozenset(named | {waiver.table for waiver in self.waivers})
 
     def of_rows(self, table: str) -> tuple[Check, ...]:
         """Returns the checks that are watched while the table is written."""
         return tuple(
-            one for one in self.checks if isinstance(one, ROW_CHECKS) and table in one.tables()
+            check
+            for check in self.checks
+            if isinstance(check, ROW_CHECKS) and table in check.tables()
         )
 
 
 def declare(checks: Iterable[Check]) -> Declared:
     """Returns the checks of an audit; Invalid where one is not well made or two have one name."""
-    given = tuple(_checked(one) for one in checks)
+    given = tuple(_checked(check) for check in checks)
     if len(given) > AUDIT_CHECKS_MAX:
         raise Invalid(f"{len(given)} checks; an audit has at most {AUDIT_CHECKS_MAX}")
-    waivers = tuple(one for one in given if isinstance(one, Unchecked))
-    found = Declared(tuple(one for one in given if not isinstance(one, Unchecked)), waivers)
+    waivers = tuple(check for check in given if isinstance(check, Unchecked))
+    found = Declared(tuple(check for check in given if not isinstance(check, Unchecked)), waivers)
     labels = found.labels()
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:
         raise Invalid(f"two checks have the name {twice[0]!r}; give one of them another")
-    both = {one.table for one in waivers} & {t for one in found.checks for t in one.tables()}
+    both = {waiver.table for waiver in waivers} & {
+        table for check in found.checks for table in check.tables()
+    }
     if both:
-        raise Invalid(f"{min(both)} is declared unchecked and has checks; decide for one")
+        raise Invalid(f"{min(both)} is declared unchecked and has checks; remove one of the two")
     return found
 
 
@@ -373,7 +352,7 @@ def _some(check: Check, field: str) -> None:
 
 def _one_of(check: Check, *fields: str) -> None:
     if all(getattr(check, field) is None for field in fields):
-        raise Invalid(f"{check.kind}: say at least one of {', '.join(fields)}")
+        raise Invalid(f"{check.kind}: give at least one of {', '.join(fields)}")
     _no_nan(check, *fields)
 
 

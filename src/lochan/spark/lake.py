@@ -14,47 +14,48 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lochan.base.errors import Invalid, StoreClosed
+from lochan.base.errors import Invalid
 from lochan.base.pipeline_limits import AUDIT_TTL_S
 from lochan.client import Client
 from lochan.spark.access import headers_for
 from lochan.spark.authorship import application_of, author_of
-from lochan.spark.boundary import boundary
-from lochan.spark.serving import Service, open_service
+from lochan.spark.error_boundary import error_boundary
+from lochan.spark.history.frames import HistoryFrames
+from lochan.spark.lake_server import LakeServer, open_server
 from lochan.spark.session import HeldSettings
-from lochan.spark.storage import How
+from lochan.spark.storage import FileAccess
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
 
     from lochan.iceberg import LochanCatalog
-    from lochan.spark.audit.block import Audit
-    from lochan.spark.audit.publishing import Mode as Publish
-    from lochan.spark.audit.recording import Progress
+    from lochan.spark.audit.audit import Audit
+    from lochan.spark.audit.publisher import PublishMode
+    from lochan.spark.audit.run_record import Progress
     from lochan.spark.checks import Check
     from lochan.spark.write.assignments import Assignments
     from lochan.spark.write.bases import OnChange
+    from lochan.spark.write.batch import Batch
     from lochan.spark.write.files import Measures
-    from lochan.spark.write.parts import Mode, Steps
     from lochan.spark.write.row_changes import Where
-    from lochan.spark.write.writing import Batch, Written
+    from lochan.spark.write.table_write import Mode, Steps, Written
 
 
-class Lake:
-    """Tables of one repository, by reference, in one Spark session.
+class Lake(HistoryFrames):
+    """Tables of one repository, by reference, in one Spark session, and its history as frames.
 
     `address` is a server (`http://…`) or a store (`rocksdb:PATH`, `memory:`, `postgresql://…`), for
     which a server is started on loopback and ended by `close`. `warehouse` is a directory or a
     location such as `s3://bucket/lake` for tables that are made; `files` are pyiceberg's FileIO
     properties, such as `s3.endpoint`. An address holds no credentials: the environment does, see
-    `access`. `author` is who is named in commits, by default the user that runs this.
+    `access`. `author` is the author of commits, by default the user that runs this process.
     """
 
-    @boundary
+    @error_boundary
     def __init__(
         self,
         spark: SparkSession,
@@ -67,31 +68,30 @@ class Lake:
     ) -> None:
         from lochan.iceberg.files import warehouse_location
 
-        self._is_closed = False
-        self.spark: Final = spark
-        self.repository: Final = repository
+        self.spark = spark
+        self.repository = repository
         if not warehouse:
             raise Invalid("a lake needs a warehouse: a directory, or a location like s3://bucket/x")
         self.warehouse: Final = warehouse_location(warehouse)
         self.files: Final = dict(files or {})
         self.author: Final = author_of(author)
         self.application: Final = application_of(spark)
-        # Filled by `storage`: who reads and writes the files of a bucket.
-        self.reached: Final[dict[str, How]] = {}
+        # Filled by `storage`: what reads and writes the files of a bucket.
+        self.reached: Final[dict[str, FileAccess]] = {}
         # Filled by `footers`: what a file without field ids holds, by mapping, schema and path.
         self.footers: Final[dict[tuple[str, str], str | None]] = {}
         # What reading and writing need on a session, until this is closed.
         self.settings: Final = HeldSettings()
-        self._service: Final[Service] = open_service(address, repository)
-        self.uri: Final = self._service.url
+        self._server: Final[LakeServer] = open_server(address, repository)
+        self.uri = self._server.url
         try:
             self.settings.apply(spark)
             headers = headers_for(self.uri)
-            self.client: Final = Client(self.uri, repository, headers=headers)
-            self.default_branch: Final = self.client.config().default_branch
+            self.client = Client(self.uri, repository, headers=headers)
+            self.default_branch = self.client.config().default_branch
         except BaseException:
             self.settings.release()
-            self._service.close()
+            self._server.close()
             raise
 
     @cached_property
@@ -112,7 +112,7 @@ class Lake:
             **{f"header.{name}": value for name, value in headers_for(self.uri).items()},
         )
 
-    @boundary
+    @error_boundary
     def read(
         self,
         table: str,
@@ -124,11 +124,11 @@ class Lake:
 
         `where` chooses rows, and before that files: what no row of a file can match is not opened.
         """
-        from lochan.spark.read.reading import read
+        from lochan.spark.read.table_reader import read
 
         return read(self, table, ref=self._branch(ref), columns=columns, where=where)
 
-    @boundary
+    @error_boundary
     def write(
         self,
         frame: DataFrame,
@@ -158,27 +158,25 @@ class Lake:
         unless they are `required`. `measures` are columns to be computed meanwhile; `steps` is
         called after each step.
         """
-        from lochan.spark.write.writing import write
+        from lochan.spark.write.batch import Batch
 
-        return write(
-            self,
-            frame,
-            table,
-            branch=self._branch(branch),
-            mode=mode,
-            job=job,
-            keys=keys,
-            message=message,
-            partition_by=partition_by,
-            properties=properties,
-            required=required,
-            create=create,
-            on_change=on_change,
-            measures=measures,
-            steps=steps,
-        )
+        branch = self._branch(branch)
+        with Batch(self, branch=branch, job=job, message=message, steps=steps) as batch:
+            batch.write(
+                frame,
+                table,
+                mode,
+                keys=keys,
+                partition_by=partition_by,
+                properties=properties,
+                required=required,
+                create=create,
+                on_change=on_change,
+                measures=measures,
+            )
+        return batch.written[0]
 
-    @boundary
+    @error_boundary
     def delete(
         self,
         table: str,
@@ -190,19 +188,14 @@ class Lake:
         steps: Steps | None = None,
     ) -> Written:
         """Deletes the rows that a condition is true for; only files that have some are replaced."""
-        from lochan.spark.write.writing import delete
+        from lochan.spark.write.batch import Batch
 
-        return delete(
-            self,
-            table,
-            where,
-            branch=self._branch(branch),
-            job=job,
-            message=message,
-            steps=steps,
-        )
+        branch = self._branch(branch)
+        with Batch(self, branch=branch, job=job, message=message, steps=steps) as batch:
+            batch.delete(table, where)
+        return batch.written[0]
 
-    @boundary
+    @error_boundary
     def update(
         self,
         table: str,
@@ -218,115 +211,23 @@ class Lake:
 
         `set` has expressions of SQL, Columns or values by column; a text is an expression.
         """
-        from lochan.spark.write.writing import update
+        from lochan.spark.write.batch import Batch
 
-        return update(
-            self,
-            table,
-            set,
-            where,
-            branch=self._branch(branch),
-            job=job,
-            message=message,
-            steps=steps,
-        )
+        branch = self._branch(branch)
+        with Batch(self, branch=branch, job=job, message=message, steps=steps) as batch:
+            batch.update(table, set, where)
+        return batch.written[0]
 
-    @boundary
+    @error_boundary
     def writing(
         self, branch: str | None = None, job: str | None = None, message: str | None = None
     ) -> Batch:
         """Opens a block whose writes to any number of tables become one commit at its end."""
-        from lochan.spark.write.writing import Batch
+        from lochan.spark.write.batch import Batch
 
         return Batch(self, branch=self._branch(branch), job=job, message=message)
 
-    @boundary
-    def refs(self, *, prefix: str = "", metadata: bool = False) -> DataFrame:
-        """Returns the branches and tags whose names start with `prefix`.
-
-        `metadata` counts their commits and how far they went apart.
-        """
-        from lochan.spark.history import frames
-
-        self._check_open()
-        return frames.refs(self, prefix=prefix, metadata=metadata)
-
-    @boundary
-    def log(
-        self,
-        ref: str | None = None,
-        *,
-        since: str | None = None,
-        commits_per_partition: int | None = None,
-    ) -> DataFrame:
-        """Returns the commits of a reference, those after `since` if that is given."""
-        from lochan.spark.history import frames
-
-        return frames.log(
-            self, self._branch(ref), since=since, commits_per_partition=commits_per_partition
-        )
-
-    @boundary
-    def entries(
-        self,
-        ref: str | None = None,
-        *,
-        prefix: str = "",
-        content: bool = True,
-        keys_per_partition: int | None = None,
-    ) -> DataFrame:
-        """Returns what a reference holds below the key `prefix`.
-
-        Without `content` only keys, types and ids.
-        """
-        from lochan.spark.history import frames
-
-        return frames.entries(
-            self,
-            self._branch(ref),
-            prefix=prefix,
-            content=content,
-            keys_per_partition=keys_per_partition,
-        )
-
-    @boundary
-    def diff(self, before: str, after: str, *, prefix: str = "") -> DataFrame:
-        """Returns the keys below `prefix` that differ between two references."""
-        from lochan.spark.history import frames
-
-        self._check_open()
-        return frames.diff(self, before, after, prefix=prefix)
-
-    @boundary
-    def changes(
-        self,
-        ref: str | None = None,
-        *,
-        since: str | None = None,
-        commits_per_partition: int | None = None,
-        follow: bool = False,
-        commits_max: int | None = None,
-        on_reassign: Literal["fail", "reset"] = "fail",
-    ) -> DataFrame:
-        """Returns what the commits of a reference changed, after `since` if that is given.
-
-        `follow` returns a stream that goes on with what is committed later, with at most
-        `commits_max` commits a batch; `on_reassign` says what becomes of it when the branch is
-        assigned to another line of commits.
-        """
-        from lochan.spark.history import frames
-
-        return frames.changes(
-            self,
-            self._branch(ref),
-            since=since,
-            commits_per_partition=commits_per_partition,
-            follow=follow,
-            commits_max=commits_max,
-            on_reassign=on_reassign,
-        )
-
-    @boundary
+    @error_boundary
     def audited(
         self,
         target: str | None = None,
@@ -334,7 +235,7 @@ class Lake:
         *,
         branch: str | None = None,
         ttl_s: float = AUDIT_TTL_S,
-        publish: Publish = "merge",
+        publish: PublishMode = "merge",
         job: str | None = None,
         message: str | None = None,
         report: str | Path | Sequence[str | Path] = (),
@@ -349,7 +250,7 @@ class Lake:
         nothing when it is run again. `report` is one path or several, `.html` or `.json`;
         `progress` is called with each step.
         """
-        from lochan.spark.audit.block import Audit
+        from lochan.spark.audit.audit import Audit
 
         return Audit(
             self,
@@ -364,15 +265,6 @@ class Lake:
             progress=progress,
         )
 
-    def _branch(self, given: str | None) -> str:
-        """Returns what is meant; only None is the default branch, an empty text is a mistake."""
-        self._check_open()
-        return self.default_branch if given is None else given
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise StoreClosed("this lake is closed; open another one")
-
     def close(self) -> None:
         """Ends what was started here, and sets the Spark session's settings back.
 
@@ -383,7 +275,7 @@ class Lake:
         self.client.close()
         if "catalog" in self.__dict__:
             self.catalog.close()
-        self._service.close()
+        self._server.close()
 
     def __enter__(self) -> Self:
         return self

@@ -38,7 +38,7 @@ _PLACE_CHARACTERS: Final = 32
 _LAST_HEADING: Final = "== Physical Plan =="
 
 
-class Reading(msgspec.Struct, frozen=True):
+class TableRead(msgspec.Struct, frozen=True):
     """One table that a frame reads, as it was on a reference."""
 
     place: str
@@ -48,7 +48,7 @@ class Reading(msgspec.Struct, frozen=True):
     ref: str
 
     def is_of(self, place: str, table_uuid: str | None) -> bool:
-        """Tells whether it is a table, by its id or by its place."""
+        """Returns whether it is a table, by its id or by its place."""
         return place == self.place or table_uuid == self.table_uuid
 
 
@@ -58,26 +58,26 @@ def place_of(lake: Lake, table: str) -> str:
     return hashlib.sha256(named.encode()).hexdigest()[:_PLACE_CHARACTERS]
 
 
-def marked(frame: DataFrame, lake: Lake, table: Table, *, name: str, ref: str) -> DataFrame:
-    """Returns the same rows in a frame whose plan says which snapshot of a table they are of."""
+def with_read_mark(frame: DataFrame, lake: Lake, table: Table, *, name: str, ref: str) -> DataFrame:
+    """Returns the same rows in a frame whose plan contains the snapshot that they are of."""
     metadata = table.metadata
     snapshot = metadata.current_snapshot_id
-    reading = Reading(place_of(lake, name), str(metadata.table_uuid), snapshot, ref)
-    return frame.where(F.lit(_text(reading)).isNotNull())
+    table_read = TableRead(place_of(lake, name), str(metadata.table_uuid), snapshot, ref)
+    return frame.where(F.lit(_text(table_read)).isNotNull())
 
 
-def find_readings(frame: DataFrame) -> set[Reading]:
+def find_table_reads(frame: DataFrame) -> set[TableRead]:
     """Returns what a frame reads by `lake.read`; plans the frame and starts no job."""
     # A mark of our own shows that the text can be relied on: a session may hide what it likes.
-    probe = Reading(uuid4().hex, str(uuid4()), None, "probe")
+    probe = TableRead(uuid4().hex, str(uuid4()), None, "probe")
     # Not the frame itself: the view that Spark makes of it would take its cache along when it goes.
-    looked = frame.where(F.lit(_text(probe)).isNotNull()).select(F.lit(1).alias("one"))
+    probed = frame.where(F.lit(_text(probe)).isNotNull()).select(F.lit(1).alias("one"))
     try:
-        (row,) = frame.sparkSession.sql("EXPLAIN EXTENDED SELECT 1 FROM {it}", it=looked).collect()
+        (row,) = frame.sparkSession.sql("EXPLAIN EXTENDED SELECT 1 FROM {it}", it=probed).collect()
     except AnalysisException as error:
         raise Invalid(f"Spark cannot plan the frame: {_first_line(error)}") from error
     text = str(row[0])
-    found = {_reading(match) for match in _MARK.finditer(text)}
+    found = {_table_read(match) for match in _MARK.finditer(text)}
     if probe not in found or _LAST_HEADING not in text:
         raise Invalid(
             "what the frame reads cannot be found, because the session cuts or hides the text of "
@@ -87,15 +87,15 @@ def find_readings(frame: DataFrame) -> set[Reading]:
     return found - {probe}
 
 
-def _text(reading: Reading) -> str:
-    snapshot = "none" if reading.snapshot_id is None else reading.snapshot_id
-    ref = reading.ref.encode().hex()
-    return f"lochan-read:{reading.place}:{reading.table_uuid}:{snapshot}:{ref}"
+def _text(table_read: TableRead) -> str:
+    snapshot = "none" if table_read.snapshot_id is None else table_read.snapshot_id
+    ref = table_read.ref.encode().hex()
+    return f"lochan-read:{table_read.place}:{table_read.table_uuid}:{snapshot}:{ref}"
 
 
-def _reading(match: re.Match[str]) -> Reading:
+def _table_read(match: re.Match[str]) -> TableRead:
     snapshot = match["snapshot"]
-    return Reading(
+    return TableRead(
         place=match["place"],
         table_uuid=match["uuid"],
         snapshot_id=None if snapshot == "none" else int(snapshot),

@@ -17,16 +17,21 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import count
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from pyiceberg import types as iceberg
-from pyiceberg.schema import Schema, SchemaVisitor, assign_fresh_schema_ids, visit
+from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark
 
 from lochan.base.errors import Invalid
+
+Kind = TypeVar("Kind")
+Built = TypeVar("Built")
+_Place = tuple[int, ...]
 
 # The name under which Spark's Parquet reader and writer look for the id of a field.
 FIELD_ID: Final = "parquet.field.id"
@@ -71,7 +76,9 @@ _NULLABLE: Final = ("nullable", "containsNull", "valueContainsNull")
 
 def to_spark(schema: Schema, *, stored: bool = False, ids: bool = True) -> spark.StructType:
     """Returns the Spark schema of a table: as users see it, or as its files hold it (`stored`)."""
-    return cast("spark.StructType", visit(schema, _ToSpark(stored=stored, ids=ids)))
+    whole: iceberg.IcebergType = schema.as_struct()
+    build = partial(_spark_type, stored=stored, ids=ids, names=None)
+    return cast("spark.StructType", _fold(whole, "", _inside_iceberg, build))
 
 
 def nullable(schema: spark.StructType) -> spark.StructType:
@@ -91,112 +98,104 @@ def spark_type(
     names: Mapping[int, str] | None = None,
 ) -> spark.DataType:
     """Returns the Spark type of a column; `names` are those that fields inside it get, by id."""
-    return visit(field.field_type, _ToSpark((field.name,), stored=stored, ids=ids, names=names))
+    build = partial(_spark_type, stored=stored, ids=ids, names=names)
+    kind: iceberg.IcebergType = field.field_type
+    return cast("spark.DataType", _fold(kind, field.name, _inside_iceberg, build))
 
 
-class _ToSpark(SchemaVisitor[spark.DataType]):
-    """Makes Spark types of Iceberg types, from the innermost outwards."""
+def _fold(
+    kind: Kind,
+    path: str,
+    inside: Callable[[Kind], list[tuple[str, Kind]]],
+    build: Callable[[Kind, str, list[Built]], Built],
+) -> Built:
+    """Builds a value for a type from the values for the types inside of it, innermost first.
 
-    def __init__(
-        self,
-        where: Sequence[str] = (),
-        *,
-        stored: bool,
-        ids: bool,
-        names: Mapping[int, str] | None = None,
-    ) -> None:
-        self._where = list(where)
-        self._stored = stored
-        self._ids = ids
-        self._names = names
-
-    def before_field(self, field: iceberg.NestedField) -> None:
-        """Goes down, so that an error can tell where it is."""
-        self._where.append(field.name)
-
-    def after_field(self, field: iceberg.NestedField) -> None:  # noqa: ARG002
-        """Comes up again."""
-        self._where.pop()
-
-    def schema(
-        self,
-        schema: Schema,  # noqa: ARG002
-        struct_result: spark.DataType,
-    ) -> spark.DataType:
-        """Returns the type of a table."""
-        return struct_result
-
-    def struct(
-        self,
-        struct: iceberg.StructType,  # noqa: ARG002
-        field_results: list[spark.DataType],
-    ) -> spark.DataType:
-        """Returns the type of a struct."""
-        return spark.StructType(cast("list[spark.StructField]", field_results))
-
-    def field(self, field: iceberg.NestedField, field_result: spark.DataType) -> spark.DataType:
-        """Returns a field; what a file does not have gets a name that no file has."""
-        name = field.name
-        if self._names is not None:
-            name = self._names.get(field.field_id, f"lochan field {field.field_id}")
-        metadata = {FIELD_ID: field.field_id} if self._ids else None
-        return spark.StructField(name, field_result, not field.required, metadata)
-
-    def list(self, list_type: iceberg.ListType, element_result: spark.DataType) -> spark.DataType:
-        """Returns the type of a list."""
-        return spark.ArrayType(element_result, not list_type.element_required)
-
-    def map(
-        self,
-        map_type: iceberg.MapType,
-        key_result: spark.DataType,
-        value_result: spark.DataType,
-    ) -> spark.DataType:
-        """Returns the type of a map."""
-        return spark.MapType(key_result, value_result, not map_type.value_required)
-
-    def primitive(self, primitive: iceberg.PrimitiveType) -> spark.DataType:
-        """Returns the type of a value; Invalid if Spark has none."""
-        if isinstance(primitive, iceberg.DecimalType):
-            return spark.DecimalType(primitive.precision, primitive.scale)
-        if isinstance(primitive, iceberg.UUIDType):
-            return spark.BinaryType() if self._stored else spark.StringType()
-        found = _SIMPLE.get(type(primitive))
-        if found is None:
-            raise Invalid(
-                f"column {'.'.join(self._where)}: Spark has no type for Iceberg's {primitive}; "
-                "leave the column out (columns=[…]) or read the table with PyIceberg"
-            )
-        return found
+    `build` is given a type, its path as dotted names, and the values for what is inside.
+    """
+    found: list[tuple[_Place, str, Kind]] = []
+    waiting: list[tuple[_Place, str, Kind]] = [((), path, kind)]
+    while waiting:
+        place, path, kind = waiting.pop()
+        found.append((place, path, kind))
+        prefix = f"{path}." if path else ""
+        waiting += [
+            ((*place, number), prefix + name, inner)
+            for number, (name, inner) in enumerate(inside(kind))
+        ]
+    built: dict[_Place, Built] = {}
+    for place, path, kind in reversed(found):
+        inner = [built[*place, number] for number in range(len(inside(kind)))]
+        built[place] = build(kind, path, inner)
+    return built[()]
 
 
-_Path = tuple[int, ...]
+def _inside_iceberg(kind: iceberg.IcebergType) -> list[tuple[str, iceberg.IcebergType]]:
+    match kind:
+        case iceberg.StructType():
+            return [(field.name, field.field_type) for field in kind.fields]
+        case iceberg.ListType():
+            return [("element", kind.element_type)]
+        case iceberg.MapType():
+            return [("key", kind.key_type), ("value", kind.value_type)]
+    return []
+
+
+def _spark_type(
+    kind: iceberg.IcebergType,
+    path: str,
+    inner: list[spark.DataType],
+    *,
+    stored: bool,
+    ids: bool,
+    names: Mapping[int, str] | None,
+) -> spark.DataType:
+    """Returns the Spark type of an Iceberg type; Invalid if Spark has none."""
+    match kind:
+        case iceberg.StructType():
+            fields = []
+            for field, inside in zip(kind.fields, inner, strict=True):
+                number, name = field.field_id, field.name
+                if names is not None:
+                    # What a file does not have gets a name that no file has.
+                    name = names.get(number, f"lochan field {number}")
+                metadata = {FIELD_ID: number} if ids else None
+                fields.append(spark.StructField(name, inside, not field.required, metadata))
+            return spark.StructType(fields)
+        case iceberg.ListType():
+            return spark.ArrayType(inner[0], not kind.element_required)
+        case iceberg.MapType():
+            return spark.MapType(inner[0], inner[1], not kind.value_required)
+        case iceberg.DecimalType():
+            return spark.DecimalType(kind.precision, kind.scale)
+        case iceberg.UUIDType():
+            return spark.BinaryType() if stored else spark.StringType()
+    if type(kind) not in _SIMPLE:
+        raise Invalid(
+            f"column {path}: Spark has no type for Iceberg's {kind}; "
+            "leave the column out (columns=[…]) or read the table with PyIceberg"
+        )
+    return _SIMPLE[type(kind)]
 
 
 def to_iceberg(schema: spark.StructType, required: Sequence[str] = ()) -> Schema:
     """Returns the Iceberg schema of a frame, with fresh ids in the order in which Iceberg counts.
 
     Everything may be null unless it is named in `required`: `id`, `address.zip`, `tags.element`.
-    What Spark knows never to be null says nothing of the rows that will follow.
+    That the rows of this frame are never null does not hold for the rows that will follow.
     """
-    # From the outermost inwards, then built in the opposite order: what is inside is there first.
-    found: list[tuple[_Path, str, spark.DataType]] = []
-    waiting: list[tuple[_Path, str, spark.DataType]] = [((), "", schema)]
-    while waiting:
-        path, where, kind = waiting.pop()
-        found.append((path, where, kind))
-        prefix = f"{where}." if where else ""
-        waiting += [
-            ((*path, number), prefix + name, inner)
-            for number, (name, inner) in enumerate(_inside(kind))
-        ]
     numbers = count(1)
-    made: dict[_Path, iceberg.IcebergType] = {}
-    for path, where, kind in reversed(found):
-        inner = [made[*path, number] for number in range(len(_inside(kind)))]
-        made[path] = _iceberg_type(kind, inner, where, numbers, required)
-    whole = cast("iceberg.StructType", made[()])
-    check_required(required, [where for _, where, _ in found if where])
+    paths: list[str] = []
+
+    def build(
+        kind: spark.DataType, path: str, inner: list[iceberg.IcebergType]
+    ) -> iceberg.IcebergType:
+        paths.append(path)
+        return _iceberg_type(kind, inner, path, numbers, required)
+
+    outermost: spark.DataType = schema
+    whole = cast("iceberg.StructType", _fold(outermost, "", _inside_spark, build))
+    check_required(required, filter(None, paths))
     return assign_fresh_schema_ids(Schema(*whole.fields))
 
 
@@ -211,7 +210,7 @@ def check_required(required: Sequence[str], names: Iterable[str]) -> None:
             )
 
 
-def _inside(kind: spark.DataType) -> list[tuple[str, spark.DataType]]:
+def _inside_spark(kind: spark.DataType) -> list[tuple[str, spark.DataType]]:
     match kind:
         case spark.StructType():
             return [(field.name, field.dataType) for field in kind.fields]
@@ -228,24 +227,24 @@ def _iceberg_type(
     inner: list[iceberg.IcebergType],
     where: str,
     numbers: Iterator[int],
-    wanted: Sequence[str],
+    required_paths: Sequence[str],
 ) -> iceberg.IcebergType:
-    """Returns the type of what has these types inside; ids are only told apart for now."""
+    """Returns the type that has these types inside; the ids are unique and not yet final."""
     prefix = f"{where}." if where else ""
     match kind:
         case spark.StructType():
             _check_names(kind, where)
             fields = [
                 iceberg.NestedField(
-                    next(numbers), field.name, each, required=prefix + field.name in wanted
+                    next(numbers), field.name, each, required=prefix + field.name in required_paths
                 )
                 for field, each in zip(kind.fields, inner, strict=True)
             ]
             return iceberg.StructType(*fields)
         case spark.ArrayType():
-            return iceberg.ListType(next(numbers), inner[0], f"{where}.element" in wanted)
+            return iceberg.ListType(next(numbers), inner[0], f"{where}.element" in required_paths)
         case spark.MapType():
-            required = f"{where}.value" in wanted
+            required = f"{where}.value" in required_paths
             return iceberg.MapType(next(numbers), inner[0], next(numbers), inner[1], required)
         case spark.DecimalType():
             return iceberg.DecimalType(kind.precision, kind.scale)
@@ -268,70 +267,43 @@ def _check_names(kind: spark.StructType, where: str) -> None:
         raise Invalid(f"two columns{inside} are called {twice[0]}; give one of them another name")
 
 
-def shown(column: Column, kind: iceberg.IcebergType) -> Column:
+def as_users_see(column: Column, kind: iceberg.IcebergType) -> Column:
     """Returns a column of a file as users see it: uuids, at any depth, become texts."""
-    change = visit(kind, _Shown())
-    return column if change is None else change(column)
+    return _changed(_fold(kind, "", _inside_iceberg, _change), column)
 
 
 _Change = Callable[[Column], Column] | None
 
 
-class _Shown(SchemaVisitor[_Change]):
-    """Finds what must be done to a column; None where it is shown as it is."""
-
-    def schema(self, schema: Schema, struct_result: _Change) -> _Change:  # noqa: ARG002
-        """Returns what a table needs."""
-        return struct_result
-
-    def struct(self, struct: iceberg.StructType, field_results: list[_Change]) -> _Change:
-        """Returns what a struct needs; one that is null stays so."""
-        if not any(field_results):
-            return None
-        changes = dict(zip((field.name for field in struct.fields), field_results, strict=True))
-
-        def change(column: Column) -> Column:
-            fields = [
-                _changed(each, column.getField(name)).alias(name) for name, each in changes.items()
-            ]
-            return F.when(column.isNotNull(), F.struct(*fields))
-
-        return change
-
-    def field(self, field: iceberg.NestedField, field_result: _Change) -> _Change:  # noqa: ARG002
-        """Returns what a field needs."""
-        return field_result
-
-    def list(self, list_type: iceberg.ListType, element_result: _Change) -> _Change:  # noqa: ARG002
-        """Returns what a list needs."""
-        change = element_result
-        return None if change is None else (lambda column: F.transform(column, change))
-
-    def map(
-        self,
-        map_type: iceberg.MapType,  # noqa: ARG002
-        key_result: _Change,
-        value_result: _Change,
-    ) -> _Change:
-        """Returns what a map needs."""
-        if key_result is None and value_result is None:
-            return None
-
-        def entry(pair: Column) -> Column:
-            key = _changed(key_result, pair["key"]).alias("key")
-            return F.struct(key, _changed(value_result, pair["value"]).alias("value"))
-
-        return lambda column: F.map_from_entries(F.transform(F.map_entries(column), entry))
-
-    def primitive(self, primitive: iceberg.PrimitiveType) -> _Change:
-        """Returns what a value needs: a uuid its digits and dashes."""
-        if not isinstance(primitive, iceberg.UUIDType):
-            return None
+def _change(kind: iceberg.IcebergType, _path: str, inner: list[_Change]) -> _Change:
+    """Returns what must be done to a column of a type; None where it is shown as it is."""
+    if isinstance(kind, iceberg.UUIDType):
         return lambda column: F.regexp_replace(F.lower(F.hex(column)), _UUID_DIGITS, _UUID_DASHED)
+    if not any(inner):
+        return None
+    names = [name for name, _ in _inside_iceberg(kind)]
+
+    def members(column: Column) -> Column:
+        parts = zip(names, inner, strict=True)
+        return F.struct(
+            *(_changed(each, column.getField(name)).alias(name) for name, each in parts)
+        )
+
+    if isinstance(kind, iceberg.StructType):
+        # One that is NULL stays so.
+        return lambda column: F.when(column.isNotNull(), members(column))
+    if isinstance(kind, iceberg.ListType):
+        return lambda column: F.transform(column, lambda item: _changed(inner[0], item))
+    return lambda column: F.map_from_entries(F.transform(F.map_entries(column), members))
 
 
 def _changed(change: _Change, column: Column) -> Column:
     return column if change is None else change(column)
+
+
+def has_types(schema: Schema, *kinds: type[iceberg.IcebergType]) -> bool:
+    """Returns whether a table has a column, or something in one, of one of some types."""
+    return any(isinstance(schema.find_type(number), kinds) for number in schema.field_ids)
 
 
 def find_defaults(schema: Schema) -> list[str]:

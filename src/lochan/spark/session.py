@@ -52,7 +52,7 @@ OWN_SETTINGS: Final[Mapping[str, str]] = {
     "spark.log.level": "ERROR",
 }
 
-# In local mode nobody else needs to reach the driver, and the cores are few.
+# In local mode no other machine needs to reach the driver, and the cores are few.
 LOCAL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -97,11 +97,11 @@ def session(
     try:
         return builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
-        raise Unavailable(f"no Spark session on {master}: {_said(error)}") from error
+        raise Unavailable(f"no Spark session on {master}: {_reason(error)}") from error
 
 
 def is_session(value: object) -> bool:
-    """Tells whether something is a session; those through Connect are of a class of their own."""
+    """Returns whether something is a session; those through Connect are of a class of their own."""
     return not isinstance(value, type) and all(
         hasattr(value, name) for name in ("conf", "sql", "createDataFrame")
     )
@@ -131,12 +131,12 @@ def _check_master(running: SparkSession, master: str | None) -> None:
         raise Invalid(f"a session runs on {present}; stop it before you ask for one on {master}")
 
 
-def _said(error: Exception) -> str:
-    """Returns what went wrong; of a Java error the first line that says something."""
+def _reason(error: Exception) -> str:
+    """Returns the reason of an error; for a Java error the first line with a message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     first = next((line[2:] for line in lines if line.startswith(": ")), lines[0] if lines else "")
     exited = isinstance(error, PySparkException) and error.getCondition() == _EXITED
-    return f"{first} Why is on standard error." if exited else first
+    return f"{first} The reason is on standard error." if exited else first
 
 
 class _Changed:
@@ -204,5 +204,5 @@ def _set(spark: SparkSession, settings: Mapping[str, str]) -> None:
             spark.conf.set(key, value)
         except PySparkException as error:
             raise Invalid(
-                f"the session that runs refuses the setting {key}={value}: {_said(error)}"
+                f"the session that runs refuses the setting {key}={value}: {_reason(error)}"
             ) from error

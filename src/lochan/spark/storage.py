@@ -1,4 +1,4 @@
-"""Where files lie, and who reads and writes them: Spark itself, or pyarrow in its executors.
+"""Locations of files, and what reads and writes them: Spark itself, or pyarrow in executors.
 
 Spark's own readers are the fastest, but the plain package has no file system for object stores.
 There, unless the session has one that works, executors use pyarrow; no jar is needed.
@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
 
-How = Literal["native", "arrow"]
+FileAccess = Literal["native", "arrow"]
 
 _S3: Final = ("s3", "s3a", "s3n")
 
@@ -40,8 +40,8 @@ _IMPATIENT: Final[Mapping[str, str]] = {
 _PLAIN: Final = "/-_.!~*'();:@&=+$,"
 
 
-def how(lake: Lake, location: str) -> How:
-    """Tells who reads and writes the files at a location; asked once for every bucket or host."""
+def find_access(lake: Lake, location: str) -> FileAccess:
+    """Returns what reads and writes the files at a location; found once for each bucket or host."""
     parts = urlsplit(location)
     if parts.scheme in ("", "file"):
         return "native"
@@ -58,7 +58,7 @@ def native_path(location: str) -> str:
 
 
 def native_options(lake: Lake, location: str) -> Mapping[str, str]:
-    """Returns what a native reader or writer must be told to reach a location."""
+    """Returns the options with which Spark's readers and writers reach a location."""
     if urlsplit(location).scheme not in _S3:
         return {}
     options = {_S3A[key]: value for key, value in lake.files.items() if key in _S3A}
@@ -86,7 +86,7 @@ def _encoded(path: str) -> str:
 
 
 def _is_reached(lake: Lake, place: str) -> bool:
-    """Asks Spark for a file that does not exist: only who reaches a store can say that it does not.
+    """Returns whether Spark reaches a store: if it does, it reports a missing file as missing.
 
     The answer comes while the plan is made, so no job is started.
     """

@@ -1,5 +1,5 @@
-"""Side wing: one folder per database, each an implementation of `kv.Store`.
+"""One package per database, each an implementation of `kv.Store`.
 
-Here the world is touched: files, drivers, threads. A store is found by its URL scheme through the
-entry point group `lochan.stores`; nothing in the house imports one by name.
+These packages use files, drivers and threads. A store is found by the scheme of its URL through the
+entry point group `lochan.stores`; no other package imports one by name.
 """

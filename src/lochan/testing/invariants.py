@@ -14,12 +14,11 @@ from lochan.base.names import INTERNAL_PREFIX, REFS_NAME, RefName
 from lochan.codec.commits import jump_sequence
 from lochan.codec.rows import Move, ReferenceRow, decode_reference_element
 from lochan.index.layers import read_page
-from lochan.index.verify import check_tree
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import ancestor_at, iterate_log
 from lochan.kernel.views import CommitView
 from lochan.kv.store import Kind, partition
-from lochan.persist.references import read_row
+from lochan.testing.memory_nodes import check_tree
 
 _ALL = 10_000
 
@@ -29,9 +28,9 @@ Apply = Callable[[Content, CommitView], None]
 
 def all_rows(context: RepositoryContext) -> dict[str, ReferenceRow]:
     """Returns every reference row, internal and deleted ones too."""
-    page = context.store.scan(partition(context.instance, Kind.REFERENCES), b"", None, _ALL)
-    rows = [found.row for entry in page.entries if (found := read_row(entry)) is not None]
-    return {row.name: row for row in rows}
+    page = context.references.scan(b"", _ALL)
+    assert not page.unreadable, page.unreadable
+    return {found.row.name: found.row for found in page.rows}
 
 
 def all_moves(context: RepositoryContext, row: ReferenceRow) -> list[Move]:

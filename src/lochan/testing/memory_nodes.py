@@ -1,17 +1,22 @@
-"""Nodes in a dictionary, checked like a real store's and counted: what an index test reads from."""
+"""Nodes of an index in a dictionary, and a full check of a tree; for tests of the index."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from lochan.base.checks import check_stored
 from lochan.base.errors import Corrupt
 from lochan.base.ids import ObjId
 from lochan.codec.objects import check_object_id
+from lochan.index.boundary import BoundaryRule
+from lochan.index.build import build_tree
 from lochan.index.node import NewNode
+from lochan.index.read import iterate
+from lochan.index.source import NodeSource
 
 
 class MemoryNodes:
-    """The bytes of nodes by their ids; remembers how many ids each fetch asked for."""
+    """The bytes of nodes by their ids; `fetches` has the number of ids of each fetch."""
 
     def __init__(self) -> None:
         self.raws: dict[ObjId, bytes] = {}
@@ -40,9 +45,30 @@ class MemoryNodes:
 
     @property
     def fetched_ids(self) -> int:
-        """How many ids all fetches together asked for."""
+        """The number of ids of all fetches together."""
         return sum(self.fetches)
 
     def forget_fetches(self) -> None:
         """Starts counting anew."""
         self.fetches.clear()
+
+
+def check_tree(
+    source: NodeSource, rule: BoundaryRule, width: int | None, root: ObjId | None
+) -> int:
+    """Raises Corrupt unless the tree is exactly the one that its elements build; counts them.
+
+    Equal elements always give the same tree, so one comparison of roots covers order, boundaries,
+    counts, prefixes and the shape of every level.
+    """
+    count = 0
+
+    def counted() -> Iterator[tuple[bytes, bytes]]:
+        nonlocal count
+        for item in iterate(source, root):
+            count += 1
+            yield item
+
+    rebuilt = build_tree(rule, width, counted(), lambda _: None)
+    check_stored(rebuilt == root, "a tree is the one that its elements build")
+    return count

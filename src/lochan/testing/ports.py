@@ -1,4 +1,4 @@
-"""Deterministic clock, random and waiting: the same run twice gives the same bytes."""
+"""Deterministic clock, random values and waiting: two equal runs give equal bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from random import Random
 
 
 class ManualClock:
-    """A clock that stands still until it is moved."""
+    """A clock that does not move until a test moves it."""
 
     def __init__(self, now_us: int = 1_700_000_000_000_000) -> None:
         self._now_us = now_us
@@ -30,8 +30,8 @@ class ManualClock:
         self._now_us += distance_us
 
 
-class SeededChance:
-    """Random that is decided by its seed."""
+class SeededRandom:
+    """Random values that depend only on the seed."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)

@@ -15,7 +15,7 @@ from lochan.base.limits import (
     PAYLOAD_MAX,
 )
 from lochan.codec.elements import TABLE_WIDTH
-from lochan.codec.objects import NodeObject, StringObject, UniqueObject, ValueObject
+from lochan.codec.objects import NodeObject, ValueObject
 from lochan.index.node import Change, build_node
 from lochan.model.entries import FileEntry, TableEntry
 
@@ -104,7 +104,5 @@ nodes = st.one_of(
 objects = st.one_of(
     st.builds(ValueObject, st.just(1), texts, st.integers(1, PAYLOAD_MAX), st.binary(max_size=60)),
     nodes,
-    st.builds(StringObject, st.just(1), texts, st.binary(max_size=60)),
-    st.builds(UniqueObject, st.just(1), texts, st.binary(max_size=60)),
 )
 """Stored objects of every type."""

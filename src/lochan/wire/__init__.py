@@ -1,5 +1,5 @@
 """What travels: shapes of requests and responses, and how they become values of `model/` and back.
 
-Nothing else in the house knows JSON. Names on the wire are those of the public Nessie API (camel
+No other package knows JSON. Names on the wire are those of the public Nessie API (camel
 case); where its two versions differ, a shape ends in `V1` or `V2`.
 """

@@ -1,15 +1,13 @@
-"""JSON as bytes, in and out; what cannot be read is Invalid and says where."""
+"""JSON as bytes, encoded and decoded; Invalid names what cannot be decoded and where."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
 from lochan.base.errors import Invalid
-
-_Value = TypeVar("_Value")
 
 # One call keeps the interpreter until it returns: 100,000 entries in one took 36 ms.
 _SLICE: Final = 1_000
@@ -18,7 +16,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def encode(value: Any) -> bytes:
-    """Writes any value of `wire/` as JSON; long lists in slices, so that others get their turn."""
+    """Encodes any value of `wire/`; long lists in slices, so that other threads can run between."""
     if isinstance(value, msgspec.Struct):
         long = {
             name: _encode_list(held)
@@ -35,12 +33,12 @@ def _encode_list(items: list[Any]) -> msgspec.Raw:
 
 
 def joined(lists: Sequence[bytes]) -> msgspec.Raw:
-    """Returns several lists, already written as JSON, as one."""
+    """Returns several lists, already encoded, as one."""
     return msgspec.Raw(b"[%b]" % b",".join([one[1:-1] for one in lists if len(one) > len(b"[]")]))
 
 
 class Reader:
-    """Reads one type of value from JSON."""
+    """Decodes one type of value from JSON."""
 
     __slots__ = ("_decode",)
 
@@ -48,21 +46,15 @@ class Reader:
         self._decode = msgspec.json.Decoder(of).decode
 
     def __call__(self, body: bytes) -> Any:
-        """Returns the value; Invalid says what is wrong and where."""
+        """Returns the value; Invalid names what is wrong and where."""
         try:
             return self._decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Invalid(not_readable(error)) from None
 
 
-def decode(body: bytes, of: type[_Value]) -> _Value:
-    """Reads a value from JSON; for what is read rarely, otherwise keep a `Reader`."""
-    value: _Value = Reader(of)(body)
-    return value
-
-
 def convert(value: Any, of: Any, where: str) -> Any:
-    """Reads a value from what JSON was already decoded to."""
+    """Converts decoded JSON to a typed value; Invalid names what is wrong."""
     try:
         return msgspec.convert(value, of)
     except msgspec.ValidationError as error:
@@ -70,7 +62,7 @@ def convert(value: Any, of: Any, where: str) -> Any:
 
 
 def not_readable(error: Exception) -> str:
-    """Returns what is wrong with a body, in words."""
+    """Returns the message about a body that cannot be decoded."""
     if isinstance(error, RecursionError):
         return "The request body is nested too deeply."
     if isinstance(error, msgspec.ValidationError):

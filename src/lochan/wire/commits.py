@@ -1,7 +1,7 @@
-"""Commits on the wire: what is asked and what is answered.
+"""Commits on the wire: requests, responses and logs.
 
-The request is read typed in one go. Only when that fails are contents looked at one by one, which
-finds types that nobody registered and says precisely what is wrong.
+A request is decoded with all its types at once. Only if that fails are its contents decoded one by
+one, which accepts types that are not registered and names precisely what is wrong.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import msgspec
 
 from lochan.base.errors import Invalid
 from lochan.model.commits import (
-    AddedContent,
     CommitMeta,
     Committed,
     Delete,
@@ -37,6 +36,7 @@ from lochan.wire.metas import (
     meta_v1,
     meta_v2,
 )
+from lochan.wire.pages import PageJson
 from lochan.wire.references import ReferenceV1, ReferenceV2
 
 
@@ -47,7 +47,7 @@ class _PutFast(msgspec.Struct, frozen=True, tag="PUT", tag_field="type", rename=
 
 
 class PutJson(msgspec.Struct, frozen=True, tag="PUT", tag_field="type", rename="camel"):
-    """Writes a content; `expectedContent` is what the writer believes to be there."""
+    """Writes a content; `expectedContent` is the content that the writer has read."""
 
     key: KeyJson
     content: ContentJson
@@ -55,19 +55,19 @@ class PutJson(msgspec.Struct, frozen=True, tag="PUT", tag_field="type", rename="
 
 
 class DeleteJson(msgspec.Struct, frozen=True, tag="DELETE", tag_field="type"):
-    """Takes a key away."""
+    """Removes a key."""
 
     key: KeyJson
 
 
 class UnchangedJson(msgspec.Struct, frozen=True, tag="UNCHANGED", tag_field="type"):
-    """Relies on a key being as it was at the expected hash."""
+    """Requires that a key is unchanged since the expected hash."""
 
     key: KeyJson
 
 
 class RecordJobJson(msgspec.Struct, frozen=True, tag="RECORD_JOB", tag_field="type"):
-    """Says that a job has written what the commit puts at a key; not in Nessie's API."""
+    """Records the job that has written the content which the commit puts; not in Nessie's API."""
 
     key: KeyJson
     job: str
@@ -79,22 +79,22 @@ class _CommitFast(msgspec.Struct, frozen=True, rename="camel"):
     operations: list[_PutFast | DeleteJson | UnchangedJson | RecordJobJson]
 
 
-class CommitRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """A commit: what is said of it, and its operations."""
+class CommitBody(msgspec.Struct, frozen=True, rename="camel"):
+    """A commit: its meta and its operations."""
 
     commit_meta: CommitMetaIn
     operations: list[PutJson | DeleteJson | UnchangedJson | RecordJobJson]
 
 
 class AddedContentJson(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """A key that was new, and the id that its content got."""
+    """A new key, and the id of its content."""
 
     key: KeyJson
     content_id: str
 
 
 class CommitResponse(msgspec.Struct, frozen=True, rename="camel"):
-    """The branch after the commit, and the ids of what was new."""
+    """The branch after the commit, and the ids of new contents."""
 
     target_branch: ReferenceV2
     added_contents: list[AddedContentJson]
@@ -116,19 +116,15 @@ class LogEntryV1(msgspec.Struct, frozen=True, rename="camel"):
     operations: list[PutJson | DeleteJson] | None
 
 
-class LogV2(msgspec.Struct, frozen=True, rename="camel"):
+class LogV2(PageJson, frozen=True, rename="camel"):
     """A page of a log, the newest commit first."""
 
-    has_more: bool
-    token: str | None
     log_entries: list[LogEntryV2]
 
 
-class LogV1(msgspec.Struct, frozen=True, rename="camel"):
+class LogV1(PageJson, frozen=True, rename="camel"):
     """A page of a log, version 1."""
 
-    has_more: bool
-    token: str | None
     log_entries: list[LogEntryV1]
 
 
@@ -141,11 +137,11 @@ class LogEntryIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 _read_fast: Final = msgspec.json.Decoder(_CommitFast).decode
-_read_slow: Final = msgspec.json.Decoder(CommitRequest).decode
+_read_slow: Final = msgspec.json.Decoder(CommitBody).decode
 
 
 def read_commit(body: bytes) -> tuple[CommitMeta, list[Operation]]:
-    """Reads the request for a commit; Invalid says what is wrong with it."""
+    """Decodes the request for a commit; Invalid names what is wrong with it."""
     try:
         request = _read_fast(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -197,9 +193,9 @@ def _put_in(put: PutJson, where: str = "") -> Put:
     )
 
 
-def commit_request(meta: CommitMeta, operations: Sequence[Operation]) -> CommitRequest:
-    """Returns the request for a commit as a client writes it."""
-    return CommitRequest(meta_to_send(meta), [_operation_out(each) for each in operations])
+def commit_to_send(meta: CommitMeta, operations: Sequence[Operation]) -> CommitBody:
+    """Returns the body of a commit as a client sends it."""
+    return CommitBody(meta_to_send(meta), [_operation_out(each) for each in operations])
 
 
 def _operation_out(
@@ -216,7 +212,7 @@ def _operation_out(
 
 
 def commit_response(committed: Committed) -> CommitResponse:
-    """Returns the answer to a commit, version 2."""
+    """Returns the response to a commit, version 2."""
     return CommitResponse(
         ReferenceV2("BRANCH", committed.branch, committed.hash),
         [AddedContentJson(KeyJson(each.key), each.content_id) for each in committed.added],
@@ -224,26 +220,17 @@ def commit_response(committed: Committed) -> CommitResponse:
 
 
 def committed_branch_v1(committed: Committed) -> ReferenceV1:
-    """Returns the answer to a commit, version 1."""
+    """Returns the response to a commit, version 1."""
     return ReferenceV1("BRANCH", committed.branch, committed.hash)
 
 
-def committed_in(response: CommitResponse) -> Committed:
-    """Reads the answer to a commit."""
-    added = [AddedContent(each.key.elements, each.content_id) for each in response.added_contents]
-    name = response.target_branch.name
-    return Committed(
-        "" if name is msgspec.UNSET else name, response.target_branch.hash, tuple(added)
-    )
-
-
 def log_entry_v2(entry: LogEntry) -> LogEntryV2:
-    """Returns a commit in a log as version 2 writes it."""
+    """Returns a commit in a log as JSON of version 2."""
     return LogEntryV2(meta_v2(entry.meta), entry.parent or None, _operations_out(entry))
 
 
 def log_entry_v1(entry: LogEntry) -> LogEntryV1:
-    """Returns a commit in a log as version 1 writes it."""
+    """Returns a commit in a log as JSON of version 1."""
     return LogEntryV1(meta_v1(entry.meta), entry.parent or None, _operations_out(entry, content_v1))
 
 
@@ -257,7 +244,7 @@ def _operations_out(
 
 
 def log_entry_in(entry: LogEntryIn) -> LogEntry:
-    """Reads a commit of a log."""
+    """Returns the commit of a log that JSON describes."""
     operations: tuple[Put | Delete, ...] | None = None
     if entry.operations is not None:
         operations = tuple(

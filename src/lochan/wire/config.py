@@ -1,4 +1,4 @@
-"""What a server says of itself and of its repositories."""
+"""The server and its repositories on the wire: configuration, settings, stored objects."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 
 from lochan.wire.instants import Instant
+from lochan.wire.pages import PageJson
 
 
 class ConfigV2(msgspec.Struct, frozen=True, rename="camel"):
-    """What a client must know of the server."""
+    """What a client must know about the server."""
 
     default_branch: str
     min_supported_api_version: int
@@ -23,7 +24,7 @@ class ConfigV2(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ConfigV1(msgspec.Struct, frozen=True, rename="camel"):
-    """What a client must know of the server, version 1."""
+    """What a client must know about the server, version 1."""
 
     default_branch: str
     max_supported_api_version: int
@@ -42,7 +43,7 @@ class RepositoryConfigUpdate(msgspec.Struct, frozen=True):
 
 
 class RepositoryConfigPrevious(msgspec.Struct, frozen=True):
-    """What the setting was before."""
+    """The previous value of the setting."""
 
     previous: dict[str, Any] | None
 
@@ -62,16 +63,14 @@ class NewRepository(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     default_branch: str = "main"
 
 
-class RepositoryList(msgspec.Struct, frozen=True, rename="camel"):
+class RepositoryList(PageJson, frozen=True, rename="camel"):
     """A page of repositories' names."""
 
-    has_more: bool
-    token: str | None
     repositories: list[str]
 
 
 class ObjectIds(msgspec.Struct, frozen=True):
-    """Objects that are wanted, by their ids in hex."""
+    """The ids of objects to be read, in hex."""
 
     ids: tuple[str, ...]
 
@@ -84,12 +83,12 @@ class ObjectJson(msgspec.Struct, frozen=True, gc=False):
 
 
 class ObjectsJson(msgspec.Struct, frozen=True):
-    """Objects, those that were found or those to store."""
+    """Objects that were found, or that are to be stored."""
 
     objects: tuple[ObjectJson, ...]
 
 
 class ObjectsStored(msgspec.Struct, frozen=True):
-    """How many objects were taken."""
+    """How many objects were stored."""
 
     stored: int

@@ -1,4 +1,4 @@
-"""What stands against a write, on the wire; used by merges and by errors."""
+"""Conflicts on the wire; used by merges and by errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ConflictJson(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 
 def conflict_out(conflict: ContentConflict) -> ConflictJson:
-    """Returns a conflict as it is written."""
+    """Returns a conflict as JSON."""
     return ConflictJson(
         conflict.kind,
         None if conflict.key is None else KeyJson(conflict.key),
@@ -33,13 +33,13 @@ def conflict_out(conflict: ContentConflict) -> ConflictJson:
 
 
 def conflict_v1(conflict: ContentConflict) -> ConflictJson:
-    """Returns a conflict as version 1 writes it: without the contents of the sides."""
+    """Returns a conflict as version 1 shows it: without the contents of the sides."""
     key = None if conflict.key is None else KeyJson(conflict.key)
     return ConflictJson(conflict.kind, key, conflict.message)
 
 
 def conflict_in(conflict: ConflictJson) -> ContentConflict:
-    """Reads a conflict."""
+    """Returns the conflict that JSON describes."""
     return ContentConflict(
         conflict.conflict_type,
         None if conflict.key is None else conflict.key.elements,

@@ -1,4 +1,4 @@
-"""Contents on the wire: as `model.contents` shapes them; unknown types as they came."""
+"""Contents on the wire: known types as in `model.contents`, unknown types unchanged."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from lochan.wire.codec import convert
 ContentJson = Annotated[
     Any, msgspec.Meta(extra_json_schema={"$ref": "#/components/schemas/Content"})
 ]
-"""Any content; what it is depends on its `type`."""
+"""Any content; its fields depend on its `type`."""
 
 _RESERVED: Final = ("type", "id")
 
 
 def content_out(content: Content) -> Any:
-    """Returns a content as it is written."""
+    """Returns a content as JSON."""
     if isinstance(content, OtherContent):
         return {"type": content.type, "id": content.id, **content.fields}
     return content
 
 
 def content_v1(content: Content) -> Any:
-    """Returns a content as version 1 writes it: clients of it refuse the field `metadata`."""
+    """Returns a content as version 1 shows it: its clients refuse the field `metadata`."""
     if isinstance(content, IcebergTable | IcebergView | DeltaLakeTable):
         if content.metadata is not msgspec.UNSET:
             return msgspec.structs.replace(content, metadata=msgspec.UNSET)
@@ -43,12 +43,12 @@ def content_v1(content: Content) -> Any:
 
 
 def optional_out(content: Content | None) -> Any:
-    """Returns a content as it is written, or null."""
+    """Returns a content as JSON, or null."""
     return None if content is None else content_out(content)
 
 
 def content_in(value: Any, where: str = "content") -> Content:
-    """Reads a content from decoded JSON; Invalid if it is none."""
+    """Converts decoded JSON to a content; Invalid if it is malformed."""
     if not isinstance(value, dict):
         raise Invalid(f"{where}: a content is an object")
     kind = value.get("type")
@@ -65,5 +65,5 @@ def content_in(value: Any, where: str = "content") -> Content:
 
 
 def optional_in(value: Any, where: str = "content") -> Content | None:
-    """Reads a content that may be null."""
+    """Converts decoded JSON to a content or None."""
     return None if value is None else content_in(value, where)

@@ -23,7 +23,7 @@ _SPAN: Final = re.compile(
 
 
 def instant(time_us: int) -> datetime:
-    """Returns a time as the wire shows it; a stored one that nobody could read as the nearest."""
+    """Returns a time for the wire; a stored time outside its range as the nearest one inside."""
     return _EPOCH + timedelta(microseconds=readable_time(time_us))
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from lochan.base.errors import Invalid, InvalidKey
+from lochan.base.errors import InvalidKey
 
 _GROUP_SEPARATOR: Final = "\x1d"
 _ESCAPES: Final = {".": "*.", "*": "**", "/": "*{", "\\": "*}", "%": "*["}
@@ -80,10 +80,3 @@ def _unescaped(text: str) -> tuple[str, ...]:
 def optional_key(text: str | None) -> tuple[str, ...] | None:
     """Reads a key that may be missing or empty, as parameters of listings may be."""
     return key_from_path(text) if text else None
-
-
-def dotted(elements: tuple[str, ...]) -> str:
-    """Returns a key as people read it, for messages only."""
-    if not elements:
-        raise Invalid("a key has at least one element")
-    return ".".join(elements)

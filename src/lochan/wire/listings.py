@@ -18,11 +18,12 @@ from lochan.wire.contents import (
     optional_out,
 )
 from lochan.wire.keys import KeyJson
+from lochan.wire.pages import PageJson
 from lochan.wire.references import ReferenceV2
 
 
 class EntryV2(msgspec.Struct, frozen=True, rename="camel"):
-    """A key and what it holds; the content only where it was asked for."""
+    """A key and its content; the content only if it was requested."""
 
     type: str
     name: KeyJson
@@ -31,26 +32,22 @@ class EntryV2(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class EntryV1(msgspec.Struct, frozen=True, gc=False):
-    """A key and the type of what it holds."""
+    """A key and the type of its content."""
 
     type: str
     name: KeyJson
 
 
-class EntriesV2(msgspec.Struct, frozen=True, rename="camel"):
+class EntriesV2(PageJson, frozen=True, rename="camel"):
     """A page of entries, in the order of their keys."""
 
-    has_more: bool
-    token: str | None
     entries: list[EntryV2]
     effective_reference: ReferenceV2
 
 
-class EntriesV1(msgspec.Struct, frozen=True, rename="camel"):
+class EntriesV1(PageJson, frozen=True, rename="camel"):
     """A page of entries, version 1."""
 
-    has_more: bool
-    token: str | None
     entries: list[EntryV1]
 
 
@@ -69,16 +66,9 @@ class ContentWithKey(msgspec.Struct, frozen=True):
 
 
 class ContentsRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """Keys whose contents are wanted."""
+    """Keys whose contents are requested."""
 
     requested_keys: Annotated[list[KeyJson], msgspec.Meta(min_length=1)]
-
-
-class ContentsV2(msgspec.Struct, frozen=True, rename="camel"):
-    """Contents of the requested keys that exist, and where they were read."""
-
-    contents: list[ContentWithKey]
-    effective_reference: ReferenceV2
 
 
 class ContentsV1(msgspec.Struct, frozen=True, rename="camel"):
@@ -87,34 +77,35 @@ class ContentsV1(msgspec.Struct, frozen=True, rename="camel"):
     contents: list[ContentWithKey]
 
 
+class ContentsV2(ContentsV1, frozen=True, rename="camel"):
+    """Contents of the requested keys that exist, and where they were read."""
+
+    effective_reference: ReferenceV2
+
+
 class DiffEntryJson(msgspec.Struct, frozen=True, rename={"left": "from", "right": "to"}):
-    """A key that differs; null on the side where it is not."""
+    """A key that differs; null on the side that does not have it."""
 
     key: KeyJson
     left: ContentJson | None
     right: ContentJson | None
 
 
-class DiffV2(msgspec.Struct, frozen=True, rename="camel"):
+class DiffV1(PageJson, frozen=True, rename="camel"):
+    """A page of differences, version 1."""
+
+    diffs: list[DiffEntryJson]
+
+
+class DiffV2(DiffV1, frozen=True, rename="camel"):
     """A page of differences, in the order of their keys."""
 
-    has_more: bool
-    token: str | None
-    diffs: list[DiffEntryJson]
     effective_from_reference: ReferenceV2
     effective_to_reference: ReferenceV2
 
 
-class DiffV1(msgspec.Struct, frozen=True, rename="camel"):
-    """A page of differences, version 1."""
-
-    has_more: bool
-    token: str | None
-    diffs: list[DiffEntryJson]
-
-
 def entry_v2(entry: Entry) -> EntryV2:
-    """Returns an entry as version 2 writes it."""
+    """Returns an entry as JSON of version 2."""
     content = entry.content
     return EntryV2(
         entry.type,
@@ -125,43 +116,36 @@ def entry_v2(entry: Entry) -> EntryV2:
 
 
 def entry_v1(entry: Entry) -> EntryV1:
-    """Returns an entry as version 1 writes it."""
+    """Returns an entry as JSON of version 1."""
     return EntryV1(entry.type, KeyJson(entry.key))
 
 
-def entry_in(entry: EntryV2) -> Entry:
-    """Reads an entry."""
-    return Entry(
-        entry.name.elements, entry.type, entry.content_id or "", optional_in(entry.content)
-    )
-
-
 def content_with_key(key: ContentKey, content: Content) -> ContentWithKey:
-    """Returns a content and its key as they are written."""
+    """Returns a content and its key as JSON."""
     return ContentWithKey(KeyJson(key), content_out(content))
 
 
 def content_with_key_v1(key: ContentKey, content: Content) -> ContentWithKey:
-    """Returns a content and its key as version 1 writes them."""
+    """Returns a content and its key as JSON of version 1."""
     return ContentWithKey(KeyJson(key), content_v1(content))
 
 
 def content_with_key_in(pair: ContentWithKey) -> tuple[ContentKey, Content]:
-    """Reads a content and its key."""
+    """Returns the key and the content that JSON describes."""
     return pair.key.elements, content_in(pair.content)
 
 
 def diff_out(entry: DiffEntry) -> DiffEntryJson:
-    """Returns a difference as it is written."""
+    """Returns a difference as JSON."""
     return DiffEntryJson(KeyJson(entry.key), optional_out(entry.left), optional_out(entry.right))
 
 
 def diff_v1(entry: DiffEntry) -> DiffEntryJson:
-    """Returns a difference as version 1 writes it."""
+    """Returns a difference as JSON of version 1."""
     left, right = (None if side is None else content_v1(side) for side in (entry.left, entry.right))
     return DiffEntryJson(KeyJson(entry.key), left, right)
 
 
 def diff_in(entry: DiffEntryJson) -> DiffEntry:
-    """Reads a difference."""
+    """Returns the difference that JSON describes."""
     return DiffEntry(entry.key.elements, optional_in(entry.left), optional_in(entry.right))

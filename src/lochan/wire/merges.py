@@ -1,4 +1,4 @@
-"""Merges, transplants and their family on the wire."""
+"""Merges, transplants, cherry-picks, reverts, rebases and moves on the wire."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lochan.wire.metas import CommitMetaIn
 class KeyBehaviourIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """How one key is merged; with `expectedTargetContent` also a resolution.
 
-    A null content says nothing, as in Nessie. The two flags are Lochan's own: that the target is
-    expected to hold nothing, and that the key shall hold nothing.
+    A content that is null is ignored, as in Nessie. The two flags are Lochan's own: the target is
+    expected to have no content, and the key has no content after the merge.
     """
 
     key: KeyJson
@@ -26,8 +26,8 @@ class KeyBehaviourIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     resolved_absent: bool | msgspec.UnsetType = msgspec.UNSET
 
 
-class _Family(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What all of the family may be told; both spellings of the two flags are read."""
+class _MergeFields(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The fields that all these requests share; both spellings of the two flags are read."""
 
     message: str | None = None
     commit_meta: CommitMetaIn | None = None
@@ -40,15 +40,15 @@ class _Family(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     return_conflict_as_result: bool | None = None
 
     def only_try(self) -> bool:
-        """Tells whether nothing may be written: either spelling is enough."""
+        """Returns whether nothing may be written, by either spelling."""
         return bool(self.is_dry_run) or bool(self.dry_run)
 
     def conflicts_as_result(self) -> bool:
-        """Tells whether conflicts are answered as a result and not as an error."""
+        """Returns whether conflicts are a result and not an error, by either spelling."""
         return bool(self.is_return_conflict_as_result) or bool(self.return_conflict_as_result)
 
 
-class MergeBody(_Family, frozen=True, rename="camel", kw_only=True):
+class MergeBody(_MergeFields, frozen=True, rename="camel", kw_only=True):
     """A merge; `squash: false` replays the commits of the source one by one."""
 
     from_ref_name: str
@@ -57,7 +57,7 @@ class MergeBody(_Family, frozen=True, rename="camel", kw_only=True):
     keep_individual_commits: bool | None = None
 
 
-class TransplantBody(_Family, frozen=True, rename="camel", kw_only=True):
+class TransplantBody(_MergeFields, frozen=True, rename="camel", kw_only=True):
     """A transplant of commits, the oldest first; `squash: true` makes one commit of them."""
 
     from_ref_name: str
@@ -66,7 +66,7 @@ class TransplantBody(_Family, frozen=True, rename="camel", kw_only=True):
     keep_individual_commits: bool | None = None
 
 
-class CherryPickBody(_Family, frozen=True, rename="camel", kw_only=True):
+class CherryPickBody(_MergeFields, frozen=True, rename="camel", kw_only=True):
     """A cherry-pick of commits in the order given, or of a range `a..b`: after a, up to b."""
 
     hashes: tuple[str, ...] | None = None
@@ -75,13 +75,13 @@ class CherryPickBody(_Family, frozen=True, rename="camel", kw_only=True):
     squash: bool | None = None
 
 
-class RevertBody(_Family, frozen=True, rename="camel", kw_only=True):
+class RevertBody(_MergeFields, frozen=True, rename="camel", kw_only=True):
     """A revert of commits in the order given."""
 
     hashes: tuple[str, ...]
 
 
-class RebaseBody(_Family, frozen=True, rename="camel", kw_only=True):
+class RebaseBody(_MergeFields, frozen=True, rename="camel", kw_only=True):
     """A rebase of the branch onto another reference or commit."""
 
     onto: str
@@ -95,12 +95,12 @@ class MoveBody(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     dry_run: bool | None = None
 
     def only_try(self) -> bool:
-        """Tells whether nothing may be written: either spelling is enough."""
+        """Returns whether nothing may be written, by either spelling."""
         return bool(self.is_dry_run) or bool(self.dry_run)
 
 
 class KeyDetailsV2(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What became of one key."""
+    """The outcome of one key."""
 
     key: KeyJson
     merge_behavior: str
@@ -108,7 +108,7 @@ class KeyDetailsV2(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 
 class KeyDetailsV1(msgspec.Struct, frozen=True, rename="camel"):
-    """What became of one key, version 1."""
+    """The outcome of one key, version 1."""
 
     key: KeyJson
     merge_behavior: str
@@ -117,8 +117,8 @@ class KeyDetailsV1(msgspec.Struct, frozen=True, rename="camel"):
     target_commits: tuple[str, ...] = ()
 
 
-class MergeV2(msgspec.Struct, frozen=True, rename="camel"):
-    """The outcome; `commits` only where Nessie has no such operation."""
+class _MergeOutcome(msgspec.Struct, frozen=True, rename="camel"):
+    """The fields that the outcome of a merge begins with, in both versions."""
 
     was_applied: bool
     was_successful: bool
@@ -127,20 +127,18 @@ class MergeV2(msgspec.Struct, frozen=True, rename="camel"):
     target_branch: str
     effective_target_hash: str
     expected_hash: str | None
+
+
+class MergeV2(_MergeOutcome, frozen=True, rename="camel"):
+    """The outcome; `commits` only where Nessie has no such operation."""
+
     details: list[KeyDetailsV2]
     commits: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
-class MergeV1(msgspec.Struct, frozen=True, rename="camel"):
+class MergeV1(_MergeOutcome, frozen=True, rename="camel"):
     """The outcome, version 1."""
 
-    was_applied: bool
-    was_successful: bool
-    resultant_target_hash: str | None
-    common_ancestor: str | None
-    target_branch: str
-    effective_target_hash: str
-    expected_hash: str | None
     details: list[KeyDetailsV1]
     source_commits: tuple[str, ...] = ()
     target_commits: tuple[str, ...] | None = None
@@ -148,7 +146,17 @@ class MergeV1(msgspec.Struct, frozen=True, rename="camel"):
 
 def merge_v2(merged: Merged, *, with_commits: bool = False) -> MergeV2:
     """Returns the outcome of a merge as version 2 writes it."""
-    return MergeV2(
+    details = [_details_v2(each) for each in merged.keys]
+    return MergeV2(*_outcome(merged), details, merged.commits if with_commits else msgspec.UNSET)
+
+
+def merge_v1(merged: Merged) -> MergeV1:
+    """Returns the outcome of a merge as version 1 writes it."""
+    return MergeV1(*_outcome(merged), [_details_v1(each) for each in merged.keys])
+
+
+def _outcome(merged: Merged) -> tuple[bool, bool, str | None, str | None, str, str, str | None]:
+    return (
         merged.applied,
         merged.successful,
         merged.hash,
@@ -156,8 +164,6 @@ def merge_v2(merged: Merged, *, with_commits: bool = False) -> MergeV2:
         merged.branch,
         merged.effective_target,
         merged.expected,
-        [_details_v2(each) for each in merged.keys],
-        merged.commits if with_commits else msgspec.UNSET,
     )
 
 
@@ -167,44 +173,12 @@ def _details_v2(outcome: KeyOutcome) -> KeyDetailsV2:
     return KeyDetailsV2(KeyJson(outcome.key), outcome.behaviour, conflict_out(outcome.conflict))
 
 
-def merge_v1(merged: Merged) -> MergeV1:
-    """Returns the outcome of a merge as version 1 writes it."""
-    return MergeV1(
-        merged.applied,
-        merged.successful,
-        merged.hash,
-        merged.common_ancestor,
-        merged.branch,
-        merged.effective_target,
-        merged.expected,
-        [
-            KeyDetailsV1(
-                KeyJson(each.key),
-                each.behaviour,
-                "NONE" if each.conflict is None else "UNRESOLVABLE",
-            )
-            for each in merged.keys
-        ],
-    )
+def _details_v1(outcome: KeyOutcome) -> KeyDetailsV1:
+    conflict = "NONE" if outcome.conflict is None else "UNRESOLVABLE"
+    return KeyDetailsV1(KeyJson(outcome.key), outcome.behaviour, conflict)
 
 
-def merged_in(merge: MergeV2) -> Merged:
-    """Reads the outcome of a merge."""
-    return Merged(
-        branch=merge.target_branch,
-        applied=merge.was_applied,
-        successful=merge.was_successful,
-        hash=merge.resultant_target_hash,
-        effective_target=merge.effective_target_hash,
-        expected=merge.expected_hash,
-        common_ancestor=merge.common_ancestor,
-        keys=tuple(
-            KeyOutcome(
-                each.key.elements,
-                each.merge_behavior,
-                None if each.conflict is msgspec.UNSET else conflict_in(each.conflict),
-            )
-            for each in merge.details
-        ),
-        commits=() if merge.commits is msgspec.UNSET else merge.commits,
-    )
+def key_outcome_in(details: KeyDetailsV2) -> KeyOutcome:
+    """Reads the outcome of one key."""
+    conflict = None if details.conflict is msgspec.UNSET else conflict_in(details.conflict)
+    return KeyOutcome(details.key.elements, details.merge_behavior, conflict)

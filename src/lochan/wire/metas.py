@@ -1,4 +1,4 @@
-"""What is said of a commit: version 2 with lists, version 1 with single values; both are read."""
+"""The meta of a commit: version 2 with lists, version 1 with single values; both are read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lochan.wire.instants import Instant, instant, instant_to_send, micros
 
 
 class CommitMetaIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What a client says of a commit, in either spelling; the last four are the server's to say."""
+    """The meta of a commit as a client sends it, in either form; a server sets the last four."""
 
     message: str
     author: str | None = None
@@ -27,7 +27,7 @@ class CommitMetaIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class CommitMetaV2(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """What is said of a commit, version 2."""
+    """The meta of a commit, version 2."""
 
     hash: str | None
     committer: str | None
@@ -41,7 +41,7 @@ class CommitMetaV2(msgspec.Struct, frozen=True, rename="camel", kw_only=True, om
 
 
 class CommitMetaV1(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What is said of a commit, version 1."""
+    """The meta of a commit, version 1."""
 
     hash: str | None
     committer: str | None
@@ -54,7 +54,7 @@ class CommitMetaV1(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def meta_v2(meta: CommitMeta) -> CommitMetaV2:
-    """Returns what is said of a commit as version 2 writes it."""
+    """Returns the meta of a commit as JSON of version 2."""
     return CommitMetaV2(
         hash=meta.hash,
         committer=meta.committer,
@@ -69,7 +69,7 @@ def meta_v2(meta: CommitMeta) -> CommitMetaV2:
 
 
 def meta_v1(meta: CommitMeta) -> CommitMetaV1:
-    """Returns what is said of a commit as version 1 writes it: the first of each list."""
+    """Returns the meta of a commit as JSON of version 1: the first value of each list."""
     return CommitMetaV1(
         hash=meta.hash,
         committer=meta.committer,
@@ -83,7 +83,7 @@ def meta_v1(meta: CommitMeta) -> CommitMetaV1:
 
 
 def meta_from_client(meta: CommitMetaIn) -> CommitMeta:
-    """Reads what a client says of its commit; Invalid if it says what only the server may."""
+    """Returns the meta that a client sent; Invalid if it sets what only the server may set."""
     for name, value in (
         ("committer", meta.committer),
         ("commit time", meta.commit_time),
@@ -96,7 +96,7 @@ def meta_from_client(meta: CommitMetaIn) -> CommitMeta:
 
 
 def meta_from_server(meta: CommitMetaIn) -> CommitMeta:
-    """Reads what a server says of a commit."""
+    """Returns the meta that a server sent."""
     return msgspec.structs.replace(
         _read(meta),
         committer=meta.committer or "",
@@ -107,7 +107,7 @@ def meta_from_server(meta: CommitMetaIn) -> CommitMeta:
 
 
 def meta_to_send(meta: CommitMeta) -> CommitMetaIn:
-    """Returns what a client says of its commit as version 2 reads it."""
+    """Returns the meta of a new commit as a client sends it to version 2."""
     return CommitMetaIn(
         message=meta.message,
         authors=meta.authors,

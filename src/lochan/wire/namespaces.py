@@ -14,7 +14,7 @@ class NamespacesV1(msgspec.Struct, frozen=True):
 
 
 class NamespaceUpdateIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Properties to set and to take away."""
+    """Properties to set and to remove."""
 
     property_updates: dict[str, str] | None = None
     property_removals: frozenset[str] | None = None

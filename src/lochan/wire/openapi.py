@@ -1,4 +1,4 @@
-"""The OpenAPI document, generated from the operations and shapes of this room.
+"""The OpenAPI document, generated from the operations and shapes of this package.
 
 `python -m lochan.wire.openapi` prints it.
 """
@@ -14,7 +14,7 @@ import msgspec
 
 from lochan.model.contents import KNOWN_TYPES
 from lochan.wire.contents import ContentJson
-from lochan.wire.operations import PARAMETERS, WIRE_NAMES, Operation, Parameter
+from lochan.wire.operations import PARAMETERS, WIRE_NAMES, ApiOperation, Parameter
 from lochan.wire.operations_v1 import OPERATIONS_V1
 from lochan.wire.operations_v2 import OPERATIONS_V2
 from lochan.wire.problems import ErrorJson
@@ -25,14 +25,14 @@ _SCHEMAS: Final = "#/components/schemas/{name}"
 
 _ABOUT: Final = (
     "Tables and views of a lakehouse under version control: the Nessie REST API, versions 2 and "
-    "1, and what Lochan adds to version 2 (tagged `beyond`). Answers that carry the hash of a "
-    "reference carry it as `ETag` too."
+    "1, and what Lochan adds to version 2 (tagged `beyond`). Responses that contain the hash of a "
+    "reference have it as `ETag` too."
 )
 
 _ERRORS: Final = {
     "Invalid": ("400", "The request is wrong; it changes nothing."),
     "NotFound": ("404", "There is no such reference, commit or content."),
-    "Conflict": ("409", "Something stands against it; all conflicts are told."),
+    "Conflict": ("409", "The write was refused; all conflicts are listed."),
     "NotJson": ("415", "The body is not JSON."),
     "Unavailable": ("503", "Nothing happened; try again later."),
     "OutcomeUnknown": ("504", "It is unknown whether the write took effect."),
@@ -79,7 +79,7 @@ def document_text() -> str:
     return to_yaml(build_document())
 
 
-def _operation(prefix: str, operation: Operation) -> dict[str, Any]:
+def _operation(prefix: str, operation: ApiOperation) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "operationId": operation.id,
         "summary": operation.about,
@@ -108,11 +108,12 @@ def _parameter(name: str, parameter: Parameter) -> dict[str, Any]:
     }
 
 
-def _responses(operation: Operation) -> dict[str, Any]:
+def _responses(operation: ApiOperation) -> dict[str, Any]:
     success: dict[str, Any] = {"description": operation.about}
     if operation.response is not None:
         success["content"] = {_JSON: {"schema": _schema(operation.response)}}
-    responses: dict[str, Any] = {str(operation.status): success}
+    status = "204" if operation.response is None else "200"
+    responses: dict[str, Any] = {status: success}
     for name, (status, _) in _ERRORS.items():
         if name != "NotJson" or operation.request is not None:
             responses[status] = {"$ref": f"#/components/responses/{name}"}
@@ -128,7 +129,7 @@ def _schema(of: Any) -> dict[str, Any]:
     return schema
 
 
-def _schemas(operations: Iterable[Operation]) -> dict[str, Any]:
+def _schemas(operations: Iterable[ApiOperation]) -> dict[str, Any]:
     """Returns every shape by its name, and the contents that shapes refer to."""
     shapes: list[Any] = [ErrorJson, *KNOWN_TYPES.values()]
     for each in operations:
@@ -136,7 +137,7 @@ def _schemas(operations: Iterable[Operation]) -> dict[str, Any]:
     _, schemas = msgspec.json.schema_components(shapes, ref_template=_SCHEMAS)
     schemas["OtherContent"] = {
         "title": "OtherContent",
-        "description": "A content of a type that the server does not know: kept as it came.",
+        "description": "A content of a type that the server does not know: stored unchanged.",
         "type": "object",
         "properties": {
             "type": {"type": "string", "minLength": 1, "not": {"enum": list(KNOWN_TYPES)}},
@@ -148,7 +149,7 @@ def _schemas(operations: Iterable[Operation]) -> dict[str, Any]:
     refs = [*known, _SCHEMAS.format(name="OtherContent")]
     schemas["Content"] = {
         "title": "Content",
-        "description": "What a key holds.",
+        "description": "The content of a key.",
         "anyOf": [{"$ref": ref} for ref in refs],
     }
     return dict(sorted(schemas.items()))

@@ -1,7 +1,7 @@
-"""Every operation of the API, as data: where it lives, what it takes, what it answers.
+"""Every operation of the API, as data: its path, its parameters, its request and its response.
 
-The faces of `http/` bind a handler to each, and the OpenAPI document is generated from it, so
-neither can know an operation that the other does not.
+`http/` binds a handler to each, and the OpenAPI document is generated from them, so both contain
+the same operations.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ class Parameter(msgspec.Struct, frozen=True):
     required: bool = False
 
 
-class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation; `path` is below the prefix of its version, values in braces."""
+class ApiOperation(msgspec.Struct, frozen=True):
+    """One operation; `path` is below the prefix of its version, values in braces.
+
+    Without a `response` it answers 204. `beyond` marks what is not in Nessie's API.
+    """
 
     id: str
     method: str
     path: str
     about: str
+    response: Any = None
     parameters: tuple[str, ...] = ()
     request: Any = None
     request_needed: bool = True
-    response: Any = None
-    status: int = 200
     beyond: bool = False
-    """Not in Nessie's API."""
 
 
 _TEXT: Final[dict[str, Any]] = {"type": "string"}
@@ -55,8 +56,8 @@ _REF: Final = (
     "slashes are percent-encoded."
 )
 _EXPECTED: Final = (
-    "The branch and the hash on which the writer stands, `name@hash`; the hash may come with "
-    "`If-Match` instead."
+    "The branch and the hash that the writer has read, `name@hash`; `If-Match` may contain the "
+    "hash instead."
 )
 
 
@@ -78,28 +79,33 @@ PARAMETERS: Final = _parameters(
     Parameter("name", "query", NAME_MESSAGE, _NAME, True),
     Parameter("type", "query", "The kind of the reference.", _KIND, True),
     Parameter("expected-type", "query", "The kind that the reference must have.", _KIND),
-    Parameter("bare", "query", "Start from nothing: the body brings no hash.", _FLAG),
+    Parameter(
+        "bare", "query", "Creates a branch without commits; the body contains no hash.", _FLAG
+    ),
     Parameter("config-type", "query", "Which settings; repeat for several.", _TEXTS),
-    Parameter("fetch", "query", "ALL adds what costs more to find.", _FETCH),
-    Parameter("filter", "query", "A CEL expression that entries must fulfil.", _TEXT),
+    Parameter("fetch", "query", "ALL adds fields that cost more to read.", _FETCH),
+    Parameter(
+        "filter",
+        "query",
+        "A CEL expression; only entries for which it is true are returned.",
+        _TEXT,
+    ),
     Parameter("max-records", "query", "How many at most.", _COUNT),
     Parameter("page-token", "query", "The token of the page before.", _TEXT),
     Parameter("scan-commits", "query", "Above 0 the commits are checked.", _COUNT),
-    Parameter("key", "query", "A wanted key; repeat for several.", _TEXTS),
+    Parameter("key", "query", "A key to be returned; repeat for several.", _TEXTS),
     Parameter("min-key", "query", "The first key.", _TEXT),
     Parameter("max-key", "query", "The last key.", _TEXT),
     Parameter("prefix-key", "query", "This key and all below it.", _TEXT),
-    Parameter("job-key", "query", "The key whose jobs are wanted.", _KEY, True),
-    Parameter("job", "query", "A wanted job; repeat for several.", _TEXTS),
+    Parameter("job-key", "query", "The key whose jobs are returned.", _KEY, True),
+    Parameter("job", "query", "A job to be returned; repeat for several.", _TEXTS),
     Parameter("min-job", "query", "The first name of a job.", _TEXT),
     Parameter("prefix-job", "query", "What the names of jobs begin with.", _TEXT),
     Parameter("content", "query", "Whether contents are returned too.", _FLAG),
     Parameter("with-doc", "query", "Has no effect.", _FLAG),
     Parameter("for-write", "query", "Has no effect.", _FLAG),
     Parameter("limit-hash", "query", "The oldest commit of the log.", _TEXT),
-    Parameter(
-        "If-Match", "header", "The expected hash in quotes, as `ETag` gave it; or `*`.", _TEXT
-    ),
+    Parameter("If-Match", "header", "The expected hash in quotes, as in `ETag`; or `*`.", _TEXT),
     Parameter(
         "Idempotency-Key",
         "header",
@@ -143,4 +149,4 @@ WIRE_NAMES: Final = {
     "v1-contents-ref": "ref",
     "v1-below": "name",
 }
-"""Parameters that share a name on the wire and not what they mean."""
+"""The names on the wire of parameters that share a name but not a meaning."""

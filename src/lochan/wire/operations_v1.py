@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from lochan.model.contents import Namespace
-from lochan.wire.commits import CommitRequest, LogV1
+from lochan.wire.commits import CommitBody, LogV1
 from lochan.wire.config import ConfigV1
 from lochan.wire.contents import ContentJson
 from lochan.wire.listings import ContentsRequest, ContentsV1, DiffV1, EntriesV1
 from lochan.wire.merges import MergeBody, MergeV1, TransplantBody
 from lochan.wire.namespaces import NamespacesV1, NamespaceUpdateIn
-from lochan.wire.operations import Operation
+from lochan.wire.operations import ApiOperation
 from lochan.wire.references import ReferenceIn, ReferencesV1, ReferenceV1
 
 _PAGE: Final = ("maxRecords", "pageToken")
@@ -19,171 +19,167 @@ _WRITE: Final = ("expectedHash", "If-Match", "Idempotency-Key")
 _NAMESPACE: Final = ("v1-ref", "v1-namespace")
 
 OPERATIONS_V1: Final = (
-    Operation(
-        id="getConfigV1",
-        method="GET",
-        path="/config",
-        about="What clients must know of the server.",
+    ApiOperation(
+        "getConfigV1",
+        "GET",
+        "/config",
+        "What clients must know about the server.",
         response=ConfigV1,
     ),
-    Operation(
-        id="getAllReferencesV1",
-        method="GET",
-        path="/trees",
-        about="Lists branches and tags.",
-        parameters=("fetch", "filter", *_PAGE),
+    ApiOperation(
+        "getAllReferencesV1",
+        "GET",
+        "/trees",
+        "Lists branches and tags.",
         response=ReferencesV1,
+        parameters=("fetch", "filter", *_PAGE),
     ),
-    Operation(
-        id="getDefaultBranchV1",
-        method="GET",
-        path="/trees/tree",
-        about="Reads the default branch.",
+    ApiOperation(
+        "getDefaultBranchV1",
+        "GET",
+        "/trees/tree",
+        "Reads the default branch.",
         response=ReferenceV1,
     ),
-    Operation(
-        id="createReferenceV1",
-        method="POST",
-        path="/trees/tree",
-        about="Creates a branch or a tag from another reference at a hash.",
+    ApiOperation(
+        "createReferenceV1",
+        "POST",
+        "/trees/tree",
+        "Creates a branch or a tag from another reference at a hash.",
+        response=ReferenceV1,
         parameters=("sourceRefName", "Idempotency-Key"),
         request=ReferenceIn,
-        response=ReferenceV1,
     ),
-    Operation(
-        id="getReferenceByNameV1",
-        method="GET",
-        path="/trees/tree/{ref}",
-        about="Reads one reference.",
+    ApiOperation(
+        "getReferenceByNameV1",
+        "GET",
+        "/trees/tree/{ref}",
+        "Reads one reference.",
+        response=ReferenceV1,
         parameters=("v1-ref", "fetch"),
-        response=ReferenceV1,
     ),
-    Operation(
-        id="getEntriesV1",
-        method="GET",
-        path="/trees/tree/{ref}/entries",
-        about="Lists keys and the types of what they hold.",
-        parameters=("v1-ref", "hashOnRef", "namespaceDepth", "filter", *_PAGE),
+    ApiOperation(
+        "getEntriesV1",
+        "GET",
+        "/trees/tree/{ref}/entries",
+        "Lists keys and the types of their contents.",
         response=EntriesV1,
+        parameters=("v1-ref", "hashOnRef", "namespaceDepth", "filter", *_PAGE),
     ),
-    Operation(
-        id="getCommitLogV1",
-        method="GET",
-        path="/trees/tree/{ref}/log",
-        about="Reads commits from newest to oldest.",
-        parameters=("v1-ref", "startHash", "endHash", "filter", "fetch", *_PAGE),
+    ApiOperation(
+        "getCommitLogV1",
+        "GET",
+        "/trees/tree/{ref}/log",
+        "Reads commits from newest to oldest.",
         response=LogV1,
+        parameters=("v1-ref", "startHash", "endHash", "filter", "fetch", *_PAGE),
     ),
-    Operation(
-        id="assignReferenceV1",
-        method="PUT",
-        path="/trees/{type}/{name}",
-        about="Points a branch or a tag to another commit.",
+    ApiOperation(
+        "assignReferenceV1",
+        "PUT",
+        "/trees/{type}/{name}",
+        "Points a branch or a tag to another commit.",
         parameters=("v1-kind", "v1-name", *_WRITE),
         request=ReferenceIn,
-        status=204,
     ),
-    Operation(
-        id="deleteReferenceV1",
-        method="DELETE",
-        path="/trees/{type}/{name}",
-        about="Deletes a branch or a tag.",
+    ApiOperation(
+        "deleteReferenceV1",
+        "DELETE",
+        "/trees/{type}/{name}",
+        "Deletes a branch or a tag.",
         parameters=("v1-kind", "v1-name", *_WRITE),
-        status=204,
     ),
-    Operation(
-        id="commitV1",
-        method="POST",
-        path="/trees/branch/{branch}/commit",
-        about="Commits operations to a branch.",
-        parameters=("v1-branch", *_WRITE),
-        request=CommitRequest,
+    ApiOperation(
+        "commitV1",
+        "POST",
+        "/trees/branch/{branch}/commit",
+        "Commits operations to a branch.",
         response=ReferenceV1,
+        parameters=("v1-branch", *_WRITE),
+        request=CommitBody,
     ),
-    Operation(
-        id="mergeV1",
-        method="POST",
-        path="/trees/branch/{branch}/merge",
-        about="Merges a reference into a branch.",
+    ApiOperation(
+        "mergeV1",
+        "POST",
+        "/trees/branch/{branch}/merge",
+        "Merges a reference into a branch.",
+        response=MergeV1,
         parameters=("v1-branch", *_WRITE),
         request=MergeBody,
-        response=MergeV1,
     ),
-    Operation(
-        id="transplantV1",
-        method="POST",
-        path="/trees/branch/{branch}/transplant",
-        about="Makes commits of a reference again on a branch.",
+    ApiOperation(
+        "transplantV1",
+        "POST",
+        "/trees/branch/{branch}/transplant",
+        "Makes commits of a reference again on a branch.",
+        response=MergeV1,
         parameters=("v1-branch", "message", *_WRITE),
         request=TransplantBody,
-        response=MergeV1,
     ),
-    Operation(
-        id="getContentV1",
-        method="GET",
-        path="/contents/{key}",
-        about="Reads one content.",
-        parameters=("content-key", "v1-contents-ref", "hashOnRef"),
+    ApiOperation(
+        "getContentV1",
+        "GET",
+        "/contents/{key}",
+        "Reads one content.",
         response=ContentJson,
+        parameters=("content-key", "v1-contents-ref", "hashOnRef"),
     ),
-    Operation(
-        id="getMultipleContentsV1",
-        method="POST",
-        path="/contents",
-        about="Reads the contents of keys that the body names.",
+    ApiOperation(
+        "getMultipleContentsV1",
+        "POST",
+        "/contents",
+        "Reads the contents of keys that the body names.",
+        response=ContentsV1,
         parameters=("v1-contents-ref", "hashOnRef"),
         request=ContentsRequest,
-        response=ContentsV1,
     ),
-    Operation(
-        id="getDiffV1",
-        method="GET",
-        path="/diffs/{from}...{to}",
-        about="Reads what differs between two references.",
-        parameters=("v1-from", "v1-to"),
+    ApiOperation(
+        "getDiffV1",
+        "GET",
+        "/diffs/{from}...{to}",
+        "Reads what differs between two references.",
         response=DiffV1,
+        parameters=("v1-from", "v1-to"),
     ),
-    Operation(
-        id="getNamespacesV1",
-        method="GET",
-        path="/namespaces/{ref}",
-        about="Lists namespaces, those below another if one is named.",
-        parameters=("v1-ref", "v1-below", "hashOnRef"),
+    ApiOperation(
+        "getNamespacesV1",
+        "GET",
+        "/namespaces/{ref}",
+        "Lists namespaces, those below another if one is named.",
         response=NamespacesV1,
+        parameters=("v1-ref", "v1-below", "hashOnRef"),
     ),
-    Operation(
-        id="getNamespaceV1",
-        method="GET",
-        path="/namespaces/namespace/{ref}/{name}",
-        about="Reads one namespace.",
-        parameters=(*_NAMESPACE, "hashOnRef"),
+    ApiOperation(
+        "getNamespaceV1",
+        "GET",
+        "/namespaces/namespace/{ref}/{name}",
+        "Reads one namespace.",
         response=Namespace,
+        parameters=(*_NAMESPACE, "hashOnRef"),
     ),
-    Operation(
-        id="createNamespaceV1",
-        method="PUT",
-        path="/namespaces/namespace/{ref}/{name}",
-        about="Creates a namespace.",
+    ApiOperation(
+        "createNamespaceV1",
+        "PUT",
+        "/namespaces/namespace/{ref}/{name}",
+        "Creates a namespace.",
+        response=Namespace,
         parameters=(*_NAMESPACE, "Idempotency-Key"),
         request=Namespace,
         request_needed=False,
-        response=Namespace,
     ),
-    Operation(
-        id="deleteNamespaceV1",
-        method="DELETE",
-        path="/namespaces/namespace/{ref}/{name}",
-        about="Deletes a namespace that holds nothing.",
+    ApiOperation(
+        "deleteNamespaceV1",
+        "DELETE",
+        "/namespaces/namespace/{ref}/{name}",
+        "Deletes an empty namespace.",
         parameters=(*_NAMESPACE, "Idempotency-Key"),
-        status=204,
     ),
-    Operation(
-        id="updateNamespaceV1",
-        method="POST",
-        path="/namespaces/namespace/{ref}/{name}",
-        about="Sets and takes away properties of a namespace.",
+    ApiOperation(
+        "updateNamespaceV1",
+        "POST",
+        "/namespaces/namespace/{ref}/{name}",
+        "Sets and removes properties of a namespace.",
         parameters=(*_NAMESPACE, "Idempotency-Key"),
         request=NamespaceUpdateIn,
-        status=204,
     ),
 )

@@ -9,7 +9,7 @@ from lochan.wire.keys import KeyJson
 
 
 class ReferenceConflicts(msgspec.Struct, frozen=True, tag="REFERENCE_CONFLICTS", tag_field="type"):
-    """Everything that stands against a write."""
+    """All conflicts of a write."""
 
     conflicts: list[ConflictJson]
 

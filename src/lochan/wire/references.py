@@ -1,9 +1,11 @@
-"""References on the wire, and what listing, creating and moving them says."""
+"""References on the wire: listed, created and moved."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -19,30 +21,31 @@ from lochan.wire.metas import (
     meta_v1,
     meta_v2,
 )
+from lochan.wire.pages import PageJson
+
+_Meta = TypeVar("_Meta")
 
 
-class ReferenceMetadataV2(msgspec.Struct, frozen=True, rename="camel"):
-    """What is computed of a reference."""
+class _ReferenceMetadata(msgspec.Struct, Generic[_Meta], frozen=True, rename="camel"):
+    """The fields of a reference's metadata, with the meta of either version."""
 
     num_commits_ahead: int | None
     num_commits_behind: int | None
-    commit_meta_of_head: CommitMetaV2 | None = msgspec.field(name="commitMetaOfHEAD")
+    commit_meta_of_head: _Meta | None = msgspec.field(name="commitMetaOfHEAD")
     common_ancestor_hash: str | None
     num_total_commits: int | None
 
 
-class ReferenceMetadataV1(msgspec.Struct, frozen=True, rename="camel"):
-    """What is computed of a reference, with version 1's meta."""
+class ReferenceMetadataV2(_ReferenceMetadata[CommitMetaV2], frozen=True, rename="camel"):
+    """Computed facts about a reference."""
 
-    num_commits_ahead: int | None
-    num_commits_behind: int | None
-    commit_meta_of_head: CommitMetaV1 | None = msgspec.field(name="commitMetaOfHEAD")
-    common_ancestor_hash: str | None
-    num_total_commits: int | None
+
+class ReferenceMetadataV1(_ReferenceMetadata[CommitMetaV1], frozen=True, rename="camel"):
+    """Computed facts about a reference, version 1."""
 
 
 class AnnotationJson(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the maker of a tag wrote on it; the signature is opaque, in Base64."""
+    """The annotation of a tag; the signature is opaque, in Base64."""
 
     message: str
     properties: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
@@ -75,26 +78,22 @@ class SingleReference(msgspec.Struct, frozen=True):
     reference: ReferenceV2
 
 
-class ReferencesV2(msgspec.Struct, frozen=True, rename="camel"):
+class ReferencesV2(PageJson, frozen=True, rename="camel"):
     """A page of references."""
 
-    has_more: bool
-    token: str | None
     references: list[ReferenceV2]
 
 
-class ReferencesV1(msgspec.Struct, frozen=True, rename="camel"):
+class ReferencesV1(PageJson, frozen=True, rename="camel"):
     """A page of references, version 1."""
 
-    has_more: bool
-    token: str | None
     references: list[ReferenceV1]
 
 
 class ReferenceIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A reference that a client names: what to create from or to move to.
+    """A reference that a client names: the source of a new one or the target of a move.
 
-    What follows the hash is for creating only: `expiresAt` or `ttl` for a branch, an annotation
+    The fields after the hash are for creating only: `expiresAt` or `ttl` for a branch, `annotation`
     for a tag. The hash may be followed by relative steps.
     """
 
@@ -107,7 +106,7 @@ class ReferenceIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class NewReferenceIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One of many references to create; without `source` it is bare."""
+    """One of many references to create; without `source`, a branch without commits."""
 
     name: str
     type: str = "BRANCH"
@@ -130,7 +129,7 @@ class ReferenceList(msgspec.Struct, frozen=True):
 
 
 class ReferenceStateJson(msgspec.Struct, frozen=True, rename="camel"):
-    """A commit that a reference points or pointed to, and whether it is whole."""
+    """A commit that a reference points or pointed to, and whether it can be read."""
 
     commit_hash: str
     commit_consistency: str
@@ -147,7 +146,7 @@ class ReferenceHistoryJson(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ReferenceMoveJson(msgspec.Struct, frozen=True, rename="camel"):
-    """One move in a ref-log; `oldHash` is null where the reference came to be."""
+    """One move in a ref-log; `oldHash` is null where the reference was created."""
 
     kind: str
     old_hash: str | None
@@ -161,16 +160,14 @@ class ReferenceMoveJson(msgspec.Struct, frozen=True, rename="camel"):
     version: int
 
 
-class ReferenceLog(msgspec.Struct, frozen=True, rename="camel"):
+class ReferenceLog(PageJson, frozen=True, rename="camel"):
     """A page of a ref-log, the newest move first."""
 
-    has_more: bool
-    token: str | None
     moves: list[ReferenceMoveJson]
 
 
 def reference_v2(reference: Reference) -> ReferenceV2:
-    """Returns a reference as version 2 writes it."""
+    """Returns a reference as JSON of version 2."""
     name = msgspec.UNSET if reference.name is None else reference.name
     if reference.metadata is None and reference.expires_us is None and reference.annotation is None:
         return ReferenceV2(reference.kind, name, reference.hash)
@@ -178,44 +175,37 @@ def reference_v2(reference: Reference) -> ReferenceV2:
         reference.kind,
         name,
         reference.hash,
-        msgspec.UNSET if reference.metadata is None else _metadata_v2(reference.metadata),
+        msgspec.UNSET
+        if reference.metadata is None
+        else ReferenceMetadataV2(*_metadata(reference.metadata, meta_v2)),
         msgspec.UNSET if reference.expires_us is None else instant(reference.expires_us),
         msgspec.UNSET if reference.annotation is None else annotation_out(reference.annotation),
     )
 
 
 def reference_v1(reference: Reference) -> ReferenceV1:
-    """Returns a reference as version 1 writes it."""
+    """Returns a reference as JSON of version 1."""
     name = msgspec.UNSET if reference.name is None else reference.name
-    metadata = reference.metadata
-    if metadata is None:
+    if reference.metadata is None:
         return ReferenceV1(reference.kind, name, reference.hash)
-    return ReferenceV1(
-        reference.kind,
-        name,
-        reference.hash,
-        ReferenceMetadataV1(
-            metadata.ahead,
-            metadata.behind,
-            None if metadata.head is None else meta_v1(metadata.head),
-            metadata.common_ancestor,
-            metadata.total,
-        ),
-    )
+    metadata = ReferenceMetadataV1(*_metadata(reference.metadata, meta_v1))
+    return ReferenceV1(reference.kind, name, reference.hash, metadata)
 
 
-def _metadata_v2(metadata: ReferenceMetadata) -> ReferenceMetadataV2:
-    return ReferenceMetadataV2(
+def _metadata(
+    metadata: ReferenceMetadata, meta_out: Callable[[CommitMeta], _Meta]
+) -> tuple[int | None, int | None, _Meta | None, str | None, int]:
+    return (
         metadata.ahead,
         metadata.behind,
-        None if metadata.head is None else meta_v2(metadata.head),
+        None if metadata.head is None else meta_out(metadata.head),
         metadata.common_ancestor,
         metadata.total,
     )
 
 
 def annotation_out(annotation: Annotation) -> AnnotationJson:
-    """Returns an annotation as it is written."""
+    """Returns an annotation as JSON."""
     return AnnotationJson(
         message=annotation.message,
         properties=dict(annotation.properties),
@@ -224,7 +214,7 @@ def annotation_out(annotation: Annotation) -> AnnotationJson:
 
 
 def annotation_in(annotation: AnnotationJson) -> Annotation:
-    """Reads an annotation; Invalid if its signature is not Base64."""
+    """Returns the annotation that JSON describes; Invalid if its signature is not Base64."""
     try:
         signature = base64.b64decode(annotation.signature, validate=True)
     except (binascii.Error, ValueError):
@@ -237,7 +227,7 @@ def annotation_in(annotation: AnnotationJson) -> Annotation:
 
 
 def move_out(move: ReferenceMove) -> ReferenceMoveJson:
-    """Returns a move as it is written."""
+    """Returns a move as JSON."""
     return ReferenceMoveJson(
         move.kind,
         move.old,
@@ -253,7 +243,7 @@ def move_out(move: ReferenceMove) -> ReferenceMoveJson:
 
 
 def move_in(move: ReferenceMoveJson) -> ReferenceMove:
-    """Reads a move from a ref-log."""
+    """Returns the move that JSON describes."""
     return ReferenceMove(
         move.kind,
         move.old_hash,
@@ -269,7 +259,7 @@ def move_in(move: ReferenceMoveJson) -> ReferenceMove:
 
 
 class ReferenceMetadataIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What a server computed of a reference, as a client reads it."""
+    """Computed facts about a reference, as a client reads them."""
 
     num_commits_ahead: int | None = None
     num_commits_behind: int | None = None
@@ -289,14 +279,8 @@ class ReferenceOfServer(msgspec.Struct, frozen=True, rename="camel", kw_only=Tru
     annotation: AnnotationJson | None = None
 
 
-def effective_in(reference: ReferenceV2) -> Reference:
-    """Reads the reference that an answer says it was read from."""
-    name = None if reference.name is msgspec.UNSET else reference.name
-    return Reference(reference.type, name, reference.hash)
-
-
 def reference_in(reference: ReferenceOfServer) -> Reference:
-    """Reads a reference that a server wrote."""
+    """Returns the reference that the JSON of a server describes."""
     metadata = None
     if reference.metadata is not None:
         head: CommitMeta | None = None

@@ -60,14 +60,14 @@ def test_a_first_snapshot_may_be_old_but_the_count_never_goes_back():
         ({**snapshot(7), "snapshot-id": None}, "'snapshot-id' is missing"),
         ({**snapshot(7), "snapshot-id": -7}, "must be between"),
         ({**snapshot(7), "snapshot-id": 2**63}, "must be between"),
-        ({**snapshot(7), "timestamp-ms": "now"}, "must be a whole number, not a text"),
+        ({**snapshot(7), "timestamp-ms": "now"}, "must be a whole number, not str"),
         ({**snapshot(7), "manifest-list": None}, "'manifest-list' is missing"),
-        ({**snapshot(7), "summary": {"operation": 5}}, "must hold texts only"),
+        ({**snapshot(7), "summary": {"operation": 5}}, "Expected `str`, got `int`"),
         ({**snapshot(7), "sequence-number": 1.5}, "must be a whole number"),
         ({**snapshot(7), "schema-id": []}, "must be a whole number"),
         ({**snapshot(7), "sequence-number": None}, "'sequence-number' is missing"),
         ({**snapshot(7), "first-row-id": "0"}, "must be a whole number"),
-        ({**snapshot(7), "key-id": 5}, "'key-id' must be a text"),
+        ({**snapshot(7), "key-id": 5}, "'key-id': Expected `str`"),
     ],
 )
 def test_a_snapshot_that_is_none_is_refused(given, sentence):

@@ -13,15 +13,14 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from lochan.base.ids import ContentId, ObjId
+from lochan.base.ids import ObjId
 from lochan.base.keys import file_key, table_key
 from lochan.base.names import RefName
 from lochan.catalog.types import ContentTypes
-from lochan.codec.elements import encode_file, encode_table
+from lochan.codec.elements import encode_file, pack_table
 from lochan.embedded import Embedded
 from lochan.kernel.check_findings import Report
 from lochan.kernel.check_store import CheckOptions, check_store
-from lochan.kernel.claims import claim
 from lochan.kernel.plan import CommitPlan, Operation
 from lochan.kernel.publish import Publisher
 from lochan.kernel.repository import Ports
@@ -38,13 +37,13 @@ from lochan.model.contents import (
     OtherContent,
     UserFunction,
 )
-from lochan.model.entries import FileEntry, TableEntry
+from lochan.model.entries import FileEntry
 from lochan.model.references import Annotation
 from lochan.service.calls import Call
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
-from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
-from tests.kernel.workbench import Wants, published
+from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
+from tests.kernel.workbench import Wants, claim, published
 
 TYPES = ContentTypes()
 LOWERED = {
@@ -74,7 +73,7 @@ def lowered_limits() -> Iterator[None]:
 def ports(later_us: int = 0) -> Ports:
     clock = ManualClock()
     clock.advance_us(later_us)
-    return Ports(clock, SeededChance(3), RecordedWaiting(clock))
+    return Ports(clock, SeededRandom(3), RecordedWaiting(clock))
 
 
 def table(number: int) -> IcebergTable:
@@ -150,7 +149,7 @@ def _write_below_the_catalog(repo: Embedded) -> None:
     """Puts files, and a content whose id is no UUID, which the catalog would not choose."""
     context = repo._repository.context
     value, raw = TYPES.encode(table(5), "an id of its own")
-    element = encode_table(TableEntry(1, value, ContentId("an id of its own")))
+    element = pack_table(1, value, None)
     plans = [
         CommitPlan(
             [Operation(table_key(["db", "named"]), element)], "named", objects=[(value, raw)]

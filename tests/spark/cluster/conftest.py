@@ -37,9 +37,9 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def catalog_server():
     """A server on a store in memory, for all tests of a module."""
-    from lochan.spark.serving import open_service
+    from lochan.spark.lake_server import open_server
 
-    service = open_service("memory:")
+    service = open_server("memory:")
     yield service.url
     service.close()
 

@@ -1,4 +1,4 @@
-"""The process of a driver: makes a session and a lake, then calls functions as it is told.
+"""The process of a driver: makes a session and a lake, then calls the functions that it is sent.
 
 Reads commands from standard input, a line of JSON each, and answers through a pipe of its own,
 because Java writes to standard output whatever it likes.
@@ -27,7 +27,7 @@ def call(lake: Lake, function: str, arguments: Mapping[str, Any]) -> dict[str, A
         return {"error": traceback.format_exc()}
 
 
-def say(replies: IO[str], what: Mapping[str, Any]) -> None:
+def send(replies: IO[str], what: Mapping[str, Any]) -> None:
     """Answers."""
     replies.write(json.dumps(what) + "\n")
     replies.flush()
@@ -39,10 +39,10 @@ def main() -> None:
     plan = json.loads(sys.stdin.readline())
     spark = session("cluster", plan["master"], plan["settings"])
     with Lake(spark, plan["address"], warehouse=plan["warehouse"], files=plan["files"]) as lake:
-        say(replies, {"value": type(spark).__module__})
+        send(replies, {"value": type(spark).__module__})
         for line in sys.stdin:
             command = json.loads(line)
-            say(replies, call(lake, command["function"], command["arguments"]))
+            send(replies, call(lake, command["function"], command["arguments"]))
     spark.stop()
     replies.close()
 

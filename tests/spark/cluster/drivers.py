@@ -41,7 +41,7 @@ def tail(log: Path) -> str:
 def children_of(pid: int) -> dict[int, str]:
     """Returns the processes that a process has started and that run, with their command lines."""
     if not Path("/proc/self/stat").exists():
-        pytest.skip("/proc is missing: without it nobody tells the processes of an executor")
+        pytest.skip("/proc is missing: the processes of an executor are found there")
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:

@@ -51,7 +51,7 @@ def gated(column: Column, folder: str, free: int) -> Column:
             if (gate / "open").exists():
                 return value
             rest.wait(0.1)
-        raise RuntimeError("nobody opened the gate")
+        raise RuntimeError("the gate was not opened in time")
 
     return F.udf(pass_on, "long")(column)
 
@@ -60,7 +60,7 @@ class LostReplies(PyArrowFileIO):
     """Stores data files whole, and then fails the task that wrote them, once for each task."""
 
     def new_output(self, location: str) -> Any:
-        """Returns a file whose end is not told to a first attempt."""
+        """Returns a file whose end is hidden from a first attempt."""
         made = super().new_output(location)
         task = TaskContext.get()
         if task is None or task.attemptNumber() > 0:

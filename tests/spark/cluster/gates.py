@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.spark import checks
 from lochan.spark.lake import Lake
-from lochan.spark.storage import how
+from lochan.spark.storage import find_access
 from tests.spark.cluster.faults import gated
 from tests.spark.cluster.suite import on, orders
 
@@ -48,4 +48,4 @@ def about(lake: Lake) -> dict[str, str]:
     """Returns the driver's name in its cluster, and who reads and writes the warehouse's files."""
     name = lake.spark.conf.get("spark.app.id")
     assert name is not None
-    return {"application": name, "way": how(lake, lake.warehouse)}
+    return {"application": name, "way": find_access(lake, lake.warehouse)}

@@ -44,7 +44,7 @@ class Standalone:
 
     @property
     def logs(self) -> str:
-        """The ends of what master, workers and executors have said."""
+        """The ends of the logs of master, workers and executors."""
         found = [*self._folder.glob("*.out"), *self._folder.glob("worker-*/*/*/stderr")]
         return "".join(tail(log) for log in sorted(found))
 
@@ -94,7 +94,7 @@ class Standalone:
             )
 
     def _said(self, name: str, what: re.Pattern[str]) -> str:
-        """Returns what a process said, as soon as it has."""
+        """Returns the first line of a process, as soon as there is one."""
         log, process = self._folder / f"{name}.out", self._started[-1]
         rest = threading.Event()
         for _ in range(int(READY_S / _LOOK_S)):

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import AuditFailed, Conflict, ContentNotFound
 from lochan.spark import checks
-from lochan.spark.history.catching_up import catch_up
+from lochan.spark.history.catch_up import catch_up
 from lochan.spark.history.functions import register_functions
 from lochan.spark.history.sink import append_to
 from lochan.spark.lake import Lake
@@ -31,7 +31,7 @@ Promise = Callable[[Lake], None]
 
 
 def fresh(lake: Lake) -> tuple[str, str]:
-    """Makes a branch that nobody else uses; returns it and the name of a table on it."""
+    """Makes a branch that no other test uses; returns it and the name of a table on it."""
     tag = uuid4().hex[:10]
     branch = f"branch-{tag}"
     lake.client.references.create(branch, "main")
@@ -214,10 +214,10 @@ def an_audit_publishes_what_passes_and_nothing_else(lake: Lake) -> None:
     )
     with lake.audited(target, checks=declared) as audit:
         audit.write(orders(lake, 0, 10), table, partition_by=["region"])
-    told = {each.kind: (each.status, each.how) for each in audit.report.checks}
-    assert told["in_range"] == ("passed", "observed")
-    assert told["row_count"] == ("passed", "observed")
-    assert told["unique"] == ("passed", "query")
+    results = {each.kind: (each.status, each.how) for each in audit.report.checks}
+    assert results["in_range"] == ("passed", "observed")
+    assert results["row_count"] == ("passed", "observed")
+    assert results["unique"] == ("passed", "query")
     published = lake.client.references.get(target).hash
     with pytest.raises(AuditFailed), lake.audited(target, checks=declared) as poor:
         poor.write(orders(lake, 10, 10, net=-1.0), table)

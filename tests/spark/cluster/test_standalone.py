@@ -39,12 +39,12 @@ ALL = {"ids": list(range(400)), "most": 1}
 @pytest.fixture(scope="module")
 def catalog_server():
     """A server on PostgreSQL."""
-    from lochan.spark.serving import open_service
+    from lochan.spark.lake_server import open_server
 
     database = shared_server()
     if database is None:
         pytest.skip(MISSING)
-    service = open_service(database.url(schema=database.fresh_schema()))
+    service = open_server(database.url(schema=database.fresh_schema()))
     yield service.url
     service.close()
 

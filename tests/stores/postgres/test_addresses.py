@@ -106,7 +106,7 @@ def test_a_commit_is_durable_whatever_the_operator_prefers(opened: Open) -> None
     )
     session = store._pool.take()  # type: ignore[attr-defined]
     told = [
-        session.ask(b"SELECT current_setting(%b)", (name,))[0][0]
+        session.execute(b"SELECT current_setting(%b)", (name,))[0][0]
         for name in ("synchronous_commit", "default_transaction_isolation", "enable_seqscan")
     ]
     store._pool.give(session)  # type: ignore[attr-defined]

@@ -16,9 +16,7 @@ import pytest
 from lochan.base.errors import LochanError, Unavailable
 from lochan.base.ids import ObjId
 from lochan.kernel.publish import Publisher
-from lochan.kv.retry import RetryingReads
 from lochan.kv.store import Store
-from lochan.system import ThreadWaiting
 from lochan.testing.postgres import PostgresServer
 from lochan.testing.tcp_faults import FaultyWire, Mishap, Way
 from tests.profile import counted
@@ -62,12 +60,12 @@ class Experiment:
     """Publishes chains through the wire again and again, each time cut somewhere else."""
 
     def __init__(
-        self, opened: Open, wire: FaultyWire, proposals: int, *, held: bool, **retry_policy: object
+        self, opened: Open, wire: FaultyWire, proposals: int, *, held: bool, **parameters: object
     ) -> None:
         self.direct = opened(pool=2, application_name="direct")
         create(self.direct)
-        store = Watched(opened(port=wire.port, pool=1, application_name="victim", **retry_policy))
-        context = connect(RetryingReads(store, ThreadWaiting()))  # type: ignore[arg-type]
+        store = Watched(opened(port=wire.port, pool=1, application_name="victim", **parameters))
+        context = connect(store)  # type: ignore[arg-type]
         self.publisher = Publisher(context, MAIN)
         self.outcomes = store.outcomes
         self._wire = wire
@@ -221,8 +219,8 @@ def test_a_publish_cut_while_it_waits_for_the_row(
     proposals: int,
     then: str,
 ) -> None:
-    retry_policy = {"lock_timeout_ms": 100} if then == "zombie gives up" else {}
-    experiment = Experiment(opened, wire, proposals, held=False, **retry_policy)
+    parameters = {"lock_timeout_ms": 100} if then == "zombie gives up" else {}
+    experiment = Experiment(opened, wire, proposals, held=False, **parameters)
     witness = Witness(database, schema, "victim")
     rival = opened(pool=2, application_name="rival")
     for _ in range(TRIALS):

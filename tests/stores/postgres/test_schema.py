@@ -51,7 +51,7 @@ def test_a_user_without_the_right_to_create_may_use_what_is_there(
     database.execute(b"CREATE ROLE modest LOGIN")
     with pytest.raises(Unavailable, match="42501"):
         open_store(server.url(user="modest", schema=schema))
-    with pytest.raises(Unavailable, match=r"cannot be made ready.*42501"):
+    with pytest.raises(Unavailable, match=r"cannot be created.*42501"):
         open_store(server.url(user="modest", schema=server.fresh_schema()))
     for grant in (
         f'USAGE ON SCHEMA "{schema}"',

@@ -11,15 +11,15 @@ from lochan.base.errors import StoreClosed
 from lochan.kv.store import Partition
 from lochan.kv.url import StoreUrl
 from lochan.stores.rocksdb import open_store
-from lochan.stores.rocksdb.gate import Gate
-from lochan.stores.rocksdb.options import Settings
+from lochan.stores.rocksdb.options import Parameters
+from lochan.stores.rocksdb.running_calls import RunningCalls
 from lochan.stores.rocksdb.store import RocksStore
 
 PLACE = Partition(b"place")
 
 
 class Scene:
-    """A bulk read that stays inside until somebody closes or waits for the gate."""
+    """A bulk read that does not return until another thread closes the store."""
 
     def __init__(self, store: RocksStore) -> None:
         self.real = store._db
@@ -28,12 +28,12 @@ class Scene:
         self.moved = Event()
         scene = self
 
-        class WatchedGate(Gate):
-            def wait_until_empty(self) -> None:
+        class WatchedCalls(RunningCalls):
+            def wait_until_none(self) -> None:
                 scene.moved.set()
-                super().wait_until_empty()
+                super().wait_until_none()
 
-        store._gate = WatchedGate()
+        store._running_calls = WatchedCalls()
         store._db = self  # type: ignore[assignment]
 
     def get(self, names: list[bytes]) -> list[bytes | None]:
@@ -56,7 +56,7 @@ class Scene:
 
 
 def test_closing_waits_for_a_read_that_is_inside(tmp_path: Path) -> None:
-    store = RocksStore(tmp_path / "store", Settings())
+    store = RocksStore(tmp_path / "store", Parameters())
     names = [(PLACE, b"%d" % number) for number in range(50)]
     store.put_many([(where, key, b"x") for where, key in names])
     scene = Scene(store)

@@ -12,7 +12,7 @@ import pytest
 from lochan.base.errors import StoreClosed, Unknown
 from lochan.kv.store import ABSENT, PRESENT, Adds, Partition, SetIf, Won
 from lochan.stores.rocksdb.group_flush import GroupFlush
-from lochan.stores.rocksdb.options import Settings
+from lochan.stores.rocksdb.options import Parameters
 from lochan.stores.rocksdb.store import RocksStore
 
 PLACE = Partition(b"place")
@@ -139,7 +139,7 @@ class BrokenStore(RocksStore):
 def test_a_failed_flush_stops_the_whole_store(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = BrokenStore(tmp_path / "store", Settings())
+    store = BrokenStore(tmp_path / "store", Parameters())
     store.put_many([(PLACE, b"a", b"x")])
     store.flush(store.epoch())
     store.put_many([(PLACE, b"b", b"x")])
@@ -163,22 +163,22 @@ def test_a_failed_flush_stops_the_whole_store(
             call()
     store.close()
     store.close()
-    again = RocksStore(tmp_path / "store", Settings())
+    again = RocksStore(tmp_path / "store", Parameters())
     assert again.get(PLACE, b"a") is not None
     again.close()
 
 
 def test_a_flush_that_fails_while_closing_is_told(tmp_path: Path) -> None:
-    store = BrokenStore(tmp_path / "store", Settings())
+    store = BrokenStore(tmp_path / "store", Parameters())
     store.put_many([(PLACE, b"a", b"x")])
     store.broken = True
     with pytest.raises(StoreClosed, match="a flush failed"):
         store.close()
-    RocksStore(tmp_path / "store", Settings()).close()
+    RocksStore(tmp_path / "store", Parameters()).close()
 
 
 def test_a_write_that_failed_is_unknown_and_stops_the_store(tmp_path: Path) -> None:
-    store = RocksStore(tmp_path / "store", Settings())
+    store = RocksStore(tmp_path / "store", Parameters())
     real = store._db
 
     class FullDisk:
@@ -200,7 +200,7 @@ def test_a_write_that_failed_is_unknown_and_stops_the_store(tmp_path: Path) -> N
 def test_stamps_carry_the_number_of_the_opening(tmp_path: Path) -> None:
     openings: list[int] = []
     for _ in range(3):
-        store = RocksStore(tmp_path / "store", Settings())
+        store = RocksStore(tmp_path / "store", Parameters())
         outcome = store.apply(Adds([], 0), SetIf(PLACE, b"%d" % len(openings), b"x", ABSENT))
         assert isinstance(outcome, Won)
         openings.append(int.from_bytes(outcome.stamp, "big") >> 40)

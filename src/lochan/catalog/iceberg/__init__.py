@@ -1,8 +1,8 @@
-"""Iceberg metadata as plain dictionaries: requirements checked and updates applied, no IO.
+"""Iceberg metadata as plain dictionaries: checks requirements and applies updates, without IO.
 
-The engine knows tables of formats 1 to 3 and views of format 1. What it does not know (fields,
-types, transforms) it keeps as it came. What comes in may be hostile: anything that is not as the
-specification says is refused with Invalid, and nothing that came in is ever changed.
+The package supports tables of formats 1 to 3 and views of format 1. It keeps fields, types and
+transforms that it does not know as they came. Input may be hostile: anything that differs from the
+specification is refused with Invalid, and the input itself is never changed.
 """
 
 from __future__ import annotations

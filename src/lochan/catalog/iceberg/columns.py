@@ -1,7 +1,7 @@
-"""Columns of a schema with all that is nested in them, walked without recursion.
+"""Columns of a schema, nested ones included, walked without recursion.
 
 A column is a field of a struct, the element of a list, or the key or value of a map: each has an
-id of its own. A type that we do not know is a leaf and stays as it is.
+id of its own. A type that this package does not know is a leaf and stays as it is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from lochan.catalog.iceberg.values import (
     get_int,
     get_objects,
     get_text,
-    kind_of,
     without_names,
 )
 
@@ -34,7 +33,7 @@ _FIELD_NAMES: Final = frozenset({"id", "name", "type", "required"})
 
 
 class Slot(msgspec.Struct, frozen=True):
-    """One child of a nested type: where its id, type and need are written."""
+    """One child of a nested type: the fields with its id, its type and whether it is required."""
 
     owner: Json
     name: str
@@ -44,10 +43,10 @@ class Slot(msgspec.Struct, frozen=True):
 
 
 class Column(msgspec.Struct, frozen=True):
-    """One column with the ids of those above it, outermost first.
+    """One column with the ids of its parents, outermost first.
 
-    `type` is a name or an object; `more` are fields that are not null, such as defaults, the
-    documentation, and whatever we do not know.
+    `type` is a name or an object; `more` are other fields that are not null, such as defaults and
+    the documentation.
     """
 
     id: int
@@ -81,7 +80,8 @@ def type_of(slot: Slot, what: str) -> str | Json:
         return value
     if type(value) is not dict:
         raise Invalid(
-            f"{what}: the type of {slot.name!r} must be a name or an object, not {kind_of(value)}"
+            f"{what}: the type of {slot.name!r} must be a name or an object, not "
+            f"{type(value).__name__}"
         )
     as_object(value, f"{what}: the type of {slot.name!r}")
     get_text(value, "type", f"{what}: the type of {slot.name!r}")
@@ -89,7 +89,7 @@ def type_of(slot: Slot, what: str) -> str | Json:
 
 
 def is_nested(kind: str | Json) -> bool:
-    """Tells whether a type has columns of its own that we know how to find."""
+    """Returns whether a type is a struct, list or map, which has columns of its own."""
     return type(kind) is dict and kind.get("type") in _NESTED
 
 
@@ -106,7 +106,7 @@ def columns_of(schema: Json, what: str) -> list[Column]:
         if column.id in ids:
             raise Invalid(f"{what}: two columns have the id {column.id}")
         if column.path in paths:
-            raise Invalid(f"{what}: two columns are called {column.path!r}")
+            raise Invalid(f"{what}: two columns have the name {column.path!r}")
         if len(found) >= ICEBERG_COLUMNS_MAX:
             raise TooLarge(f"{what}: more than {ICEBERG_COLUMNS_MAX} columns")
         ids.add(column.id)
@@ -127,7 +127,7 @@ def _walk(schema: Json, what: str) -> Iterator[Column]:
                 slot.owner, slot.required_field, f"{what}: {slot.name!r}"
             )
             path = f"{above}.{slot.name}" if above else slot.name
-            # The element of a list has no fields of its own: those of the list are its type's.
+            # Other fields of a list or map belong to the type, not to its element, key or value.
             more = without_names(slot.owner, _FIELD_NAMES) if slot.type_field == "type" else {}
             yield Column(number, path, required, kind, parents, more)
             if is_nested(kind):
@@ -139,8 +139,8 @@ def with_fresh_ids(schema: Json, what: str) -> tuple[Json, dict[int, int | None]
     """Returns the schema with ids counted from one, the new id of each old one, and the last id.
 
     The children of one nested type get their ids together, before those nested in them; that is
-    the order of the reference, which clients expect. An old id that several columns had leads to
-    None: nobody can say which one was meant.
+    the order of the reference implementation, which clients expect. An old id of several columns
+    maps to None, because it is ambiguous.
     """
     fresh = dict(schema)
     renamed: dict[int, int | None] = {}
@@ -169,7 +169,7 @@ def with_fresh_ids(schema: Json, what: str) -> tuple[Json, dict[int, int | None]
 
 
 def renamed_id(renamed: dict[int, int | None], old: int, what: str) -> int:
-    """Returns the new id of a column that was called by its old one."""
+    """Returns the new id of the column that had an old id."""
     found = renamed.get(old)
     if found is None:
         reason = "several columns have" if old in renamed else "no column has"
@@ -178,6 +178,6 @@ def renamed_id(renamed: dict[int, int | None], old: int, what: str) -> int:
 
 
 def highest_id(columns: list[Column]) -> int:
-    """Returns the highest id of a schema's columns, 0 where there are none."""
+    """Returns the highest id of a schema's columns, 0 if it has none."""
     highest = max((each.id for each in columns), default=0)
     return min(highest, INT_MAX)

@@ -1,4 +1,4 @@
-"""The end of a change: what a table must be before anybody may see it, and its logs."""
+"""The end of a change of a table: the last checks, and the logs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Final
 
 from lochan.base.errors import Invalid
 from lochan.catalog.iceberg import orders, snapshots, specs
-from lochan.catalog.iceberg.draft import Draft, find_by_id
-from lochan.catalog.iceberg.values import Json, get_objects, get_text
+from lochan.catalog.iceberg.draft import ORDERS, SCHEMAS, SPECS, TableDraft
+from lochan.catalog.iceberg.values import Json, get_objects, get_text, limit_of
 
 UNPARTITIONED: Final[Json] = {"fields": []}
 UNSORTED: Final[Json] = {"fields": []}
@@ -16,33 +16,33 @@ _PREVIOUS_VERSIONS: Final = "write.metadata.previous-versions-max"
 _PREVIOUS_VERSIONS_DEFAULT: Final = 100
 
 
-def finish_table(draft: Draft, previous: tuple[int, str] | None) -> Json:
-    """Returns the metadata with its logs written, once it is known that clients can read it.
+def finish_table(draft: TableDraft, previous: tuple[int, str] | None) -> Json:
+    """Returns the metadata with its logs, after checks that clients can read it.
 
-    `previous` is when the metadata before was written, and where it is.
+    `previous` is the time and the location of the metadata before.
     """
     metadata = draft.metadata
     if draft.is_new:
         _check_complete(draft)
     if draft.format_version > 1 and metadata.get("table-uuid") is None:
         raise Invalid(f"UUID is required in format v{draft.format_version}")
-    schema = find_by_id(metadata["schemas"], "schema-id", metadata["current-schema-id"])
-    spec = find_by_id(metadata["partition-specs"], "spec-id", metadata["default-spec-id"])
-    if draft.relaid:
-        _check_fit(draft, spec)
+    schema = draft.find(SCHEMAS, metadata["current-schema-id"])
+    spec = draft.find(SPECS, metadata["default-spec-id"])
+    if draft.choice_changed:
+        _check_layout(draft, spec)
     snapshots.finish_log(draft)
     metadata["last-updated-ms"] = draft.now_ms
     if previous is not None:
         _log_previous(metadata, *previous)
     if draft.format_version == 1:
-        # Readers that know no lists look for these.
+        # Old readers of format 1 look for these instead of the lists.
         metadata["schema"] = schema
         metadata["partition-spec"] = [] if spec is None else spec["fields"]
         metadata.pop("last-sequence-number", None)
     return metadata
 
 
-def _check_complete(draft: Draft) -> None:
+def _check_complete(draft: TableDraft) -> None:
     for name in ("table-uuid", "location"):
         get_text(draft.metadata, name, "a new table")
     if not draft.metadata["schemas"]:
@@ -53,11 +53,11 @@ def _check_complete(draft: Draft) -> None:
         orders.place_order(draft, UNSORTED, "a new table")
 
 
-def _check_fit(draft: Draft, spec: Json | None) -> None:
-    """Raises Invalid unless the default spec and order can be made of the current columns."""
+def _check_layout(draft: TableDraft, spec: Json | None) -> None:
+    """Raises Invalid unless the default spec and order fit the current columns."""
     metadata = draft.metadata
     columns = draft.current_columns("the current schema")
-    order = find_by_id(metadata["sort-orders"], "order-id", metadata["default-sort-order-id"])
+    order = draft.find(ORDERS, metadata["default-sort-order-id"])
     if spec is None or order is None:
         raise Invalid("the default partition spec or sort order was never added")
     for each in metadata["partition-specs"]:
@@ -71,11 +71,6 @@ def _check_fit(draft: Draft, spec: Json | None) -> None:
 def _log_previous(metadata: Json, when_ms: int, location: str) -> None:
     entry = {"timestamp-ms": when_ms, "metadata-file": location}
     entries = [*metadata["metadata-log"], entry]
-    metadata["metadata-log"] = entries[-_previous_versions(metadata["properties"]) :]
-
-
-def _previous_versions(given: dict[str, str]) -> int:
-    text = given.get(_PREVIOUS_VERSIONS, "")
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        return _PREVIOUS_VERSIONS_DEFAULT
-    return max(1, int(text))
+    limit = limit_of(metadata["properties"], _PREVIOUS_VERSIONS)
+    kept = _PREVIOUS_VERSIONS_DEFAULT if limit is None else max(1, limit)
+    metadata["metadata-log"] = entries[-kept:]

@@ -1,7 +1,7 @@
-"""Table metadata as it was stored, made ready for change: checked, completed, its own copy.
+"""Loading of stored table metadata for a change: a checked and completed copy.
 
-Format 1 has left out much over the years: lists of schemas and specs, sort orders, references.
-What is missing is filled in as readers understand it.
+Older metadata of format 1 lacks lists of schemas and specs, sort orders and references. What is
+missing is filled in as readers understand it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,16 @@ from __future__ import annotations
 from typing import Final
 
 from lochan.base.errors import Invalid
-from lochan.catalog.iceberg.draft import FORMATS, MAIN, PARTITION_ID_FIRST, find_by_id
+from lochan.catalog.iceberg.draft import (
+    FORMATS,
+    MAIN,
+    ORDERS,
+    PARTITION_ID_FIRST,
+    SCHEMAS,
+    SPECS,
+    IdList,
+    find_by_id,
+)
 from lochan.catalog.iceberg.values import (
     Json,
     as_object,
@@ -42,22 +51,22 @@ _LISTS: Final = (
 )
 
 
-def open_briefly(stored: Json) -> Json:
-    """Returns what is current in stored metadata, without a look at every snapshot.
+def load_current(stored: Json) -> Json:
+    """Returns the current part of stored metadata, without reading the list of snapshots.
 
-    A table may have thousands of them, and requirements and contents need only what is current.
+    A table may have thousands of snapshots; requirements and contents need only the current part.
     """
     version = _version(as_object(stored, _WHAT))
     if version == 1:
-        return open_metadata(stored)
-    brief = {name: get_int(stored, name, _WHAT) for name in _CURRENT}
-    current = find_long(stored, "current-snapshot-id", _WHAT)
+        return load_metadata(stored)
+    current = {name: get_int(stored, name, _WHAT) for name in _CURRENT}
+    snapshot_id = find_long(stored, "current-snapshot-id", _WHAT)
     return {
-        **brief,
+        **current,
         "format-version": version,
         "table-uuid": get_text(stored, "table-uuid", _WHAT),
-        "current-snapshot-id": current,
-        "refs": _references(stored, current),
+        "current-snapshot-id": snapshot_id,
+        "refs": _references(stored, snapshot_id),
     }
 
 
@@ -68,8 +77,8 @@ def _version(stored: Json) -> int:
     return version
 
 
-def open_metadata(stored: Json) -> Json:
-    """Returns a copy of stored metadata with all fields that updates touch, checked."""
+def load_metadata(stored: Json) -> Json:
+    """Returns a checked copy of stored metadata with all fields that updates change."""
     metadata = dict(as_object(stored, _WHAT))
     check_bounds(metadata, _WHAT)
     version = _version(metadata)
@@ -80,40 +89,40 @@ def open_metadata(stored: Json) -> Json:
     for name in ("statistics", "partition-statistics", "snapshot-log"):
         for each in metadata[name]:
             get_long(each, "snapshot-id", f"{_WHAT}: {name!r}")
-    _open_schemas(metadata, version)
-    _open_specs(metadata, version)
-    _open_orders(metadata, version)
+    _load_schemas(metadata, version)
+    _load_specs(metadata, version)
+    _load_orders(metadata, version)
     metadata["properties"] = find_text_map(metadata, "properties", _WHAT)
-    _open_references(metadata)
+    _load_references(metadata)
     if version > 1:
         get_text(metadata, "table-uuid", _WHAT)
         get_long(metadata, "last-sequence-number", _WHAT, low=0)
     else:
-        # Format 1 has no such numbers; what it is upgraded to begins after the highest one.
+        # Format 1 has no such number; an upgrade computes it from the snapshots.
         metadata.pop("last-sequence-number", None)
     if version > 2:
         metadata["next-row-id"] = get_long(metadata, "next-row-id", _WHAT, low=0)
     return metadata
 
 
-def _open_schemas(metadata: Json, version: int) -> None:
+def _load_schemas(metadata: Json, version: int) -> None:
     if metadata.get("schemas") is None and version == 1:
         schema = {"schema-id": 0, **get_object(metadata, "schema", _WHAT)}
         metadata["schemas"] = [schema]
         metadata["current-schema-id"] = schema["schema-id"]
     metadata["schemas"] = get_objects(metadata, "schemas", _WHAT)
-    _check_chosen(metadata, "schemas", "schema-id", "current-schema-id")
+    _check_chosen(metadata, SCHEMAS)
     get_int(metadata, "last-column-id", _WHAT)
 
 
-def _open_specs(metadata: Json, version: int) -> None:
+def _load_specs(metadata: Json, version: int) -> None:
     if metadata.get("partition-specs") is None and version == 1:
         fields = find_objects(metadata, "partition-spec", _WHAT)
         metadata["partition-specs"] = [{"spec-id": 0, "fields": fields}]
         metadata["default-spec-id"] = 0
     specs = get_objects(metadata, "partition-specs", _WHAT)
     metadata["partition-specs"] = [_with_field_ids(each) for each in specs]
-    _check_chosen(metadata, "partition-specs", "spec-id", "default-spec-id")
+    _check_chosen(metadata, SPECS)
     if find_int(metadata, "last-partition-id", _WHAT) is None:
         if version > 1:
             raise Invalid(f"{_WHAT}: 'last-partition-id' is missing")
@@ -133,29 +142,29 @@ def _with_field_ids(spec: Json) -> Json:
     return {**spec, "fields": [{"field-id": number, **each} for number, each in numbered]}
 
 
-def _open_orders(metadata: Json, version: int) -> None:
+def _load_orders(metadata: Json, version: int) -> None:
     if metadata.get("sort-orders") is None and version == 1:
         metadata["sort-orders"] = [{"order-id": 0, "fields": []}]
         metadata["default-sort-order-id"] = 0
     metadata["sort-orders"] = get_objects(metadata, "sort-orders", _WHAT)
-    _check_chosen(metadata, "sort-orders", "order-id", "default-sort-order-id")
+    _check_chosen(metadata, ORDERS)
 
 
-def _check_chosen(metadata: Json, among: str, name: str, chosen: str) -> None:
-    for each in metadata[among]:
-        get_int(each, name, f"{_WHAT}: {among!r}")
-    number = get_int(metadata, chosen, _WHAT)
-    if find_by_id(metadata[among], name, number) is None:
-        raise Invalid(f"{_WHAT}: Cannot find {chosen}={number} in {among}")
+def _check_chosen(metadata: Json, ids: IdList) -> None:
+    for each in metadata[ids.name]:
+        get_int(each, ids.id_field, f"{_WHAT}: {ids.name!r}")
+    number = get_int(metadata, ids.chosen_field, _WHAT)
+    if find_by_id(metadata, ids, number) is None:
+        raise Invalid(f"{_WHAT}: Cannot find {ids.chosen_field}={number} in {ids.name}")
 
 
-def _open_references(metadata: Json) -> None:
+def _load_references(metadata: Json) -> None:
     current = find_long(metadata, "current-snapshot-id", _WHAT)
     known = {get_long(each, "snapshot-id", _WHAT) for each in metadata["snapshots"]}
     metadata["refs"] = _references(metadata, current)
     for name, each in metadata["refs"].items():
         if each["snapshot-id"] not in known:
-            raise Invalid(f"{_WHAT}: {name[:100]!r} points at a snapshot that is not there")
+            raise Invalid(f"{_WHAT}: {name[:100]!r} points to a snapshot that does not exist")
     if current is not None and current >= 0 and current not in known:
         raise Invalid(f"{_WHAT}: Cannot find current version")
 

@@ -1,15 +1,15 @@
-"""Sort orders: added under an id of ours and chosen as the default; 0 is always "unsorted"."""
+"""Sort orders: checked, and added under an id that the catalog assigns; 0 is "unsorted"."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from lochan.base.errors import Invalid
 from lochan.catalog.iceberg.columns import Column
-from lochan.catalog.iceberg.draft import Draft, chosen_id, find_by_id, next_id
+from lochan.catalog.iceberg.draft import ORDERS, TableDraft
 from lochan.catalog.iceberg.specs import sources_of
 from lochan.catalog.iceberg.transforms import check_transform, normal_transform
-from lochan.catalog.iceberg.values import Json, get_int, get_object, get_objects, get_text
+from lochan.catalog.iceberg.values import Json, get_object, get_objects, get_text
 
 UNSORTED_ID: Final = 0
 
@@ -17,39 +17,35 @@ _DIRECTIONS: Final = ("asc", "desc")
 _NULL_ORDERS: Final = ("nulls-first", "nulls-last")
 
 
-def add_order(draft: Draft, update: Json) -> None:
+def add_order(draft: TableDraft, update: Json, what: str) -> None:
     """Applies `add-sort-order`."""
-    what = "add-sort-order"
     place_order(draft, get_object(update, "sort-order", what), what)
 
 
-def place_order(draft: Draft, order: Json, what: str) -> None:
-    """Adds a sort order, or finds the same one; either is then the one added last."""
-    orders = draft.metadata["sort-orders"]
+def place_order(draft: TableDraft, order: Json, what: str) -> None:
+    """Adds a sort order, or finds an equal one; in both cases it is the last added one."""
+
+    def sort_keys(order: Json) -> list[tuple[object, ...]]:
+        return [
+            (
+                sources_of(each, what),
+                normal_transform(get_text(each, "transform", what)),
+                _one_of(each, "direction", _DIRECTIONS, what),
+                _one_of(each, "null-order", _NULL_ORDERS, what),
+            )
+            for each in get_objects(order, "fields", what)
+        ]
+
+    if draft.find_equal(ORDERS, sort_keys(order), sort_keys):
+        return
     fields = get_objects(order, "fields", what)
-    wanted = _keys(fields, what)
-    for each in orders:
-        if _keys(get_objects(each, "fields", what), what) == wanted:
-            draft.last_order_id = get_int(each, "order-id", what)
-            return
-    number = UNSORTED_ID
     if fields:
         check_order(fields, draft.current_columns(what), what)
-        number = next_id(orders, "order-id", UNSORTED_ID + 1, what)
-    orders.append({**order, "order-id": number, "fields": fields})
-    draft.last_order_id = number
-    draft.changed = True
-
-
-def set_default_order(draft: Draft, update: Json) -> None:
-    """Applies `set-default-sort-order`."""
-    what = "set-default-sort-order"
-    number = chosen_id(get_int(update, "sort-order-id", what), draft.last_order_id, what)
-    if find_by_id(draft.metadata["sort-orders"], "order-id", number) is None:
-        raise Invalid(f"Cannot set default sort order to unknown sort order: {number}")
-    if draft.metadata["default-sort-order-id"] != number:
-        draft.metadata["default-sort-order-id"] = number
-        draft.changed = draft.relaid = True
+        draft.add(ORDERS, order, UNSORTED_ID + 1, what)
+    else:
+        draft.metadata["sort-orders"].append({**order, "order-id": UNSORTED_ID})
+        draft.last_added[ORDERS.name] = UNSORTED_ID
+        draft.changed = True
 
 
 def check_order(fields: list[Json], columns: dict[int, Column], what: str) -> None:
@@ -61,18 +57,6 @@ def check_order(fields: list[Json], columns: dict[int, Column], what: str) -> No
             if column is None:
                 raise Invalid(f"{what}: Cannot find source column for sort field: {source}")
             check_transform(transform, column, "sort")
-
-
-def _keys(fields: list[Json], what: str) -> list[Any]:
-    return [
-        (
-            sources_of(each, what),
-            normal_transform(get_text(each, "transform", what)),
-            _one_of(each, "direction", _DIRECTIONS, what),
-            _one_of(each, "null-order", _NULL_ORDERS, what),
-        )
-        for each in fields
-    ]
 
 
 def _one_of(field: Json, name: str, words: tuple[str, ...], what: str) -> str:

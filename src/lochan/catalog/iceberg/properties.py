@@ -1,11 +1,11 @@
-"""What a table or view says of itself: its id, its format, its place, its properties."""
+"""The UUID, format, location and properties of a table or view."""
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final
 
 from lochan.base.errors import Invalid
-from lochan.catalog.iceberg.draft import FORMATS, Draft
+from lochan.catalog.iceberg.draft import FORMATS, Draft, TableDraft
 from lochan.catalog.iceberg.snapshots import clear_current, current_snapshot
 from lochan.catalog.iceberg.values import (
     Json,
@@ -16,7 +16,7 @@ from lochan.catalog.iceberg.values import (
     get_texts,
 )
 
-# Words that clients show as properties and that are written elsewhere.
+# Names that clients show as properties but that other fields of the metadata hold.
 RESERVED: Final = frozenset(
     {
         "format-version",
@@ -35,16 +35,9 @@ RESERVED: Final = frozenset(
 _WHAT: Final = "table metadata"
 
 
-class Changing(Protocol):
-    """Metadata under change: that of a table or of a view."""
-
-    metadata: Json
-    changed: bool
-
-
-def assign_uuid(draft: Changing, update: Json, name: str = "table-uuid") -> None:
-    """Applies `assign-uuid`: once in the life of a table."""
-    uuid = get_text(update, "uuid", "assign-uuid")
+def assign_uuid(draft: Draft, update: Json, what: str, *, name: str) -> None:
+    """Applies `assign-uuid`: a table or view gets its UUID once, in the field `name`."""
+    uuid = get_text(update, "uuid", what)
     present = draft.metadata.get(name)
     if present is None:
         draft.metadata[name] = uuid
@@ -53,57 +46,57 @@ def assign_uuid(draft: Changing, update: Json, name: str = "table-uuid") -> None
         raise Invalid("Cannot reassign uuid")
 
 
-def upgrade_format(draft: Draft, update: Json) -> None:
-    """Applies `upgrade-format-version`: one at a time or several, never down."""
-    wanted = get_int(update, "format-version", "upgrade-format-version")
+def upgrade_format(draft: TableDraft, update: Json, what: str) -> None:
+    """Applies `upgrade-format-version`: by one version or several, never to a lower one."""
+    version = get_int(update, "format-version", what)
     present = draft.format_version
-    if wanted not in FORMATS:
+    if version not in FORMATS:
         raise Invalid(
-            f"Cannot upgrade table to unsupported format version: v{wanted} "
+            f"Cannot upgrade table to unsupported format version: v{version} "
             f"(supported: v{FORMATS[-1]})"
         )
-    if wanted < present:
-        raise Invalid(f"Cannot downgrade v{present} table to v{wanted}")
-    if wanted == present:
+    if version < present:
+        raise Invalid(f"Cannot downgrade v{present} table to v{version}")
+    if version == present:
         return
     metadata = draft.metadata
-    metadata["format-version"] = wanted
+    metadata["format-version"] = version
     if present == 1:
-        # What older readers of format 1 look for is written elsewhere now.
+        # Only readers of format 1 need these fields.
         metadata.pop("schema", None)
         metadata.pop("partition-spec", None)
         numbers = [
             find_long(each, "sequence-number", _WHAT, low=0) for each in metadata["snapshots"]
         ]
         metadata["last-sequence-number"] = max((each or 0 for each in numbers), default=0)
-    if wanted > 2:
+    if version > 2:
         metadata.setdefault("next-row-id", 0)
     if current_snapshot(metadata) is None:
         clear_current(draft)
     draft.changed = True
 
 
-def set_location(draft: Changing, update: Json) -> None:
+def set_location(draft: Draft, update: Json, what: str) -> None:
     """Applies `set-location`."""
-    location = get_text(update, "location", "set-location")
+    location = get_text(update, "location", what)
     if draft.metadata.get("location") != location:
         draft.metadata["location"] = location
         draft.changed = True
 
 
-def set_properties(draft: Changing, update: Json) -> None:
-    """Applies `set-properties`; older clients call the field by another name."""
+def set_properties(draft: Draft, update: Json, what: str) -> None:
+    """Applies `set-properties`; older clients use another name for the field."""
     name = "updated" if "updated" in update and "updates" not in update else "updates"
-    values = get_text_map(update, name, "set-properties")
+    values = get_text_map(update, name, what)
     if values:
         draft.metadata["properties"].update(values)
         draft.changed = True
 
 
-def remove_properties(draft: Changing, update: Json) -> None:
-    """Applies `remove-properties`; a property that is not there is no error."""
+def remove_properties(draft: Draft, update: Json, what: str) -> None:
+    """Applies `remove-properties`; an unknown property is no error."""
     name = "removed" if "removed" in update and "removals" not in update else "removals"
-    gone = get_texts(update, name, "remove-properties")
-    for each in gone:
+    removed = get_texts(update, name, what)
+    for each in removed:
         draft.metadata["properties"].pop(each, None)
-    draft.changed = draft.changed or bool(gone)
+    draft.changed = draft.changed or bool(removed)

@@ -1,25 +1,24 @@
-"""References of a table: named snapshots inside its metadata. `main` is what is current."""
+"""References of a table: named snapshots in its metadata; `main` is the current snapshot."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from lochan.base.errors import Invalid
-from lochan.catalog.iceberg.draft import MAIN, Draft
+from lochan.catalog.iceberg.draft import MAIN, TableDraft
 from lochan.catalog.iceberg.snapshots import clear_current, log_current
 from lochan.catalog.iceberg.values import Json, get_int, get_long, get_text, without_names
 
 _UPDATE_NAMES: Final = frozenset({"action", "ref-name"})
 
 
-def set_reference(draft: Draft, update: Json) -> None:
+def set_reference(draft: TableDraft, update: Json, what: str) -> None:
     """Applies `set-snapshot-ref`."""
-    what = "set-snapshot-ref"
     name = get_text(update, "ref-name", what)
     reference = without_names(update, _UPDATE_NAMES)
     number = get_long(reference, "snapshot-id", what)
     reference["type"] = get_text(reference, "type", what).lower()
-    _check_keeping(reference, what)
+    _check_retention(reference, what)
     refs = draft.metadata["refs"]
     if without_names(refs.get(name) or {}, frozenset()) == reference:
         return
@@ -35,7 +34,7 @@ def set_reference(draft: Draft, update: Json) -> None:
     draft.changed = True
 
 
-def _check_keeping(reference: Json, what: str) -> None:
+def _check_retention(reference: Json, what: str) -> None:
     kind = reference["type"]
     if kind not in {"branch", "tag"}:
         raise Invalid(f"{what}: 'type' must be branch or tag")
@@ -49,9 +48,9 @@ def _check_keeping(reference: Json, what: str) -> None:
             get_long(reference, name, what, low=1)
 
 
-def remove_reference(draft: Draft, update: Json) -> None:
-    """Applies `remove-snapshot-ref`; a reference that is not there is no error."""
-    name = get_text(update, "ref-name", "remove-snapshot-ref")
+def remove_reference(draft: TableDraft, update: Json, what: str) -> None:
+    """Applies `remove-snapshot-ref`; an unknown reference is no error."""
+    name = get_text(update, "ref-name", what)
     if draft.metadata["refs"].pop(name, None) is None:
         return
     if name == MAIN:

@@ -1,6 +1,6 @@
-"""Requirements: what a writer assumed of a table, checked before its updates are applied.
+"""Requirements: what a writer assumes of a table, checked before its updates are applied.
 
-The sentences are those of the reference catalog: clients and their test suites read them.
+The messages are those of the reference catalog: clients and their test suites read them.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from lochan.base.errors import Invalid, RequirementFailed
-from lochan.catalog.iceberg.load import open_briefly
+from lochan.base.errors import RequirementFailed
+from lochan.catalog.iceberg.load import load_current
 from lochan.catalog.iceberg.values import (
     Json,
     as_requests,
@@ -23,21 +23,13 @@ Requirement = Callable[[Json | None, Json], None]
 
 
 def check_requirements(metadata: Json | None, requirements: Sequence[Json]) -> None:
-    """Raises RequirementFailed unless the table is as all requirements say; None is no table."""
-    requests = as_requests(requirements, "requirement")
-    kinds = [_kind(each, number) for number, each in enumerate(requests, 1)]
+    """Raises RequirementFailed unless the table meets all requirements; None is no table."""
+    requests = as_requests(requirements, "requirement", "type", REQUIREMENTS, "tables")
     if not requests:
         return
-    opened = None if metadata is None else open_briefly(metadata)
-    for kind, requirement in zip(kinds, requests, strict=True):
-        REQUIREMENTS[kind](opened, requirement)
-
-
-def _kind(requirement: Json, number: int) -> str:
-    kind = get_text(requirement, "type", f"requirement {number}").lower()
-    if kind not in REQUIREMENTS:
-        raise Invalid(f"requirement {number}: there is no requirement {kind[:100]!r} of tables")
-    return kind
+    current = None if metadata is None else load_current(metadata)
+    for kind, requirement in requests:
+        REQUIREMENTS[kind](current, requirement)
 
 
 def _failed(why: str) -> RequirementFailed:
@@ -50,27 +42,27 @@ def _create(metadata: Json | None, _: Json) -> None:
 
 
 def _uuid(metadata: Json | None, requirement: Json) -> None:
-    wanted = get_text(requirement, "uuid", "assert-table-uuid")
+    expected = get_text(requirement, "uuid", "assert-table-uuid")
     present = _existing(metadata).get("table-uuid")
-    if present is None or str(present).lower() != wanted.lower():
-        raise _failed(f"UUID does not match: expected {present} != {wanted}")
+    if present is None or str(present).lower() != expected.lower():
+        raise _failed(f"UUID does not match: expected {present} != {expected}")
 
 
 def _reference(metadata: Json | None, requirement: Json) -> None:
     what = "assert-ref-snapshot-id"
     name = get_text(requirement, "ref", what)
-    wanted = find_long(requirement, "snapshot-id", what)
+    expected = find_long(requirement, "snapshot-id", what)
     present = None if metadata is None else metadata["refs"].get(name)
     if present is None:
-        if wanted is not None:
-            raise _failed(f"branch or tag {name} is missing, expected {wanted}")
+        if expected is not None:
+            raise _failed(f"branch or tag {name} is missing, expected {expected}")
         return
     kind = "tag" if present.get("type") == "tag" else "branch"
-    if wanted is None:
+    if expected is None:
         raise _failed(f"{kind} {name} was created concurrently")
     number = get_long(present, "snapshot-id", "table metadata")
-    if number != wanted:
-        raise _failed(f"{kind} {name} has changed: expected id {wanted} != {number}")
+    if number != expected:
+        raise _failed(f"{kind} {name} has changed: expected id {expected} != {number}")
 
 
 def _existing(metadata: Json | None) -> Json:
@@ -79,16 +71,16 @@ def _existing(metadata: Json | None) -> Json:
     return metadata
 
 
-def _number(name: str, field: str, words: str, *, of_new_ones: bool = False) -> Requirement:
-    """Returns the check of one number; some hold for a table that is not there yet."""
+def _number(name: str, field: str, words: str, *, allows_absent: bool = False) -> Requirement:
+    """Returns the check of one number; some checks pass for a table that does not exist yet."""
 
     def check(metadata: Json | None, requirement: Json) -> None:
-        wanted = get_int(requirement, name, requirement["type"])
-        if metadata is None and of_new_ones:
+        expected = get_int(requirement, name, requirement["type"])
+        if metadata is None and allows_absent:
             return
         present = get_int(_existing(metadata), field, "table metadata")
-        if present != wanted:
-            raise _failed(f"{words} changed: expected id {wanted} != {present}")
+        if present != expected:
+            raise _failed(f"{words} changed: expected id {expected} != {present}")
 
     return check
 
@@ -98,14 +90,14 @@ REQUIREMENTS: Final[dict[str, Requirement]] = {
     "assert-table-uuid": _uuid,
     "assert-ref-snapshot-id": _reference,
     "assert-last-assigned-field-id": _number(
-        "last-assigned-field-id", "last-column-id", "last assigned field id", of_new_ones=True
+        "last-assigned-field-id", "last-column-id", "last assigned field id", allows_absent=True
     ),
     "assert-current-schema-id": _number("current-schema-id", "current-schema-id", "current schema"),
     "assert-last-assigned-partition-id": _number(
         "last-assigned-partition-id",
         "last-partition-id",
         "last assigned partition id",
-        of_new_ones=True,
+        allows_absent=True,
     ),
     "assert-default-spec-id": _number(
         "default-spec-id", "default-spec-id", "default partition spec"

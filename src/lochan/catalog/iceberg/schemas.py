@@ -1,6 +1,6 @@
-"""Schemas: added under an id of ours, chosen as the current one, removed.
+"""Schemas: compared, checked, and added under an id that the catalog assigns.
 
-A schema that is already there is not stored again: the one that has the same columns in the same
+A schema that exists already is not stored again: the one that has the same columns in the same
 order, with the same ids, is found whatever id the writer gave to its own.
 """
 
@@ -10,20 +10,21 @@ from typing import Any, Final
 
 from lochan.base.errors import Invalid
 from lochan.catalog.iceberg.columns import Column, columns_of, highest_id, is_nested
-from lochan.catalog.iceberg.draft import Draft, chosen_id, find_by_id, next_id
+from lochan.catalog.iceberg.draft import SCHEMAS, Draft, TableDraft
 from lochan.catalog.iceberg.values import (
+    INT_MAX,
     Json,
     get_int,
-    get_ints,
+    get_numbers,
     get_object,
     without_names,
 )
 
-# Ids above are those of columns that readers make up, such as a row's position in its file.
+# Higher ids belong to columns that readers add, such as the position of a row in its file.
 _COLUMN_ID_MAX: Final = 2_147_483_447
 
-_SINCE_THREE: Final = ("timestamp_ns", "timestamptz_ns", "variant", "unknown")
-_SINCE_THREE_WITH_ARGUMENTS: Final = ("geometry", "geography")
+_V3_TYPES: Final = ("timestamp_ns", "timestamptz_ns", "variant", "unknown")
+_V3_TYPES_WITH_ARGUMENTS: Final = ("geometry", "geography")
 
 _SCHEMA_NAMES: Final = frozenset({"type", "fields", "schema-id", "identifier-field-ids"})
 _NESTED_NAMES: Final = frozenset(
@@ -42,70 +43,44 @@ _NESTED_NAMES: Final = frozenset(
 )
 
 
-def add_schema(draft: Draft, update: Json) -> None:
-    """Applies `add-schema`."""
-    what = "add-schema"
-    place_schema(draft, get_object(update, "schema", what), what)
+def add_schema(draft: TableDraft, update: Json, what: str) -> None:
+    """Applies `add-schema` to a table."""
+    place_schema(draft, get_object(update, "schema", what), draft.format_version, what)
 
 
-def place_schema(draft: Draft, schema: Json, what: str) -> None:
-    """Adds a schema, or finds the same one; either is then the one added last."""
+def place_schema(draft: Draft, schema: Json, format_version: int | None, what: str) -> None:
+    """Adds a schema, or finds an equal one; in both cases it is the last added one."""
     schema = as_struct(schema, what)
-    columns = check_schema(schema, draft.format_version, what)
-    metadata = draft.metadata
-    last_column_id = max(metadata["last-column-id"], highest_id(columns))
-    if last_column_id != metadata["last-column-id"]:
-        metadata["last-column-id"] = last_column_id
+    columns = check_schema(schema, format_version, what)
+    # Only tables count the ids of their columns.
+    if format_version is not None and highest_id(columns) > draft.metadata["last-column-id"]:
+        draft.metadata["last-column-id"] = highest_id(columns)
         draft.changed = True
-    same = find_same(metadata["schemas"], schema, what)
-    if same is None:
-        same = next_id(metadata["schemas"], "schema-id", 0, what)
-        metadata["schemas"].append({**schema, "schema-id": same})
-        draft.changed = True
-    draft.last_schema_id = same
-
-
-def set_current_schema(draft: Draft, update: Json) -> None:
-    """Applies `set-current-schema`."""
-    what = "set-current-schema"
-    number = chosen_id(get_int(update, "schema-id", what), draft.last_schema_id, what)
-    if find_by_id(draft.metadata["schemas"], "schema-id", number) is None:
-        raise Invalid(f"Cannot set current schema to unknown schema: {number}")
-    if draft.metadata["current-schema-id"] != number:
-        draft.metadata["current-schema-id"] = number
-        draft.changed = draft.relaid = True
-
-
-def remove_schemas(draft: Draft, update: Json) -> None:
-    """Applies `remove-schemas`; ids that nobody has are no error."""
-    gone = set(get_ints(update, "schema-ids", "remove-schemas"))
-    if draft.metadata["current-schema-id"] in gone:
-        raise Invalid("Cannot remove the current schema")
-    if gone:
-        draft.metadata["schemas"] = [
-            each for each in draft.metadata["schemas"] if each.get("schema-id") not in gone
-        ]
-        draft.changed = True
+    equal = find_equal(draft.metadata["schemas"], schema, what)
+    if equal is None:
+        draft.add(SCHEMAS, schema, 0, what)
+    else:
+        draft.last_added[SCHEMAS.name] = equal
 
 
 def as_struct(schema: Json, what: str) -> Json:
-    """Returns a schema that says what it is: a struct."""
+    """Returns a schema with its type, which must be a struct."""
     if schema.get("type", "struct") != "struct":
         raise Invalid(f"{what}: a schema must be of type 'struct'")
     return {"type": "struct", **schema}
 
 
 def check_schema(schema: Json, format_version: int | None, what: str) -> list[Column]:
-    """Returns the columns of a schema, or raises Invalid if no client could read it.
+    """Returns the columns of a schema; Invalid if clients could not read it.
 
-    Views have no format that matters to types: None.
+    The format version is None for a view: its format does not restrict types.
     """
     columns = columns_of(schema, what)
     for column in columns:
         if not 0 <= column.id <= _COLUMN_ID_MAX:
-            raise Invalid(f"{what}: {column.path!r} has an id that no column may have")
+            raise Invalid(f"{what}: {column.path!r} has an id that is out of range")
         if format_version is not None and format_version < 3:
-            _check_before_three(column, format_version, what)
+            _check_before_v3(column, format_version, what)
     _check_identifiers(schema, columns, what)
     return columns
 
@@ -116,9 +91,9 @@ def type_name(kind: Any) -> str:
     return str(name).partition("(")[0].partition("[")[0].strip().lower()
 
 
-def _check_before_three(column: Column, version: int, what: str) -> None:
+def _check_before_v3(column: Column, version: int, what: str) -> None:
     name = type_name(column.type)
-    if name in _SINCE_THREE or name in _SINCE_THREE_WITH_ARGUMENTS:
+    if name in _V3_TYPES or name in _V3_TYPES_WITH_ARGUMENTS:
         raise Invalid(
             f"{what}: Invalid schema for v{version}: Invalid type for {column.path}: "
             f"{name} is not supported until v3"
@@ -131,10 +106,10 @@ def _check_before_three(column: Column, version: int, what: str) -> None:
 
 
 def identifiers_of(schema: Json, what: str) -> list[int]:
-    """Returns the ids of the columns that tell rows apart."""
+    """Returns the ids of the identifier columns, by which rows are told apart."""
     if schema.get("identifier-field-ids") is None:
         return []
-    return get_ints(schema, "identifier-field-ids", what)
+    return get_numbers(schema, "identifier-field-ids", what, INT_MAX)
 
 
 def _check_identifiers(schema: Json, columns: list[Column], what: str) -> None:
@@ -157,10 +132,10 @@ def _check_identifiers(schema: Json, columns: list[Column], what: str) -> None:
                 raise Invalid(f"{cannot} must not be nested in an optional field")
 
 
-def find_same(among: list[Json], schema: Json, what: str) -> int | None:
-    """Returns the id of the schema that is the same but for its id, None where there is none."""
+def find_equal(schemas: list[Json], schema: Json, what: str) -> int | None:
+    """Returns the id of a schema that differs only in its id, None if there is none."""
     shape = None
-    for each in among:
+    for each in schemas:
         if _top_ids(each) != _top_ids(schema):
             continue
         shape = shape or _shape(schema, what)
@@ -171,7 +146,7 @@ def find_same(among: list[Json], schema: Json, what: str) -> int | None:
 
 
 def _top_ids(schema: Json) -> list[Any]:
-    # A table may have a thousand schemas: most of them are told apart by this alone.
+    # A table may have a thousand schemas: this comparison excludes most of them.
     fields = schema.get("fields")
     if type(fields) is not list:
         return []
@@ -179,7 +154,7 @@ def _top_ids(schema: Json) -> list[Any]:
 
 
 def _shape(schema: Json, what: str) -> tuple[Any, ...]:
-    """Returns what makes a schema, flat, so that two of them can be compared."""
+    """Returns everything that counts in a comparison of two schemas."""
     columns = [
         (each.id, each.path, each.required, _type_shape(each.type), each.more)
         for each in columns_of(schema, what)

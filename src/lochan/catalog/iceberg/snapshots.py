@@ -1,7 +1,7 @@
-"""Snapshots: added in order, removed with all that points at them, and the log of the main ones.
+"""Snapshots: added in order, removed with everything that refers to them, and their log.
 
-The log tells which snapshot was current when. A request may pass over several snapshots, of which
-nobody ever saw but the last as current: those in between are dropped from the log at the end.
+The log lists which snapshot was current at which time. A request may make several snapshots current
+one after the other; readers see only the last one, so the others are dropped from the log.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from lochan.base.errors import Invalid, RequirementFailed
 from lochan.base.pipeline_limits import (
     ICEBERG_CLOCKS_APART_MS_MAX,
 )
-from lochan.catalog.iceberg.draft import Draft
+from lochan.catalog.iceberg.draft import TableDraft
 from lochan.catalog.iceberg.values import (
     LONG_MAX,
     Json,
     find_int,
     find_long,
     get_long,
-    get_longs,
+    get_numbers,
     get_object,
     get_text,
     get_text_map,
@@ -41,13 +41,12 @@ _OPTIONAL: Final = frozenset(
 )
 
 
-def add_snapshot(draft: Draft, update: Json) -> None:
+def add_snapshot(draft: TableDraft, update: Json, what: str) -> None:
     """Applies `add-snapshot`.
 
-    A snapshot that was made on an older state of the table is a conflict, not a mistake: its
-    writer reads the table again and gives it new numbers.
+    A snapshot that was built on an older state of the table is a conflict, not an invalid request:
+    its writer reads the table again and assigns new numbers.
     """
-    what = "add-snapshot"
     snapshot = get_object(update, "snapshot", what)
     number = get_long(snapshot, "snapshot-id", what, low=0)
     _check_form(draft, snapshot, what)
@@ -57,9 +56,9 @@ def add_snapshot(draft: Draft, update: Json) -> None:
         _take_sequence_number(draft, snapshot, what)
     if draft.format_version > 2:
         _take_row_ids(draft, snapshot, what)
-    # Readers take a field that is there for one that has a value.
+    # Readers expect a value in every field that is present.
     snapshot = {
-        name: one for name, one in snapshot.items() if one is not None or name not in _OPTIONAL
+        name: each for name, each in snapshot.items() if each is not None or name not in _OPTIONAL
     }
     draft.metadata["snapshots"].append(snapshot)
     draft.snapshots()[number] = snapshot
@@ -67,7 +66,7 @@ def add_snapshot(draft: Draft, update: Json) -> None:
     draft.changed = True
 
 
-def _check_form(draft: Draft, snapshot: Json, what: str) -> None:
+def _check_form(draft: TableDraft, snapshot: Json, what: str) -> None:
     get_long(snapshot, "timestamp-ms", what, low=0)
     find_long(snapshot, "parent-snapshot-id", what)
     for name in ("sequence-number", "first-row-id", "added-rows"):
@@ -86,7 +85,7 @@ def _check_form(draft: Draft, snapshot: Json, what: str) -> None:
             raise Invalid(f"Attempting to add a snapshot before {name} are added")
 
 
-def _take_sequence_number(draft: Draft, snapshot: Json, what: str) -> None:
+def _take_sequence_number(draft: TableDraft, snapshot: Json, what: str) -> None:
     number = get_long(snapshot, "sequence-number", what, low=0)
     last = draft.metadata["last-sequence-number"]
     if number <= last and snapshot.get("parent-snapshot-id") is not None:
@@ -95,11 +94,11 @@ def _take_sequence_number(draft: Draft, snapshot: Json, what: str) -> None:
             f"older than last sequence number {last}"
         )
     # The first snapshot of a replaced table has no parent and may be older; the table's own number
-    # never goes back, or two snapshots would have the same.
+    # never decreases, or two snapshots would have the same number.
     draft.metadata["last-sequence-number"] = max(last, number)
 
 
-def _take_row_ids(draft: Draft, snapshot: Json, what: str) -> None:
+def _take_row_ids(draft: TableDraft, snapshot: Json, what: str) -> None:
     if snapshot.get("first-row-id") is None:
         raise Invalid("Cannot add a snapshot: first-row-id is null")
     first = get_long(snapshot, "first-row-id", what, low=0)
@@ -111,13 +110,13 @@ def _take_row_ids(draft: Draft, snapshot: Json, what: str) -> None:
             f"next-row-id: {first} < {expected}"
         )
     if first + added > LONG_MAX:
-        raise Invalid(f"{what}: there are no ids for {added} more rows")
+        raise Invalid(f"{what}: {added} more rows exceed the range of row ids")
     draft.metadata["next-row-id"] = first + added
 
 
-def remove_snapshots(draft: Draft, update: Json) -> None:
-    """Applies `remove-snapshots`: references, statistics and log entries go with them."""
-    gone = set(get_longs(update, "snapshot-ids", "remove-snapshots"))
+def remove_snapshots(draft: TableDraft, update: Json, what: str) -> None:
+    """Applies `remove-snapshots`: removes their references, statistics and log entries too."""
+    gone = set(get_numbers(update, "snapshot-ids", what, LONG_MAX))
     metadata = draft.metadata
     gone &= {each.get("snapshot-id") for each in metadata["snapshots"]}
     if not gone:
@@ -133,22 +132,22 @@ def remove_snapshots(draft: Draft, update: Json) -> None:
     draft.removed_snapshots = draft.changed = True
 
 
-def clear_current(draft: Draft) -> None:
-    """Writes that no snapshot is current, as each format writes it."""
+def clear_current(draft: TableDraft) -> None:
+    """Sets that no snapshot is current, in the form of the table's format."""
     draft.metadata["current-snapshot-id"] = None if draft.format_version > 2 else -1
 
 
 def current_snapshot(metadata: Json) -> int | None:
-    """Returns the id of the current snapshot, None where there is none."""
+    """Returns the id of the current snapshot, None if there is none."""
     number = find_long(metadata, "current-snapshot-id", "table metadata")
     return None if number is None or number < 0 else number
 
 
-def log_current(draft: Draft, snapshot: Json, what: str) -> None:
-    """Writes into the log that a snapshot is the current one from now on.
+def log_current(draft: TableDraft, snapshot: Json, what: str) -> None:
+    """Adds to the log that a snapshot is current from now on.
 
-    Readers refuse a log that runs backwards, so a snapshot from a clock that is far off cannot be
-    taken in.
+    Readers refuse a log whose times decrease, so a snapshot from a clock that is far off is
+    refused.
     """
     number = snapshot["snapshot-id"]
     when = draft.now_ms
@@ -163,14 +162,14 @@ def log_current(draft: Draft, snapshot: Json, what: str) -> None:
     log.append({"timestamp-ms": when, "snapshot-id": number})
 
 
-def finish_log(draft: Draft) -> None:
-    """Drops from the log what was never current for anybody, and what is older than a gap.
+def finish_log(draft: TableDraft) -> None:
+    """Drops from the log what was never current for readers, and everything before a gap.
 
-    Without the snapshots before a gap it would look as if the one before had been current all the
-    time, so history begins anew after it.
+    A removed snapshot leaves a gap: the entry before it would seem to have been current during the
+    gap, so the log begins after the gap.
     """
-    passed = draft.added_snapshots - {current_snapshot(draft.metadata)}
-    if not passed and not draft.removed_snapshots:
+    skipped = draft.added_snapshots - {current_snapshot(draft.metadata)}
+    if not skipped and not draft.removed_snapshots:
         return
     known = draft.snapshots()
     kept: list[Json] = []
@@ -178,6 +177,6 @@ def finish_log(draft: Draft) -> None:
         number = get_long(entry, "snapshot-id", "snapshot-log")
         if number not in known and draft.removed_snapshots:
             kept.clear()
-        elif number not in passed:
+        elif number not in skipped:
             kept.append(entry)
     draft.metadata["snapshot-log"] = kept

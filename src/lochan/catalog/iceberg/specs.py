@@ -1,88 +1,58 @@
-"""Partition specs: added under an id of ours, chosen as the default, removed.
+"""Partition specs: checked, and added under an id that the catalog assigns.
 
-A spec that partitions in the same way is not stored again. Fields that come without an id get
-one: in format 1 ids count up from 1,000 in every spec, later the same transform of the same
-column keeps its id in all specs, and new ones come after the highest that was ever given.
+A spec that partitions in the same way is not stored again. Fields without an id get one: in format
+1 ids count up from 1,000 in every spec; in later formats the same transform of the same column has
+the same id in all specs, and new ids follow the highest one that was ever assigned.
 """
 
 from __future__ import annotations
 
 from lochan.base.errors import Invalid
 from lochan.catalog.iceberg.columns import Column
-from lochan.catalog.iceberg.draft import (
-    PARTITION_ID_FIRST,
-    Draft,
-    chosen_id,
-    find_by_id,
-    next_id,
-)
+from lochan.catalog.iceberg.draft import PARTITION_ID_FIRST, SPECS, TableDraft
 from lochan.catalog.iceberg.transforms import VOID, check_transform, normal_transform
 from lochan.catalog.iceberg.values import (
     INT_MAX,
     Json,
     find_int,
     get_int,
-    get_ints,
+    get_numbers,
     get_object,
     get_objects,
     get_text,
 )
 
 
-def add_spec(draft: Draft, update: Json) -> None:
+def add_spec(draft: TableDraft, update: Json, what: str) -> None:
     """Applies `add-spec`."""
-    what = "add-spec"
     place_spec(draft, get_object(update, "spec", what), what)
 
 
-def place_spec(draft: Draft, spec: Json, what: str) -> None:
-    """Adds a partition spec, or finds the same one; either is then the one added last."""
-    specs = draft.metadata["partition-specs"]
-    fields = get_objects(spec, "fields", what)
-    wanted = _layout(fields, what)
-    for each in specs:
-        if _layout(get_objects(each, "fields", what), what) == wanted:
-            draft.last_spec_id = get_int(each, "spec-id", what)
-            return
+def place_spec(draft: TableDraft, spec: Json, what: str) -> None:
+    """Adds a partition spec, or finds an equal one; in both cases it is the last added one."""
+
+    def layout(spec: Json) -> list[tuple[object, ...]]:
+        return [
+            (*_partition_of(each, what), get_text(each, "name", what))
+            for each in get_objects(spec, "fields", what)
+        ]
+
+    if draft.find_equal(SPECS, layout(spec), layout):
+        return
     columns = draft.current_columns(what)
+    fields = get_objects(spec, "fields", what)
     check_names(fields, columns, what)
     check_sources(fields, columns, what)
     fields = _with_ids(draft, fields, what)
-    number = next_id(specs, "spec-id", 0, what)
-    specs.append({**spec, "spec-id": number, "fields": fields})
+    draft.add(SPECS, {**spec, "fields": fields}, 0, what)
     ids = [each["field-id"] for each in fields]
     draft.metadata["last-partition-id"] = max([draft.metadata["last-partition-id"], *ids])
-    draft.last_spec_id = number
-    draft.changed = True
-
-
-def set_default_spec(draft: Draft, update: Json) -> None:
-    """Applies `set-default-spec`."""
-    what = "set-default-spec"
-    number = chosen_id(get_int(update, "spec-id", what), draft.last_spec_id, what)
-    if find_by_id(draft.metadata["partition-specs"], "spec-id", number) is None:
-        raise Invalid(f"Cannot set default partition spec to unknown spec: {number}")
-    if draft.metadata["default-spec-id"] != number:
-        draft.metadata["default-spec-id"] = number
-        draft.changed = draft.relaid = True
-
-
-def remove_specs(draft: Draft, update: Json) -> None:
-    """Applies `remove-partition-specs`; ids that nobody has are no error."""
-    gone = set(get_ints(update, "spec-ids", "remove-partition-specs"))
-    if draft.metadata["default-spec-id"] in gone:
-        raise Invalid("Cannot remove the default partition spec")
-    if gone:
-        draft.metadata["partition-specs"] = [
-            each for each in draft.metadata["partition-specs"] if each.get("spec-id") not in gone
-        ]
-        draft.changed = True
 
 
 def sources_of(field: Json, what: str) -> tuple[int, ...]:
-    """Returns the columns that a partition or sort field is made of; since format 3 several."""
+    """Returns the source columns of a partition or sort field; several since format 3."""
     if field.get("source-id") is None and field.get("source-ids") is not None:
-        several = tuple(get_ints(field, "source-ids", what))
+        several = tuple(get_numbers(field, "source-ids", what, INT_MAX))
         if not several:
             raise Invalid(f"{what}: 'source-ids' is empty")
         return several
@@ -90,9 +60,9 @@ def sources_of(field: Json, what: str) -> tuple[int, ...]:
 
 
 def check_names(fields: list[Json], columns: dict[int, Column], what: str) -> None:
-    """Raises Invalid if a partition field is called like another one, or like another column.
+    """Raises Invalid if a partition field has the name of another field or of another column.
 
-    Readers check this of all specs, not only of the one in use.
+    Readers check this in all specs, not only in the default one.
     """
     by_path = {each.path: each.id for each in columns.values()}
     names: set[str] = set()
@@ -111,11 +81,11 @@ def check_names(fields: list[Json], columns: dict[int, Column], what: str) -> No
 
 
 def check_sources(fields: list[Json], columns: dict[int, Column], what: str) -> None:
-    """Raises Invalid unless the fields can be made of the columns."""
+    """Raises Invalid unless every partition field can be computed from the columns."""
     for field in fields:
         transform = get_text(field, "transform", f"{what}: a partition field")
         if normal_transform(transform) == VOID:
-            # It stands for a column that may be gone long since.
+            # Its source column may have been removed.
             continue
         for source in sources_of(field, what):
             _check_source(columns, source, transform, what)
@@ -132,48 +102,35 @@ def _check_source(columns: dict[int, Column], source: int, transform: str, what:
             raise Invalid(f"{what}: Invalid partition field parent: {columns[parent].path}")
 
 
-def _layout(fields: list[Json], what: str) -> list[tuple[object, ...]]:
-    return [
-        (
-            sources_of(each, what),
-            normal_transform(get_text(each, "transform", what)),
-            get_text(each, "name", what),
-        )
-        for each in fields
-    ]
+def _partition_of(field: Json, what: str) -> tuple[tuple[int, ...], str]:
+    """Returns the columns and the transform of a partition field."""
+    return sources_of(field, what), normal_transform(get_text(field, "transform", what))
 
 
-def _with_ids(draft: Draft, fields: list[Json], what: str) -> list[Json]:
+def _with_ids(draft: TableDraft, fields: list[Json], what: str) -> list[Json]:
     given = [find_int(each, "field-id", what) for each in fields]
     if draft.format_version == 1:
-        wanted = list(range(PARTITION_ID_FIRST, PARTITION_ID_FIRST + len(fields)))
-        if any(one not in (None, other) for one, other in zip(given, wanted, strict=True)):
+        required = list(range(PARTITION_ID_FIRST, PARTITION_ID_FIRST + len(fields)))
+        if any(number not in (None, other) for number, other in zip(given, required, strict=True)):
             raise Invalid(f"{what}: Spec does not use sequential IDs that are required in v1")
-        return [{**each, "field-id": one} for each, one in zip(fields, wanted, strict=True)]
-    known = _ids_in_use(draft, what)
-    taken = {one for one in given if one is not None}
-    if len(taken) != sum(one is not None for one in given):
-        raise Invalid(f"{what}: two partition fields have the same id")
-    last = max([draft.metadata["last-partition-id"], *taken])
-    placed = []
-    for field, one in zip(fields, given, strict=True):
-        if one is None:
-            one = known.get((sources_of(field, what), normal_transform(field["transform"])))
-            if one is None or one in taken:
-                last = one = last + 1
-            taken.add(one)
-        if not 0 <= one <= INT_MAX:
-            raise Invalid(f"{what}: {one} is no id for a partition field")
-        placed.append({**field, "field-id": one})
-    return placed
-
-
-def _ids_in_use(draft: Draft, what: str) -> dict[tuple[tuple[int, ...], str], int]:
-    return {
-        (
-            sources_of(field, what),
-            normal_transform(get_text(field, "transform", what)),
-        ): get_int(field, "field-id", what)
+        return [{**each, "field-id": number} for each, number in zip(fields, required, strict=True)]
+    used = {
+        _partition_of(field, what): get_int(field, "field-id", what)
         for spec in draft.metadata["partition-specs"]
         for field in get_objects(spec, "fields", what)
     }
+    taken = {number for number in given if number is not None}
+    if len(taken) != sum(number is not None for number in given):
+        raise Invalid(f"{what}: two partition fields have the same id")
+    last = max([draft.metadata["last-partition-id"], *taken])
+    placed = []
+    for field, number in zip(fields, given, strict=True):
+        if number is None:
+            number = used.get(_partition_of(field, what))
+            if number is None or number in taken:
+                last = number = last + 1
+            taken.add(number)
+        if not 0 <= number <= INT_MAX:
+            raise Invalid(f"{what}: {number} cannot be the id of a partition field")
+        placed.append({**field, "field-id": number})
+    return placed

@@ -1,17 +1,19 @@
-"""Tables: metadata of a new one, and metadata after the updates of a commit.
+"""Tables: the metadata of a new table, and the metadata after the updates of a commit.
 
-Updates are applied one after the other, in the order of the request, as the reference catalog
-does; the clients' own copies come to the same result. Nothing here reads a file or a clock.
+Updates are applied one after the other, in the order of the request, as in the reference catalog;
+clients that apply them to their own copies get the same result. Nothing here reads a file or a
+clock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from lochan.base.errors import Invalid
 from lochan.catalog.iceberg import (
-    keys,
+    encryption_keys,
     orders,
     properties,
     references,
@@ -21,9 +23,19 @@ from lochan.catalog.iceberg import (
     statistics,
 )
 from lochan.catalog.iceberg.columns import renamed_id, with_fresh_ids
-from lochan.catalog.iceberg.draft import FORMATS, PARTITION_ID_FIRST, Draft
+from lochan.catalog.iceberg.draft import (
+    FORMATS,
+    ORDERS,
+    PARTITION_ID_FIRST,
+    SCHEMAS,
+    SPECS,
+    TableDraft,
+    choose,
+    remove,
+)
 from lochan.catalog.iceberg.finalize import UNPARTITIONED, UNSORTED, finish_table
-from lochan.catalog.iceberg.load import open_briefly, open_metadata
+from lochan.catalog.iceberg.load import load_current, load_metadata
+from lochan.catalog.iceberg.properties import RESERVED
 from lochan.catalog.iceberg.values import (
     Json,
     as_object,
@@ -37,17 +49,17 @@ from lochan.catalog.iceberg.values import (
 )
 from lochan.model.contents import IcebergTable
 
-Update = Callable[[Draft, Json], None]
+Update = Callable[[TableDraft, Json, str], None]
 
 UPDATES: Final[dict[str, Update]] = {
-    "assign-uuid": properties.assign_uuid,
+    "assign-uuid": partial(properties.assign_uuid, name="table-uuid"),
     "upgrade-format-version": properties.upgrade_format,
     "add-schema": schemas.add_schema,
-    "set-current-schema": schemas.set_current_schema,
+    "set-current-schema": partial(choose, ids=SCHEMAS, field="schema-id"),
     "add-spec": specs.add_spec,
-    "set-default-spec": specs.set_default_spec,
+    "set-default-spec": partial(choose, ids=SPECS, field="spec-id"),
     "add-sort-order": orders.add_order,
-    "set-default-sort-order": orders.set_default_order,
+    "set-default-sort-order": partial(choose, ids=ORDERS, field="sort-order-id"),
     "add-snapshot": snapshots.add_snapshot,
     "set-snapshot-ref": references.set_reference,
     "remove-snapshots": snapshots.remove_snapshots,
@@ -55,16 +67,19 @@ UPDATES: Final[dict[str, Update]] = {
     "set-location": properties.set_location,
     "set-properties": properties.set_properties,
     "remove-properties": properties.remove_properties,
-    "set-statistics": statistics.set_statistics,
-    "remove-statistics": statistics.remove_statistics,
-    "set-partition-statistics": statistics.set_partition_statistics,
-    "remove-partition-statistics": statistics.remove_partition_statistics,
-    "remove-partition-specs": specs.remove_specs,
-    "remove-schemas": schemas.remove_schemas,
-    "add-encryption-key": keys.add_key,
-    "remove-encryption-key": keys.remove_key,
+    "set-statistics": partial(statistics.set_file, name="statistics"),
+    "remove-statistics": partial(statistics.remove_file, name="statistics"),
+    "set-partition-statistics": partial(statistics.set_file, name="partition-statistics"),
+    "remove-partition-statistics": partial(statistics.remove_file, name="partition-statistics"),
+    "remove-partition-specs": partial(remove, ids=SPECS, field="spec-ids"),
+    "remove-schemas": partial(remove, ids=SCHEMAS, field="schema-ids"),
+    "add-encryption-key": encryption_keys.add_key,
+    "remove-encryption-key": encryption_keys.remove_key,
 }
-"""What each update of a table does, by the word that names it in a request."""
+"""The function that applies each update of a table, by its name in a request.
+
+It gets the draft, the update, and the name for messages.
+"""
 
 _FORMAT_DEFAULT: Final = 2
 
@@ -80,32 +95,32 @@ def build_table(
     format_version: int,
     now_ms: int,
 ) -> Json:
-    """Returns the metadata of a new table; all ids are given anew, whatever the caller's were."""
+    """Returns the metadata of a new table; all ids are assigned anew."""
     what = "a new table"
     for each in (schema, spec, order):
         check_bounds(each, what)
     draft = _empty(format_version, now_ms)
     draft.metadata["table-uuid"] = get_text({"uuid": uuid}, "uuid", what)
     draft.metadata["location"] = get_text({"location": location}, "location", what)
-    draft.metadata["properties"] = _lasting(as_text_map(properties, f"{what}: its properties"))
+    draft.metadata["properties"] = {
+        name: value
+        for name, value in as_text_map(properties, f"{what}: its properties").items()
+        if name not in RESERVED
+    }
     given = schemas.as_struct(as_object(schema, f"{what}: its schema"), what)
     fresh, renamed, _ = with_fresh_ids(given, what)
     if given.get("identifier-field-ids") is not None:
         numbers = schemas.identifiers_of(given, what)
         fresh["identifier-field-ids"] = [renamed_id(renamed, each, what) for each in numbers]
-    schemas.place_schema(draft, fresh, what)
+    schemas.place_schema(draft, fresh, format_version, what)
     fields = _renamed_fields(spec or UNPARTITIONED, renamed, f"{what}: its partition spec")
     for number, field in enumerate(fields, PARTITION_ID_FIRST):
         field["field-id"] = number
     specs.place_spec(draft, {**(spec or {}), "fields": fields}, what)
     fields = _renamed_fields(order or UNSORTED, renamed, f"{what}: its sort order")
     orders.place_order(draft, {**(order or {}), "fields": fields}, what)
-    draft.metadata["default-sort-order-id"] = draft.last_order_id
+    draft.metadata["default-sort-order-id"] = draft.last_added[ORDERS.name]
     return finish_table(draft, None)
-
-
-def _lasting(given: dict[str, str]) -> dict[str, str]:
-    return {name: value for name, value in given.items() if name not in properties.RESERVED}
 
 
 def _renamed_fields(of: Json, renamed: dict[int, int | None], what: str) -> list[Json]:
@@ -126,21 +141,20 @@ def apply_updates(
     now_ms: int,
     previous_location: str | None = None,
 ) -> Json:
-    """Returns metadata after the updates of one request; None is a table that is to be created.
+    """Returns the metadata after the updates of one request; None is a table to be created.
 
-    What came in stays as it was, but the result shares with it what did not change: neither may
-    be changed afterwards. If no update changed anything, the result equals what came in, without
-    a new time or a new entry in its log: there is nothing to commit.
+    The input is not changed, but the result shares unchanged parts with it: neither may be changed
+    afterwards. If no update changed anything, the result equals the input, without a new time or a
+    new entry in its log: there is nothing to commit.
     """
-    requests = as_requests(updates, "update")
-    actions = [_action(each, number) for number, each in enumerate(requests, 1)]
+    requests = as_requests(updates, "update", "action", UPDATES, "tables")
     if metadata is None:
-        draft = _empty(_first_format(requests, actions), now_ms)
+        draft = _empty(_first_format(requests), now_ms)
     else:
-        opened = open_metadata(metadata)
-        draft = Draft(opened, max(check_time(now_ms), opened["last-updated-ms"]), is_new=False)
-    for action, update in zip(actions, requests, strict=True):
-        UPDATES[action](draft, update)
+        loaded = load_metadata(metadata)
+        draft = TableDraft(loaded, max(check_time(now_ms), loaded["last-updated-ms"]), is_new=False)
+    for action, update in requests:
+        UPDATES[action](draft, update, action)
     if metadata is not None and not draft.changed:
         return dict(metadata)
     before = None if metadata is None else metadata.get("last-updated-ms")
@@ -148,21 +162,14 @@ def apply_updates(
     return finish_table(draft, log)
 
 
-def _action(update: Json, number: int) -> str:
-    action = get_text(update, "action", f"update {number}").lower()
-    if action not in UPDATES:
-        raise Invalid(f"update {number}: there is no update {action[:100]!r} of tables")
-    return action
-
-
-def _first_format(requests: list[Json], actions: list[str]) -> int:
-    for update, action in zip(requests, actions, strict=True):
+def _first_format(requests: list[tuple[str, Json]]) -> int:
+    for action, update in requests:
         if action == "upgrade-format-version":
             return get_int(update, "format-version", action)
     return _FORMAT_DEFAULT
 
 
-def _empty(format_version: int, now_ms: int) -> Draft:
+def _empty(format_version: int, now_ms: int) -> TableDraft:
     if type(format_version) is not int or format_version not in FORMATS:
         raise Invalid(f"Unsupported format version (supported: v{FORMATS[-1]})")
     metadata: Json = {
@@ -188,7 +195,7 @@ def _empty(format_version: int, now_ms: int) -> Draft:
         "snapshot-log": [],
         "metadata-log": [],
     }
-    draft = Draft(metadata, now_ms, is_new=True)
+    draft = TableDraft(metadata, now_ms, is_new=True)
     snapshots.clear_current(draft)
     if format_version > 2:
         metadata["next-row-id"] = 0
@@ -196,14 +203,14 @@ def _empty(format_version: int, now_ms: int) -> Draft:
 
 
 def table_content(metadata: Json, location: str, content_id: str | None) -> IcebergTable:
-    """Returns what a key holds for a table with this metadata at a location."""
-    opened = open_briefly(metadata)
-    current = snapshots.current_snapshot(opened)
+    """Returns the content of a key for a table with this metadata at a location."""
+    current = load_current(metadata)
+    snapshot = snapshots.current_snapshot(current)
     return IcebergTable(
         id=content_id,
         metadata_location=location,
-        snapshot_id=-1 if current is None else current,
-        schema_id=opened["current-schema-id"],
-        spec_id=opened["default-spec-id"],
-        sort_order_id=opened["default-sort-order-id"],
+        snapshot_id=-1 if snapshot is None else snapshot,
+        schema_id=current["current-schema-id"],
+        spec_id=current["default-spec-id"],
+        sort_order_id=current["default-sort-order-id"],
     )

@@ -1,6 +1,6 @@
 """Transforms of columns into partition values and sort keys: which type each can take.
 
-A transform that we do not know is left to those who do.
+A transform that this package does not know is not checked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DATES: Final = _TIMESTAMPS | {"date"}
 _NUMBERS: Final = frozenset({"int", "long", "decimal"})
 _BYTES: Final = frozenset({"string", "binary"})
 
-_TAKES: Final[dict[str, frozenset[str]]] = {
+_SOURCE_TYPES: Final[dict[str, frozenset[str]]] = {
     "year": _DATES,
     "month": _DATES,
     "day": _DATES,
@@ -30,32 +30,32 @@ _TAKES: Final[dict[str, frozenset[str]]] = {
     "truncate": _NUMBERS | _BYTES,
     "bucket": _NUMBERS | _BYTES | _DATES | {"time", "fixed", "uuid"},
 }
-_KNOWN_TYPES: Final = frozenset().union(*_TAKES.values()) | {"boolean", "float", "double"}
-_NEVER_WHOLE: Final = frozenset({"variant", "geometry", "geography"})
+_KNOWN_TYPES: Final = frozenset().union(*_SOURCE_TYPES.values()) | {"boolean", "float", "double"}
+_NO_IDENTITY: Final = frozenset({"variant", "geometry", "geography"})
 
 
 def normal_transform(text: str) -> str:
-    """Returns a transform as it is compared."""
+    """Returns a transform in the form that is compared."""
     return text.strip().lower()
 
 
 def check_transform(transform: str, column: Column, use: str) -> None:
-    """Raises Invalid if a column is of a type that the transform cannot take."""
+    """Raises Invalid if the transform does not support the type of a column."""
     text = normal_transform(transform)
     name = text
     numbered = _WITH_NUMBER.fullmatch(text)
     if numbered:
         name = numbered[1]
         if not 0 < int(numbered[2]) <= INT_MAX:
-            raise Invalid(f"{transform}: the number must be above zero, with 32 bits")
+            raise Invalid(f"{transform}: the number must be between 1 and {INT_MAX}")
     if type(column.type) is dict:
         raise Invalid(f"Cannot {use} by non-primitive source field: {column.path}")
     kind = type_name(column.type)
-    takes = _TAKES.get(name)
-    if takes is None:
-        refused = name == "identity" and kind in _NEVER_WHOLE
+    source_types = _SOURCE_TYPES.get(name)
+    if source_types is None:
+        refused = name == "identity" and kind in _NO_IDENTITY
     else:
-        # A type that we do not know may suit a transform in ways that we do not know.
-        refused = kind not in takes and kind in _KNOWN_TYPES | _NEVER_WHOLE
+        # A type that this package does not know may be supported.
+        refused = kind not in source_types and kind in _KNOWN_TYPES | _NO_IDENTITY
     if refused:
         raise Invalid(f"Invalid source type {column.type} for transform: {text}")

@@ -1,14 +1,16 @@
-"""Reading of JSON that others wrote: each value is asked for by name and kind, or refused.
+"""Typed access to JSON from outside: each field is read by name and type, or refused.
 
-Everything above works on plain dictionaries with the names of the Iceberg format. What comes in
-may be anything, so no field is touched but through these functions: they raise Invalid with a
-sentence that names the place. What they never show is the value itself, which may be huge.
+The package works on plain dictionaries with the field names of the Iceberg format. Input may be
+anything, so every field is read through these functions: they raise Invalid with a message that
+names the place. They never show the value itself, which may be huge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
+
+import msgspec
 
 from lochan.base.errors import Invalid, TooLarge
 from lochan.base.pipeline_limits import (
@@ -18,31 +20,18 @@ from lochan.base.pipeline_limits import (
 )
 
 Json: TypeAlias = dict[str, Any]
-"""An object of JSON; its fields are those of the Iceberg specification."""
+"""A JSON object; its fields are those of the Iceberg specification."""
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 
-_KINDS: Final[dict[type, str]] = {
-    bool: "a truth value",
-    int: "a number",
-    float: "a number with a fraction",
-    str: "a text",
-    list: "a list",
-    dict: "an object",
-    type(None): "null",
-}
-
-
-def kind_of(value: object) -> str:
-    """Returns what kind of JSON a value is, in words."""
-    return _KINDS.get(type(value), "something that JSON does not know")
+_Value = TypeVar("_Value")
 
 
 def check_bounds(value: object, what: str) -> None:
-    """Raises Invalid or TooLarge unless the value is nested and large within limits.
+    """Raises Invalid or TooLarge if a value is nested too deep or has too many parts.
 
-    It goes down level by level, so the depth of the data is never that of our own calls.
+    It descends level by level, so deep data does not lead to deep calls.
     """
     level: list[Any] = [value]
     seen = 0
@@ -50,9 +39,9 @@ def check_bounds(value: object, what: str) -> None:
         below: list[Any] = []
         for each in level:
             if type(each) is dict:
-                below += [one for one in each.values() if type(one) in (dict, list)]
+                below += [child for child in each.values() if type(child) in (dict, list)]
             elif type(each) is list:
-                below += [one for one in each if type(one) in (dict, list)]
+                below += [child for child in each if type(child) in (dict, list)]
             if len(below) + seen > ICEBERG_VALUES_MAX:
                 raise TooLarge(f"{what}: more than {ICEBERG_VALUES_MAX} objects and lists")
         if not below:
@@ -65,34 +54,38 @@ def check_bounds(value: object, what: str) -> None:
 def as_object(value: object, what: str) -> Json:
     """Returns a value that must be an object with texts as names."""
     if type(value) is not dict:
-        raise Invalid(f"{what} must be an object, not {kind_of(value)}")
+        raise Invalid(f"{what} must be an object, not {type(value).__name__}")
     for name in value:
         if type(name) is not str:
-            raise Invalid(f"{what} has a name that is {kind_of(name)}, not a text")
+            raise Invalid(f"{what} has a name that is {type(name).__name__}, not a text")
     return value
 
 
-def as_objects(value: object, what: str) -> list[Json]:
-    """Returns a value that must be a list of objects."""
-    if type(value) is not list:
-        raise Invalid(f"{what} must be a list, not {kind_of(value)}")
-    return [as_object(each, f"an element of {what}") for each in value]
+def as_requests(
+    value: Sequence[Any], kind: str, name: str, known: Collection[str], of: str
+) -> list[tuple[str, Json]]:
+    """Returns the updates or requirements of a request, each with the word that names it.
 
-
-def as_requests(value: Sequence[Any], what: str) -> list[Json]:
-    """Returns the requirements or the updates of a request, bounded and each an object."""
+    `name` is the field that holds the word, `known` the words that are allowed.
+    """
     if not isinstance(value, (list, tuple)):
-        raise Invalid(f"{what}s must be a list, not {kind_of(value)}")
+        raise Invalid(f"{kind}s must be a list, not {type(value).__name__}")
     if len(value) > ICEBERG_REQUESTS_MAX:
-        raise TooLarge(f"{what}s: more than {ICEBERG_REQUESTS_MAX}")
-    found = list(value)
-    check_bounds(found, f"{what}s")
-    return [as_object(each, f"{what} {number}") for number, each in enumerate(found, 1)]
+        raise TooLarge(f"{kind}s: more than {ICEBERG_REQUESTS_MAX}")
+    check_bounds(list(value), f"{kind}s")
+    requests = []
+    for number, each in enumerate(value, 1):
+        request = as_object(each, f"{kind} {number}")
+        word = get_text(request, name, f"{kind} {number}").lower()
+        if word not in known:
+            raise Invalid(f"{kind} {number}: there is no {kind} {word[:100]!r} of {of}")
+        requests.append((word, request))
+    return requests
 
 
 def without_names(of: Json, names: frozenset[str]) -> Json:
-    """Returns the fields of other names that are not null."""
-    return {name: one for name, one in of.items() if name not in names and one is not None}
+    """Returns the fields with other names whose values are not null."""
+    return {name: each for name, each in of.items() if name not in names and each is not None}
 
 
 def _present(of: Json, name: str, what: str) -> Any:
@@ -102,37 +95,47 @@ def _present(of: Json, name: str, what: str) -> Any:
     return value
 
 
+def _converted(value: object, kind: type[_Value], what: str) -> _Value:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"{what}: {error}") from None
+
+
 def get_object(of: Json, name: str, what: str) -> Json:
     """Returns a field that must be an object."""
     return as_object(_present(of, name, what), f"{what}: {name!r}")
 
 
 def get_objects(of: Json, name: str, what: str) -> list[Json]:
-    """Returns a field that must be a list of objects."""
-    return as_objects(_present(of, name, what), f"{what}: {name!r}")
+    """Returns a field that must be a list of objects, as a new list."""
+    place = f"{what}: {name!r}"
+    return [as_object(each, f"an element of {place}") for each in _list(of, name, what)]
 
 
 def find_objects(of: Json, name: str, what: str) -> list[Json]:
-    """Returns a field that is a list of objects, a new empty list where it is missing."""
+    """Returns a field that is a list of objects, as a new list; empty if it is missing."""
     return [] if of.get(name) is None else get_objects(of, name, what)
+
+
+def _list(of: Json, name: str, what: str) -> list[Any]:
+    value = _present(of, name, what)
+    if type(value) is not list:
+        raise Invalid(f"{what}: {name!r} must be a list, not {type(value).__name__}")
+    return value
 
 
 def get_text(of: Json, name: str, what: str) -> str:
     """Returns a field that must be a text which is not empty."""
-    value = _present(of, name, what)
-    if type(value) is not str:
-        raise Invalid(f"{what}: {name!r} must be a text, not {kind_of(value)}")
-    if not value:
+    text = _converted(_present(of, name, what), str, f"{what}: {name!r}")
+    if not text:
         raise Invalid(f"{what}: {name!r} is empty")
-    return value
+    return text
 
 
 def get_texts(of: Json, name: str, what: str) -> list[str]:
     """Returns a field that must be a list of texts."""
-    value = _present(of, name, what)
-    if type(value) is not list or any(type(each) is not str for each in value):
-        raise Invalid(f"{what}: {name!r} must be a list of texts")
-    return list(value)
+    return _converted(_list(of, name, what), list[str], f"{what}: {name!r}")
 
 
 def get_text_map(of: Json, name: str, what: str) -> dict[str, str]:
@@ -141,26 +144,18 @@ def get_text_map(of: Json, name: str, what: str) -> dict[str, str]:
 
 
 def find_text_map(of: Json, name: str, what: str) -> dict[str, str]:
-    """Returns a field that is an object of texts, a new empty one where it is missing."""
+    """Returns a field that is an object of texts; a new empty one if it is missing."""
     return {} if of.get(name) is None else get_text_map(of, name, what)
 
 
 def as_text_map(value: Mapping[Any, Any], what: str) -> dict[str, str]:
-    """Returns a value that must be an object of texts."""
-    if not isinstance(value, Mapping):
-        raise Invalid(f"{what} must be an object, not {kind_of(value)}")
-    for name, one in value.items():
-        if type(name) is not str or type(one) is not str:
-            raise Invalid(f"{what} must hold texts only, not {kind_of(one)}")
-    return dict(value)
+    """Returns a value that must be an object of texts, as a new one."""
+    return _converted(value, dict[str, str], what)
 
 
 def get_flag(of: Json, name: str, what: str) -> bool:
     """Returns a field that must be true or false."""
-    value = _present(of, name, what)
-    if type(value) is not bool:
-        raise Invalid(f"{what}: {name!r} must be true or false, not {kind_of(value)}")
-    return value
+    return _converted(_present(of, name, what), bool, f"{what}: {name!r}")
 
 
 def get_int(of: Json, name: str, what: str, *, low: int = -INT_MAX - 1) -> int:
@@ -169,7 +164,7 @@ def get_int(of: Json, name: str, what: str, *, low: int = -INT_MAX - 1) -> int:
 
 
 def find_int(of: Json, name: str, what: str) -> int | None:
-    """Returns a field that is a number of 32 bits, None where it is missing."""
+    """Returns a field that is a number of 32 bits, None if it is missing."""
     return None if of.get(name) is None else get_int(of, name, what)
 
 
@@ -179,35 +174,31 @@ def get_long(of: Json, name: str, what: str, *, low: int = -LONG_MAX - 1) -> int
 
 
 def find_long(of: Json, name: str, what: str, *, low: int = -LONG_MAX - 1) -> int | None:
-    """Returns a field that is a number of 64 bits, None where it is missing."""
+    """Returns a field that is a number of 64 bits, None if it is missing."""
     return None if of.get(name) is None else get_long(of, name, what, low=low)
 
 
-def get_ints(of: Json, name: str, what: str) -> list[int]:
-    """Returns a field that must be a list of numbers of 32 bits."""
-    return _numbers(_present(of, name, what), f"{what}: {name!r}", INT_MAX)
-
-
-def get_longs(of: Json, name: str, what: str) -> list[int]:
-    """Returns a field that must be a list of numbers of 64 bits."""
-    return _numbers(_present(of, name, what), f"{what}: {name!r}", LONG_MAX)
-
-
-def _numbers(value: object, what: str, high: int) -> list[int]:
-    if type(value) is not list:
-        raise Invalid(f"{what} must be a list, not {kind_of(value)}")
-    return [_number(each, f"an element of {what}", -high - 1, high) for each in value]
+def get_numbers(of: Json, name: str, what: str, high: int) -> list[int]:
+    """Returns a field that must be a list of numbers up to `high`, INT_MAX or LONG_MAX."""
+    place = f"an element of {what}: {name!r}"
+    return [_number(each, place, -high - 1, high) for each in _list(of, name, what)]
 
 
 def _number(value: object, what: str, low: int, high: int) -> int:
-    # A truth value is a number to Python, and to nobody else.
+    # In Python true and false are numbers, in JSON they are not.
     if type(value) is not int:
-        raise Invalid(f"{what} must be a whole number, not {kind_of(value)}")
+        raise Invalid(f"{what} must be a whole number, not {type(value).__name__}")
     if not low <= value <= high:
         raise Invalid(f"{what} must be between {low} and {high}")
     return value
 
 
 def check_time(now_ms: int) -> int:
-    """Returns the present time, or raises Invalid if it is none."""
-    return _number(now_ms, "the present time", 0, LONG_MAX)
+    """Returns the current time; Invalid if it is out of range."""
+    return _number(now_ms, "the current time", 0, LONG_MAX)
+
+
+def limit_of(properties: dict[str, str], name: str) -> int | None:
+    """Returns a property that is a number of entries to keep; None if it is not a number."""
+    text = properties.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

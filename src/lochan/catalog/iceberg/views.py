@@ -1,13 +1,15 @@
-"""Views: metadata of a new one, its one requirement, and metadata after the updates of a commit."""
+"""Views: the metadata of a new view, its requirement, and its metadata after a commit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from lochan.base.errors import Invalid, RequirementFailed
 from lochan.catalog.iceberg import properties
-from lochan.catalog.iceberg.draft import LAST_ADDED, find_by_id
+from lochan.catalog.iceberg.draft import LAST_ADDED, SCHEMAS, find_by_id
+from lochan.catalog.iceberg.schemas import place_schema
 from lochan.catalog.iceberg.values import (
     Json,
     as_object,
@@ -17,6 +19,7 @@ from lochan.catalog.iceberg.values import (
     check_time,
     find_text_map,
     get_int,
+    get_object,
     get_objects,
     get_text,
 )
@@ -24,7 +27,6 @@ from lochan.catalog.iceberg.view_versions import (
     VERSION_ID_FIRST,
     ViewDraft,
     add_version,
-    add_view_schema,
     check_dialects,
     current_version,
     dialects_of,
@@ -35,34 +37,35 @@ from lochan.model.contents import IcebergView
 
 _WHAT: Final = "view metadata"
 _FORMAT: Final = 1
+_REQUIREMENTS: Final = ("assert-view-uuid",)
 
-Update = Callable[[ViewDraft, Json], None]
-
-
-def _assign_uuid(draft: ViewDraft, update: Json) -> None:
-    properties.assign_uuid(draft, update, "view-uuid")
+Update = Callable[[ViewDraft, Json, str], None]
 
 
-def _upgrade_format(draft: ViewDraft, update: Json) -> None:
-    wanted = get_int(update, "format-version", "upgrade-format-version")
+def _upgrade_format(draft: ViewDraft, update: Json, what: str) -> None:
+    version = get_int(update, "format-version", what)
     present = draft.metadata["format-version"]
-    if wanted < present:
-        raise Invalid(f"Cannot downgrade v{present} view to v{wanted}")
-    if wanted > present:
-        raise Invalid(f"Unsupported format version: {wanted}")
+    if version < present:
+        raise Invalid(f"Cannot downgrade v{present} view to v{version}")
+    if version > present:
+        raise Invalid(f"Unsupported format version: {version}")
+
+
+def _add_schema(draft: ViewDraft, update: Json, what: str) -> None:
+    place_schema(draft, get_object(update, "schema", what), None, what)
 
 
 VIEW_UPDATES: Final[dict[str, Update]] = {
-    "assign-uuid": _assign_uuid,
+    "assign-uuid": partial(properties.assign_uuid, name="view-uuid"),
     "upgrade-format-version": _upgrade_format,
-    "add-schema": add_view_schema,
+    "add-schema": _add_schema,
     "set-location": properties.set_location,
     "set-properties": properties.set_properties,
     "remove-properties": properties.remove_properties,
     "add-view-version": add_version,
     "set-current-view-version": set_current_version,
 }
-"""What each update of a view does, by the word that names it in a request."""
+"""The function that applies each update of a view, by its name in a request."""
 
 
 def build_view(
@@ -74,7 +77,7 @@ def build_view(
     properties: Mapping[str, str],
     now_ms: int,
 ) -> Json:
-    """Returns the metadata of a new view; its schema and its version get our ids."""
+    """Returns the metadata of a new view; the catalog assigns the ids of schema and version."""
     first = {**as_object(version, "a new view: its version"), "schema-id": LAST_ADDED}
     first["version-id"] = VERSION_ID_FIRST
     first.setdefault("timestamp-ms", now_ms)
@@ -91,33 +94,30 @@ def build_view(
 
 
 def check_view_requirements(metadata: Json | None, requirements: Sequence[Json]) -> None:
-    """Raises RequirementFailed unless the view is as all requirements say; None is no view."""
-    for number, each in enumerate(as_requests(requirements, "requirement"), 1):
-        kind = get_text(each, "type", f"requirement {number}").lower()
-        if kind != "assert-view-uuid":
-            raise Invalid(f"requirement {number}: there is no requirement {kind[:100]!r} of views")
-        wanted = get_text(each, "uuid", kind)
+    """Raises RequirementFailed unless the view meets all requirements; None is no view."""
+    requests = as_requests(requirements, "requirement", "type", _REQUIREMENTS, "views")
+    for kind, requirement in requests:
+        expected = get_text(requirement, "uuid", kind)
         if metadata is None:
             raise RequirementFailed("Requirement failed: view does not exist")
         present = get_text(as_object(metadata, _WHAT), "view-uuid", _WHAT)
-        if present.lower() != wanted.lower():
+        if present.lower() != expected.lower():
             raise RequirementFailed(
-                f"Requirement failed: view UUID does not match: expected {present} != {wanted}"
+                f"Requirement failed: view UUID does not match: expected {present} != {expected}"
             )
 
 
 def apply_view_updates(metadata: Json | None, updates: Sequence[Json], *, now_ms: int) -> Json:
-    """Returns metadata after the updates of one request; None is a view that is to be created.
+    """Returns the metadata after the updates of one request; None is a view to be created.
 
-    What came in stays as it was, and the result shares with it what did not change. If no update
-    changed anything, the result equals what came in.
+    The input is not changed, and the result shares unchanged parts with it. If no update changed
+    anything, the result equals the input.
     """
-    requests = as_requests(updates, "update")
-    actions = [_action(each, number) for number, each in enumerate(requests, 1)]
+    requests = as_requests(updates, "update", "action", VIEW_UPDATES, "views")
     check_time(now_ms)
-    draft = _empty(now_ms) if metadata is None else _opened(metadata, now_ms)
-    for action, update in zip(actions, requests, strict=True):
-        VIEW_UPDATES[action](draft, update)
+    draft = _empty(now_ms) if metadata is None else _load_draft(metadata, now_ms)
+    for action, update in requests:
+        VIEW_UPDATES[action](draft, update, action)
     if metadata is not None and not draft.changed:
         return dict(metadata)
     for name in ("view-uuid", "location"):
@@ -126,13 +126,6 @@ def apply_view_updates(metadata: Json | None, updates: Sequence[Json], *, now_ms
     check_dialects(draft)
     finish_versions(draft)
     return draft.metadata
-
-
-def _action(update: Json, number: int) -> str:
-    action = get_text(update, "action", f"update {number}").lower()
-    if action not in VIEW_UPDATES:
-        raise Invalid(f"update {number}: there is no update {action[:100]!r} of views")
-    return action
 
 
 def _empty(now_ms: int) -> ViewDraft:
@@ -149,14 +142,14 @@ def _empty(now_ms: int) -> ViewDraft:
     return ViewDraft(metadata, now_ms, is_new=True)
 
 
-def _opened(stored: Json, now_ms: int) -> ViewDraft:
-    metadata = _open_metadata(stored)
+def _load_draft(stored: Json, now_ms: int) -> ViewDraft:
+    metadata = _load_metadata(stored)
     draft = ViewDraft(metadata, now_ms, is_new=False)
     draft.dialects_before = dialects_of(current_version(metadata), _WHAT)
     return draft
 
 
-def _open_metadata(stored: Json) -> Json:
+def _load_metadata(stored: Json) -> Json:
     metadata = dict(as_object(stored, _WHAT))
     check_bounds(metadata, _WHAT)
     if get_int(metadata, "format-version", _WHAT) != _FORMAT:
@@ -174,16 +167,16 @@ def _check_current(metadata: Json) -> None:
     if not metadata["versions"]:
         raise Invalid("Invalid view: no versions were added")
     number = get_int(current_version(metadata), "schema-id", _WHAT)
-    if find_by_id(metadata["schemas"], "schema-id", number) is None:
+    if find_by_id(metadata, SCHEMAS, number) is None:
         raise Invalid(f"{_WHAT}: Cannot find current schema with id {number} in schemas")
 
 
 def view_content(metadata: Json, location: str, content_id: str | None) -> IcebergView:
-    """Returns what a key holds for a view with this metadata at a location."""
-    opened = _open_metadata(metadata)
+    """Returns the content of a key for a view with this metadata at a location."""
+    loaded = _load_metadata(metadata)
     return IcebergView(
         id=content_id,
         metadata_location=location,
-        version_id=opened["current-version-id"],
-        schema_id=current_version(opened)["schema-id"],
+        version_id=loaded["current-version-id"],
+        schema_id=current_version(loaded)["schema-id"],
     )

@@ -1,4 +1,4 @@
-"""The content generator: fills a catalog with commits, to try it out and to load it.
+"""The content generator: fills a catalog with commits, for trials and load tests.
 
-What a run does follows from its options and its seed alone, whatever the number of workers.
+A run follows from its options and its seed alone, whatever the number of workers.
 """

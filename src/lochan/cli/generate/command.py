@@ -1,4 +1,4 @@
-"""`lochan generate`: runs the workers and shows how it goes."""
+"""`lochan generate`: runs the workers, shows the progress and prints the results."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import click
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress,
     ProgressColumn,
     Task,
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.progress import Progress as ProgressBar
 from rich.text import Text
 
 from lochan.base.limits import GENERATE_COMMITS_MAX, GENERATE_WORKERS_MAX
-from lochan.cli.command_context import CommandContext, errand
-from lochan.cli.generate.plan import DEFAULT_PATTERN, TYPES, Plan, Wish
-from lochan.cli.generate.tally import Summary, Tally
-from lochan.cli.generate.work import Worker, make_branches
-from lochan.cli.printing import Printer, make_console
-from lochan.cli.specs import BRANCH
+from lochan.cli.arguments import BRANCH
+from lochan.cli.command_context import CommandContext, catalog_command
+from lochan.cli.generate.plan import DEFAULT_PATTERN, TYPES, GenerateOptions, Plan
+from lochan.cli.generate.progress import Progress, Summary
+from lochan.cli.generate.worker import Worker, make_branches
+from lochan.cli.output import Printer, make_console
 from lochan.system import SystemClock
 
-_SHOWN_EVERY_S: Final = 0.2
+_REFRESH_S: Final = 0.2
 _INTERRUPTED: Final = 130
 
 
@@ -53,7 +53,7 @@ def _count(low: int = 1, high: int = GENERATE_COMMITS_MAX) -> click.IntRange:
     type=click.FloatRange(min=0),
     default=0.0,
     metavar="SECONDS",
-    help="Spread the commits over so long; without it, as fast as possible.",
+    help="Spread the commits over this time; 0 is as fast as possible.",
 )
 @click.option(
     "-w",
@@ -61,7 +61,7 @@ def _count(low: int = 1, high: int = GENERATE_COMMITS_MAX) -> click.IntRange:
     type=_count(high=GENERATE_WORKERS_MAX),
     default=1,
     show_default=True,
-    help="How many commit at the same time.",
+    help="The number of threads that commit.",
 )
 @click.option(
     "-D",
@@ -69,15 +69,17 @@ def _count(low: int = 1, high: int = GENERATE_COMMITS_MAX) -> click.IntRange:
     type=BRANCH,
     default="-",
     show_default=True,
-    help="The first branch, from which others are made.",
+    help="The first branch; the others are created from it.",
 )
-@click.option("--continue-on-error", is_flag=True, help="Count errors and go on.")
-@click.option("--author", default=Wish().author, show_default=True)
-@click.option("--message", default=Wish().message, show_default=True)
-@click.option("--seed", type=int, default=1, show_default=True, help="The same seed, the same run.")
-@errand
+@click.option("--continue-on-error", is_flag=True, help="Count errors and continue.")
+@click.option("--author", default=GenerateOptions().author, show_default=True)
+@click.option("--message", default=GenerateOptions().message, show_default=True)
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="The same seed repeats the run."
+)
+@catalog_command
 def generate(
-    job: CommandContext,
+    context: CommandContext,
     num_commits: int,
     num_branches: int,
     num_tables: int,
@@ -93,9 +95,9 @@ def generate(
     message: str,
     seed: int,
 ) -> None:
-    """Fill a catalog with commits, and tell how fast that went."""
+    """Fill a catalog with commits, and print the rate."""
     plan = Plan(
-        Wish(
+        GenerateOptions(
             commits=num_commits,
             branches=num_branches,
             tables=num_tables,
@@ -108,31 +110,34 @@ def generate(
             message=message,
         )
     )
-    branches = make_branches(job.catalog, default_branch, num_branches)
-    tally = Tally(SystemClock(), num_commits)
-    made = [
+    branches = make_branches(context.catalog, default_branch, num_branches)
+    progress = Progress(SystemClock(), num_commits)
+    threads = [
         Worker(
-            job.catalog,
+            context.catalog,
             plan,
             branches,
-            tally,
+            progress,
             duration_s=duration,
             continue_on_error=continue_on_error,
-            sleep=tally.wait,
+            sleep=progress.wait,
         )
         for _ in range(workers)
     ]
-    interrupted = _run(made, tally, num_commits)
-    _show(job.printer, tally.summary(workers))
-    if tally.failure is not None:
-        raise tally.failure
+    interrupted = _run(threads, progress, num_commits)
+    _print(context.printer, progress.summary(workers))
+    if progress.failure is not None:
+        raise progress.failure
     if interrupted:
         raise SystemExit(_INTERRUPTED)
 
 
-def _run(workers: list[Worker], tally: Tally, commits: int) -> bool:
-    """Runs the workers to their end; tells whether somebody stopped them."""
-    threads = [Thread(target=one.run, name=f"generate-{at}") for at, one in enumerate(workers)]
+def _run(workers: list[Worker], progress: Progress, commits: int) -> bool:
+    """Runs the workers to their end; returns whether Ctrl-C interrupted them."""
+    threads = [
+        Thread(target=worker.run, name=f"generate-{number}")
+        for number, worker in enumerate(workers)
+    ]
     interrupted = False
     with _bar() as bar:
         task = bar.add_task("commits", total=commits)
@@ -141,26 +146,26 @@ def _run(workers: list[Worker], tally: Tally, commits: int) -> bool:
         for thread in threads:
             while thread.is_alive():
                 try:
-                    thread.join(_SHOWN_EVERY_S)
+                    thread.join(_REFRESH_S)
                 except KeyboardInterrupt:
-                    # What is under way is finished and counted.
+                    # Commits that have begun are finished and counted.
                     interrupted = True
-                    tally.stop()
-                bar.update(task, completed=tally.done)
+                    progress.stop()
+                bar.update(task, completed=progress.done)
     return interrupted
 
 
 class _Rate(ProgressColumn):
-    """How many a second, as far as that is known."""
+    """The rate in commits per second, once it is known."""
 
     def render(self, task: Task) -> Text:
         """Returns the text of the column."""
         return Text("" if task.speed is None else f"{task.speed:,.0f}/s")
 
 
-def _bar() -> Progress:
+def _bar() -> ProgressBar:
     console = make_console(errors=True)
-    return Progress(
+    return ProgressBar(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
@@ -172,7 +177,7 @@ def _bar() -> Progress:
     )
 
 
-def _show(printer: Printer, summary: Summary) -> None:
+def _print(printer: Printer, summary: Summary) -> None:
     if printer.as_json:
         printer.line(summary)
         return
@@ -180,20 +185,20 @@ def _show(printer: Printer, summary: Summary) -> None:
     printer.table(
         summary.deciles,
         columns,
-        lambda one: (
-            one.decile,
-            f"{one.commits:,}",
-            f"{one.seconds:,.2f}",
-            f"{one.commits_per_second:,.0f}",
+        lambda each: (
+            each.decile,
+            f"{each.commits:,}",
+            f"{each.seconds:,.2f}",
+            f"{each.commits_per_second:,.0f}",
         ),
-        lambda one: one,
-        "less than a tenth was done",
+        lambda each: each,
+        "less than a tenth of the commits was made",
     )
-    printer.say(
+    printer.text(
         f"{summary.commits:,} commits with {summary.puts:,} puts in {summary.seconds:,.2f} s by "
         f"{summary.workers} workers: {summary.commits_per_second:,.0f} commits/s"
     )
-    printer.say(
-        f"{summary.namespaces:,} namespaces and {summary.tags:,} tags made, "
-        f"{summary.conflicts:,} conflicts tried again, {summary.errors:,} errors"
+    printer.text(
+        f"{summary.namespaces:,} namespaces and {summary.tags:,} tags created, "
+        f"{summary.conflicts:,} conflicts retried, {summary.errors:,} errors"
     )

@@ -7,7 +7,7 @@
     prob,p,f       with probability p a new value of f, else the last one
     every,n,f      a new value of f for every n keys, between them the last one
 
-A dot in the text, or in what a function gives, separates the elements of the key.
+A dot in the text, or in the value of a function, separates the elements of the key.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lochan.base.keys import table_key
 from lochan.base.limits import KEY_CHARACTERS_MAX, PATTERN_FUNCTIONS_MAX
 
 Draw = Callable[[], str]
-"""Gives the next value of one function."""
+"""Returns the next value of one function."""
 
 _FUNCTION: Final = re.compile(r"\$\{([^{}]*)\}")
 _LETTERS: Final = string.ascii_letters + string.digits
@@ -33,47 +33,48 @@ _KNOWN: Final = "uuid; int,n; string,len; seq,offset; prob,p,f; every,n,f"
 
 
 class KeyPattern:
-    """A pattern that was understood; gives one key after the other."""
+    """A parsed pattern; returns one key after the other."""
 
     def __init__(self, text: str, random: Random) -> None:
         parts = _FUNCTION.split(text)
         if any(mark in part for part in parts[::2] for mark in ("${", "}")):
-            raise Invalid(f"the pattern {text!r} has a '${{' without its '}}', or the reverse")
+            raise Invalid(f"the key pattern {text!r} has a '${{' without '}}', or the reverse")
         if len(parts) // 2 > PATTERN_FUNCTIONS_MAX:
-            raise Invalid(f"a pattern has at most {PATTERN_FUNCTIONS_MAX} functions")
+            raise Invalid(f"a key pattern has at most {PATTERN_FUNCTIONS_MAX} functions")
         self._draws: list[Draw] = [
-            _function(part, random) if at % 2 else _always(part) for at, part in enumerate(parts)
+            _function(part, random) if position % 2 else _always(part)
+            for position, part in enumerate(parts)
         ]
 
     def next_key(self) -> tuple[str, ...]:
-        """Returns the next key; Invalid if the pattern leads to none that may be stored."""
+        """Returns the next key; InvalidKey if it cannot be stored."""
         elements = tuple("".join(draw() for draw in self._draws).split("."))
         table_key(elements)
         return elements
 
-    def distinct_keys(self, wanted: int) -> list[tuple[str, ...]]:
-        """Returns that many different keys; Invalid if the pattern does not seem to have them."""
+    def distinct_keys(self, number: int) -> list[tuple[str, ...]]:
+        """Returns that many different keys; Invalid if the pattern seems to have fewer."""
         found: dict[tuple[str, ...], None] = {}
         drawn = 0
-        while len(found) < wanted:
+        while len(found) < number:
             found[self.next_key()] = None
             drawn += 1
-            # A pattern such as ${int,n} repeats itself; one that cannot reach the number must end.
-            if drawn > 100 * wanted + 10_000:
+            # A pattern such as ${int,n} repeats itself; one without enough keys must end.
+            if drawn > 100 * number + 10_000:
                 raise Invalid(
                     f"the pattern gave only {len(found):,} different keys in {drawn:,} tries; "
-                    f"{wanted:,} are wanted: add ${{uuid}} or ${{seq,0}}, or lower --num-tables"
+                    f"{number:,} are needed: add ${{uuid}} or ${{seq,0}}, or lower --num-tables"
                 )
         return list(found)
 
 
 def _function(text: str, random: Random) -> Draw:
-    """Reads `name,argument,…`; functions that wrap another are built from the inside out."""
+    """Parses `name,argument,…`; functions that wrap another are built from the inside out."""
     words = [word.strip() for word in text.split(",")]
     wraps: list[tuple[str, str]] = []
     while words[0] in ("prob", "every"):
         if len(words) < 3 or len(wraps) == PATTERN_FUNCTIONS_MAX:
-            raise _not_understood(text)
+            raise _unknown_function(text)
         wraps.append((words[0], words[1]))
         words = words[2:]
     draw = _innermost(text, words, random)
@@ -86,7 +87,7 @@ def _innermost(text: str, words: list[str], random: Random) -> Draw:
     if words == ["uuid"]:
         return lambda: str(UUID(int=random.getrandbits(128), version=4))
     if len(words) != 2:
-        raise _not_understood(text)
+        raise _unknown_function(text)
     name, number = words[0], _whole(words[1])
     if name == "int" and number > 0:
         return lambda: str(random.randrange(number))
@@ -95,29 +96,29 @@ def _innermost(text: str, words: list[str], random: Random) -> Draw:
     if name == "seq":
         numbers: Iterator[int] = count(number)
         return lambda: str(next(numbers))
-    raise _not_understood(text)
+    raise _unknown_function(text)
 
 
 def _prob(text: str, argument: str, draw: Draw, random: Random) -> Draw:
     try:
         probability = float(argument)
     except ValueError:
-        raise _not_understood(text) from None
+        raise _unknown_function(text) from None
     if not 0 <= probability <= 1:
-        raise Invalid(f"a probability is between 0 and 1, not {argument}")
+        raise Invalid(f"prob,{argument}: a probability is between 0 and 1")
     return _kept(draw, lambda: random.random() < probability)
 
 
 def _every(argument: str, draw: Draw) -> Draw:
     period = _whole(argument)
     if period < 1:
-        raise Invalid("'every' counts from 1")
+        raise Invalid(f"every,{argument}: the number must be at least 1")
     numbers = count()
     return _kept(draw, lambda: next(numbers) % period == 0)
 
 
 def _kept(draw: Draw, renew: Callable[[], bool]) -> Draw:
-    """Keeps a value until it is to be renewed; the first is always drawn."""
+    """Returns a draw that repeats its value until `renew` is true; the first is always new."""
     last: list[str] = []
 
     def kept() -> str:
@@ -134,9 +135,9 @@ def _always(text: str) -> Draw:
 
 def _whole(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,18}", text):
-        raise Invalid(f"not a whole number in a pattern: {text!r}")
+        raise Invalid(f"not a whole number in a key pattern: {text!r}")
     return int(text)
 
 
-def _not_understood(text: str) -> Invalid:
-    return Invalid(f"the pattern function {text!r} is not understood; there are {_KNOWN}")
+def _unknown_function(text: str) -> Invalid:
+    return Invalid(f"unknown function {text!r} in a key pattern; use one of {_KNOWN}")

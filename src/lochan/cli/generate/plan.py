@@ -1,6 +1,7 @@
-"""What a run will do: which keys there are, and what each commit touches.
+"""The plan of a run: which keys there are, and which keys each commit puts.
 
-Everything follows from the wish and its seed, so a run can be repeated, by any number of workers.
+Everything follows from the options and their seed, so a run can be repeated with any number of
+workers.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from lochan.model.contents import Content, DeltaLakeTable, IcebergTable, Iceberg
 TYPES: Final = ("ICEBERG_TABLE", "ICEBERG_VIEW", "DELTA_LAKE_TABLE")
 DEFAULT_PATTERN: Final = "generated.table_${seq,0}"
 
-# Keys are kept as one text each: a tuple of elements would take several times the memory.
-_JOINED: Final = "\x01"
+# A key is kept as one text: a tuple of elements would take several times the memory.
+_SEPARATOR: Final = "\x01"
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be generated."""
+class GenerateOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of a run that decide what is generated."""
 
     commits: int = 100
     branches: int = 1
@@ -38,7 +39,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One commit: on the how-manieth branch, which keys, and whether it gets a tag."""
+    """One commit: the number of its branch, its keys, and whether it gets a tag."""
 
     number: int
     branch: int
@@ -49,45 +50,41 @@ class Step(msgspec.Struct, frozen=True):
 class Plan:
     """All commits of a run."""
 
-    def __init__(self, wish: Wish) -> None:
-        if wish.kind not in TYPES:
-            raise Invalid(f"not a type that is generated: {wish.kind!r}; use {', '.join(TYPES)}")
-        self.wish = wish
-        # Drawn from one stream in one order; workers draw nothing from it.
-        random = Random(f"keys of {wish.seed}")  # noqa: S311 - to be repeated, not to be secret
-        keys = KeyPattern(wish.pattern, random).distinct_keys(wish.tables)
-        self._keys = [_JOINED.join(key) for key in keys]
+    def __init__(self, options: GenerateOptions) -> None:
+        if options.kind not in TYPES:
+            raise Invalid(f"type {options.kind!r} is not generated; use {', '.join(TYPES)}")
+        self.options = options
+        # All keys are drawn here, in one order; workers draw from a source of each step's own.
+        random = Random(f"keys of {options.seed}")  # noqa: S311 - repeatable, not secret
+        keys = KeyPattern(options.pattern, random).distinct_keys(options.tables)
+        self._keys = [_SEPARATOR.join(key) for key in keys]
 
     def step(self, number: int) -> Step:
-        """Returns what commit `number` does."""
-        wish = self.wish
-        random = Random(f"{wish.seed}/{number}")  # noqa: S311 - to be repeated, not to be secret
-        count = min(wish.puts, len(self._keys))
-        keys = [tuple(self._keys[at].split(_JOINED)) for at in random.sample(self._range, count)]
-        tagged = random.random() < wish.tag_probability
-        return Step(number, number % wish.branches, tuple(keys), tagged)
-
-    @property
-    def _range(self) -> range:
-        return range(len(self._keys))
+        """Returns the commit with this number."""
+        options = self.options
+        random = Random(f"{options.seed}/{number}")  # noqa: S311 - repeatable, not secret
+        indexes = random.sample(range(len(self._keys)), min(options.puts, len(self._keys)))
+        keys = tuple(tuple(self._keys[index].split(_SEPARATOR)) for index in indexes)
+        tagged = random.random() < options.tag_probability
+        return Step(number, number % options.branches, keys, tagged)
 
 
 def make_content(kind: str, key: ContentKey, number: int, before: Content | None) -> Content:
-    """Returns what a key holds after commit `number`; the same content if there was one."""
-    place = f"s3://generated/{'/'.join(key)}/metadata/{number:08}"
-    made: Content
+    """Returns the content of a key after commit `number`; it keeps the id of the one before."""
+    location = f"s3://generated/{'/'.join(key)}/metadata/{number:08}.json"
+    content: Content
     if kind == "ICEBERG_VIEW":
-        made = IcebergView(metadata_location=f"{place}.json", version_id=number + 1, schema_id=0)
+        content = IcebergView(metadata_location=location, version_id=number + 1, schema_id=0)
     elif kind == "DELTA_LAKE_TABLE":
-        made = DeltaLakeTable(
-            metadata_location_history=(f"{place}.json",), checkpoint_location_history=()
+        content = DeltaLakeTable(
+            metadata_location_history=(location,), checkpoint_location_history=()
         )
     else:
-        made = IcebergTable(
-            metadata_location=f"{place}.json",
+        content = IcebergTable(
+            metadata_location=location,
             snapshot_id=number + 1,
             schema_id=0,
             spec_id=0,
             sort_order_id=0,
         )
-    return made if before is None or before.id is None else with_id(made, before.id)
+    return content if before is None or before.id is None else with_id(content, before.id)

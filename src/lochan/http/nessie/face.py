@@ -23,7 +23,7 @@ from lochan.http.nessie.paths import find_place
 from lochan.http.nessie.problems import problem_of
 from lochan.http.routes import Face, Match, MethodNotAllowed, Route
 from lochan.wire.conflicts import conflict_v1
-from lochan.wire.operations import Operation
+from lochan.wire.operations import ApiOperation
 from lochan.wire.operations_v1 import OPERATIONS_V1
 from lochan.wire.operations_v2 import OPERATIONS_V2
 
@@ -102,7 +102,7 @@ def nessie_faces(repositories: v2_extensions.Repositories) -> tuple[Face, ...]:
     return NessieV2(repositories), NessieV1()
 
 
-def _routes(operations: Sequence[Operation], bound: Bound) -> dict[str, Methods]:
+def _routes(operations: Sequence[ApiOperation], bound: Bound) -> dict[str, Methods]:
     """Returns the routes by template and method; every operation has one handler."""
     check({each.id for each in operations} == set(bound), "every operation has a handler")
     routes: dict[str, Methods] = {}

@@ -23,10 +23,9 @@ from lochan.http.nessie.params import (
 from lochan.http.nessie.preconditions import check_readable
 from lochan.http.nessie.responses import answer, reference_for
 from lochan.model.commits import ContentKey
-from lochan.model.references import Reference
+from lochan.model.references import PreviousHead, Reference
 from lochan.model.specs import ReferenceSpec, parse_on_reference, parse_path
 from lochan.service.pages import Selection
-from lochan.service.references import PreviousHead
 from lochan.wire.commits import LogV2, log_entry_v2
 from lochan.wire.config import ConfigV2, RepositoryConfigs
 from lochan.wire.contents import content_out

@@ -1,7 +1,7 @@
 """Charts of a report as SVG, drawn by hand: bars, a tally and a time line.
 
 Pure, numbers in and text out. Colours are classes that the page defines for light and for dark;
-every text is escaped here, and every chart says what it shows to those who cannot see it.
+every text is escaped here, and every chart has a title for screen readers.
 """
 
 from __future__ import annotations
@@ -43,21 +43,24 @@ class Span(msgspec.Struct, frozen=True):
 def plain(text: str) -> str:
     """Returns a text fit for a page: control characters spelled out, and nothing of it markup."""
     if not text.isprintable():
-        text = "".join(one if one.isprintable() or one == "\n" else repr(one)[1:-1] for one in text)
+        text = "".join(
+            character if character.isprintable() or character == "\n" else repr(character)[1:-1]
+            for character in text
+        )
     return escape(text, quote=True)
 
 
 def bars(title: str, items: Sequence[Bar]) -> str:
     """Returns horizontal bars, one below the other."""
-    most = max((one.value for one in items), default=0) or 1
+    most = max((bar.value for bar in items), default=0) or 1
     room = _WIDTH - _LABELS - _FIGURES
     parts = []
-    for number, one in enumerate(items):
+    for number, bar in enumerate(items):
         top = number * _ROW
-        length = max(_SLIVER, one.value / most * room) if one.value > 0 else 0
-        parts.append(_label(one.label, top))
-        parts.append(_rect(_LABELS, top, length, one.colour, f"{one.label}: {one.text}"))
-        parts.append(_text(_LABELS + length + 8, top, one.text, "figure"))
+        length = max(_SLIVER, bar.value / most * room) if bar.value > 0 else 0
+        parts.append(_label(bar.label, top))
+        parts.append(_rect(_LABELS, top, length, bar.colour, f"{bar.label}: {bar.text}"))
+        parts.append(_text(_LABELS + length + 8, top, bar.text, "figure"))
     return _svg(title, len(items) * _ROW, parts)
 
 
@@ -80,7 +83,7 @@ def tally(title: str, counts: Sequence[tuple[str, int]]) -> str:
 
 def timeline(title: str, spans: Sequence[Span]) -> str:
     """Returns stretches of time, one below the other, on a scale in seconds."""
-    end_s = max((one.start_s + one.length_s for one in spans), default=0) or 1
+    end_s = max((span.start_s + span.length_s for span in spans), default=0) or 1
     room = _WIDTH - _LABELS - _FIGURES
     bottom = len(spans) * _ROW
     parts = []
@@ -88,14 +91,14 @@ def timeline(title: str, spans: Sequence[Span]) -> str:
         x = _LABELS + room * tick / _TICKS
         parts.append(f'<line class="grid" x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="{bottom}"/>')
         parts.append(_text(x, bottom, f"{end_s * tick / _TICKS:.1f} s", "tick"))
-    for number, one in enumerate(spans):
+    for number, span in enumerate(spans):
         top = number * _ROW
-        x = _LABELS + one.start_s / end_s * room
-        length = max(_SLIVER, one.length_s / end_s * room)
-        told = f"{one.length_s:.2f} s"
-        parts.append(_label(one.label, top))
-        parts.append(_rect(x, top, length, one.colour, f"{one.label}: {told}"))
-        parts.append(_text(x + length + 8, top, told, "figure"))
+        x = _LABELS + span.start_s / end_s * room
+        length = max(_SLIVER, span.length_s / end_s * room)
+        text = f"{span.length_s:.2f} s"
+        parts.append(_label(span.label, top))
+        parts.append(_rect(x, top, length, span.colour, f"{span.label}: {text}"))
+        parts.append(_text(x + length + 8, top, text, "figure"))
     return _svg(title, bottom + _ROW, parts)
 
 
@@ -117,8 +120,8 @@ def _text(x: float, top: float, text: str, kind: str) -> str:
     return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{plain(text)}</text>'
 
 
-def _rect(x: float, top: float, length: float, colour: str, told: str) -> str:
+def _rect(x: float, top: float, length: float, colour: str, text: str) -> str:
     return (
         f'<rect class="{plain(colour)}" x="{x:.1f}" y="{top}" width="{max(length, 0):.1f}" '
-        f'height="{_BAR}" rx="2"><title>{plain(told)}</title></rect>'
+        f'height="{_BAR}" rx="2"><title>{plain(text)}</title></rect>'
     )

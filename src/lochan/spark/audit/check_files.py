@@ -87,11 +87,11 @@ def _read(table: Any, where: str) -> Check:
 
 
 def _sentence(text: str) -> str:
-    """Returns what is wrong, in our words, with the name of the field."""
+    """Returns what is wrong in plain words, with the name of the field."""
     if found := _UNKNOWN.search(text):
         return f"unknown field {found[1]!r}"
     if found := _MISSING.search(text):
         return f"field {found[1]!r} is missing"
-    told, _, path = text.partition(" - at `$.")
+    problem, _, path = text.partition(" - at `$.")
     field = path.rstrip("`")
-    return f"field {field!r}: {told}" if field else told
+    return f"field {field!r}: {problem}" if field else problem

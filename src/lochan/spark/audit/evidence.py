@@ -8,14 +8,14 @@ from secrets import token_hex
 import msgspec
 
 from lochan.model.contents import Content
-from lochan.spark.audit.row_checks import Seen
+from lochan.spark.audit.row_checks import WriteFacts
 
 
 class Evidence(msgspec.Struct, frozen=True):
     """What was seen of all writes to a table so far, and what the table was afterwards."""
 
     content: Content
-    writes: tuple[Seen, ...]
+    writes: tuple[WriteFacts, ...]
 
 
 class Writes:
@@ -42,7 +42,7 @@ class Writes:
         return self._name if number == 1 else f"{self._name}#{number}"
 
     def doubt(self, table: str) -> tuple[Evidence, ...] | None:
-        """Lets nothing that was seen of a table speak for it; returns what did until now."""
+        """Drops the evidence on a table; returns what it was until now."""
         before = self._evidence.get(table, ())
         self._evidence[table] = None
         return before

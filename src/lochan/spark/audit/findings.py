@@ -1,4 +1,4 @@
-"""What was found and what was wanted, in words that fit a report."""
+"""Findings of checks, as texts that fit a report."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lochan.base.pipeline_limits import (
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What became of looking: whether it is as wanted, what was seen, what was wanted."""
+    """The finding of a check: whether it passed, what was observed, what was expected."""
 
     passed: bool
     observed: str
     expected: str
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Returns a value as text, cut where it is too long for a report."""
     if isinstance(value, bool) or value is None:
         text = "NULL" if value is None else str(value).lower()
@@ -45,12 +45,12 @@ def cut(text: str) -> str:
 def bounds_text(low: Any, high: Any, unit: str = "") -> str:
     """Returns a range in words."""
     if low is None:
-        return f"at most {shown(high)}{unit}"
+        return f"at most {value_text(high)}{unit}"
     if high is None:
-        return f"at least {shown(low)}{unit}"
-    return f"{shown(low)} to {shown(high)}{unit}"
+        return f"at least {value_text(low)}{unit}"
+    return f"{value_text(low)} to {value_text(high)}{unit}"
 
 
 def is_between(number: int, low: int | None, high: int | None) -> bool:
-    """Tells whether a number keeps the bounds that are set."""
+    """Returns whether a number keeps the bounds that are set."""
     return (low is None or number >= low) and (high is None or number <= high)

@@ -74,7 +74,7 @@ def page(report: Report) -> str:
 
 
 def mark(outcome: str, target: str, job: str) -> str:
-    """Returns what a page says in its head of its audit, for programs to find."""
+    """Returns the element in the head of a page by which programs identify its audit."""
     return f'<meta name="lochan-audit" content="{plain(f"{outcome} {target} {job}")}">'
 
 
@@ -98,26 +98,27 @@ def _checks(report: Report) -> str:
     if not report.checks and not report.unchecked:
         return "<p>No check was run.</p>"
     counts = [
-        (status, sum(one.status == status for one in report.checks)) for status in get_args(Status)
+        (status, sum(result.status == status for result in report.checks))
+        for status in get_args(Status)
     ]
-    rows = [_check(one) for one in report.checks]
+    rows = [_check(result) for result in report.checks]
     rows += [
         '<tr><td class="status faint">none</td>'
-        f"<td>{plain(one.table)}</td><td></td><td>declared unchecked: {plain(one.why)}</td>"
+        f"<td>{plain(waiver.table)}</td><td></td><td>declared unchecked: {plain(waiver.why)}</td>"
         '<td></td><td class="number"></td></tr>'
-        for one in report.unchecked
+        for waiver in report.unchecked
     ]
     heads = ("", "check", "how", "observed", "wanted", "seconds")
     drawn = tally("How many checks passed", counts) if report.checks else ""
     return drawn + _table(heads, rows)
 
 
-def _check(one: Result) -> str:
-    seen = f"{plain(one.observed)} {plain(one.detail)}".strip()
+def _check(result: Result) -> str:
+    seen = f"{plain(result.observed)} {plain(result.detail)}".strip()
     return (
-        f'<tr><td class="status {one.status}">{_MARKS[one.status]} {one.status}</td>'
-        f"<td>{plain(one.check)}</td><td>{plain(one.how)}</td><td>{seen}</td>"
-        f'<td>{plain(one.expected)}</td><td class="number">{one.seconds:.2f}</td></tr>'
+        f'<tr><td class="status {result.status}">{_MARKS[result.status]} {result.status}</td>'
+        f"<td>{plain(result.check)}</td><td>{plain(result.how)}</td><td>{seen}</td>"
+        f'<td>{plain(result.expected)}</td><td class="number">{result.seconds:.2f}</td></tr>'
     )
 
 
@@ -126,14 +127,15 @@ def _tables(report: Report) -> str:
         return "<p>Nothing was written.</p>"
     drawn = bars(
         "Rows written by table",
-        [Bar(one.table, one.rows, f"{one.rows:,} rows") for one in report.tables],
+        [Bar(table.table, table.rows, f"{table.rows:,} rows") for table in report.tables],
     )
     rows = [
-        f"<tr><td>{plain(one.table)}</td><td>{plain(one.mode)}</td>"
-        f'<td class="number">{one.rows:,}</td><td class="number">{one.files:,}</td>'
-        f'<td class="number">{one.bytes:,}</td><td><code>{plain(one.commit[:_SHORT])}</code></td>'
-        f"<td>{'was done before' if one.was_done_before else ''}</td></tr>"
-        for one in report.tables
+        f"<tr><td>{plain(table.table)}</td><td>{plain(table.mode)}</td>"
+        f'<td class="number">{table.rows:,}</td><td class="number">{table.files:,}</td>'
+        f'<td class="number">{table.bytes:,}</td>'
+        f"<td><code>{plain(table.commit[:_SHORT])}</code></td>"
+        f"<td>{'was done before' if table.was_done_before else ''}</td></tr>"
+        for table in report.tables
     ]
     return drawn + _table(("table", "mode", "#rows", "#files", "#bytes", "commit", ""), rows)
 
@@ -141,12 +143,12 @@ def _tables(report: Report) -> str:
 def _steps(report: Report) -> str:
     spans = [
         Span(
-            f"{one.name} {one.detail}".strip(),
-            one.start_s,
-            one.seconds,
-            "failed" if one.status == "failed" else "plain",
+            f"{step.name} {step.detail}".strip(),
+            step.start_s,
+            step.seconds,
+            "failed" if step.status == "failed" else "plain",
         )
-        for one in report.steps
+        for step in report.steps
     ]
     return timeline("When each step ran", spans) if spans else ""
 
@@ -157,9 +159,9 @@ def _changes_title(report: Report) -> str:
 
 def _changes(report: Report) -> str:
     rows = [
-        f"<tr><td>{one.change}</td><td>{plain('.'.join(one.key))}</td>"
-        f"<td>{plain(one.before)}</td><td>{plain(one.after)}</td></tr>"
-        for one in report.changes
+        f"<tr><td>{change.change}</td><td>{plain('.'.join(change.key))}</td>"
+        f"<td>{plain(change.before)}</td><td>{plain(change.after)}</td></tr>"
+        for change in report.changes
     ]
     if not rows:
         return "<p>Nothing differs from the target.</p>"
@@ -169,7 +171,7 @@ def _changes(report: Report) -> str:
 
 
 def _commits(report: Report) -> str:
-    told = (
+    rows = (
         ("target when the audit began", report.commits.base),
         ("checked commit", report.commits.audited),
         ("target when it was checked", report.commits.target),
@@ -181,7 +183,7 @@ def _commits(report: Report) -> str:
     return (
         "<dl>"
         + "".join(
-            f"<dt>{name}</dt><dd><code>{plain(value)}</code></dd>" for name, value in told if value
+            f"<dt>{name}</dt><dd><code>{plain(value)}</code></dd>" for name, value in rows if value
         )
         + "</dl>"
     )
@@ -189,7 +191,7 @@ def _commits(report: Report) -> str:
 
 def _table(heads: Sequence[str], rows: Sequence[str]) -> str:
     cells = "".join(
-        f'<th class="number">{one[1:]}</th>' if one.startswith("#") else f"<th>{one}</th>"
-        for one in heads
+        f'<th class="number">{head[1:]}</th>' if head.startswith("#") else f"<th>{head}</th>"
+        for head in heads
     )
     return f"<table><thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table>"

@@ -85,7 +85,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is told of one audit."""
+    """All data of the report of one audit."""
 
     format: int = FORMAT
     outcome: Outcome
@@ -157,7 +157,7 @@ def moment(time_us: int) -> str:
 
 
 def _state(content: Content | None) -> str:
-    """Returns what tells two states of a content apart: the snapshot of a table, else its type."""
+    """Returns the state of a content in words: the snapshot of a table, else the type."""
     if content is None:
         return ""
     if isinstance(content, IcebergTable):

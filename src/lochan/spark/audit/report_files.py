@@ -1,7 +1,7 @@
-"""Where the report of an audit goes: every path gets it, and what cannot be written hides nothing.
+"""The files of the report of an audit; an error in writing one never replaces another error.
 
-A run of a job that finds everything done leaves a report which says that the job was published:
-that one tells what was checked and written, the new one only that nothing was left to do.
+A run of a job that finds everything done keeps the report of the run that published: that report
+has what was checked and written, the new one only that nothing was left to do.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class ReportFiles:
 
     def __init__(self, paths: Sequence[Path], *, target: str, job: str) -> None:
         self._paths = tuple(paths)
-        self._told = _Told("published", job, target)
+        self._head = _ReportHead("published", job, target)
         self._kept: frozenset[Path] = frozenset()
 
     def begin(self, report: Report) -> str:
         """Looks what is there, then stores; returns what could not be written, or ''."""
-        if self._told.job:
-            self._kept = frozenset(one for one in self._paths if _holds(one, self._told))
+        if self._head.job:
+            self._kept = frozenset(path for path in self._paths if _holds(path, self._head))
         return self.store(report)
 
     def store(self, report: Report) -> str:
@@ -43,19 +43,19 @@ class ReportFiles:
         return "; ".join(problems)
 
 
-class _Told(msgspec.Struct, frozen=True):
-    """The part of a report that tells whose it is and how it ended."""
+class _ReportHead(msgspec.Struct, frozen=True):
+    """The part of a report that identifies the job and its outcome."""
 
     outcome: str
     job: str
     target: str
 
 
-def _holds(path: Path, wanted: _Told) -> bool:
-    """Tells whether a path holds the report of a certain end of a certain job."""
+def _holds(path: Path, head: _ReportHead) -> bool:
+    """Returns whether a path holds the report of a certain end of a certain job."""
     try:
         if path.suffix != ".json":
-            return mark(wanted.outcome, wanted.target, wanted.job).encode() in path.read_bytes()
-        return msgspec.json.decode(path.read_bytes(), type=_Told) == wanted
+            return mark(head.outcome, head.target, head.job).encode() in path.read_bytes()
+        return msgspec.json.decode(path.read_bytes(), type=_ReportHead) == head
     except (OSError, msgspec.MsgspecError, UnicodeError):
         return False

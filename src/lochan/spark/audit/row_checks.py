@@ -1,9 +1,9 @@
 """Checks of rows as columns beside a write: what is counted, and what the counts mean.
 
-The files of a write tell how many rows there are, which values are missing and between which whole
-numbers the others lie: that costs nothing at all. What they cannot tell Spark computes while the
-rows pass by (`observe`), without a job of its own. The same measures over a whole table are the
-answer where neither tells.
+The statistics of the written files have the number of rows, of missing values, and the range of
+whole numbers; to use them costs nothing. Other measures are computed by Spark while rows are
+written (`observe`), without a job of their own. Where neither is known, the same measures are
+computed over the whole table.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 )
 
 from lochan.base.errors import Bug, Invalid
-from lochan.spark.audit.findings import Finding, bounds_text, is_between, shown
+from lochan.spark.audit.findings import Finding, bounds_text, is_between, value_text
 from lochan.spark.checks import Check, Expression, InRange, InSet, Matches, NotNull, RowCount
 from lochan.spark.write.columns import ColumnFacts, join_facts
 
@@ -41,10 +41,10 @@ Figures = Mapping[str, Any]
 """What was measured, by the names that `measures` gives."""
 
 
-class Seen(msgspec.Struct, frozen=True):
+class WriteFacts(msgspec.Struct, frozen=True):
     """What is known of the rows of one write.
 
-    `rows` and `columns` are what its files tell, `counted` is what Spark has counted besides.
+    `rows` and `columns` are from the statistics of its files, `counted` was measured by Spark.
     """
 
     rows: int
@@ -52,20 +52,20 @@ class Seen(msgspec.Struct, frozen=True):
     counted: Figures
 
 
-def is_told_by_files(check: Check, schema: StructType) -> bool:
-    """Tells whether the files of a frame of this schema will answer a check."""
+def is_answered_by_files(check: Check, schema: StructType) -> bool:
+    """Returns whether the files of a frame of this schema will answer a check."""
     match check:
         case RowCount():
             return True
         case NotNull():
-            return all(_is_kind(schema, one, AtomicType) for one in check.columns)
+            return all(_is_kind(schema, column, AtomicType) for column in check.columns)
         case InRange():
             return _are_numbers(check) and _is_kind(schema, check.column, IntegralType)
     return False
 
 
 def _are_numbers(check: InRange) -> bool:
-    return all(isinstance(one, (int, float, NoneType)) for one in (check.min, check.max))
+    return all(isinstance(end, (int, float, NoneType)) for end in (check.min, check.max))
 
 
 def _is_kind(schema: StructType, column: str, kind: type) -> bool:
@@ -73,10 +73,12 @@ def _is_kind(schema: StructType, column: str, kind: type) -> bool:
 
 
 def watch(checks: Sequence[Check], frame: DataFrame) -> list[Column]:
-    """Returns the columns to be computed while a frame is written, of what files will not tell."""
+    """Returns the measures to be computed while a frame is written, as its files lack them."""
     schema = frame.schema
     counted = {
-        number: check for number, check in enumerate(checks) if not is_told_by_files(check, schema)
+        number: check
+        for number, check in enumerate(checks)
+        if not is_answered_by_files(check, schema)
     }
     try:
         found = measures(counted, frame)
@@ -104,18 +106,18 @@ def measures(checks: Mapping[int, Check], frame: DataFrame) -> list[Column]:
     return found
 
 
-def find_by_files(check: Check, writes: Sequence[Seen]) -> Finding | None:
-    """Returns what the files of all writes say of a check, None if they do not tell."""
-    rows = sum(one.rows for one in writes)
+def find_by_files(check: Check, writes: Sequence[WriteFacts]) -> Finding | None:
+    """Returns the finding of a check by the files of all writes, None if they lack the figures."""
+    rows = sum(write.rows for write in writes)
     match check:
         case RowCount():
             expected = bounds_text(check.min, check.max, " rows")
             return Finding(is_between(rows, check.min, check.max), f"{rows:,} rows", expected)
         case NotNull():
-            told = [_facts_of(writes, one) for one in check.columns]
-            nulls = sum(one.nulls for one in told if one is not None)
-            finding = Finding(nulls == 0, f"{nulls:,} NULL in {rows:,} rows", wanted(check))
-            return None if None in told else finding
+            known = [_facts_of(writes, column) for column in check.columns]
+            nulls = sum(facts.nulls for facts in known if facts is not None)
+            finding = Finding(nulls == 0, f"{nulls:,} NULL in {rows:,} rows", expectation(check))
+            return None if None in known else finding
         case InRange():
             facts = _facts_of(writes, check.column)
             return None if facts is None else _find_range(check, facts, rows)
@@ -126,38 +128,39 @@ def _find_range(check: InRange, facts: ColumnFacts, rows: int) -> Finding | None
     if not _are_numbers(check):
         return None
     if facts.least is None or facts.greatest is None:
-        # No value at all, or values of which files do not tell enough.
-        none = Finding(True, f"no value in {rows:,} rows", wanted(check))
+        # No value at all, or values whose range is not in the files.
+        none = Finding(True, f"no value in {rows:,} rows", expectation(check))
         return none if facts.nulls == rows else None
     low, high = facts.least, facts.greatest
     passed = is_between(low, check.min, None) and is_between(high, None, check.max)
-    values = f"values from {shown(facts.least)} to {shown(facts.greatest)}"
-    return Finding(passed, f"{rows:,} rows; {values}", wanted(check))
+    values = f"values from {value_text(facts.least)} to {value_text(facts.greatest)}"
+    return Finding(passed, f"{rows:,} rows; {values}", expectation(check))
 
 
-def _facts_of(writes: Sequence[Seen], column: str) -> ColumnFacts | None:
-    found = [one.columns[column] for one in writes if column in one.columns]
+def _facts_of(writes: Sequence[WriteFacts], column: str) -> ColumnFacts | None:
+    found = [write.columns[column] for write in writes if column in write.columns]
     return join_facts(found) if len(found) == len(writes) else None
 
 
-def find_counted(check: Check, number: int, writes: Sequence[Seen]) -> Finding | None:
+def find_counted(check: Check, number: int, writes: Sequence[WriteFacts]) -> Finding | None:
     """Returns what Spark has counted during all writes, None if it has not."""
-    if any(f"bad_{number}" not in one.counted for one in writes):
+    if any(f"bad_{number}" not in write.counted for write in writes):
         return None
-    rows = sum(one.rows for one in writes)
-    return find_rows(check, number, rows, [one.counted for one in writes])
+    rows = sum(write.rows for write in writes)
+    return find_rows(check, number, rows, [write.counted for write in writes])
 
 
 def find_rows(check: Check, number: int, rows: int, watched: Sequence[Figures]) -> Finding:
-    """Returns what the figures of so many rows say of the check with this number."""
-    bad = sum(int(one[f"bad_{number}"]) for one in watched)
+    """Returns the finding of the check with this number by the figures of some rows."""
+    bad = sum(int(figures[f"bad_{number}"]) for figures in watched)
     seen = f"{bad:,} of {rows:,} rows break it"
     if isinstance(check, InRange):
-        low = [one[f"min_{number}"] for one in watched if one[f"min_{number}"] is not None]
-        high = [one[f"max_{number}"] for one in watched if one[f"max_{number}"] is not None]
-        if low and high:
-            seen += f"; values from {shown(min(low, key=_far))} to {shown(max(high, key=_far))}"
-    return Finding(bad == 0, seen, wanted(check))
+        ends = [(figures[f"min_{number}"], figures[f"max_{number}"]) for figures in watched]
+        low = min((low for low, _ in ends if low is not None), key=_far, default=None)
+        high = max((high for _, high in ends if high is not None), key=_far, default=None)
+        if low is not None and high is not None:
+            seen += f"; values from {value_text(low)} to {value_text(high)}"
+    return Finding(bad == 0, seen, expectation(check))
 
 
 def _far(end: Any) -> tuple[bool, Any]:
@@ -165,7 +168,7 @@ def _far(end: Any) -> tuple[bool, Any]:
     return str(end).startswith("+"), end
 
 
-def wanted(check: Check) -> str:
+def expectation(check: Check) -> str:
     """Returns what a check of rows wants, in words."""
     match check:
         case NotNull():
@@ -175,7 +178,7 @@ def wanted(check: Check) -> str:
         case Matches():
             return f"{check.column} like {check.pattern}"
         case InSet():
-            return f"{check.column} one of {', '.join(shown(one) for one in check.values)}"
+            return f"{check.column} one of {', '.join(value_text(value) for value in check.values)}"
         case Expression():
             return check.sql
     raise Bug(f"{check.kind} is no check of rows")
@@ -185,7 +188,7 @@ def _breaks(check: Check, frame: DataFrame) -> Column:
     """Returns a condition that is true, never NULL, for each row that breaks the check."""
     match check:
         case NotNull():
-            return reduce(or_, [F.col(one).isNull() for one in check.columns])
+            return reduce(or_, [F.col(column).isNull() for column in check.columns])
         case InRange():
             return _wrong(check.column, _outside(check, frame))
         case Matches():
@@ -209,7 +212,7 @@ def check_pattern(spark: SparkSession, check: Matches) -> None:
         return
     both = (check.pattern, _whole(check.pattern))
     try:
-        spark.range(1).select(*(F.lit("").rlike(one) for one in both)).collect()
+        spark.range(1).select(*(F.lit("").rlike(pattern) for pattern in both)).collect()
     except (PySparkException, Py4JError) as error:
         raise Invalid(
             f"{check.label()}: {check.pattern!r} is no pattern by itself: close in it what it "
@@ -225,7 +228,7 @@ def _whole(pattern: str) -> str:
 
 def _wrong(column: str, condition: Column) -> Column:
     """Returns a condition on the values of a column; where it has no answer, a value is wrong."""
-    # A text that is no number has none against a bound, unless Spark is told to be strict.
+    # A text that is no number has none against a bound, unless Spark is in ANSI mode.
     return F.col(column).isNotNull() & F.coalesce(condition, F.lit(True))
 
 

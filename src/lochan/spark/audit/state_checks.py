@@ -26,7 +26,7 @@ from pyspark.sql.types import DataType, DateType, TimestampNTZType, TimestampTyp
 from lochan.base.errors import Bug, Invalid
 from lochan.base.pipeline_limits import FRESH_AHEAD_S_MAX, FRESH_DATE_AHEAD_S_MAX
 from lochan.iceberg.names import key_of
-from lochan.spark.audit.findings import Finding, bounds_text, is_between, shown
+from lochan.spark.audit.findings import Finding, bounds_text, is_between, value_text
 from lochan.spark.checks import (
     Check,
     Custom,
@@ -66,8 +66,8 @@ _COMPARE: Final[dict[str, tuple[str, Callable[[Any, Any], Any]]]] = {
 }
 
 
-class Scene(msgspec.Struct, frozen=True):
-    """Where a check looks: a commit, and the state of the target that it is compared with."""
+class CheckContext(msgspec.Struct, frozen=True):
+    """What a check reads: a commit, and the state of the target that it is compared with."""
 
     lake: Lake
     commit: str
@@ -83,60 +83,50 @@ class Scene(msgspec.Struct, frozen=True):
         return self.lake.read(name, ref=self.target) if found else None
 
 
-def find_state(check: Check, scene: Scene) -> Finding:
-    """Looks, and returns what was found; whatever goes wrong is raised as it is."""
-    match check:
-        case TableRows():
-            return _table_rows(check, scene)
-        case Schema():
-            return _schema(check, scene)
-        case Unique():
-            return _unique(check, scene)
-        case Fresh():
-            return _fresh(check, scene)
-        case RefersTo():
-            return _refers_to(check, scene)
-        case Query():
-            return _query(check, scene)
-        case Custom():
-            return _custom(check, scene)
-    raise Bug(f"{check.kind} is no check of tables")
+def find_state(check: Check, context: CheckContext) -> Finding:
+    """Runs a check on tables and returns its finding; errors are raised as they are."""
+    find = _FINDERS.get(type(check))
+    if find is None:
+        raise Bug(f"{check.kind} is no check of tables")
+    return find(check, context)
 
 
-def _table_rows(check: TableRows, scene: Scene) -> Finding:
-    rows = scene.table(check.table).count()
+def _table_rows(check: TableRows, context: CheckContext) -> Finding:
+    rows = context.table(check.table).count()
     passed = is_between(rows, check.min, check.max)
     expected = []
     if check.min is not None or check.max is not None:
         expected.append(bounds_text(check.min, check.max, " rows"))
     observed = f"{rows:,} rows"
     if check.percent_of_target is not None:
-        target = scene.target_table(check.table)
+        target = context.target_table(check.table)
         before = 0 if target is None else target.count()
         passed = passed and rows * 100 >= before * check.percent_of_target
         expected.append(f"at least {check.percent_of_target:g} % of the target's {before:,} rows")
     return Finding(passed, observed, ", ".join(expected))
 
 
-def _schema(check: Schema, scene: Scene) -> Finding:
-    found = {one.name: one.dataType.simpleString() for one in scene.table(check.table).schema}
-    said = {name: _type_text(text) for name, text in check.columns.items()}
+def _schema(check: Schema, context: CheckContext) -> Finding:
+    found = {
+        field.name: field.dataType.simpleString() for field in context.table(check.table).schema
+    }
+    columns = {name: _type_text(text) for name, text in check.columns.items()}
     wrong = [
         f"{name} is {found.get(name, 'missing')}"
-        for name, text in said.items()
+        for name, text in columns.items()
         if found.get(name) != text
     ]
     if check.exact:
-        wrong += [f"{name} is surplus" for name in found if name not in said]
-    expected = ", ".join(f"{name} {text}" for name, text in said.items())
+        wrong += [f"{name} is surplus" for name in found if name not in columns]
+    expected = ", ".join(f"{name} {text}" for name, text in columns.items())
     observed = "; ".join(wrong) or f"{len(found)} columns, as wanted"
-    return Finding(not wrong, shown(observed), shown(expected))
+    return Finding(not wrong, value_text(observed), value_text(expected))
 
 
-def _unique(check: Unique, scene: Scene) -> Finding:
+def _unique(check: Unique, context: CheckContext) -> Finding:
     # Under names of our own, because a column may have any.
-    named = [F.col(one).alias(f"c{number}") for number, one in enumerate(check.columns)]
-    keyed = scene.table(check.table).select(*named)
+    named = [F.col(column).alias(f"c{number}") for number, column in enumerate(check.columns)]
+    keyed = context.table(check.table).select(*named)
     groups = keyed.groupBy(*keyed.columns).agg(F.count(F.lit(1)).alias("times"))
     twice = groups.where("times > 1").agg(F.count(F.lit(1)), F.sum(F.col("times") - 1)).collect()
     keys, surplus = twice[0]
@@ -147,9 +137,9 @@ def _unique(check: Unique, scene: Scene) -> Finding:
     return Finding(False, seen, expected)
 
 
-def _fresh(check: Fresh, scene: Scene) -> Finding:
+def _fresh(check: Fresh, context: CheckContext) -> Finding:
     expected = f"not older than {check.age_s_max:,.0f} s"
-    times = scene.table(check.table).select(F.col(check.column).alias("time"))
+    times = context.table(check.table).select(F.col(check.column).alias("time"))
     kind = times.schema[0].dataType
     latest_s = _latest_s(times, kind)
     if latest_s is None:
@@ -181,14 +171,14 @@ def _latest_s(times: DataFrame, kind: DataType) -> float | None:
     raise Invalid(f"a fresh column is a date or a timestamp, not {kind.simpleString()}")
 
 
-def _refers_to(check: RefersTo, scene: Scene) -> Finding:
+def _refers_to(check: RefersTo, context: CheckContext) -> Finding:
     names = [f"c{number}" for number in range(len(check.columns))]
-    left = scene.table(check.table).select(
-        *(F.col(one).alias(name) for one, name in zip(check.columns, names, strict=True))
+    left = context.table(check.table).select(
+        *(F.col(column).alias(name) for column, name in zip(check.columns, names, strict=True))
     )
     there = check.other_columns or check.columns
-    right = scene.table(check.other).select(
-        *(F.col(one).alias(name) for one, name in zip(there, names, strict=True))
+    right = context.table(check.other).select(
+        *(F.col(column).alias(name) for column, name in zip(there, names, strict=True))
     )
     whole = reduce(operator.and_, [F.col(name).isNotNull() for name in names])
     lost = left.where(whole).join(right.distinct(), names, "left_anti").count()
@@ -197,16 +187,16 @@ def _refers_to(check: RefersTo, scene: Scene) -> Finding:
     )
 
 
-def _query(check: Query, scene: Scene) -> Finding:
-    spark = scene.lake.spark
+def _query(check: Query, context: CheckContext) -> Finding:
+    spark = context.lake.spark
     views: dict[tuple[bool, str], str] = {}
     try:
         for is_target, table in dict.fromkeys(check.places()):
-            frame = scene.target_table(table) if is_target else scene.table(table)
+            frame = context.target_table(table) if is_target else context.table(table)
             if frame is None:
                 # The target has no such table yet: it is compared with none of its rows.
-                frame = scene.table(table).limit(0)
-            views[is_target, table] = _view_name()
+                frame = context.table(table).limit(0)
+            views[is_target, table] = f"lochan_audit_{token_hex(8)}"
             frame.createOrReplaceTempView(views[is_target, table])
         _check_read(check, spark, views)
         found = spark.sql(check.filled(views))
@@ -219,17 +209,13 @@ def _query(check: Query, scene: Scene) -> Finding:
             spark.catalog.dropTempView(view)
 
 
-def _view_name() -> str:
-    return f"lochan_audit_{token_hex(8)}"
-
-
 def _is_unwanted(record: logging.LogRecord) -> bool:
-    """Tells whether an error is one that nobody has asked for: not about a view that is absent."""
+    """Returns whether a log record is not about one of our absent views."""
     return _ABSENT not in record.getMessage()
 
 
 def _check_read(check: Query, spark: SparkSession, views: Mapping[tuple[bool, str], str]) -> None:
-    """Refuses a query that names a table and does not read it: as an alias, say, or of a WITH.
+    """Refuses a query that names a table and does not read it, for example as an alias.
 
     Spark itself is asked: without the view of that table it cannot understand the query.
     """
@@ -250,23 +236,23 @@ def _value(check: Query, found: DataFrame) -> Finding:
     if len(rows) != 1 or len(rows[0]) != 1:
         raise Invalid("the query must return one row of one column")
     value = rows[0][0]
-    told = {f"{_COMPARE[name][0]}{shown(bound)}" for name, bound in check.bounds().items()}
+    expected = {f"{_COMPARE[name][0]}{value_text(bound)}" for name, bound in check.bounds().items()}
     passed = value is not None and all(
         bool(_COMPARE[name][1](value, bound)) for name, bound in check.bounds().items()
     )
-    return Finding(passed, shown(value), ", ".join(sorted(told)))
+    return Finding(passed, value_text(value), ", ".join(sorted(expected)))
 
 
-def _custom(check: Custom, scene: Scene) -> Finding:
-    told = check.function(scene.table(check.table))
-    passed, observed = told if isinstance(told, tuple) and len(told) == 2 else (told, None)
+def _custom(check: Custom, context: CheckContext) -> Finding:
+    answer = check.function(context.table(check.table))
+    passed, observed = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
     if not _is_truth_value(passed):
         raise Invalid(f"the function returned {type(passed).__name__}; it must be True or False")
-    return Finding(bool(passed), shown(bool(passed) if observed is None else observed), "true")
+    return Finding(bool(passed), value_text(bool(passed) if observed is None else observed), "true")
 
 
 def _is_truth_value(value: object) -> bool:
-    """Tells whether a value is True or False, of Python or of numpy; numbers and arrays are not."""
+    """Returns whether a value is True or False, of Python or of numpy, and no number."""
     numpy = sys.modules.get("numpy")
     return isinstance(value, bool) or (numpy is not None and isinstance(value, numpy.bool_))
 
@@ -275,3 +261,14 @@ def _type_text(text: str) -> str:
     plain = "".join(text.split())
     # Names of fields inside a struct keep their case.
     return plain if "<" in plain else _ALIASES.get(plain.lower(), plain.lower())
+
+
+_FINDERS: Final[Mapping[type[Check], Callable[[Any, CheckContext], Finding]]] = {
+    TableRows: _table_rows,
+    Schema: _schema,
+    Unique: _unique,
+    Fresh: _fresh,
+    RefersTo: _refers_to,
+    Query: _query,
+    Custom: _custom,
+}

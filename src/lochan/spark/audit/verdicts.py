@@ -1,11 +1,11 @@
-"""Verdicts: the only thing that opens the way to the target, and the ledger that keeps it honest.
+"""Verdicts, without which nothing is published, and the ledger that keeps them.
 
-A verdict says: on exactly this commit, compared with exactly this state of the target, every
+A verdict states that on exactly this commit, compared with exactly this state of the target, every
 declared check has run and passed. It is built by `build_verdict`, which refuses a check that
 failed, broke, is missing or was made on another commit. Each commit that is to be published needs
 one of its own. The ledger knows which commits the audit made itself; a write after the checks takes
-all verdicts away, and a head that it does not know is somebody else's. Pure: nothing here reads or
-writes anything.
+all verdicts away, and a head that the ledger does not know was written by another client. Pure:
+nothing here reads or writes anything.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ How = Literal["observed", "query", "schema", ""]
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one check on one commit."""
+    """The result of one check on one commit."""
 
     check: str
     kind: str
@@ -47,19 +47,19 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def complaints(commit: str, declared: Declared, results: Sequence[Result]) -> list[str]:
-    """Returns a sentence for everything that stands against publishing."""
+    """Returns a sentence for every reason not to publish."""
     found = []
-    wanted = set(declared.labels())
+    labels = set(declared.labels())
     seen: set[str] = set()
     for result in results:
-        if result.check not in wanted:
+        if result.check not in labels:
             found.append(f"{result.check}: was never declared")
         elif result.check in seen:
             found.append(f"{result.check}: has two results")
         elif result.commit != commit:
             found.append(f"{result.check}: was made on another commit")
         elif result.status != "passed":
-            found.append(f"{result.check}: {_told(result)}")
+            found.append(f"{result.check}: {_failure_text(result)}")
         seen.add(result.check)
     found += [f"{label}: has no result" for label in declared.labels() if label not in seen]
     return found
@@ -90,7 +90,7 @@ def check_verdict(verdict: Verdict, declared: Declared, commit: str, target: str
 
 
 class Ledger:
-    """What an audit itself has put on its branch, and the verdict while that stands."""
+    """The commits that an audit has put on its branch, and the verdicts on them."""
 
     def __init__(self, declared: Declared, base: str) -> None:
         self.declared = declared
@@ -108,11 +108,11 @@ class Ledger:
         return self._verdict
 
     def check_table(self, table: str) -> None:
-        """Refuses to write a table that nobody would look at."""
+        """Refuses to write a table that has no check."""
         self.check_writing()
         if table not in self.declared.covered():
             raise AuditFailed(
-                f"{table} has no check; declare one, or Unchecked({table!r}, why) to say that "
+                f"{table} has no check; declare one, or Unchecked({table!r}, why) to state that "
                 "none is wanted"
             )
 
@@ -122,13 +122,13 @@ class Ledger:
             raise AuditFailed("this audit is over; open another one")
 
     def check_writing(self) -> None:
-        """Refuses what comes after the block, while its last state is judged and published."""
+        """Refuses writes after the block, while its last state is checked and published."""
         self.check_open()
         if self._is_sealed:
             raise AuditFailed("the block of this audit has ended; nothing can be added any more")
 
     def wrote(self, parent: str, commit: str) -> None:
-        """Takes note of a commit of our own; refuses one that stands on somebody else's."""
+        """Notes a commit of this audit; refuses one whose parent is of another client."""
         with self._lock:
             self.check_writing()
             self._forget()
@@ -139,27 +139,27 @@ class Ledger:
             self.head = commit
 
     def adopted(self, head: str) -> None:
-        """Takes note of what the block has put on the branch by other means."""
+        """Notes the head that the block has put on the branch by other means."""
         with self._lock:
             self.check_writing()
             self._forget()
             self.head = head
 
     def seal(self) -> None:
-        """Ends the writing: whatever was acknowledged is in the head, nothing else comes."""
+        """Ends the writing: all acknowledged writes are in the head, and no other is taken."""
         with self._lock:
             self.check_open()
             self._is_sealed = True
 
     def moved(self, base: str, head: str) -> None:
-        """Takes note that the branch stands on a newer target now; what was judged is gone."""
+        """Notes that the branch was rebased on a newer target; all verdicts are gone."""
         with self._lock:
             self.check_open()
             self._forget()
             self.base, self.head = base, head
 
     def check_head(self, found: str) -> None:
-        """Refuses a branch that is not where we left it."""
+        """Refuses a branch whose head is not the last commit of this audit."""
         if found != self.head:
             self._forget()
             raise AuditFailed(
@@ -199,11 +199,11 @@ class Ledger:
         self._passed = {}
 
 
-def _told(result: Result) -> str:
+def _failure_text(result: Result) -> str:
     if result.status == "failed":
-        told = f"{result.observed}, wanted {result.expected}" if result.expected else "failed"
+        text = f"{result.observed}, labels {result.expected}" if result.expected else "failed"
     elif result.status == "missing":
-        told = "did not run"
+        text = "did not run"
     else:
-        told = "could not run"
-    return f"{told} ({result.detail})" if result.detail else told
+        text = "could not run"
+    return f"{text} ({result.detail})" if result.detail else text

@@ -14,21 +14,21 @@ from pyspark.sql.streaming.datasource import (  # type: ignore[import-not-found]
 )
 from pyspark.sql.types import StructType
 
+from lochan.spark.history.commit_ranges import CommitPosition
 from lochan.spark.history.options import Options
 from lochan.spark.history.stream import ChangeStream, Offset
-from lochan.spark.history.walks import Pin
 
 
 class AdmittedChanges(ChangeStream, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Follows one branch; Spark tells where the stream is and how much it wants."""
+    """Follows one branch; Spark passes the last offset and the limit of a batch."""
 
-    def __init__(self, wanted: Options, schema: StructType) -> None:
-        super().__init__(wanted, schema)
-        self._until: Pin | None = None
+    def __init__(self, options: Options, schema: StructType) -> None:
+        super().__init__(options, schema)
+        self._until: CommitPosition | None = None
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's
         """Returns how many commits a batch has at most; Spark has no limit that counts these."""
-        commits_max = self.wanted.commits_max
+        commits_max = self.options.commits_max
         return ReadAllAvailable() if commits_max is None else ReadMaxRows(commits_max)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's

@@ -66,5 +66,5 @@ FUNCTIONS: Final[Mapping[str, tuple[type[Any], str]]] = {
 def register_functions(spark: SparkSession) -> None:
     """Makes the functions known to a session."""
     for name, (function, kind) in FUNCTIONS.items():
-        made: Any = udtf(function, returnType=kinds.schema_of(kind))
-        spark.udtf.register(name, made)
+        table_function: Any = udtf(function, returnType=kinds.schema_of(kind))
+        spark.udtf.register(name, table_function)

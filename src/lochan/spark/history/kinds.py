@@ -1,8 +1,8 @@
 """The kinds of the data source: their columns, and the rows that values of `model/` become.
 
 Times are microseconds in rows; `arrow_batch` and `plain_rows` turn them into what Spark takes.
-Batches have exactly the Arrow types that Spark expects, which it compares, not converts. All
-columns may be null, because a user's own schema says nothing else.
+Batches have exactly the Arrow types that Spark expects: it compares them and converts nothing. All
+columns are nullable, as they are in a schema that a user writes.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def check_schema(kind: str, schema: StructType) -> None:
     known = dict(COLUMNS[kind])
     for each in schema.fields:
         if known.get(each.name) != each.dataType:
-            listed = ", ".join(f"{name} {one.simpleString()}" for name, one in known.items())
+            listed = ", ".join(f"{name} {kind.simpleString()}" for name, kind in known.items())
             raise Invalid(f"kind {kind!r} has no column {each.name!r} like that; it has {listed}")
 
 
@@ -189,9 +189,11 @@ def plain_rows(kind: str, rows: Iterable[Row]) -> Iterator[Row]:
 
 def reference_row(reference: Reference) -> Row:
     """Returns a branch or tag; the last four columns only where metadata was asked for."""
-    told = reference.metadata
+    metadata = reference.metadata
     found = (
-        _NOTHING if told is None else (told.total, told.ahead, told.behind, told.common_ancestor)
+        _NOTHING
+        if metadata is None
+        else (metadata.total, metadata.ahead, metadata.behind, metadata.common_ancestor)
     )
     return (
         reference.name,
@@ -241,16 +243,16 @@ def change_rows(seq: int, entry: LogEntry) -> Iterator[Row]:
     """Yields what a commit changed, a row for each key."""
     meta = entry.meta
     author = meta.authors[0] if meta.authors else None
-    said = (seq, meta.hash, meta.commit_time_us, author, meta.message)
+    commit = (seq, meta.hash, meta.commit_time_us, author, meta.message)
     for position, operation in enumerate(entry.operations or ()):
         key = operation.key
         content = operation.content if isinstance(operation, Put) else None
-        did = DELETE if content is None else PUT
-        yield (*said, position, did, list(key), _name(key), *_content(content))
+        change = DELETE if content is None else PUT
+        yield (*commit, position, change, list(key), _name(key), *_content(content))
 
 
 def reset_row(seq: int, commit: str, lost: str) -> Row:
-    """Returns the row that tells a reader to begin again at a commit."""
+    """Returns the row that makes a reader begin again at a commit."""
     message = f"the branch was reassigned; {lost} is no longer in its history"
     return (seq, commit, None, None, message, 0, RESET, None, None, *_NOTHING)
 

@@ -83,15 +83,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_options(given: Mapping[str, str], *, follow: bool | None = None) -> Options:
-    """Reads what a user has written; Invalid says what is wrong and what would be right.
+    """Parses options as a user writes them; Invalid if one is unknown, empty or not valid.
 
     `follow` is whether a stream is read, None where that is not known yet.
     """
     words = {name.lower(): value for name, value in given.items()}
     kind = words.get("kind", "")
     if kind not in KIND_OPTIONS:
-        asked = f"{kind!r} is no kind" if kind else "the option 'kind' is missing"
-        raise Invalid(f"{asked}; there are {', '.join(KIND_OPTIONS)}{'' if kind else _TABLES}")
+        problem = f"{kind!r} is no kind" if kind else "the option 'kind' is missing"
+        raise Invalid(f"{problem}; there are {', '.join(KIND_OPTIONS)}{'' if kind else _TABLES}")
     known = {name.lower(): name for name in (*_ALWAYS, *KIND_OPTIONS[kind])}
     for name, value in words.items():
         if name not in known:
@@ -103,7 +103,7 @@ def read_options(given: Mapping[str, str], *, follow: bool | None = None) -> Opt
     reassign = words.get("onreassign", "fail")
     if reassign not in ("fail", "reset"):
         raise Invalid(f"the option 'onReassign' is fail or reset, not {reassign!r}")
-    made = Options(
+    options = Options(
         uri=_address(words["uri"]),
         kind=kind,
         repository=words.get("repository", "default"),
@@ -120,11 +120,11 @@ def read_options(given: Mapping[str, str], *, follow: bool | None = None) -> Opt
         commits_max=_number(words, "maxCommits", None),
         reset=reassign == "reset",
     )
-    if kind == "diff" and not (made.before and made.after):
+    if kind == "diff" and not (options.before and options.after):
         raise Invalid("kind 'diff' needs the options 'from' and 'to'")
     if kind != "refs":
-        made.prefix_key()
-    return made
+        options.prefix_key()
+    return options
 
 
 def _check_use(words: Mapping[str, str], *, follow: bool | None) -> None:

@@ -8,9 +8,9 @@ comes again does nothing.
 
 The numbers belong to a checkpoint: with another one they begin again and mean other rows. Spark
 keeps an id of the query in its checkpoint, which is the `checkpoint` of the job. A batch of another
-checkpoint under the same name is refused: it can be told neither from what was written before nor
-from what was not. Through Connect on Spark 4.3 nobody tells the id; there a batch that was written
-before must at least have as many rows as it had then.
+checkpoint under the same name is refused: whether it was written before cannot be decided. Through
+Connect on Spark 4.3 the id is not known; there a batch that was written before must at least have
+as many rows as it had then.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lochan.base.errors import Conflict, Invalid, NotFound
-from lochan.spark.boundary import boundary
-from lochan.spark.history.catching_up import end_offsets
+from lochan.spark.error_boundary import error_boundary
+from lochan.spark.history.catch_up import end_offsets
 from lochan.spark.history.frames import FOLLOWS, source_mark
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
     from lochan.spark.write.bases import OnChange
-    from lochan.spark.write.parts import Mode
+    from lochan.spark.write.table_write import Mode
 
-# Under this name Spark tells tasks which query they work for.
+# The local property of a task that holds the id of its query.
 _QUERY: Final = "sql.streaming.queryId"
 
-# In the place of an id that Spark does not tell.
-_UNTOLD: Final = "-"
+# The checkpoint part of a job where Spark does not provide the id.
+_UNKNOWN_QUERY: Final = "-"
 
 
-@boundary
+@error_boundary
 def append_to(
     lake: Lake,
     table: str,
@@ -125,9 +125,9 @@ class BatchWriter:
     def _check_other_branch(self, lake: Lake, frame: DataFrame, checkpoint: str) -> None:
         """Refuses to write to the branch that the stream follows: each batch would bring the next.
 
-        The columns of `lake.changes` say what they are of, from the first batch on. Of a stream
-        that was made otherwise, or of columns that are all computed, Spark tells it in the progress
-        of the batch before, so there the second batch is refused.
+        The columns of `lake.changes` are marked with the branch, so the first batch is refused. If
+        the stream was made otherwise, or all columns are computed, the progress of the batch before
+        shows the branch, so the second batch is refused.
         """
         mine = source_mark(lake, self._branch)
         marked = any(field.metadata.get(FOLLOWS) == mine for field in frame.schema.fields)
@@ -139,7 +139,7 @@ class BatchWriter:
             )
 
     def _is_followed_by(self, lake: Lake, checkpoint: str) -> bool:
-        """Tells whether the progress of the query with this id says that it follows the branch."""
+        """Returns whether the query with this id follows the branch, according to its progress."""
         for query in lake.spark.streams.active:
             if str(query.id) != checkpoint:
                 continue
@@ -151,37 +151,37 @@ class BatchWriter:
 
     def _check_alone(self, lake: Lake, ours: str) -> None:
         """Refuses to write beside batches of another checkpoint."""
+        from lochan.spark.write.existing_tables import find_table
         from lochan.spark.write.jobs import jobs_of_others
-        from lochan.spark.write.parts import find_table
 
         head = lake.client.references.get(self._branch).hash
         if find_table(lake.catalog.at(head), self._table) is None:
             return
-        untold = f"{self._query}/{_UNTOLD}/"
+        unknown = f"{self._query}/{_UNKNOWN_QUERY}/"
         for job in jobs_of_others(lake, self._table, head, f"{self._query}/", ours):
-            if untold == ours or job.startswith(untold):
-                raise self._moved()
-            raise self._other_checkpoint()
+            if unknown == ours or job.startswith(unknown):
+                raise self._moved_conflict()
+            raise self._checkpoint_conflict()
 
-    def _moved(self) -> Conflict:
+    def _moved_conflict(self) -> Conflict:
         return Conflict(
             f"{self._table} on {self._branch} has batches of the stream {self._query!r}, some from "
-            "Connect on Spark 4.3, which does not tell the checkpoint, and some from elsewhere, so "
-            "whether they are of one checkpoint cannot be told. Let the stream end where it ran "
+            "Connect on Spark 4.3, which does not show the checkpoint, and some from elsewhere, so "
+            "whether they are of one checkpoint is unknown. Let the stream end where it ran "
             "before, with no batch left unfinished; then give append_to another name as query"
         )
 
-    def _other_checkpoint(self) -> Conflict:
+    def _checkpoint_conflict(self) -> Conflict:
         return Conflict(
             f"{self._table} on {self._branch} has batches of a stream {self._query!r} with "
-            "another checkpoint, so what this one has written and what not cannot be told. "
+            "another checkpoint, so which of its batches are written already is unknown. "
             "Go on with that checkpoint, or, if this is another stream, give append_to "
             "another name as query; a new checkpoint reads again from its beginning"
         )
 
 
 def _is_known(lake: Lake, commit: str) -> bool:
-    """Tells whether a commit is of this repository: others have branches of the same name."""
+    """Returns whether a commit is of this repository: others have branches of the same name."""
     try:
         return bool(lake.client.history.log(commit, 1).items)
     except NotFound:
@@ -196,7 +196,7 @@ def _checkpoint_of(frame: DataFrame, name: str) -> str:
     if not isinstance(frame, ClassicFrame):
         return _running(spark, name)
     # For every batch: its frame may be of a session that other queries work in as well.
-    (row,) = spark.range(1).mapInArrow(_tell_query, "id string").collect()
+    (row,) = spark.range(1).mapInArrow(_query_of_task, "id string").collect()
     if row.id is None:
         raise Invalid("what append_to returns is called by foreachBatch, in a stream")
     return str(row.id)
@@ -207,18 +207,18 @@ def _running(spark: SparkSession, name: str) -> str:
     running = spark.streams.active
     if not running:
         # From 4.3 on a batch has a session of its own, which knows of no query.
-        return _UNTOLD
+        return _UNKNOWN_QUERY
     if len(running) > 1:
-        running = [one for one in running if one.name == name]
+        running = [query for query in running if query.name == name]
     if len(running) != 1:
         raise Invalid(
-            "several queries run in this session, and through Connect only its name tells which "
+            "several queries run in this session, and through Connect only the name shows which "
             f"of them this batch is of: start it with .queryName({name!r})"
         )
     return str(running[0].id)
 
 
-def _tell_query(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+def _query_of_task(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
     """Tells in a task which query it works for."""
     from pyspark import TaskContext
 

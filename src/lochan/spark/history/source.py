@@ -3,7 +3,7 @@
     spark.read.format("lochan").options(uri="http://…", kind="log", ref="main").load()
 
 Nothing here runs in the user's interpreter: planning runs in a worker beside the driver, reading in
-executors. All of them speak to the server for themselves. A plan is pinned to commits, so that all
+executors. Each of them connects to the server by itself. A plan is pinned to commits, so that all
 tasks and all retries of it show one state.
 
 No filters are taken from Spark, although they could narrow a read: Spark 4.1 keeps one plan for all
@@ -13,8 +13,9 @@ The options `since` and `prefix` narrow a read without that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -31,13 +32,16 @@ from lochan.base.errors import Invalid
 from lochan.base.limits import PAGE_ENTRIES_MAX
 from lochan.client import Client
 from lochan.model.commits import ContentKey
-from lochan.spark.history import kinds, walks
+from lochan.model.results import Page
+from lochan.spark.history import commit_ranges, kinds
+from lochan.spark.history.commit_ranges import CommitPosition, CommitRange
 from lochan.spark.history.options import EARLIEST, LATEST, Options, read_options
-from lochan.spark.history.walks import Pin, Slice
 from lochan.spark.session import is_session
 
+Item = TypeVar("Item")
 
-class Keys(msgspec.Struct, frozen=True):
+
+class KeyRange(msgspec.Struct, frozen=True):
     """A part of the keys of one commit, or of the difference of two."""
 
     commit: str
@@ -47,8 +51,8 @@ class Keys(msgspec.Struct, frozen=True):
     prefix: ContentKey | None = None
 
 
-class Names(msgspec.Struct, frozen=True):
-    """The references whose names start so."""
+class ReferenceNames(msgspec.Struct, frozen=True):
+    """The references whose names start with a prefix."""
 
     prefix: str
 
@@ -63,66 +67,66 @@ class LochanSource(DataSource):
 
     def schema(self) -> StructType:
         """Returns the columns of the kind."""
-        return kinds.schema_of(self._wanted().kind)
+        return kinds.schema_of(self._read_options().kind)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Returns what reads a batch."""
-        return Reader(self._wanted(follow=False), schema)
+        return Reader(self._read_options(follow=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Returns what follows a branch."""
         from lochan.spark.history.stream import stream_reader
 
-        return stream_reader(self._wanted(follow=True), schema)
+        return stream_reader(self._read_options(follow=True), schema)
 
-    def _wanted(self, *, follow: bool | None = None) -> Options:
+    def _read_options(self, *, follow: bool | None = None) -> Options:
         return read_options(dict(self.options), follow=follow)
 
 
 class Reader(DataSourceReader):
     """Reads one kind: plans beside the driver, reads in executors."""
 
-    def __init__(self, wanted: Options, schema: StructType) -> None:
-        kinds.check_schema(wanted.kind, schema)
-        self.wanted = wanted
-        self.shape = schema
+    def __init__(self, options: Options, schema: StructType) -> None:
+        kinds.check_schema(options.kind, schema)
+        self.options = options
+        self.schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
         """Returns the parts that tasks read, pinned to the commits of this moment."""
-        return [InputPartition(part) for part in _plan(self.wanted.client(), self.wanted)]
+        return [InputPartition(part) for part in _plan(self.options.client(), self.options)]
 
     def read(self, partition: InputPartition | None) -> Iterator[Any]:
         """Yields the rows of a part, in batches."""
         if partition is None or partition.value is None:
-            # That is how Spark 4.1 and later versions say that nothing was planned.
+            # Spark 4.1 and later versions pass this if no partition was planned.
             return iter(())
-        return read_part(self.wanted, self.shape, partition.value)
+        return read_part(self.options, self.schema, partition.value)
 
 
-def read_part(wanted: Options, schema: StructType, part: Any) -> Iterator[pa.RecordBatch]:
+def read_part(options: Options, schema: StructType, part: Any) -> Iterator[pa.RecordBatch]:
     """Yields the rows of a planned part, in batches."""
-    for rows in part_rows(wanted, part):
+    for rows in part_rows(options, part):
         for some in kinds.portions(rows):
-            yield kinds.arrow_batch(wanted.kind, schema, some)
+            yield kinds.arrow_batch(options.kind, schema, some)
 
 
-def part_rows(wanted: Options, part: Any) -> Iterator[list[kinds.Row]]:
+def part_rows(options: Options, part: Any) -> Iterator[list[kinds.Row]]:
     """Yields the rows of a planned part, a page at a time."""
-    client = wanted.client()
-    if isinstance(part, Slice):
-        yield from _commit_rows(client, wanted.kind, part)
-    elif isinstance(part, Names):
-        yield from _reference_rows(client, part, metadata=wanted.metadata)
-    elif wanted.kind == "diff":
+    client = options.client()
+    if isinstance(part, CommitRange):
+        yield from _commit_rows(client, options.kind, part)
+    elif isinstance(part, ReferenceNames):
+        yield from _reference_rows(client, part, metadata=options.metadata)
+    elif options.kind == "diff":
         yield from _diff_rows(client, part)
     else:
-        yield from _entry_rows(client, wanted, part)
+        yield from _entry_rows(client, options, part)
 
 
-def all_rows(wanted: Options) -> Iterator[kinds.Row]:
+def all_rows(options: Options) -> Iterator[kinds.Row]:
     """Yields all rows of a read, one after the other, in this process."""
-    for part in _plan(wanted.client(), wanted):
-        for rows in part_rows(wanted, part):
+    for part in _plan(options.client(), options):
+        for rows in part_rows(options, part):
             yield from rows
 
 
@@ -137,99 +141,97 @@ def register(spark: SparkSession, *, ship: bool = False) -> None:
         raise Invalid(f"spark is a session of Spark, not a {type(spark).__name__}")
     if not isinstance(ship, bool):
         raise Invalid(f"ship is True or False, not a {type(ship).__name__}")
-    from lochan.spark import shipping
+    from lochan.spark import worker_archive
     from lochan.spark.history.functions import register_functions
 
     if ship:
-        shipping.ship(spark)
+        worker_archive.ship(spark)
     spark.dataSource.register(LochanSource)
     register_functions(spark)
 
 
-def _plan(client: Client, wanted: Options) -> list[Any]:
-    if wanted.kind == "refs":
-        return [Names(wanted.prefix)]
-    if wanted.kind in ("log", "changes"):
-        newest = walks.pin(client, wanted.ref, wanted.seq)
-        after = since(client, wanted.since, newest)
-        return list(walks.slices(newest, after.seq, wanted.commits_per_partition))
-    prefix = wanted.prefix_key()
-    if wanted.kind == "diff":
-        before, other = (walks.commit_of(client, each) for each in (wanted.before, wanted.after))
-        return [Keys(before, other, prefix=prefix)]
-    whole = Keys(walks.commit_of(client, wanted.ref), prefix=prefix)
-    return list(_key_parts(client, wanted, whole)) if wanted.content else [whole]
+def _plan(client: Client, options: Options) -> list[Any]:
+    if options.kind == "refs":
+        return [ReferenceNames(options.prefix)]
+    if options.kind in ("log", "changes"):
+        newest = commit_ranges.position_of(client, options.ref, options.seq)
+        after = since(client, options.since, newest)
+        return list(commit_ranges.split_range(newest, after.seq, options.commits_per_partition))
+    prefix = options.prefix_key()
+    if options.kind == "diff":
+        before, other = (
+            commit_ranges.commit_of(client, each) for each in (options.before, options.after)
+        )
+        return [KeyRange(before, other, prefix=prefix)]
+    whole = KeyRange(commit_ranges.commit_of(client, options.ref), prefix=prefix)
+    return list(_key_parts(client, options, whole)) if options.content else [whole]
 
 
-def since(client: Client, spec: str, newest: Pin) -> Pin:
+def since(client: Client, spec: str, newest: CommitPosition) -> CommitPosition:
     """Returns the commit after which a read begins."""
     if spec == EARLIEST:
-        return Pin(walks.EMPTY, 0)
-    return newest if spec == LATEST else walks.pin_on_line(client, spec, newest)
+        return CommitPosition(commit_ranges.EMPTY, 0)
+    return newest if spec == LATEST else commit_ranges.position_on_line(client, spec, newest)
 
 
-def _key_parts(client: Client, wanted: Options, whole: Keys) -> list[Keys]:
+def _key_parts(client: Client, options: Options, whole: KeyRange) -> list[KeyRange]:
     """Cuts the keys of a commit; names are a small part of what their contents cost."""
-    parts: list[Keys] = []
-    token: str | None = None
-    while True:
-        page = client.contents.entries(
-            whole.commit, wanted.keys_per_partition, token, prefix=whole.prefix
-        )
-        if page.items:
-            first, last = page.items[0].key, page.items[-1].key
-            parts.append(Keys(whole.commit, start=first, end=last))
-        token = page.token
-        if token is None:
-            return parts
+    fetch = partial(
+        client.contents.entries, whole.commit, options.keys_per_partition, prefix=whole.prefix
+    )
+    return [
+        KeyRange(whole.commit, start=items[0].key, end=items[-1].key)
+        for items in _pages(fetch)
+        if items
+    ]
 
 
-def _commit_rows(client: Client, kind: str, part: Slice) -> Iterator[list[kinds.Row]]:
+def _commit_rows(client: Client, kind: str, part: CommitRange) -> Iterator[list[kinds.Row]]:
     if kind == "log":
-        for page in walks.walk(client, part):
+        for page in commit_ranges.pages_of(client, part):
             yield [kinds.log_row(seq, each) for seq, each in page]
         return
-    for page in walks.walk(client, part, fetch_all=True):
+    for page in commit_ranges.pages_of(client, part, fetch_all=True):
         yield [row for seq, each in page for row in kinds.change_rows(seq, each)]
 
 
-def _reference_rows(client: Client, part: Names, *, metadata: bool) -> Iterator[list[kinds.Row]]:
+def _reference_rows(
+    client: Client, part: ReferenceNames, *, metadata: bool
+) -> Iterator[list[kinds.Row]]:
+    references = client.references
+    fetch = partial(references.list, PAGE_ENTRIES_MAX, fetch_all=metadata, prefix=part.prefix)
+    for items in _pages(fetch):
+        yield [kinds.reference_row(each) for each in items]
+
+
+def _entry_rows(client: Client, options: Options, part: KeyRange) -> Iterator[list[kinds.Row]]:
+    fetch = partial(
+        client.contents.entries,
+        part.commit,
+        PAGE_ENTRIES_MAX,
+        start=part.start,
+        end=part.end,
+        prefix=part.prefix,
+        with_content=options.content,
+    )
+    for items in _pages(fetch):
+        yield [kinds.entry_row(each) for each in items]
+
+
+def _diff_rows(client: Client, part: KeyRange) -> Iterator[list[kinds.Row]]:
+    fetch = partial(
+        client.history.diff, part.commit, part.other, PAGE_ENTRIES_MAX, prefix=part.prefix
+    )
+    for items in _pages(fetch):
+        yield [kinds.diff_row(each) for each in items]
+
+
+def _pages(fetch: Callable[[str | None], Page[Item]]) -> Iterator[Sequence[Item]]:
+    """Yields the items of all pages, a page at a time; `fetch` is given the token of a page."""
     token: str | None = None
     while True:
-        page = client.references.list(
-            PAGE_ENTRIES_MAX, token, fetch_all=metadata, prefix=part.prefix
-        )
-        yield [kinds.reference_row(each) for each in page.items]
-        token = page.token
-        if token is None:
-            return
-
-
-def _entry_rows(client: Client, wanted: Options, part: Keys) -> Iterator[list[kinds.Row]]:
-    token: str | None = None
-    while True:
-        page = client.contents.entries(
-            part.commit,
-            PAGE_ENTRIES_MAX,
-            token,
-            start=part.start,
-            end=part.end,
-            prefix=part.prefix,
-            with_content=wanted.content,
-        )
-        yield [kinds.entry_row(each) for each in page.items]
-        token = page.token
-        if token is None:
-            return
-
-
-def _diff_rows(client: Client, part: Keys) -> Iterator[list[kinds.Row]]:
-    token: str | None = None
-    while True:
-        page = client.history.diff(
-            part.commit, part.other, PAGE_ENTRIES_MAX, token, prefix=part.prefix
-        )
-        yield [kinds.diff_row(each) for each in page.items]
+        page = fetch(token)
+        yield page.items
         token = page.token
         if token is None:
             return

@@ -10,19 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import pyarrow as pa
-from pyiceberg.conversions import from_bytes, to_bytes
-from pyiceberg.expressions import BooleanExpression
 from pyiceberg.io import load_file_io
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Record
-from pyiceberg.types import PrimitiveType, UnknownType
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType
@@ -30,11 +27,12 @@ from pyspark.sql.types import StringType
 from lochan.base.pipeline_limits import (
     ARROW_READ_TASKS_MAX,
 )
-from lochan.spark.read.conditions import quoted
-from lochan.spark.read.predicates import bind_filter
-from lochan.spark.read.scanning import rows_of
-from lochan.spark.schemas import nullable, shown, to_spark
+from lochan.spark.read.arrow_rows import rows_of
+from lochan.spark.read.field_paths import quoted
+from lochan.spark.read.filters import Node
+from lochan.spark.schemas import as_users_see, nullable, to_spark
 from lochan.spark.write.arrow_schemas import arrow_schema
+from lochan.spark.write.transforms import decode_values, encode_values
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
@@ -64,15 +62,14 @@ def arrow_frame(
     lake: Lake,
     table: Table,
     schema: Schema,
-    expression: BooleanExpression,
+    condition: Node,
     tasks: Sequence[FileScanTask],
     *,
-    case_sensitive: bool,
     path: str = "",
 ) -> DataFrame:
-    """Returns the rows of some files; rows that the expression does not want may be missing.
+    """Returns the rows of some files; rows that the condition excludes may be missing.
 
-    `path` is the name of a column to be added, which tells the file that a row is from.
+    `path` is the name of a column to be added, which has the path of the file that a row is from.
     """
     parts = min(len(tasks), ARROW_READ_TASKS_MAX)
     # The largest first and round robin: no part gets two of the largest before all have one.
@@ -86,15 +83,14 @@ def arrow_frame(
         metadata=_lean(table.metadata),
         schema=schema,
         arrow_schema=arrow_schema(stored).serialize().to_pybytes(),
-        expression=expression,
-        case_sensitive=case_sensitive,
+        condition=condition,
         path=path,
         files=dict(lake.files),
     )
     frame = work.select("task").mapInArrow(reader, stored)
     return frame.select(
         *[
-            shown(F.col(quoted(field.name)), field.field_type).alias(field.name)
+            as_users_see(F.col(quoted(field.name)), field.field_type).alias(field.name)
             for field in schema.fields
         ],
         *([path] if path else []),
@@ -108,19 +104,10 @@ def _pack(table: Table, task: FileScanTask) -> bytes:
 
 
 def _described(metadata: TableMetadata, file: DataFile) -> _File:
-    values: list[bytes | None] = []
-    for number, kind in enumerate(_partition_types(metadata, file.spec_id)):
-        value = file.partition[number]
-        # The type of a column that was dropped is not known, and nobody asks for its values.
-        is_lost = value is None or isinstance(kind, UnknownType)
-        values.append(None if is_lost else to_bytes(kind, value))
-    size = file.file_size_in_bytes
+    spec, size = metadata.specs()[file.spec_id], file.file_size_in_bytes
+    partition = [file.partition[number] for number in range(len(spec.fields))]
+    values = encode_values(metadata.schema(), spec, partition)
     return _File(file.file_path, file.file_format.value, size, file.spec_id, values)
-
-
-def _partition_types(metadata: TableMetadata, spec_id: int) -> list[PrimitiveType]:
-    fields = metadata.specs()[spec_id].partition_type(metadata.schema()).fields
-    return [cast("PrimitiveType", field.field_type) for field in fields]
 
 
 def _unpack(metadata: TableMetadata, packed: bytes) -> FileScanTask:
@@ -130,22 +117,19 @@ def _unpack(metadata: TableMetadata, packed: bytes) -> FileScanTask:
     return FileScanTask(_file(metadata, task.file, DataFileContent.DATA), deletes)
 
 
-def _file(metadata: TableMetadata, told: _File, content: DataFileContent) -> DataFile:
-    kinds = _partition_types(metadata, told.spec_id)
-    values = [
-        None if value is None else from_bytes(kind, value)
-        for kind, value in zip(kinds, told.partition, strict=True)
-    ]
-    made = DataFile.from_args(
+def _file(metadata: TableMetadata, described: _File, content: DataFileContent) -> DataFile:
+    spec = metadata.specs()[described.spec_id]
+    values = decode_values(metadata.schema(), spec, described.partition)
+    file = DataFile.from_args(
         content=content,
-        file_path=told.path,
-        file_format=FileFormat(told.kind),
+        file_path=described.path,
+        file_format=FileFormat(described.kind),
         partition=Record(*values),
         record_count=0,
-        file_size_in_bytes=told.size,
+        file_size_in_bytes=described.size,
     )
-    made.spec_id = told.spec_id
-    return made
+    file.spec_id = described.spec_id
+    return file
 
 
 def _lean(metadata: TableMetadata) -> TableMetadata:
@@ -163,23 +147,19 @@ class _Reader:
     metadata: TableMetadata
     schema: Schema
     arrow_schema: bytes
-    expression: BooleanExpression
-    case_sensitive: bool
+    condition: Node
     path: str
     files: dict[str, str]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        wanted = pa.ipc.read_schema(pa.py_buffer(self.arrow_schema))
-        bound = bind_filter(
-            self.expression, self.metadata.schema(), case_sensitive=self.case_sensitive
-        )
+        arrow_schema = pa.ipc.read_schema(pa.py_buffer(self.arrow_schema))
         for batch in batches:
             for packed in batch.column("task").to_pylist():
                 task = _unpack(self.metadata, packed)
                 files = load_file_io(self.files, task.file.file_path)
-                for batch_of_rows in rows_of(files, self.metadata, self.schema, bound, task):
-                    rows = pa.Table.from_batches([batch_of_rows])
+                for found in rows_of(files, self.metadata, self.schema, self.condition, task):
+                    rows = pa.Table.from_batches([found])
                     if self.path:
                         place = pa.repeat(task.file.file_path, len(rows))
                         rows = rows.append_column(self.path, place)
-                    yield from rows.cast(wanted).to_batches()
+                    yield from rows.cast(arrow_schema).to_batches()

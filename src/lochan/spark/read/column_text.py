@@ -1,4 +1,4 @@
-"""Columns of Spark as texts that `sql_text` reads.
+"""Columns of Spark as texts that `sql_conditions` reads.
 
 Through Connect a column is a tree in Python, and is written down exactly. In a classic session it
 is an object of the JVM, of which only its own description is asked: names and numbers are not
@@ -19,6 +19,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.pipeline_limits import FILTER_CHARACTERS_MAX, FILTER_DEPTH_MAX
+from lochan.spark.sql_tokens import condition_tokens, cut_at
 
 # A sign that no condition has a meaning for.
 _UNKNOWN: Final = "?"
@@ -28,25 +29,25 @@ _WORDS: Final = {"and": "and", "or": "or", "in": "in", "not": "!", "!": "!"}
 _SIMPLE: Final = re.compile(r"\w+(\.\w+)*")
 
 
-class Shown(msgspec.Struct, frozen=True):
+class ColumnText(msgspec.Struct, frozen=True):
     """A column as a text, and whether its names are quoted."""
 
     text: str
     is_quoted: bool
 
 
-def text_of(column: Column) -> Shown | None:
-    """Returns a column as a text, None if it cannot be told."""
+def text_of(column: Column) -> ColumnText | None:
+    """Returns a column as a text, None if it cannot be written as one."""
     # Not by its name: every other name of a column is that of a field in it.
     tree = vars(column).get("_expr")
     if tree is not None:
-        return Shown(_written(tree, 0), True)
+        return ColumnText(_written(tree, 0), True)
     if not _is_known_form():
         return None
     found = _SHOWN.fullmatch(str(column))
     if found is None or len(found[1]) > FILTER_CHARACTERS_MAX:
         return None
-    return Shown(found[1], False)
+    return ColumnText(found[1], False)
 
 
 @functools.cache
@@ -79,12 +80,8 @@ def _written(tree: Any, depth: int) -> str:
 
 def _is_closed(text: str) -> bool:
     """Returns whether brackets in a text cannot reach what is around it."""
-    depth = 0
-    for each in re.findall(r"'[^']*'|`[^`]*`|[()]", text):
-        depth += {"(": 1, ")": -1}.get(each, 0)
-        if depth < 0:
-            return False
-    return depth == 0 and "--" not in text and "/*" not in text and "\\" not in text
+    tokens = condition_tokens(text)
+    return tokens is not None and cut_at(tokens, lambda _: False) is not None
 
 
 def _function(tree: Any, depth: int) -> str:

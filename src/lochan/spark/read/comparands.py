@@ -1,6 +1,6 @@
 """Literals of SQL, and what Spark makes of them and of a column before it compares both.
 
-Only what is sure is said, in ANSI mode and without: everything else is None, and then the
+Only what holds both in ANSI mode and without it is returned; everything else is None, and then the
 comparison chooses no files. Where Spark compares as double, the column's ends are made doubles,
 and moved one further out where that may round.
 """
@@ -21,6 +21,7 @@ from pyiceberg import types as iceberg
 
 from lochan.spark.read.domains import DAY_MICROS, day_of
 from lochan.spark.read.filters import Comparand
+from lochan.spark.write.bounds import upper_of_text
 
 _EXACT: Final = Context(prec=100)
 _DECIMAL_DIGITS_MAX: Final = 38
@@ -28,7 +29,7 @@ _LONG_BITS: Final = 63
 _INT_BITS: Final = 31
 _FLOAT_STEP: Final = 2.0**-22
 _FLOAT_LEAST: Final = 2.0**-149
-_FLOATS: Final = (iceberg.FloatType, iceberg.DoubleType)
+FLOATS: Final = (iceberg.FloatType, iceberg.DoubleType)
 # How many digits Spark gives to whole numbers before it compares them with decimals.
 _WHOLE_DIGITS: Final[dict[Any, int]] = {iceberg.IntegerType: 10, iceberg.LongType: 20}
 # The furthest that a zone may be from UTC, as Java has it.
@@ -41,7 +42,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-class Literal(msgspec.Struct, frozen=True):
+class SqlLiteral(msgspec.Struct, frozen=True):
     """A value in a text of SQL.
 
     Kinds: integer, decimal, double, float, number (one of the three before, not known which), text,
@@ -64,7 +65,7 @@ class Zone(msgspec.Struct, frozen=True):
 
 
 def comparands(
-    kind: iceberg.IcebergType, literals: Sequence[Literal], zone: Zone
+    kind: iceberg.IcebergType, literals: Sequence[SqlLiteral], zone: Zone
 ) -> tuple[Comparand, ...] | None:
     """Returns what a column is compared with, for literals that Spark compares as one type."""
     if not literals:
@@ -80,22 +81,40 @@ def comparands(
 
 
 def alternatives(
-    kind: iceberg.IcebergType, literal: Literal, zone: Zone
+    kind: iceberg.IcebergType, literal: SqlLiteral, zone: Zone
 ) -> tuple[Comparand, ...] | None:
     """Returns what a column may be compared with: several where it is not known as what."""
     if literal.kind != "number":
         return comparands(kind, [literal], zone)
     several = [
-        comparands(kind, [Literal(each, _number(literal.value, each))], zone)
+        comparands(kind, [SqlLiteral(each, _number(literal.value, each))], zone)
         for each in ("decimal", "double", "float")
         # Spark compares whole numbers and decimals with a float as it does with a double.
-        if each != "float" or isinstance(kind, _FLOATS)
+        if each != "float" or isinstance(kind, FLOATS)
     ]
     found = _all(None if each is None else each[0] for each in several)
-    if found is None or isinstance(kind, _FLOATS):
+    if found is None or isinstance(kind, FLOATS):
         return found
-    as_float = _as_double(Literal("double", _number(literal.value, "float")))
+    as_float = _as_double(SqlLiteral("double", _number(literal.value, "float")))
     return None if as_float is None else (*found, as_float)
+
+
+def is_beyond(kind: iceberg.IcebergType, literals: Sequence[SqlLiteral]) -> bool:
+    """Returns whether whole numbers are compared with what none of them can be.
+
+    Spark answers such a comparison for all rows alike, those with NULL too.
+    """
+    is_whole = isinstance(kind, iceberg.IntegerType | iceberg.LongType)
+    return is_whole and any(
+        each.kind in ("integer", "decimal", "number") and abs(Decimal(each.value)) >= 1 << _INT_BITS
+        for each in literals
+        if each.kind != "integer" or abs(each.value) >= 1 << _LONG_BITS
+    )
+
+
+def prefix_comparand(text: str) -> Comparand:
+    """Returns the ends of what begins with a text; the upper one is None if there is none."""
+    return Comparand(text, upper_of_text(text + "\0", len(text)))
 
 
 def _number(text: str, kind: str) -> Any:
@@ -119,7 +138,7 @@ def _all(found: Any) -> tuple[Comparand, ...] | None:
 
 
 def _as_decimals(
-    kind: iceberg.IcebergType, literals: Sequence[Literal]
+    kind: iceberg.IcebergType, literals: Sequence[SqlLiteral]
 ) -> tuple[Comparand, ...] | None:
     """Compares exactly, if Spark has a decimal that holds all of them and the column."""
     if isinstance(kind, iceberg.DecimalType):
@@ -134,7 +153,7 @@ def _as_decimals(
     return tuple(Comparand(each.value, each.value, None, _held(kind, each)) for each in literals)
 
 
-def _digits(literal: Literal) -> tuple[int, int]:
+def _digits(literal: SqlLiteral) -> tuple[int, int]:
     """Returns digits before and after the point, as many as Spark gives to a literal at most."""
     _, digits, exponent = Decimal(literal.value).as_tuple()
     scale = max(-int(exponent), 0)
@@ -145,7 +164,7 @@ def _digits(literal: Literal) -> tuple[int, int]:
     return whole, scale
 
 
-def _held(kind: iceberg.IcebergType, literal: Literal) -> Any:
+def _held(kind: iceberg.IcebergType, literal: SqlLiteral) -> Any:
     """Returns a number as the column holds it, None if it has none like it."""
     value = Decimal(literal.value)
     if isinstance(kind, iceberg.DecimalType):
@@ -155,7 +174,7 @@ def _held(kind: iceberg.IcebergType, literal: Literal) -> Any:
     return int(value) if is_held else None
 
 
-def _as_double(literal: Literal) -> Comparand | None:
+def _as_double(literal: SqlLiteral) -> Comparand | None:
     value = float(literal.value)
     return None if math.isnan(value) else Comparand(value, value, _rounded)
 
@@ -165,7 +184,7 @@ def _rounded(value: Any, direction: int) -> float:
     return math.nextafter(float(value), direction * math.inf)
 
 
-def _single(kind: iceberg.IcebergType, literal: Literal, zone: Zone) -> Comparand | None:
+def _single(kind: iceberg.IcebergType, literal: SqlLiteral, zone: Zone) -> Comparand | None:
     value = literal.value
     match kind:
         case iceberg.FloatType() | iceberg.DoubleType():
@@ -188,7 +207,7 @@ def _single(kind: iceberg.IcebergType, literal: Literal, zone: Zone) -> Comparan
             return None
 
 
-def _for_floats(kind: iceberg.IcebergType, literal: Literal) -> Comparand | None:
+def _for_floats(kind: iceberg.IcebergType, literal: SqlLiteral) -> Comparand | None:
     if literal.kind not in ("integer", "decimal", "double", "float"):
         return None
     try:
@@ -222,7 +241,7 @@ def days_of(text: str) -> int | None:
     return day_of(year, month, day)
 
 
-def _for_moments(kind: iceberg.IcebergType, literal: Literal, zone: Zone) -> Comparand | None:
+def _for_moments(kind: iceberg.IcebergType, literal: SqlLiteral, zone: Zone) -> Comparand | None:
     if literal.kind not in ("text", "date", "timestamp", "local", "somewhere"):
         return None
     found = _moment(literal.value)

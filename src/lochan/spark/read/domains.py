@@ -1,8 +1,8 @@
-"""What the partition and the bounds of a file, or of all files of a manifest, say of a column.
+"""The values that a column may have, by the partition and bounds of a file or of a manifest.
 
 Values are as manifests hold them: days and microseconds are numbers, so that no year is beyond a
 calendar. Uuids are texts, as Spark shows them; bounds of them are not used, because writers do not
-agree in which order uuids are. What cannot be read says nothing.
+agree in which order uuids are. A bound that cannot be read restricts nothing.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Part(msgspec.Struct, frozen=True):
 
 
 class SpecParts:
-    """How the partitions of one spec tell of columns."""
+    """The domains of columns by the partitions of one spec."""
 
     def __init__(self, schema: Schema, spec: PartitionSpec) -> None:
         self._by_source: dict[int, list[_Part]] = {}
@@ -71,13 +71,13 @@ class SpecParts:
                 self._by_source.setdefault(field.source_id, []).append(part)
 
     def of_partition(self, partition: Any, field_id: int, domain: Domain) -> Domain:
-        """Returns a domain within what the partition of a file says of a field."""
+        """Returns a domain, narrowed by the partition of a file."""
         for part in self._by_source.get(field_id, ()):
             domain = domain.within(_of_value(part, partition[part.position]))
         return domain
 
     def of_summaries(self, summaries: list[PartitionFieldSummary], field_id: int) -> Domain:
-        """Returns what a manifest says of the partitions of all its files."""
+        """Returns the domain of a field by the summaries of a manifest."""
         domain = Domain()
         for part in self._by_source.get(field_id, ()):
             if part.position < len(summaries):
@@ -99,7 +99,7 @@ def _part(schema: Schema, field: PartitionField, position: int) -> _Part | None:
 
 
 def domains_of_file(schema: Schema, parts: SpecParts, file: DataFile) -> Domains:
-    """Returns a function that says what a field may be in a file."""
+    """Returns a function that returns the domain of a field in a file."""
     top = {field.field_id for field in schema.fields}
     known: dict[int, Domain] = {}
 
@@ -113,14 +113,14 @@ def domains_of_file(schema: Schema, parts: SpecParts, file: DataFile) -> Domains
 
 
 def domains_of_partition(schema: Schema, parts: SpecParts, file: DataFile) -> Domains:
-    """Returns what the partition alone says: all that is known of files of deletes."""
+    """Returns the domains by the partition alone, for files of deletes."""
     return lambda field_id: parts.of_partition(
         file.partition, field_id, _unbounded(schema.find_type(field_id))
     )
 
 
 def domains_of_manifest(schema: Schema, parts: SpecParts, manifest: ManifestFile) -> Domains:
-    """Returns what a manifest says of the columns of all its files."""
+    """Returns the domains of columns in all files of a manifest."""
     summaries = list(manifest.partitions or ())
     return lambda field_id: parts.of_summaries(summaries, field_id).within(
         _unbounded(schema.find_type(field_id))
@@ -157,7 +157,7 @@ def _count(counts: Mapping[int, int] | None, field_id: int) -> int | None:
 
 
 def value_of(kind: iceberg.IcebergType, raw: bytes | None) -> Any:
-    """Returns a bound as it is compared, None if it does not say anything.
+    """Returns a bound as it is compared, None if it restricts nothing.
 
     Bounds of columns that were widened since are as short as they were.
     """
@@ -229,7 +229,7 @@ def _of_summary(part: _Part, summary: PartitionFieldSummary) -> Domain:
 
 
 def _of_range(part: _Part, low: Any, high: Any, *, may_be_null: bool) -> Domain:
-    """Returns what values may be whose partitions lie between two."""
+    """Returns the domain of values whose partitions lie between two."""
     transform, source = part.transform, part.source
     first, last = None, None
     if isinstance(transform, IdentityTransform):
@@ -246,7 +246,7 @@ def _untruncated(source: iceberg.PrimitiveType, width: int, low: Any, high: Any)
     match source:
         case iceberg.IntegerType() | iceberg.LongType():
             beyond = 1 << _WHOLE[type(source)]
-            # Below the smallest number truncation goes round, to what is no multiple.
+            # Below the smallest number truncation overflows, to what is no multiple.
             if low % width or high % width or high + width > beyond:
                 return None, None
             return low, high + width - 1

@@ -1,7 +1,7 @@
 """Which files a filter can find rows in: what a condition can be for the rows of one file.
 
 A condition is TRUE, FALSE or NULL for a row, as in SQL. For a file it is a set of these: what it
-can be for some row that the file may hold, as far as the file's partition and bounds say. A file is
+can be for some row that the file may hold, according to its partition and bounds. A file is
 kept if TRUE is in the set. The set may be larger than needed, never smaller, so NOT, AND and OR of
 sets are sound, and what is not understood (`Unread`) is simply everything. Rows are decided by
 Spark with the condition itself; nothing here decides a row.
@@ -46,9 +46,9 @@ class Domain(msgspec.Struct, frozen=True):
     """Functions of a value, each with what it is for every value of the file."""
 
     def within(self, other: Domain) -> Domain:
-        """Returns what both say."""
-        low = _larger(self.low, other.low)
-        high = _smaller(self.high, other.high)
+        """Returns the values that are in both domains."""
+        low = max((each for each in (self.low, other.low) if each is not None), default=None)
+        high = min((each for each in (self.high, other.high) if each is not None), default=None)
         is_crossed = low is not None and high is not None and low > high
         return Domain(
             low,
@@ -58,14 +58,6 @@ class Domain(msgspec.Struct, frozen=True):
             self.may_be_nan and other.may_be_nan,
             self.buckets + other.buckets,
         )
-
-
-def _larger(one: Any, two: Any) -> Any:
-    return two if one is None else one if two is None else max(one, two)
-
-
-def _smaller(one: Any, two: Any) -> Any:
-    return two if one is None else one if two is None else min(one, two)
 
 
 class Comparand(msgspec.Struct, frozen=True):

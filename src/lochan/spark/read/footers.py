@@ -58,7 +58,7 @@ _UNKNOWN: Final = "unknown"
 """Neither a schema nor the lack of one."""
 
 
-def find_named(lake: Lake, table: Table, paths: Sequence[str]) -> Mapping[str, str]:
+def find_files_without_ids(lake: Lake, table: Table, paths: Sequence[str]) -> Mapping[str, str]:
     """Returns the files without ids, each with its schema in JSON: its names, the mapping's ids.
 
     Files with ids that are FOREIGN come too.
@@ -67,28 +67,30 @@ def find_named(lake: Lake, table: Table, paths: Sequence[str]) -> Mapping[str, s
     if mapping is None or not paths:
         return {}
     names_json, schema_json = mapping.model_dump_json(), table.schema().model_dump_json()
-    asked = names_json + schema_json
+    cache_key = names_json + schema_json
     kept = lake.footers
     # What is known is taken at once: other threads may fill and empty what is kept meanwhile.
-    known = {path: kept.get((asked, path), _UNKNOWN) for path in paths}
+    known = {path: kept.get((cache_key, path), _UNKNOWN) for path in paths}
     missing = [path for path, held in known.items() if held == _UNKNOWN]
-    look = _Look(names_json, schema_json, table.metadata.format_version, dict(lake.files))
+    reader = _FooterReader(names_json, schema_json, table.metadata.format_version, dict(lake.files))
     same: dict[str | None, str | None] = {}
     for first in range(0, len(missing), FOOTERS_PER_JOB_MAX):
-        for path, held in _look_up(lake, look, missing[first : first + FOOTERS_PER_JOB_MAX]):
+        for path, held in _read_footers(lake, reader, missing[first : first + FOOTERS_PER_JOB_MAX]):
             # Most files hold the same, and one text of it is enough.
-            known[path] = kept[asked, path] = same.setdefault(held, held)
+            known[path] = kept[cache_key, path] = same.setdefault(held, held)
         _forget(kept)
     return {path: held for path, held in known.items() if held is not None}
 
 
-def _look_up(lake: Lake, look: _Look, paths: Sequence[str]) -> Iterable[tuple[str, str | None]]:
+def _read_footers(
+    lake: Lake, reader: _FooterReader, paths: Sequence[str]
+) -> Iterable[tuple[str, str | None]]:
     """Looks into some files, all at the same time."""
     parts = -(-len(paths) // FOOTERS_PER_TASK)
     rows = [(number % parts, path) for number, path in enumerate(paths)]
     frame = lake.spark.createDataFrame(rows, "part int, path string")
     spread = frame.repartitionById(parts, F.col("part")).select("path")
-    found = spread.mapInArrow(look, _ANSWER).toArrow()
+    found = spread.mapInArrow(reader, _ANSWER).toArrow()
     return zip(found.column("path").to_pylist(), found.column("held").to_pylist(), strict=True)
 
 
@@ -99,7 +101,7 @@ def _forget(kept: dict[tuple[str, str], str | None]) -> None:
 
 
 @dataclass(frozen=True)
-class _Look:
+class _FooterReader:
     """Reads footers in an executor; a dataclass, as Spark pickles it."""
 
     names_json: str
@@ -137,10 +139,10 @@ def held_schema(physical: pa.Schema, mapping: NameMapping | None, version: Table
     )
     names: Any = mapping
     accessor: Any = NameMappingAccessor()
-    return cast("Schema", visit_with_partner(unnamed, names, _Naming(), accessor))
+    return cast("Schema", visit_with_partner(unnamed, names, _MappedIds(), accessor))
 
 
-class _Naming(NameMappingProjectionVisitor):
+class _MappedIds(NameMappingProjectionVisitor):
     """Gives fields the ids of a mapping, and leaves out those that it does not name."""
 
     def struct(
@@ -181,14 +183,14 @@ class _Naming(NameMappingProjectionVisitor):
         return primitive
 
 
-def _names(partner: MappedField | None, *wanted: str) -> bool:
+def _names(partner: MappedField | None, *members: str) -> bool:
     fields = [] if partner is None else partner.fields
     ids = {name: each.field_id for each in fields for name in each.names}
-    return all(ids.get(name) is not None for name in wanted)
+    return all(ids.get(name) is not None for name in members)
 
 
 def _is_foreign(physical: pa.Schema, table: Schema) -> bool:
-    """Tells whether Spark would ask statistics of a file for another column, or cut a value.
+    """Returns whether Spark would ask statistics of a file for another column, or cut a value.
 
     It asks for columns and for what is in structs, by name, and in any case of letters.
     """

@@ -6,8 +6,8 @@ without an error. So a column whose name has ever belonged to another field is r
 that no file has, and gets its own afterwards. So is a column of decimals that was widened: Spark
 would cut a value of the filter to the digits that an old file's statistics have. And so is every
 column of floats: many writers do not count NaN, which is the largest for Spark, and dictionaries
-tell negative zero from zero. Files without ids have to be read by the names that they have; of
-those with floats Spark is told to ask neither statistics nor dictionaries.
+have negative zero beside zero. Files without ids have to be read by the names that they have; for
+those with floats an option stops Spark from using statistics and dictionaries.
 
 Where a query needs only some fields of a struct, Spark forgets the ids and looks for their names,
 at every depth. So what has another name in some file is read as a whole.
@@ -29,17 +29,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark
 
-from lochan.spark.lookups import looking_up
-from lochan.spark.read.conditions import quoted
-from lochan.spark.schemas import FIELD_ID, nullable, shown, spark_type
+from lochan.spark.file_listing import listing_without_job
+from lochan.spark.read.field_paths import quoted
+from lochan.spark.schemas import FIELD_ID, as_users_see, nullable, spark_type
 from lochan.spark.storage import native_options, native_path, shown_path
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
 
 # Paths are taken literally, and directories such as day=1 are only directories. A file that is
-# missing or broken is an error, whatever the session says: its rows would be left out unnoticed.
-# Days and times are taken as they stand, for nobody writes Iceberg in another calendar.
+# missing or broken is an error, whatever the session sets: its rows would be left out unnoticed.
+# Days and times are read without a shift: Iceberg has one calendar only.
 OPTIONS: Final[Mapping[str, str]] = {
     "__globPaths__": "false",
     "recursiveFileLookup": "true",
@@ -94,7 +94,7 @@ class Shape(msgspec.Struct, frozen=True):
         return struct
 
     def options(self) -> Mapping[str, str]:
-        """Returns what Spark is told besides."""
+        """Returns the options of Spark's reader."""
         is_plain = self.by_id or not any(_has_floats(each.field) for each in self.sources)
         return OPTIONS if is_plain else {**OPTIONS, **_UNASKED}
 
@@ -117,11 +117,11 @@ def _column(source: Source) -> Column:
         )
         column = column.cast(nullable(target).fields[0].dataType)
     # Without metadata of its own it would keep the id, which means nothing outside of files.
-    return shown(column, field.field_type).alias(field.name, metadata={})
+    return as_users_see(column, field.field_type).alias(field.name, metadata={})
 
 
 def is_native_task(task: FileScanTask) -> bool:
-    """Tells whether Spark can read a file and what was deleted from it."""
+    """Returns whether Spark can read a file and what was deleted from it."""
     files = (task.file, *task.delete_files)
     return all(
         each.file_format == FileFormat.PARQUET and _is_seen(each.file_path) for each in files
@@ -129,22 +129,22 @@ def is_native_task(task: FileScanTask) -> bool:
 
 
 def lacks_partition(metadata: TableMetadata, schema: Schema, file: DataFile) -> bool:
-    """Tells whether a column may be missing in a file because its partition says what it is.
+    """Returns whether a column may be missing in a file because its partition has the value.
 
     Some engines leave such columns out; nearly all others count their values.
     """
     counted = {**(file.column_sizes or {}), **(file.value_counts or {})}
-    wanted = schema.field_ids - counted.keys()
+    uncounted = schema.field_ids - counted.keys()
     return any(
         isinstance(each.transform, IdentityTransform)
-        and each.source_id in wanted
+        and each.source_id in uncounted
         and file.partition[number] is not None
         for number, each in enumerate(metadata.specs()[file.spec_id].fields)
     )
 
 
 def _is_seen(path: str) -> bool:
-    """Tells whether Spark reads a file of this name: hidden ones it skips without a word."""
+    """Returns whether Spark reads a file of this name: it silently skips hidden ones."""
     name = path.rpartition("/")[2]
     return not name.startswith(("_", ".")) and ":" not in name
 
@@ -165,7 +165,7 @@ def shape_by_ids(metadata: TableMetadata, schema: Schema, *, is_foreign: bool = 
 
 
 def _was_renamed(metadata: TableMetadata, field: iceberg.NestedField) -> bool:
-    """Tells whether a column, or something in it, had another name once."""
+    """Returns whether a column, or something in it, had another name once."""
     current = metadata.schema()
     return any(
         schema.find_column_name(number) not in (None, current.find_column_name(number))
@@ -190,7 +190,7 @@ def _ambiguous(metadata: TableMetadata) -> set[int]:
     """Returns the columns with something in them that a filter must not ask statistics for by name.
 
     That is a name that was once another field's, and a decimal that once had fewer digits. Where
-    schemas were removed from the metadata nobody knows, so every column is taken.
+    schemas were removed from the metadata that is unknown, so every column is taken.
     """
     current = metadata.schema()
     if _is_forgotten(metadata):
@@ -220,7 +220,7 @@ def _ambiguous(metadata: TableMetadata) -> set[int]:
 
 
 def _is_forgotten(metadata: TableMetadata) -> bool:
-    """Tells whether a schema that files may have been written with is missing."""
+    """Returns whether a schema that files may have been written with is missing."""
     known = {schema.schema_id for schema in metadata.schemas}
     fields = {number for schema in metadata.schemas for number in schema.field_ids}
     used = {each.schema_id for each in metadata.snapshots if each.schema_id is not None}
@@ -234,7 +234,7 @@ def _is_forgotten(metadata: TableMetadata) -> bool:
 def shape_by_names(
     metadata: TableMetadata, schema: Schema, held_json: str, spec_id: int
 ) -> Shape | None:
-    """Returns the shape of files without ids that hold what an Iceberg schema, in JSON, says.
+    """Returns the shape of files without ids that have the columns of an Iceberg schema, in JSON.
 
     None if a column is not in the files because it is in the names of their directories, or has
     decimals of other digits: these cannot be read under a name that no file has.
@@ -274,22 +274,23 @@ def native_frames(lake: Lake, shape: Shape, tasks: Sequence[FileScanTask]) -> It
     """Yields the rows of files of one shape: of those as they are, and of those with deletes."""
     whole = [task.file.file_path for task in tasks if not task.delete_files]
     if whole:
-        yield _parquet(lake, shape.struct(), whole, shape.options()).select(*shape.columns())
+        yield parquet_frame(lake, shape.struct(), whole, shape.options()).select(*shape.columns())
     partial = [task for task in tasks if task.delete_files]
     if partial:
         paths = [task.file.file_path for task in partial]
-        frame = _parquet(lake, shape.struct(), paths, shape.options())
+        frame = parquet_frame(lake, shape.struct(), paths, shape.options())
         yield _without_deleted(lake, frame, partial).select(*shape.columns())
 
 
-def _parquet(
+def parquet_frame(
     lake: Lake,
     schema: spark.StructType,
     paths: Sequence[str],
     options: Mapping[str, str] = OPTIONS,
 ) -> DataFrame:
+    """Returns the rows of Parquet files as Spark reads them."""
     reader = lake.spark.read.schema(schema).options(**options, **native_options(lake, paths[0]))
-    with looking_up(lake.spark, paths):
+    with listing_without_job(lake.spark, paths):
         return reader.parquet(*[native_path(path) for path in paths])
 
 
@@ -297,7 +298,7 @@ def _without_deleted(lake: Lake, frame: DataFrame, tasks: Sequence[FileScanTask]
     """Leaves out the rows whose file and position a delete file names.
 
     A delete names files as the metadata does, Spark shows them in another notation. Should the two
-    ever not meet, deleted rows would come back without a word; so a file that is not known by its
+    ever differ, deleted rows would silently come back; so a file that is not known by its
     notation is an error.
     """
     paths = [task.file.file_path for task in tasks]
@@ -305,7 +306,7 @@ def _without_deleted(lake: Lake, frame: DataFrame, tasks: Sequence[FileScanTask]
         [(path, shown_path(path)) for path in paths], f"{_PATH} string, {_SHOWN} string"
     )
     deletes = sorted({each.file_path for task in tasks for each in task.delete_files})
-    deleted = _parquet(lake, _DELETES, deletes).select(
+    deleted = parquet_frame(lake, _DELETES, deletes).select(
         F.col("file_path").alias(_PATH), F.col("pos").alias(_ROW)
     )
     shown_as = F.col("_metadata.file_path")

@@ -2,9 +2,9 @@
 
 Spark cannot reach object stores without a jar, has no uuids and no bytes of a fixed length, and
 writes no ids for what is in lists and maps, which can be added to local files only. A task writes
-files whose names hold its attempt, and tells of them by the rows that it returns. A
-task that is retried, or raced by another one, leaves files that no row tells of; they are in no
-snapshot, and a later sweep finds them.
+files whose names hold its attempt, and returns a row for each file. A task that is retried, or
+raced by another one, leaves files without such a row; they are in no snapshot, and a later sweep
+finds them.
 """
 
 from __future__ import annotations
@@ -32,16 +32,18 @@ from pyiceberg.types import (
 from lochan.base.pipeline_limits import (
     SPARK_ROW_GROUP_BYTES_MAX,
 )
-from lochan.spark.write.statistics import FileFacts, Layout, columns_of, facts_of, with_partition
-from lochan.spark.write.transforms import paths_of_sources, values_of
+from lochan.spark.schemas import has_types
+from lochan.spark.write.bounds import FileFacts
+from lochan.spark.write.statistics import Layout, add_partition_values, facts_of, with_partition
+from lochan.spark.write.transforms import paths_of_sources
 
 _NO_CODEC: Final = "uncompressed"
 _REQUIRED: Final = ("required", "element-required", "value-required")
 
 
 def needs_pyarrow(schema: Schema) -> bool:
-    """Tells whether a table has types that Spark itself cannot write as Iceberg wants them."""
-    return any(isinstance(kind, UUIDType | FixedType) for kind in _all(schema))
+    """Returns whether a table has types that Spark itself cannot write as Iceberg wants them."""
+    return has_types(schema, UUIDType, FixedType)
 
 
 def find_unwritable(schema: Schema) -> list[str]:
@@ -54,29 +56,25 @@ def find_unwritable(schema: Schema) -> list[str]:
     ]
 
 
-def _all(schema: Schema) -> Iterator[IcebergType]:
-    return (schema.find_type(number) for number in schema.field_ids)
-
-
 def write_task(
     layout: Layout, name: str, grouped: bool, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[FileFacts]:
     """Writes the rows of one task; `grouped`, a new file begins where the last column changes."""
     with ExitStack() as stack:
-        writing = _Writing(layout, name, stack)
+        writer = _FileWriter(layout, name, stack)
         for batch in batches:
             try:
-                rows = _stored(layout.schema, batch, writing.schema)
+                rows = _stored(layout.schema, batch, writer.schema)
             except (pa.ArrowInvalid, ValueError) as error:
                 # As a row and not as a failed task: another attempt would meet the same.
                 yield FileFacts(path=layout.directory, size=0, refused=str(error))
                 return
             for group, start, length in _runs(batch, grouped):
-                yield from writing.add(rows.slice(start, length), group)
-        yield from writing.end()
+                yield from writer.add(rows.slice(start, length), group)
+        yield from writer.end()
 
 
-class _Writing:
+class _FileWriter:
     """The file that a task writes at present, and its rows that are not written yet."""
 
     def __init__(self, layout: Layout, name: str, stack: ExitStack) -> None:
@@ -98,7 +96,8 @@ class _Writing:
             yield from self.end()
             self._group = group
         self._held.append(rows)
-        self._note_partition(rows)
+        self._found = self._found or [[] for _ in self._paths]
+        add_partition_values(self._layout, self._found, rows, self._paths)
         if sum(each.nbytes for each in self._held) >= SPARK_ROW_GROUP_BYTES_MAX:
             self._flush()
             if self._stream.tell() >= self._layout.file_bytes:
@@ -139,13 +138,6 @@ class _Writing:
             store_schema=False,
         )
 
-    def _note_partition(self, rows: pa.Table) -> None:
-        columns = list(columns_of(rows, self._paths))
-        new = values_of(self._layout.schema, self._layout.spec, columns)
-        self._found = self._found or [[] for _ in new]
-        for known, values in zip(self._found, new, strict=True):
-            known.extend(value for value in values if repr(value) not in map(repr, known))
-
 
 def _runs(batch: pa.RecordBatch, grouped: bool) -> Iterator[tuple[int | None, int, int]]:
     """Yields groups, where their rows begin, and how many they are; rows come sorted by group."""
@@ -174,7 +166,7 @@ def _without_requirements(node: dict[str, Any]) -> dict[str, Any]:
     return node | {key: False for key in _REQUIRED if key in node}
 
 
-def _stored(schema: Schema, batch: pa.RecordBatch, wanted: pa.Schema) -> pa.Table:
+def _stored(schema: Schema, batch: pa.RecordBatch, arrow_schema: pa.Schema) -> pa.Table:
     """Returns rows as they are in files; ValueError where a required value is missing."""
     columns: list[pa.Array] = []
     for number, field in enumerate(schema.fields):
@@ -184,8 +176,8 @@ def _stored(schema: Schema, batch: pa.RecordBatch, wanted: pa.Schema) -> pa.Tabl
             raise ValueError(f"{missing} is required and has NULL")
         if isinstance(field.field_type, UUIDType):
             column = _uuids(column)
-        columns.append(column.cast(wanted.field(number).type))
-    return pa.Table.from_arrays(columns, schema=wanted)
+        columns.append(column.cast(arrow_schema.field(number).type))
+    return pa.Table.from_arrays(columns, schema=arrow_schema)
 
 
 def _uuids(column: pa.Array) -> pa.Array:
@@ -196,7 +188,7 @@ def _uuids(column: pa.Array) -> pa.Array:
 def _missing_inside(field: NestedField, column: pa.Array) -> str:
     """Returns the path in a column where a required value is NULL, '' if there is none.
 
-    An arrow cast would make a zero of it in a list, without a word.
+    An arrow cast would silently make a zero of it in a list.
     """
     todo: list[tuple[str, IcebergType, bool, pa.Array]] = [
         (field.name, field.field_type, field.required, column)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
-# From 4.2 on Spark asks for the zone of timestamps; before, they were UTC unless one said no.
+# From 4.2 on the function has an argument for the zone of timestamps; before, it was always UTC.
 _ZONED: Final = "timezone" in inspect.signature(to_arrow_schema).parameters
 
 

@@ -17,13 +17,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark
 
 from lochan.base.errors import Invalid
-from lochan.spark.read.conditions import quoted
+from lochan.spark.read.field_paths import quoted
 from lochan.spark.schemas import nullable, to_spark
 
 Assignments = Mapping[str, Any]
 """New values by column: a text is an expression of SQL; other than texts and Columns are values."""
 
-# What an error of Spark says that comes from here.
+# The message of errors that are raised in a query by expressions of this module.
 DOES_NOT_FIT: Final = "a value does not fit"
 
 _DATETIMES: Final = (spark.DateType, spark.TimestampType, spark.TimestampNTZType)
@@ -62,9 +62,9 @@ def assigned(
     """Returns a frame with new values in the rows where the column `chosen` is true."""
     types = {field.name: field.dataType for field in nullable(to_spark(schema, ids=False)).fields}
     news = {name: _column(table, name, value) for name, value in values.items()}
-    looked = explained(table, frame, [each.alias(name) for name, each in news.items()])
+    types_given = explained(table, frame, [each.alias(name) for name, each in news.items()])
     for name, new in news.items():
-        news[name] = _stored(table, name, new, looked[name].dataType, types[name])
+        news[name] = _stored(table, name, new, types_given[name].dataType, types[name])
     columns = []
     for field in schema.fields:
         old = F.col(quoted(field.name))
@@ -83,9 +83,9 @@ def explained(table: str, frame: DataFrame, columns: list[Column]) -> spark.Stru
 
 
 def not_understood(table: str, error: PySparkException) -> Invalid:
-    """Returns what Spark says of an expression, in one line."""
-    said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    return Invalid(f"Spark cannot do what is asked of {table}: {said}")
+    """Returns an error with the first line of Spark's message about an expression."""
+    reason = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return Invalid(f"Spark cannot do what is asked of {table}: {reason}")
 
 
 def _column(table: str, name: str, value: Any) -> Column:
@@ -109,9 +109,11 @@ def _stored(
         )
     # try_cast knows what does not fit in every mode of a session; cast only in ANSI mode.
     fitted = new.try_cast(want)
-    shown = F.substring(F.coalesce(new.cast("string"), F.lit("NULL")), 1, 100)
-    words = F.concat(F.lit(f"{DOES_NOT_FIT} {name}, which is {want.simpleString()}: "), shown)
-    return F.when(new.isNotNull() & fitted.isNull(), F.raise_error(words)).otherwise(fitted)
+    value_text = F.substring(F.coalesce(new.cast("string"), F.lit("NULL")), 1, 100)
+    message = F.concat(
+        F.lit(f"{DOES_NOT_FIT} {name}, which is {want.simpleString()}: "), value_text
+    )
+    return F.when(new.isNotNull() & fitted.isNull(), F.raise_error(message)).otherwise(fitted)
 
 
 def _same(have: spark.DataType, want: spark.DataType) -> bool:

@@ -38,8 +38,8 @@ from lochan.base.errors import Conflict, NotFound
 from lochan.base.pipeline_limits import SPARK_CONFLICT_COMMITS_MAX
 from lochan.iceberg.names import key_of
 from lochan.model.commits import LogEntry
-from lochan.spark.provenance import Reading, find_readings, place_of
-from lochan.spark.write.replacing import all_files, files_of_partitions
+from lochan.spark.provenance import TableRead, find_table_reads, place_of
+from lochan.spark.write.snapshots import all_files, files_of_partitions
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
@@ -129,24 +129,27 @@ def find_base(lake: Lake, branch: str, name: str, table: Table | None, frame: Da
     at_call = Base(lake=lake, branch=branch, name=name, table=table, was_read=False)
     place = place_of(lake, name)
     table_uuid = None if table is None else _uuid(table)
-    readings = [each for each in find_readings(frame) if each.is_of(place, table_uuid)]
-    if not readings:
+    table_reads = [each for each in find_table_reads(frame) if each.is_of(place, table_uuid)]
+    if not table_reads:
         return at_call
     if table is None:
-        if any(each.ref == branch for each in readings):
+        if any(each.ref == branch for each in table_reads):
             raise _conflict(lake, branch, name, _head(lake, branch), "after the frame read it")
         return at_call
-    reading = _oldest(readings, branch, table.metadata)
-    if _uuid(table) == reading.table_uuid:
-        if reading.snapshot_id is None or table.snapshot_by_id(reading.snapshot_id) is not None:
-            then = at_snapshot(table, reading.snapshot_id)
+    table_read = _oldest(table_reads, branch, table.metadata)
+    if _uuid(table) == table_read.table_uuid:
+        if (
+            table_read.snapshot_id is None
+            or table.snapshot_by_id(table_read.snapshot_id) is not None
+        ):
+            then = at_snapshot(table, table_read.snapshot_id)
             return Base(lake=lake, branch=branch, name=name, table=then, was_read=True)
-    if _is_other(reading.ref, branch) and _has_all(lake, reading, name, table.metadata):
+    if _is_other(table_read.ref, branch) and _has_all(lake, table_read, name, table.metadata):
         return at_call
-    if _is_other(reading.ref, branch):
+    if _is_other(table_read.ref, branch):
         raise Conflict(
-            f"the frame reads {name} on {reading.ref}, and {name} on {branch} has changes that "
-            f"are not there; nothing was written. Merge {branch} into {reading.ref} and run it "
+            f"the frame reads {name} on {table_read.ref}, and {name} on {branch} has changes that "
+            f"are not there; nothing was written. Merge {branch} into {table_read.ref} and run it "
             'again, or write with on_change="replace" to replace whatever is there'
         )
     raise _conflict(lake, branch, name, _head(lake, branch), "after the frame read it")
@@ -160,27 +163,27 @@ def at_snapshot(table: Table, snapshot_id: int | None) -> Table:
     return Table(table.name(), metadata, table.metadata_location, table.io, table.catalog)
 
 
-def _oldest(readings: list[Reading], branch: str, metadata: TableMetadata) -> Reading:
-    """Returns the reading that is the base.
+def _oldest(table_reads: list[TableRead], branch: str, metadata: TableMetadata) -> TableRead:
+    """Returns the read that is the base.
 
     Those of the branch itself must all be of its present state. Older states that were asked for
     by a commit or a tag are read on purpose where the frame reads the present one too.
     """
 
-    def age(reading: Reading) -> tuple[bool, bool, int]:
+    def age(table_read: TableRead) -> tuple[bool, bool, int]:
         is_present = (
-            reading.table_uuid == str(metadata.table_uuid)
-            and reading.snapshot_id == metadata.current_snapshot_id
+            table_read.table_uuid == str(metadata.table_uuid)
+            and table_read.snapshot_id == metadata.current_snapshot_id
         )
         found = None
-        if reading.snapshot_id is not None:
-            found = metadata.snapshot_by_id(reading.snapshot_id)
-        is_stale = reading.ref == branch and not is_present
+        if table_read.snapshot_id is not None:
+            found = metadata.snapshot_by_id(table_read.snapshot_id)
+        is_stale = table_read.ref == branch and not is_present
         # What the table does not know comes first, then the oldest.
         order = 0 if found is None else found.sequence_number or found.timestamp_ms
         return not is_stale, not is_present, order
 
-    return min(readings, key=age)
+    return min(table_reads, key=age)
 
 
 def _is_other(ref: str, branch: str) -> bool:
@@ -188,18 +191,18 @@ def _is_other(ref: str, branch: str) -> bool:
     return is_name and ref != branch
 
 
-def _has_all(lake: Lake, reading: Reading, name: str, target: TableMetadata) -> bool:
-    """Tells whether the snapshot that was read is made from the present one of the target."""
+def _has_all(lake: Lake, table_read: TableRead, name: str, target: TableMetadata) -> bool:
+    """Returns whether the snapshot that was read is made from the present one of the target."""
     if target.current_snapshot_id is None:
         return True
     try:
-        there = lake.catalog.at(reading.ref).load_table(name).metadata
+        there = lake.catalog.at(table_read.ref).load_table(name).metadata
     except (NoSuchTableError, NotFound):
         return False
-    if str(there.table_uuid) != reading.table_uuid or there.table_uuid != target.table_uuid:
+    if str(there.table_uuid) != table_read.table_uuid or there.table_uuid != target.table_uuid:
         return False
     by_id = {each.snapshot_id: each.parent_snapshot_id for each in there.snapshots}
-    at = reading.snapshot_id
+    at = table_read.snapshot_id
     while at is not None and at != target.current_snapshot_id:
         at = by_id.pop(at, None)
     return at is not None
@@ -232,7 +235,7 @@ def _conflict(lake: Lake, branch: str, name: str, commit: str, since: str) -> Co
 
 
 def _find_last_change(lake: Lake, name: str, commit: str) -> LogEntry | None:
-    """Returns the last commit that changed a table, as far as a page of the log tells."""
+    """Returns the last commit that changed a table, if a page of the log has it."""
     key = key_of(name)
     page = lake.client.history.log(commit, SPARK_CONFLICT_COMMITS_MAX, fetch_all=True)
     for entry in page.items:

@@ -2,7 +2,7 @@
 
 A file is skipped by its bounds, so they must never be narrower than its rows. Writers leave out
 what they do not know, for one row group and not for the next: a text that is too long, an end that
-is NaN. What one row group does not tell, nobody knows of the file. PyIceberg passes over such a
+is NaN. What one row group lacks is unknown for the whole file. PyIceberg passes over such a
 row group, fails at years that Python's dates do not have, and ends texts with half a character;
 so its function is not used here.
 """
@@ -31,23 +31,40 @@ _LAST: Final = 0x10FFFF
 _SURROGATES: Final = range(0xD800, 0xE000)
 
 
-class Figures(msgspec.Struct, frozen=True):
-    """What a footer tells of a file's columns, by the ids of their fields."""
+class FileFacts(msgspec.Struct, frozen=True):
+    """One written file; or why there is none: rows that are `refused`, a `problem` of ours."""
 
-    column_sizes: dict[int, int]
-    value_counts: dict[int, int]
-    null_counts: dict[int, int]
-    lower: dict[int, bytes]
-    upper: dict[int, bytes]
-    split_offsets: list[int]
+    path: str
+    size: int
+    rows: int = 0
+    column_sizes: dict[int, int] = {}
+    value_counts: dict[int, int] = {}
+    null_counts: dict[int, int] = {}
+    lower: dict[int, bytes] = {}
+    upper: dict[int, bytes] = {}
+    split_offsets: list[int] = []
+    partition: list[bytes | None] = []
+    refused: str = ""
+    problem: str = ""
 
 
-def read_figures(
-    footer: pq.FileMetaData, schema: Schema, plan: Mapping[int, StatisticsCollector]
-) -> Figures:
-    """Returns the counts and bounds that a plan asks for, as far as every row group tells them."""
+def read_columns(
+    facts: FileFacts,
+    footer: pq.FileMetaData,
+    schema: Schema,
+    plan: Mapping[int, StatisticsCollector],
+) -> FileFacts:
+    """Returns facts with the counts and bounds of a plan, as far as every row group has them."""
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-    found = Figures({}, {}, {}, {}, {}, sorted(_start(group.column(0)) for group in groups))
+    found = msgspec.structs.replace(
+        facts,
+        column_sizes={},
+        value_counts={},
+        null_counts={},
+        lower={},
+        upper={},
+        split_offsets=sorted(_start(group.column(0)) for group in groups),
+    )
     ids = parquet_path_to_id_mapping(schema)
     for position in range(footer.num_columns):
         chunks = [group.column(position) for group in groups]
@@ -62,9 +79,11 @@ def _start(chunk: Any) -> int:
     return min(data, chunk.dictionary_page_offset) if chunk.has_dictionary_page else data
 
 
-def _count(found: Figures, number: int, wish: StatisticsCollector, chunks: Sequence[Any]) -> None:
+def _count(
+    found: FileFacts, number: int, collector: StatisticsCollector, chunks: Sequence[Any]
+) -> None:
     found.column_sizes[number] = sum(chunk.total_compressed_size for chunk in chunks)
-    if wish.mode.type == MetricModeTypes.NONE:
+    if collector.mode.type == MetricModeTypes.NONE:
         return
     found.value_counts[number] = sum(chunk.num_values for chunk in chunks)
     chunks = [chunk for chunk in chunks if chunk.num_values]
@@ -72,23 +91,23 @@ def _count(found: Figures, number: int, wish: StatisticsCollector, chunks: Seque
     known = [count for count in nulls if count is not None]
     if len(known) == len(nulls):
         found.null_counts[number] = sum(known)
-    if wish.mode.type not in _BOUNDED:
+    if collector.mode.type not in _BOUNDED:
         return
     valued = [
         chunk for chunk, count in zip(chunks, nulls, strict=True) if count != chunk.num_values
     ]
-    ends = [_ends(chunk, wish.iceberg_type) for chunk in valued]
-    told = [pair for pair in ends if pair is not None]
-    if not told or len(told) < len(ends):
+    ends = [_ends(chunk, collector.iceberg_type) for chunk in valued]
+    pairs = [pair for pair in ends if pair is not None]
+    if not pairs or len(pairs) < len(ends):
         return
-    lower = min(low for low, _ in told)
-    upper = max(high for _, high in told)
-    if wish.mode.length is not None:
-        lower = lower[: wish.mode.length]
-        upper = _UPPER[type(upper)](upper, wish.mode.length)
-    found.lower[number] = to_bytes(wish.iceberg_type, lower)
+    lower = min(low for low, _ in pairs)
+    upper = max(high for _, high in pairs)
+    if collector.mode.length is not None:
+        lower = lower[: collector.mode.length]
+        upper = _UPPER[type(upper)](upper, collector.mode.length)
+    found.lower[number] = to_bytes(collector.iceberg_type, lower)
     if upper is not None:
-        found.upper[number] = to_bytes(wish.iceberg_type, upper)
+        found.upper[number] = to_bytes(collector.iceberg_type, upper)
 
 
 def _nulls(chunk: Any) -> int | None:
@@ -99,7 +118,7 @@ def _nulls(chunk: Any) -> int | None:
 
 
 def _ends(chunk: Any, kind: PrimitiveType) -> tuple[Any, Any] | None:
-    """Returns the smallest and the largest value of a row group, None if it does not tell."""
+    """Returns the smallest and the largest value of a row group, None if it lacks them."""
     statistics = chunk.statistics if chunk.is_stats_set else None
     if statistics is None or not statistics.has_min_max:
         return None

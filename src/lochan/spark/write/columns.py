@@ -1,4 +1,4 @@
-"""What the files of a write say of its columns; it was counted anyway, so that it costs nothing."""
+"""Facts of the columns of a write, from the statistics that its files have anyway."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import msgspec
 from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, LongType, NestedField, PrimitiveType
 
-from lochan.spark.write.statistics import FileFacts
+from lochan.spark.read.domains import value_of
+from lochan.spark.write.bounds import FileFacts
 
 
 class ColumnFacts(msgspec.Struct, frozen=True):
@@ -23,12 +24,12 @@ class ColumnFacts(msgspec.Struct, frozen=True):
 
 
 def column_facts(schema: Schema, files: Sequence[FileFacts]) -> dict[str, ColumnFacts]:
-    """Returns the facts of every column of which all files tell them; others are left out."""
+    """Returns the facts of every column for which all files have them."""
     found = {}
     for field in schema.fields:
         if isinstance(field.field_type, PrimitiveType):
-            told = [_of_file(field, each) for each in files]
-            known = [one for one in told if one is not None]
+            by_file = [_of_file(field, each) for each in files]
+            known = [facts for facts in by_file if facts is not None]
             if len(known) == len(files):
                 found[field.name] = join_facts(known)
     return found
@@ -37,24 +38,19 @@ def column_facts(schema: Schema, files: Sequence[FileFacts]) -> dict[str, Column
 def join_facts(parts: Sequence[ColumnFacts]) -> ColumnFacts:
     """Returns the facts of one column in several places as those of one place."""
     return ColumnFacts(
-        sum(one.nulls for one in parts),
-        min((one.least for one in parts if one.least is not None), default=None),
-        max((one.greatest for one in parts if one.greatest is not None), default=None),
+        sum(facts.nulls for facts in parts),
+        min((facts.least for facts in parts if facts.least is not None), default=None),
+        max((facts.greatest for facts in parts if facts.greatest is not None), default=None),
     )
 
 
 def _of_file(field: NestedField, file: FileFacts) -> ColumnFacts | None:
-    """Returns what a file tells of a column, None if that is not everything."""
+    """Returns the facts of a column in a file, None if some are missing."""
     number, kind = field.field_id, field.field_type
     nulls = file.null_counts.get(number) if file.rows else 0
     if nulls is None:
         return None
     if not isinstance(kind, (IntegerType, LongType)) or nulls == file.rows:
         return ColumnFacts(nulls)
-    if number not in file.lower or number not in file.upper:
-        return None
-    return ColumnFacts(nulls, _number(file.lower[number]), _number(file.upper[number]))
-
-
-def _number(bound: bytes) -> int:
-    return int.from_bytes(bound, "little", signed=True)
+    ends = [value_of(kind, each.get(number)) for each in (file.lower, file.upper)]
+    return None if None in ends else ColumnFacts(nulls, *ends)

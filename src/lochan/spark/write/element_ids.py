@@ -64,14 +64,8 @@ class _Node(NamedTuple):
         return []
 
 
-def has_elements(schema: Schema) -> bool:
-    """Tells whether a table has lists or maps, at any depth."""
-    kinds = (schema.find_type(number) for number in schema.field_ids)
-    return any(isinstance(kind, ListType | MapType) for kind in kinds)
-
-
 def is_local(location: str) -> bool:
-    """Tells whether a file there can be replaced by renaming another one."""
+    """Returns whether a file there can be replaced by renaming another one."""
     return urlsplit(location).scheme in ("", _FILE)
 
 

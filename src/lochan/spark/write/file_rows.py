@@ -6,18 +6,18 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import FileScanTask, Table
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.checks import check
 from lochan.spark.read.arrow import arrow_frame
-from lochan.spark.read.conditions import quoted
-from lochan.spark.read.native import OPTIONS, shape_by_ids
-from lochan.spark.read.reading import Plan, split
-from lochan.spark.storage import native_options, native_path, shown_path
-from lochan.spark.write.shaping import free_name
+from lochan.spark.read.field_paths import quoted
+from lochan.spark.read.filters import Unread
+from lochan.spark.read.native import parquet_frame, shape_by_ids
+from lochan.spark.read.table_reader import Plan, split
+from lochan.spark.storage import shown_path
+from lochan.spark.write.frame_shape import free_name
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
@@ -50,7 +50,7 @@ def tasks_at(tasks: Sequence[FileScanTask], paths: Iterable[str]) -> list[FileSc
 def _split(
     lake: Lake, table: Table, tasks: Sequence[FileScanTask]
 ) -> tuple[list[FileScanTask], list[FileScanTask]]:
-    """Returns the files whose rows Spark can tell the file of, and the others."""
+    """Returns the files for whose rows Spark knows the path, and the others."""
     by_arrow, by_spark = split(lake, table.metadata, table.schema(), tasks)
     plain = table.metadata.name_mapping() is None
     native = [task for task in by_spark if plain and not task.delete_files]
@@ -61,9 +61,7 @@ def _split(
 def _native_rows(lake: Lake, plan: Plan, tasks: Sequence[FileScanTask], path: str) -> DataFrame:
     shape = shape_by_ids(plan.table.metadata, plan.schema)
     paths = [task.file.file_path for task in tasks]
-    reader = lake.spark.read.schema(shape.struct())
-    reader = reader.options(**OPTIONS, **native_options(lake, paths[0]))
-    frame = reader.parquet(*[native_path(path) for path in paths])
+    frame = parquet_frame(lake, shape.struct(), paths)
     place = F.col("_metadata.file_path").alias(path)
     return frame.select(*shape.columns(), place).select(
         *[F.col(quoted(name[0])) for name in plan.columns], path
@@ -72,7 +70,5 @@ def _native_rows(lake: Lake, plan: Plan, tasks: Sequence[FileScanTask], path: st
 
 def _arrow_rows(lake: Lake, plan: Plan, tasks: Sequence[FileScanTask], path: str) -> DataFrame:
     """Returns the keys of files that are read in executors, each with its file."""
-    frame = arrow_frame(
-        lake, plan.table, plan.schema, AlwaysTrue(), tasks, case_sensitive=True, path=path
-    )
+    frame = arrow_frame(lake, plan.table, plan.schema, Unread(), tasks, path=path)
     return frame.select(*[F.col(quoted(name[0])) for name in plan.columns], path)

@@ -1,4 +1,4 @@
-"""Data files of a frame: written by tasks, listed and counted by executors, told as facts.
+"""Data files of a frame: written by tasks, then listed and counted by executors.
 
 Every write has a directory of its own, `<table>/data/<job>-<attempt>/`. What a failed or abandoned
 write leaves there is in no snapshot. Nothing is deleted here, not even then: whether a commit was
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pyarrow as pa
+from pyiceberg.types import ListType, MapType
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -21,12 +22,14 @@ from lochan.base.pipeline_limits import (
     SPARK_FOOTER_TASKS_MAX,
     SPARK_WRITE_FILES_MAX,
 )
-from lochan.spark.storage import how, native_options, native_path
+from lochan.spark.schemas import has_types
+from lochan.spark.storage import find_access, native_options, native_path
 from lochan.spark.write.arrow_files import needs_pyarrow, write_task
-from lochan.spark.write.element_ids import add_element_ids, has_elements, is_local
+from lochan.spark.write.bounds import FileFacts
+from lochan.spark.write.element_ids import add_element_ids, is_local
+from lochan.spark.write.frame_shape import free_name, missing_values, with_ids
 from lochan.spark.write.parquet_footers import EncryptedError
-from lochan.spark.write.shaping import free_name, missing_values, with_ids
-from lochan.spark.write.statistics import FileFacts, Layout, read_facts
+from lochan.spark.write.statistics import Layout, read_facts
 from lochan.spark.write.transforms import group_of
 
 if TYPE_CHECKING:
@@ -74,8 +77,8 @@ def write_files(
     missing = missing_values(schema, keys)
     observed = Observation()
     counts = [count.alias(f"missing_{number}") for number, count in enumerate(missing.values())]
-    wanted = [] if measures is None else measures(frame)
-    frame = frame.observe(observed, F.count(F.lit(1)).alias(_ROWS), *counts, *wanted)
+    measured_columns = [] if measures is None else measures(frame)
+    frame = frame.observe(observed, F.count(F.lit(1)).alias(_ROWS), *counts, *measured_columns)
     if _is_for_pyarrow(lake, frame, layout):
         facts = _by_pyarrow(frame, layout, group)
     else:
@@ -92,10 +95,10 @@ def write_files(
 
 
 def _is_for_pyarrow(lake: Lake, frame: DataFrame, layout: Layout) -> bool:
-    """Tells whether Spark cannot write the files itself."""
-    if how(lake, layout.directory) == "arrow" or needs_pyarrow(layout.schema):
+    """Returns whether Spark cannot write the files itself."""
+    if find_access(lake, layout.directory) == "arrow" or needs_pyarrow(layout.schema):
         return True
-    if not has_elements(layout.schema):
+    if not has_types(layout.schema, ListType, MapType):
         return False
     # In the old layout elements have other names, and nothing between them and their list.
     is_legacy = frame.sparkSession.conf.get(_LEGACY) == "true"
@@ -148,16 +151,16 @@ def _reader(layout: Layout) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
 
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for shown in batch.column(0).to_pylist():
-                path = layout.directory + "/" + shown.rpartition(marker)[2]
+            for spark_path in batch.column(0).to_pylist():
+                path = layout.directory + "/" + spark_path.rpartition(marker)[2]
                 yield _row(_with_element_ids(layout, path) or read_facts(layout, path))
 
     return read
 
 
 def _with_element_ids(layout: Layout, path: str) -> FileFacts | None:
-    """Gives a file the ids that Spark does not write, if there are such; or says why not."""
-    if not has_elements(layout.schema):
+    """Adds the ids to a file that Spark does not write; returns facts with the problem if any."""
+    if not has_types(layout.schema, ListType, MapType):
         return None
     try:
         add_element_ids(layout.schema, path)

@@ -1,9 +1,9 @@
 """Jobs that have written a table: recorded in commits, and compared when they run again.
 
-A commit that a job makes says so beside the table (`lochan.catalog.jobs`), with a fingerprint of
-what was written: in which mode, how many rows, which columns. The record is found by one request,
-however old it is. It counts unless the table's own metadata shows that the snapshot of the job was
-rolled back; where the metadata has forgotten, because snapshots were expired, the record decides.
+A commit that a job makes records the job beside the table (`lochan.catalog.jobs`), with a
+fingerprint of what was written: in which mode, how many rows, which columns. The record is found by
+one request, however old it is. It counts unless the table's own metadata shows that the snapshot
+of the job was rolled back; if its snapshots were expired, the record decides.
 
 A job that runs again with other rows is an error: to write them would repeat what was written, and
 to leave them out would lose them.
@@ -20,7 +20,9 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 from pyspark.sql.types import StructType
 
-from lochan.base.errors import Conflict, Corrupt
+from lochan.base.errors import Conflict, Corrupt, Invalid, TooLarge
+from lochan.base.keys import job_name
+from lochan.base.pipeline_limits import SPARK_JOB_CHARACTERS_MAX
 from lochan.iceberg.names import key_of
 
 if TYPE_CHECKING:
@@ -48,6 +50,16 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
         return {name: str(value) for name, value in msgspec.structs.asdict(self).items()}
 
 
+def check_job_name(job: str, characters_max: int = SPARK_JOB_CHARACTERS_MAX) -> str:
+    """Returns the name of a job; Invalid or TooLarge if no commit may hold it."""
+    if not job or job != job.strip():
+        raise Invalid(f"a job has a name, without spaces around it, not {job!r}")
+    if len(job) > characters_max:
+        raise TooLarge(f"the name of this job has {characters_max} characters at most")
+    job_name(job)
+    return job
+
+
 def find_job(lake: Lake, table: str, commit: str, job: str) -> JobFacts | None:
     """Returns what a commit records of a job for a table that it holds; None if nothing."""
     found = lake.client.contents.find_jobs(commit, key_of(table), [job])
@@ -62,10 +74,10 @@ def find_job(lake: Lake, table: str, commit: str, job: str) -> JobFacts | None:
 
 
 def is_in_table(metadata: TableMetadata, facts: JobFacts) -> bool:
-    """Tells whether a table, as far as its metadata tells, has what a job has written.
+    """Returns whether a table has what a job has written, according to the table's metadata.
 
-    From the present snapshot the line of parents leads down to the one of the job. If it ends
-    before, because snapshots were expired, nobody knows better than the record.
+    The parents of the present snapshot are followed down to the snapshot of the job. If they end
+    before, because snapshots were expired, the record decides.
     """
     by_id: dict[int | None, Snapshot] = {each.snapshot_id: each for each in metadata.snapshots}
     snapshot = by_id.get(metadata.current_snapshot_id)
@@ -106,7 +118,7 @@ def check_same(
 ) -> None:
     """Raises Conflict, with what differs, if a job that was done comes with something else.
 
-    Rows are None where their number says nothing.
+    Rows are None where their number cannot be compared.
     """
     compared = [("mode", before.mode, mode), ("columns", before.columns, columns)]
     compared += [] if rows is None else [("rows", str(before.rows), str(rows))]

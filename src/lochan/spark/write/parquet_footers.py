@@ -1,9 +1,9 @@
 """The list of columns in a Parquet footer: where each has, or would have, its field id.
 
 A footer is one struct of Thrift's compact protocol. Only what is needed of it is decoded, all else
-is stepped over, so that ids can be put between bytes that stay as they are. What is read may be
-broken: every length is held against what is left, and ValueError says what is wrong. Structures
-may be nested to any depth; nothing here calls itself.
+is stepped over, so that ids can be put between bytes that stay as they are. The bytes may be
+broken: every length is compared with what is left, and an error is a ValueError. Structures may be
+nested to any depth; no function here is recursive.
 """
 
 from __future__ import annotations

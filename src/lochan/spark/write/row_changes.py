@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.expressions import BooleanExpression
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table
 from pyspark.errors import PySparkException
@@ -26,8 +26,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import Bug, Invalid
-from lochan.spark.read.failures import bracketed
-from lochan.spark.read.reading import Plan, condition_of, frame_of, plan_table
+from lochan.spark.read.condition_errors import bracketed
+from lochan.spark.read.filters import Unread
+from lochan.spark.read.table_reader import Plan, condition_of, frame_of, plan_table
 from lochan.spark.write.assignments import (
     DOES_NOT_FIT,
     Assignments,
@@ -35,13 +36,15 @@ from lochan.spark.write.assignments import (
     check_assignments,
     not_understood,
 )
+from lochan.spark.write.bounds import FileFacts
+from lochan.spark.write.existing_tables import find_table
 from lochan.spark.write.file_rows import rows_by_file, tasks_at
 from lochan.spark.write.files import write_files
+from lochan.spark.write.frame_shape import free_name, shape
 from lochan.spark.write.jobs import short_text
-from lochan.spark.write.parts import Part, Steps, Wish, Written, find_table
-from lochan.spark.write.replacing import replace_files
-from lochan.spark.write.shaping import free_name, shape
-from lochan.spark.write.statistics import FileFacts, build_data_file
+from lochan.spark.write.snapshots import replace_files
+from lochan.spark.write.statistics import build_data_file
+from lochan.spark.write.table_write import Steps, TableWrite, WriteRequest, Written
 
 if TYPE_CHECKING:
     from lochan.iceberg import LochanCatalog, Many
@@ -72,11 +75,11 @@ class _Matching(msgspec.Struct, frozen=True):
 
     @property
     def is_whole(self) -> bool:
-        """Tells whether all rows of the file match; of one with deletes that is not known."""
+        """Returns whether all rows of the file match; of one with deletes that is not known."""
         return not self.task.delete_files and self.rows == self.task.file.record_count
 
 
-class RowChange(Part):
+class RowChange(TableWrite):
     """A delete, or with new values an update, on its way into one table."""
 
     def __init__(
@@ -90,7 +93,7 @@ class RowChange(Part):
     ) -> None:
         # No frame is written: the rows are those of the table.
         super().__init__(
-            lake, job, Wish(frame=lake.spark.range(0), table=table, create=False), steps
+            lake, job, WriteRequest(frame=lake.spark.range(0), table=table, create=False), steps
         )
         self._where = _checked(table, where, values)
         self._values = values
@@ -134,7 +137,7 @@ class RowChange(Part):
         self._steps("written")
 
     def fits(self, many: Many) -> bool:
-        """Tells whether the table is as it was when the rows were found."""
+        """Returns whether the table is as it was when the rows were found."""
         now, prepared = find_table(many, self.table), self._prepared
         if now is None or prepared is None:
             return False
@@ -208,7 +211,7 @@ class RowChange(Part):
         rows, path = rows_by_file(self._lake, plan)
         number = free_name("lochan_rows", rows.columns)
         matching = rows.where(condition).groupBy(path).agg(F.count(F.lit(1)).alias(number))
-        with self._in_our_words():
+        with self._translated_errors():
             counts = matching.collect()
         tasks = tasks_at(plan.tasks, [row[0] for row in counts])
         return [_Matching(task, row[1]) for task, row in zip(tasks, counts, strict=True)]
@@ -231,11 +234,11 @@ class RowChange(Part):
         self, plan: Plan, condition: Column, tasks: Sequence[FileScanTask]
     ) -> list[FileFacts]:
         rows, layout = self._changed(plan, condition, tasks), self._layout(plan.table)
-        with self._in_our_words():
+        with self._translated_errors():
             return write_files(self._lake, rows, layout, self.table).facts
 
     @contextmanager
-    def _in_our_words(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         """Raises Invalid for values that a condition or an expression cannot be computed of."""
         try:
             yield
@@ -257,13 +260,11 @@ class RowChange(Part):
 
 def _every_row(plan: Plan, tasks: Sequence[FileScanTask]) -> Plan:
     """Returns a plan for all rows of some files."""
-    return msgspec.structs.replace(
-        plan, tasks=tuple(tasks), asked=AlwaysTrue(), asked_bound=AlwaysTrue(), text=None
-    )
+    return msgspec.structs.replace(plan, tasks=tuple(tasks), condition=Unread(), where=None)
 
 
 def _checked(table: str, where: Any, values: Assignments | None) -> Where:
     if isinstance(where, BooleanExpression | Column) or (isinstance(where, str) and where.strip()):
         return where
     verb = "a delete from" if values is None else "an update of"
-    raise Invalid(f'{verb} {table} needs a condition; for all rows say where="true"')
+    raise Invalid(f'{verb} {table} needs a condition; for all rows write where="true"')

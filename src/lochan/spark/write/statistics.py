@@ -1,8 +1,8 @@
-"""What a manifest says about a data file: read from footers in executors, never on the driver.
+"""The facts of a data file for its manifest: read from footers in executors, never on the driver.
 
 `read_facts` runs where the files are and returns plain values that travel back as bytes;
-`build_data_file` makes pyiceberg's entry of them. Besides counting, executors check what the
-writer was told: every column has its id, and all rows of a file are of one partition.
+`build_data_file` makes pyiceberg's entry of them. Executors also check the work of the writer:
+every column has its id and its type, and all rows of a file are of one partition.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from pyiceberg.types import (
 from pyiceberg.utils.properties import property_as_int
 
 from lochan.base.errors import Invalid
-from lochan.spark.write.bounds import read_figures
+from lochan.spark.write.bounds import FileFacts, read_columns
 from lochan.spark.write.transforms import (
     decode_values,
     encode_values,
@@ -55,23 +55,6 @@ _NAMED_MAX: Final = 3
 _METRICS: Final = "write.metadata.metrics"
 _MICROS: Final = "microseconds"
 _UUID_BYTES: Final = 16
-
-
-class FileFacts(msgspec.Struct, frozen=True):
-    """One written file; or why there is none: rows that are `refused`, a `problem` of ours."""
-
-    path: str
-    size: int
-    rows: int = 0
-    column_sizes: dict[int, int] = {}
-    value_counts: dict[int, int] = {}
-    null_counts: dict[int, int] = {}
-    lower: dict[int, bytes] = {}
-    upper: dict[int, bytes] = {}
-    split_offsets: list[int] = []
-    partition: list[bytes | None] = []
-    refused: str = ""
-    problem: str = ""
 
 
 class Layout(msgspec.Struct, frozen=True, dict=True):
@@ -131,7 +114,7 @@ def build_layout(
 
 
 def read_facts(layout: Layout, path: str) -> FileFacts:
-    """Reads the footer of a file, and columns of its partition where the footer does not tell."""
+    """Reads the footer of a file, and the rows of it if the footer does not show the partition."""
     source = layout.io.new_input(path)
     with source.open() as stream:
         # Not `read_table` on a stream: it aborts the interpreter at its end now and then.
@@ -146,32 +129,22 @@ def read_facts(layout: Layout, path: str) -> FileFacts:
 
 
 def facts_of(layout: Layout, path: str, size: int, footer: pq.FileMetaData) -> FileFacts:
-    """Returns what a footer says, without the partition."""
+    """Returns the facts of a file by its footer, without the partition."""
     problem = _check_columns(layout.schema, footer.schema)
     if problem:
         return FileFacts(path=path, size=size, rows=footer.num_rows, problem=f"{path}: {problem}")
     if not footer.num_rows:
         return FileFacts(path=path, size=size)
-    told = read_figures(footer, layout.schema, layout.plan)
-    return FileFacts(
-        path=path,
-        size=size,
-        rows=footer.num_rows,
-        column_sizes=told.column_sizes,
-        value_counts=told.value_counts,
-        null_counts=told.null_counts,
-        lower=told.lower,
-        upper=told.upper,
-        split_offsets=told.split_offsets,
-    )
+    facts = FileFacts(path=path, size=size, rows=footer.num_rows)
+    return read_columns(facts, footer, layout.schema, layout.plan)
 
 
 def with_partition(layout: Layout, facts: FileFacts, found: list[list[Any]]) -> FileFacts:
     """Returns the facts with the one partition that the values are of, or with a problem."""
     for field, values in zip(layout.spec.fields, found, strict=True):
         if len(values) != 1:
-            shown = ", ".join(repr(value) for value in values[:_NAMED_MAX])
-            problem = f"{facts.path} has rows of several partitions: {field.name} is {shown}…"
+            listed = ", ".join(repr(value) for value in values[:_NAMED_MAX])
+            problem = f"{facts.path} has rows of several partitions: {field.name} is {listed}…"
             return msgspec.structs.replace(facts, problem=problem)
     try:
         values = encode_values(layout.schema, layout.spec, [each[0] for each in found])
@@ -182,7 +155,7 @@ def with_partition(layout: Layout, facts: FileFacts, found: list[list[Any]]) -> 
 
 def build_data_file(facts: FileFacts, schema: Schema, spec: PartitionSpec) -> DataFile:
     """Returns a file as pyiceberg's manifests hold it."""
-    made = DataFile.from_args(
+    file = DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=facts.path,
         file_format=FileFormat.PARQUET,
@@ -201,24 +174,24 @@ def build_data_file(facts: FileFacts, schema: Schema, spec: PartitionSpec) -> Da
         key_metadata=None,
     )
     # Not among the arguments, which would drop it: manifests hold it once for all their files.
-    made.spec_id = spec.spec_id
-    return made
+    file.spec_id = spec.spec_id
+    return file
 
 
 def _check_columns(schema: Schema, written: pq.ParquetSchema) -> str:
     """Says what is wrong with the columns of a file: their ids, by which readers find them; types.
 
-    A session of the user's may have settings that make Spark write other types than it was told.
+    A session may have settings that make Spark write other types than those of the frame.
     """
     try:
         found = pyarrow_to_schema(written.to_arrow_schema(), format_version=3)
     except ValueError as error:
         return f"columns without their ids: {error}"
-    wanted = {each: schema.find_column_name(each) for each in schema.field_ids}
-    there = {each: found.find_column_name(each) for each in found.field_ids}
-    if wanted != there:
-        return f"columns {there}, which should be {wanted}"
-    for number, name in wanted.items():
+    expected = {each: schema.find_column_name(each) for each in schema.field_ids}
+    found_names = {each: found.find_column_name(each) for each in found.field_ids}
+    if expected != found_names:
+        return f"columns {found_names}, which should be {expected}"
+    for number, name in expected.items():
         want, have = _plain(schema.find_type(number)), _plain(found.find_type(number))
         if isinstance(want, PrimitiveType) and have != want:
             return f"column {name} is no {want} but {have}"
@@ -235,7 +208,7 @@ def _plain(kind: IcebergType) -> IcebergType:
 
 
 def _partition_from_footer(layout: Layout, facts: FileFacts) -> list[list[Any]] | None:
-    """Returns partition values by smallest and largest; None where they cannot tell."""
+    """Returns partition values by the bounds of columns; None if these do not determine them."""
     columns: list[pa.Array] = []
     for field in layout.spec.fields:
         if isinstance(field.transform, VoidTransform):
@@ -278,10 +251,20 @@ def _partition_from_rows(layout: Layout, file: pq.ParquetFile) -> list[list[Any]
     paths = paths_of_sources(layout.schema, layout.spec)
     found: list[list[Any]] = [[] for _ in paths]
     for batch in file.iter_batches(columns=[".".join(path) for path in paths if path]):
-        columns = list(columns_of(batch, paths))
-        for known, new in zip(found, values_of(layout.schema, layout.spec, columns), strict=True):
-            known.extend(value for value in new if repr(value) not in map(repr, known))
+        add_partition_values(layout, found, batch, paths)
     return found
+
+
+def add_partition_values(
+    layout: Layout,
+    found: list[list[Any]],
+    rows: pa.RecordBatch | pa.Table,
+    paths: list[tuple[str, ...]],
+) -> None:
+    """Adds the partition values that some rows have to those that were found before."""
+    columns = list(columns_of(rows, paths))
+    for known, new in zip(found, values_of(layout.schema, layout.spec, columns), strict=True):
+        known.extend(value for value in new if repr(value) not in map(repr, known))
 
 
 def columns_of(
@@ -289,7 +272,7 @@ def columns_of(
 ) -> Iterator[pa.Array | pa.ChunkedArray]:
     """Yields the columns at paths through structs; where a struct is NULL, so is what is in it.
 
-    An empty path is that of a column that nobody needs.
+    An empty path is that of a column that is not needed.
     """
     for path in paths:
         if not path:

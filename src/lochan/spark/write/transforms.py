@@ -34,11 +34,10 @@ from pyiceberg.types import (
     DoubleType,
     FloatType,
     IcebergType,
-    PrimitiveType,
     StringType,
-    StructType,
     TimestampType,
     TimestamptzType,
+    UnknownType,
     UUIDType,
 )
 from pyspark.sql import Column
@@ -46,6 +45,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.functions import arrow_udf
 
 from lochan.base.errors import Invalid
+from lochan.spark.read.field_paths import field_paths, quoted
 
 _CALL: Final = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*")
 _WIDTH: Final = re.compile(r"[1-9][0-9]{0,8}")
@@ -61,8 +61,7 @@ _PLAIN: Final = {
     "hours": "hour",
     "void": "void",
 }
-_WITH_WIDTH: Final = {"bucket": "bucket", "truncate": "truncate"}
-_SUFFIX: Final = {"void": "null"}
+_WITH_WIDTH: Final = ("bucket", "truncate")
 _DAY_MICROS: Final = 86_400_000_000
 _HOUR_MICROS: Final = 3_600_000_000
 _TYPES: Final = TypeAdapter(IcebergType)
@@ -103,15 +102,11 @@ def _parse(schema: Schema, word: str) -> tuple[Transform[Any, Any], str]:
     except ValueError:
         raise Invalid(f"partition_by {word!r}: there is no column {source!r}") from None
     transform = parse_transform(text)
-    is_usable = isinstance(field.field_type, PrimitiveType)
-    if not is_usable or not (isinstance(transform, VoidTransform) or _takes(transform, field)):
+    is_void, is_usable = isinstance(transform, VoidTransform), field.field_type.is_primitive
+    if not is_usable or not (is_void or transform.can_transform(field.field_type)):
         raise Invalid(f"partition_by {word!r}: {kind} does not take {field.field_type}")
     path_of(schema, field.field_id)
     return transform, source
-
-
-def _takes(transform: Transform[Any, Any], field: Any) -> bool:
-    return bool(transform.can_transform(field.field_type))
 
 
 def _with_width(kind: str, inside: str, word: str) -> tuple[str, str]:
@@ -121,7 +116,7 @@ def _with_width(kind: str, inside: str, word: str) -> tuple[str, str]:
         first, second = second, first
     if not comma or not _WIDTH.fullmatch(first):
         raise Invalid(f"partition_by {word!r}: write {kind}(NUMBER, column)")
-    return f"{_WITH_WIDTH[kind]}[{int(first)}]", second
+    return f"{kind}[{int(first)}]", second
 
 
 def _name_of(transform: Transform[Any, Any], source: str) -> str:
@@ -131,25 +126,19 @@ def _name_of(transform: Transform[Any, Any], source: str) -> str:
         return f"{source}_bucket_{transform.num_buckets}"
     if isinstance(transform, TruncateTransform):
         return f"{source}_trunc_{transform.width}"
-    return f"{source}_{_SUFFIX.get(str(transform), str(transform))}"
+    return f"{source}_{'null' if isinstance(transform, VoidTransform) else transform}"
 
 
 def path_of(schema: Schema, field_id: int) -> tuple[str, ...]:
     """Returns the names that lead to a field through structs; Invalid if there are none."""
-    found: list[tuple[tuple[str, ...], StructType]] = [((), schema.as_struct())]
-    while found:
-        above, struct = found.pop()
-        for field in struct.fields:
-            path = (*above, field.name)
-            if field.field_id == field_id:
-                return path
-            if isinstance(field.field_type, StructType):
-                found.append((path, field.field_type))
-    raise Invalid(f"field {field_id} is no column, and no field of a struct")
+    path = field_paths(schema).get(field_id)
+    if path is None:
+        raise Invalid(f"field {field_id} is no column, and no field of a struct")
+    return path
 
 
 def paths_of_sources(schema: Schema, spec: PartitionSpec) -> list[tuple[str, ...]]:
-    """Returns the names that lead to the sources of a spec; none for void, whose may be gone."""
+    """Returns the paths of the sources of a spec; () for void, whose source may be dropped."""
     return [
         () if isinstance(field.transform, VoidTransform) else path_of(schema, field.source_id)
         for field in spec.fields
@@ -163,9 +152,7 @@ def group_of(schema: Schema, spec: PartitionSpec) -> Column | None:
         if isinstance(field.transform, VoidTransform):
             continue
         source = schema.find_field(field.source_id).field_type
-        column = F.col(
-            ".".join(f"`{name.replace('`', '``')}`" for name in path_of(schema, field.source_id))
-        )
+        column = F.col(".".join(quoted(name) for name in path_of(schema, field.source_id)))
         part = _part_of(field.transform, source, column)
         # A hash passes over NULL, so that (NULL, 'a') and ('a', NULL) would be the same.
         parts += [part, F.isnull(part)]
@@ -217,7 +204,7 @@ def _truncate(column: Column, source: IcebergType, transform: TruncateTransform[
         # As a text, because the smallest get a digit more than their type has; see `encode_values`.
         return _by_pyiceberg(column, transform, source, "string")
     whole = column.cast("bigint")
-    # At the edge of the range this is NULL where Iceberg goes round; the file's check would tell.
+    # At the edge of the range this is NULL where Iceberg overflows; the check of files finds it.
     return F.try_subtract(whole, F.pmod(whole, F.lit(transform.width).cast("bigint")))
 
 
@@ -234,8 +221,8 @@ def _by_pyiceberg(
         return changed.cast(pa.string()) if result == "string" else changed
 
     # The kind of function is taken from its types; to name it, too, would be a warning.
-    made: Column = arrow_udf(transformed, result)(column)  # type: ignore[call-overload]
-    return made
+    result_column: Column = arrow_udf(transformed, result)(column)  # type: ignore[call-overload]
+    return result_column
 
 
 def transform_array(transform: str, source: str, values: pa.Array) -> pa.Array:
@@ -286,11 +273,11 @@ def values_of(
             continue
         source = schema.find_field(field.source_id).field_type
         if isinstance(source, UUIDType):
-            # Arrow cannot tell the distinct values of a type that is not its own.
+            # Arrow cannot compute the distinct values of an extension type.
             column = column.cast(pa.binary(16))
         distinct = pc.unique(column)
         if isinstance(source, FloatType | DoubleType):
-            # Spark groups -0.0 and 0.0 together, which arrow tells apart.
+            # Spark groups -0.0 and 0.0 together, which are different for arrow.
             distinct = pc.unique(pc.add(distinct, pa.scalar(0.0, distinct.type)))
         changed = transform_array(str(field.transform), str(source), distinct)
         if pa.types.is_temporal(changed.type):
@@ -304,7 +291,9 @@ def encode_values(schema: Schema, spec: PartitionSpec, values: Sequence[Any]) ->
     found: list[bytes | None] = []
     for field, kind, value in zip(spec.fields, _result_types(schema, spec), values, strict=True):
         try:
-            found.append(None if value is None else to_bytes(kind, value))
+            # The type of a column that was dropped is not known, and nothing reads its values.
+            is_lost = value is None or isinstance(kind, UnknownType)
+            found.append(None if is_lost else to_bytes(kind, value))
         except ValueError:
             raise Invalid(
                 f"the partition {field.name} would be {value}, which {kind} cannot hold"

@@ -33,13 +33,13 @@ from lochan.base.errors import Invalid
 from lochan.base.pipeline_limits import (
     SPARK_MERGE_RANGES_MAX,
 )
-from lochan.spark.read.conditions import quoted
 from lochan.spark.read.domains import value_of
+from lochan.spark.read.field_paths import quoted
 from lochan.spark.read.filters import Comparand, Junction, Leaf, Node, Unread
-from lochan.spark.read.reading import frame_of, plan_table
+from lochan.spark.read.table_reader import frame_of, plan_table
+from lochan.spark.write.bounds import FileFacts
 from lochan.spark.write.file_rows import rows_by_file, tasks_at
-from lochan.spark.write.shaping import free_name
-from lochan.spark.write.statistics import FileFacts
+from lochan.spark.write.frame_shape import free_name
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake
@@ -48,7 +48,7 @@ _NAMED_MAX: Final = 3
 
 
 def check_keys(table: str, schema: Schema, keys: Sequence[str]) -> None:
-    """Raises Invalid unless rows can be told apart by the columns."""
+    """Raises Invalid unless rows can be identified by the columns."""
     if not keys:
         raise Invalid(f'a merge into {table} needs keys, for example keys=("id",)')
     if isinstance(keys, str):
@@ -69,16 +69,16 @@ def keys_of(lake: Lake, table: Table, files: Sequence[DataFile], keys: Sequence[
 
 
 def check_unique(keys: DataFrame, table: str) -> None:
-    """Raises Invalid if two rows of a frame have the same key: nobody knows which should win."""
+    """Raises Invalid if two rows of a frame have the same key: which one wins is not defined."""
     names = [F.col(quoted(name)) for name in keys.columns]
     # A key may be called count, and any other name.
     number = free_name("number", keys.columns)
     counted = keys.groupBy(*names).agg(F.count(F.lit(1)).alias(number))
     found = counted.where(F.col(number) > 1).limit(_NAMED_MAX).collect()
     if found:
-        shown = "; ".join(", ".join(repr(value) for value in row[:-1]) for row in found)
+        listed = "; ".join(", ".join(repr(value) for value in row[:-1]) for row in found)
         raise Invalid(
-            f"the frame for {table} has rows with the same {', '.join(keys.columns)}: {shown}; "
+            f"the frame for {table} has rows with the same {', '.join(keys.columns)}: {listed}; "
             "leave one of each, for example by dropDuplicates"
         )
 
@@ -93,9 +93,7 @@ def find_matching(
     if not plan.tasks or not facts:
         return []
     rows, path = rows_by_file(lake, plan)
-    wanted = keys.select(*[F.col(quoted(name)).alias(f"wanted {name}") for name in names])
-    same = [F.col(quoted(name)) == F.col(quoted(f"wanted {name}")) for name in names]
-    matching = rows.join(wanted, same, "left_semi").select(path).distinct().collect()
+    matching = _join(rows, keys, "left_semi").select(path).distinct().collect()
     return tasks_at(plan.tasks, [row[0] for row in matching])
 
 
@@ -105,9 +103,15 @@ def survivors(
     """Returns the rows of files whose key is not among the keys; no key with NULL ever is."""
     plan = plan_table(lake, table)
     rows = frame_of(lake, msgspec.structs.replace(plan, tasks=tuple(tasks)))
-    wanted = keys.select(*[F.col(quoted(name)).alias(f"wanted {name}") for name in keys.columns])
-    same = [F.col(quoted(name)) == F.col(quoted(f"wanted {name}")) for name in keys.columns]
-    return rows.join(wanted, same, "left_anti")
+    return _join(rows, keys, "left_anti")
+
+
+def _join(rows: DataFrame, keys: DataFrame, how: str) -> DataFrame:
+    """Returns the rows whose key is, or is not, among the keys."""
+    names = {name: f"key {name}" for name in keys.columns}
+    renamed = keys.select(*[F.col(quoted(name)).alias(new) for name, new in names.items()])
+    same = [F.col(quoted(name)) == F.col(quoted(new)) for name, new in names.items()]
+    return rows.join(renamed, same, how)
 
 
 def _ranges(fields: Sequence[NestedField], facts: Sequence[FileFacts]) -> Node:

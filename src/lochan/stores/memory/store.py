@@ -1,10 +1,10 @@
-"""Rows in dictionaries, one per partition, with their keys kept sorted.
+"""Rows in dictionaries, one per partition, with sorted keys.
 
-Promises everything that `kv.Store` does except survival: it is never durable, so `flush` has
-nothing to do and `durable_on_return` is False. Every call holds one lock from its first look to its
-last write, so each is atomic.
+Keeps every promise of `kv.Store` except durability: `flush` has nothing to do and
+`durable_on_return` is False. Every call holds one lock from its first read to its last write, so
+each call is atomic.
 
-A forked process is refused: it would write into a copy of the rows that nobody else ever sees.
+A forked process is refused: it would write into a copy of the rows that no other process sees.
 """
 
 from __future__ import annotations
@@ -25,12 +25,10 @@ from lochan.kv.arguments import (
     check_names,
     check_partition,
     check_range,
-    check_value,
 )
-from lochan.kv.defaults import PlainHold, apply_in_turn
+from lochan.kv.defaults import NO_OBJECTS, PlainHold, apply_in_turn, is_as_expected
 from lochan.kv.store import (
     ABSENT,
-    PRESENT,
     Adds,
     Capabilities,
     Entry,
@@ -61,8 +59,8 @@ CAPABILITIES: Final = Capabilities(
 
 
 _FORKED: Final = (
-    "a memory store belongs to the process that opened it, and this one was forked from it: what "
-    f"is written here would reach nobody else; {FORK_ADVICE}"
+    "a memory store belongs to the process that opened it, and this one was forked from it: no "
+    f"other process would see what this one writes; {FORK_ADVICE}"
 )
 
 
@@ -90,7 +88,7 @@ class _Table:
 
 
 class MemoryStore:
-    """A Store that lives and dies with the process."""
+    """A Store whose rows exist as long as the process."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -136,12 +134,7 @@ class MemoryStore:
 
     def set_if(self, partition: Partition, key: bytes, value: bytes, expected: Expected) -> Outcome:
         """Writes the row if it is as expected."""
-        check_name(partition, key)
-        check_value(value, CAPABILITIES)
-        check_expected(expected)
-        with self._lock:
-            self._check_open()
-            return self._set_if(partition, key, value, expected)
+        return self.apply(NO_OBJECTS, SetIf(partition, key, value, expected))
 
     def delete(self, partition: Partition, key: bytes) -> None:
         """Makes the row absent."""
@@ -157,10 +150,8 @@ class MemoryStore:
         with self._lock:
             self._check_open()
             current = self._find(partition, key)
-            if current is None:
-                return Lost(ABSENT)
-            if expected is not PRESENT and current.stamp != expected:
-                return Lost(current)
+            if current is None or not is_as_expected(expected, current.stamp):
+                return Lost(current or ABSENT)
             self._remove(partition, key)
             return Won(current.stamp)
 
@@ -184,9 +175,7 @@ class MemoryStore:
         check_apply(adds, condition, CAPABILITIES)
         with self._lock:
             self._check_open()
-            outcome = self._set_if(
-                condition.partition, condition.key, condition.value, condition.expected
-            )
+            outcome = self._set_if(condition)
             if isinstance(outcome, Won):
                 self._add(adds)
             return outcome
@@ -196,7 +185,7 @@ class MemoryStore:
         return apply_in_turn(self, changes)
 
     def hold(self, partition: Partition, key: bytes) -> Hold:
-        """Reads a row; there is nobody outside this process to lock it against."""
+        """Reads a row without a lock: no other process can write it."""
         return PlainHold(self, self.get(partition, key))
 
     def drop_partition(self, partition: Partition) -> None:
@@ -214,13 +203,13 @@ class MemoryStore:
             return self._writes
 
     def flush(self, epoch: int) -> None:
-        """Returns at once: nothing here outlives the process, and nothing here claims to."""
+        """Returns at once: the store does not promise durability."""
         with self._lock:
             self._check_open()
             check_epoch(epoch, self._writes)
 
     def close(self) -> None:
-        """Forgets all rows; every later call raises StoreClosed."""
+        """Drops all rows; every later call raises StoreClosed."""
         with self._lock:
             self._closed = True
             self._tables.clear()
@@ -230,7 +219,7 @@ class MemoryStore:
             raise StoreForked(_FORKED) if self._inherited else StoreClosed("the store was closed")
 
     def _forked(self) -> None:
-        """Refuses every call in a child, where another thread of the parent may have the lock."""
+        """Refuses every call in a child; a thread of the parent may have the old lock."""
         self._lock = Lock()
         self._inherited = not self._closed
         self._closed = True
@@ -267,20 +256,10 @@ class MemoryStore:
                 renewed = Entry(key, current.value, self._new_stamp(), adds.half_day)
                 self._put(partition, renewed)
 
-    def _set_if(
-        self, partition: Partition, key: bytes, value: bytes, expected: Expected
-    ) -> Outcome:
-        current = self._find(partition, key)
-        if not _holds(expected, current):
-            return Lost(ABSENT if current is None else current)
+    def _set_if(self, condition: SetIf) -> Outcome:
+        current = self._find(condition.partition, condition.key)
+        if not is_as_expected(condition.expected, None if current is None else current.stamp):
+            return Lost(current or ABSENT)
         stamp = self._new_stamp()
-        self._put(partition, Entry(key, value, stamp))
+        self._put(condition.partition, Entry(condition.key, condition.value, stamp))
         return Won(stamp)
-
-
-def _holds(expected: Expected, current: Entry | None) -> bool:
-    if expected is ABSENT:
-        return current is None
-    if current is None:
-        return False
-    return expected is PRESENT or current.stamp == expected

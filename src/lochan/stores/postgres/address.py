@@ -1,8 +1,8 @@
-"""Reads a PostgreSQL address: our parameters for us, the rest for libpq, the password for nobody.
+"""Reads a PostgreSQL address: our parameters for us, the rest for libpq, no password in messages.
 
-A password with a bare `@`, `/` or `?` would be cut in the wrong place, and pieces of it would turn
-up in messages as a host or a port. So an address may hold one bare `@`, before the host; every
-other one is written %40. What libpq says about an address that it cannot read is never repeated.
+A password with a bare `@`, `/` or `?` would be cut in the wrong place, and parts of it would appear
+in messages as a host or a port. So an address may contain one bare `@`, before the host; every
+other one is written %40. libpq's message about an address that it cannot read is never repeated.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from lochan.kv.url import StoreUrl
 
 SCHEMA_DEFAULT: Final = "lochan"
 
-# PostgreSQL serves each connection by a process; a dozen keep two cores busy, and others may want
-# some of the hundred that a server has by default.
+# PostgreSQL serves each connection by a process. A dozen keep two cores busy, and leave most of the
+# hundred connections that a database has by default to other servers.
 POOL_DEFAULT: Final = 12
 POOL_MAX: Final = 100
 
-# Long enough for a full batch on a slow disk, short enough to notice before a user leaves.
+# Long enough for a full batch on a slow disk, short enough for a user who waits for the answer.
 STATEMENT_TIMEOUT_MS_DEFAULT: Final = 10_000
 STATEMENT_TIMEOUT_MS_MAX: Final = 600_000
 
-# A row is held for one round trip and one preparation; who waits longer is behind a stuck server.
+# A row is held for one round trip and one preparation; a longer wait means that a server is stuck.
 LOCK_TIMEOUT_MS_DEFAULT: Final = 2_000
 
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}\Z")
 
-# What libpq is told unless the address says otherwise: a host that vanished is noticed in 25 s even
-# without a statement under way, and connecting never takes for ever.
+# Parameters for libpq that the address does not contain: a host that vanished is noticed in 25 s
+# even if no statement is running, and connecting ends after a bounded time.
 _DEFAULTS: Final = {
     "application_name": "lochan",
     "connect_timeout": "5",
@@ -47,13 +47,20 @@ _FORM: Final = "the address of a PostgreSQL store is postgresql://user:password@
 
 
 class Address:
-    """Where the database is and how to use it; printing one shows no secret."""
+    """Where the database is and how to use it; its printed form contains no secret."""
 
-    __slots__ = ("_conninfo", "lock_timeout_ms", "pool", "schema", "shown", "statement_timeout_ms")
+    __slots__ = (
+        "_conninfo",
+        "lock_timeout_ms",
+        "pool",
+        "printable",
+        "schema",
+        "statement_timeout_ms",
+    )
 
     def __init__(
         self,
-        shown: str,
+        printable: str,
         conninfo: Mapping[str, str],
         *,
         schema: str,
@@ -61,7 +68,7 @@ class Address:
         statement_timeout_ms: int,
         lock_timeout_ms: int,
     ) -> None:
-        self.shown = shown
+        self.printable = printable
         self._conninfo = dict(conninfo)
         self.schema = schema
         self.pool = pool
@@ -69,7 +76,7 @@ class Address:
         self.lock_timeout_ms = lock_timeout_ms
 
     def __repr__(self) -> str:
-        return f"Address({self.shown})"
+        return f"Address({self.printable})"
 
     def connect(self) -> psycopg.Connection[tuple[object, ...]]:
         """Opens one connection; every statement is its own transaction and prepared at once."""
@@ -77,7 +84,7 @@ class Address:
         return psycopg.connect(conninfo, autocommit=True, prepare_threshold=0)
 
     def scrub(self, text: str) -> str:
-        """Takes secrets out of what a driver said, should one ever be in it."""
+        """Removes passwords from a message of the driver, should it contain one."""
         for name in ("password", "sslpassword"):
             secret = self._conninfo.get(name)
             if secret:
@@ -86,7 +93,7 @@ class Address:
 
 
 def read_address(url: StoreUrl) -> Address:
-    """Splits an address into what is ours and what is libpq's."""
+    """Splits an address into our parameters and those of libpq."""
     _check_form(url.rest)
     before, _, query = url.rest.partition("?")
     ours: dict[str, str] = {}
@@ -132,7 +139,7 @@ def _conninfo(text: str) -> dict[str, str]:
     try:
         parsed = conninfo_to_dict(text)
     except psycopg.Error:
-        # What libpq says may quote the address, password and all.
+        # The message of libpq may quote the address with its password.
         raise InvalidUrl(
             f"libpq cannot read the address or one of its parameters; {_FORM}"
         ) from None

@@ -1,9 +1,9 @@
-"""What PostgreSQL's errors mean in our tree: the SQLSTATE decides, and the connection's state.
+"""Translates PostgreSQL's errors to ours, by the SQLSTATE and the state of the connection.
 
-A write whose connection broke is Unknown, whatever was said before: the server may have finished
-it, or may yet (a statement that waits for a row does not notice that its client has gone). Only an
-error that arrived on a connection that still works proves that nothing was written. Reads have no
-effect, so theirs are Unavailable.
+A write whose connection broke is Unknown, whichever error came before: the server may have finished
+it, or may still do so (a statement that waits for a row does not notice that its client is gone).
+Only an error that arrives on a connection that still works proves that nothing was written. Reads
+have no effect, so theirs are Unavailable.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import psycopg
 
 from lochan.base.errors import Bug, Corrupt, LochanError, Unavailable, Unknown
 
-# Completion unknown; connection failures; a server that is going down or was told to stop us.
+# Completion unknown; connection failures; a server that shuts down or ended our connection.
 _UNKNOWN: Final = ("40003", "08", "57P0")
 
-# The transaction waited for us too long and was rolled back before our statement was read.
+# The transaction was idle for too long and was rolled back before our statement was read.
 _IDLE_TOO_LONG: Final = "25P03"
 
 _DAMAGED: Final = ("XX001", "XX002")
@@ -29,12 +29,12 @@ _DENIED: Final = "42501"
 
 
 def read_failure(error: psycopg.Error) -> LochanError:
-    """Says why a read failed."""
+    """Returns the error for a read that failed."""
     return _definite(error)
 
 
 def write_failure(error: psycopg.Error, *, broken: bool) -> LochanError:
-    """Says what a failed write left: nothing, or nobody knows."""
+    """Returns the error for a write that failed: nothing was written, or it is unknown."""
     state = error.sqlstate
     if state == _IDLE_TOO_LONG:
         return _definite(error)
@@ -44,18 +44,18 @@ def write_failure(error: psycopg.Error, *, broken: bool) -> LochanError:
 
 
 def describe(error: psycopg.Error) -> str:
-    """Returns one line of what the server or the driver said, without details of rows."""
-    said = error.diag.message_primary or str(error).strip().partition("\n")[0]
-    return f"{said} (SQLSTATE {error.sqlstate})" if error.sqlstate else said
+    """Returns the message of the server or the driver in one line, without details of rows."""
+    message = error.diag.message_primary or str(error).strip().partition("\n")[0]
+    return f"{message} (SQLSTATE {error.sqlstate})" if error.sqlstate else message
 
 
 def _definite(error: psycopg.Error) -> LochanError:
     state = error.sqlstate or ""
-    said = describe(error)
+    message = describe(error)
     if state in _DAMAGED:
-        return Corrupt(f"the database is damaged: {said}")
+        return Corrupt(f"the database is damaged: {message}")
     if state in _LOST_TABLES:
-        return Corrupt(f"the database has lost tables of this store: {said}")
+        return Corrupt(f"the database has lost tables of this store: {message}")
     if state.startswith(_OUR_MISTAKE) and state != _DENIED:
-        return Bug(f"the database refused a statement: {said}")
-    return Unavailable(f"the database did not do it: {said}")
+        return Bug(f"the database refused a statement: {message}")
+    return Unavailable(f"the database did not execute a statement: {message}")

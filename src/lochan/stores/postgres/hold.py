@@ -1,12 +1,13 @@
 """A locked row: a transaction of its own that ends with the next `apply`.
 
 1. `BEGIN` and `SELECT … FOR UPDATE`, one round trip: the database's queue for a row is the fair
-   queue between servers. 2. the caller prepares. 3. the same statement as without a lock, and
-   `COMMIT`, one round trip. The condition stays in the statement: the lock is for fairness, never
-   for correctness.
+   queue between servers. 2. the caller prepares its write. 3. the same statement as without a lock,
+   and `COMMIT`, one round trip. The condition stays in the statement: the lock is for fairness,
+   never for correctness.
 
 A crash between 1 and 3 leaves nothing: the server rolls back when the connection ends, or after
-two seconds if it cannot see that. A hold that nobody ends is taken back after that time as well.
+two seconds if it does not notice that. A hold that its owner does not end is ended after that time
+too.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from lochan.base.errors import Unavailable
 from lochan.kv.store import Adds, Entry, Outcome, SetIf
 from lochan.stores.postgres.session import ANSWER_GRACE_S, HOLD_IDLE_MS, Session
 
-HOLD_PATIENCE_S: Final = HOLD_IDLE_MS / 1_000 + ANSWER_GRACE_S
+HOLD_TIMEOUT_S: Final = HOLD_IDLE_MS / 1_000 + ANSWER_GRACE_S
 
 Finish = Callable[[Session, Adds, SetIf], Outcome]
-"""Sends the last statement of the transaction and translates what comes of it."""
+"""Sends the last statement of the transaction and translates its result or error."""
 
 
 class LockedRow:
-    """A Hold that owns a session until it is applied, released or taken back."""
+    """A Hold that owns a session until it is applied, released or abandoned."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class LockedRow:
         return self._entry
 
     def apply(self, adds: Adds, condition: SetIf) -> Outcome:
-        """Writes, commits and gives the row up."""
+        """Writes, commits and unlocks the row."""
         session = self._take()
         if session is None:
             raise Unavailable(
@@ -60,7 +61,7 @@ class LockedRow:
             self._give(self, session)
 
     def release(self) -> None:
-        """Gives the row up without writing; harmless after `apply`."""
+        """Unlocks the row without writing; harmless after `apply`."""
         session = self._take()
         if session is not None:
             try:
@@ -69,14 +70,14 @@ class LockedRow:
                 self._give(self, session)
 
     def abandon(self) -> None:
-        """Gives the row up without a word to the server, which rolls back by itself."""
+        """Closes the connection; the server notices that and rolls back."""
         session = self._take()
         if session is not None:
             session.close()
             self._give(self, session)
 
-    def leave(self) -> None:
-        """Leaves the row to the process from which this one was forked."""
+    def leave_to_parent(self) -> None:
+        """Drops the session in a forked process; the parent process still has the row locked."""
         self._lock = Lock()
         self._session = None
 

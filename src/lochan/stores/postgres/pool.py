@@ -1,13 +1,12 @@
-"""A bounded number of sessions, lent to one caller each.
+"""A pool of a bounded number of sessions, each lent to one caller at a time.
 
-Connecting happens outside the lock. The session used last is lent first, so that those that are not
-needed grow old together. A session that cannot be lent again is closed when it comes back, and its
-place is free.
+Connecting happens outside the lock. The session used last is lent first. A session that cannot be
+lent again is closed when it is returned, and another one may be opened.
 
-At most half of the sessions are lent to holds: who holds a row still reads, and if every session
-were a hold's, all would wait for each other.
+At most half of the sessions are lent to holds: a caller that holds a row also reads, and if every
+session belonged to a hold, all callers would wait for each other.
 
-A forked process starts with no session at all; those of its parent are abandoned (`session`).
+A forked process starts with an empty pool; it abandons the sessions of its parent (`session`).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from lochan.base.errors import StoreClosed, Unavailable
 from lochan.process import after_fork
 from lochan.stores.postgres.session import Session
 
-# Several statements of everybody before; who gets none by then is better told.
+# Time for several statements of each earlier caller; after that an error is better than waiting.
 WAIT_S: Final = 5.0
 
 
@@ -37,9 +36,9 @@ class Pool:
         after_fork(self, Pool._begin)
 
     def _begin(self) -> None:
-        """Starts with no session; in a forked process too, whoever had the lock in its parent."""
+        """Starts with no session and fresh locks, in a forked process too."""
         self._lock = Lock()
-        # One waiter is woken for each place, so those who wait for different things wait apart.
+        # One waiter is woken for each free place, so the two reasons to wait have a condition each.
         self._session_free = Condition(self._lock)
         self._hold_free = Condition(self._lock)
         self._idle: list[Session] = []
@@ -48,7 +47,7 @@ class Pool:
 
     @property
     def closed(self) -> bool:
-        """Nothing is lent any more."""
+        """Whether no session is lent any more."""
         return self._closed
 
     def check_open(self) -> None:
@@ -90,7 +89,7 @@ class Pool:
             session.close()
 
     def shut(self) -> None:
-        """Sends newcomers and those who wait away."""
+        """Refuses new callers and those that wait."""
         with self._lock:
             self._closed = True
             self._session_free.notify_all()
@@ -110,7 +109,7 @@ class Pool:
             self._session_free.wait_for(lambda: not self._lent)
 
     def _take_place(self, *, to_hold: bool) -> None:
-        """Counts one more session as lent, as soon as that may be."""
+        """Waits until one more session may be lent, and counts it."""
         with self._lock:
             if to_hold:
                 self._wait(self._hold_free, lambda: self._held < self._held_max)

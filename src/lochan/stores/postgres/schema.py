@@ -1,8 +1,8 @@
-"""The tables, and how they come to be: once, whoever opens first.
+"""The tables; the first process that opens a schema creates them.
 
-1. look; what is all there needs no right to create anything; 2. take an advisory lock, so that two
-processes do not create at the same time; 3. create what is missing; 4. commit, which ends the lock.
-A crash between leaves nothing, because creating is one transaction.
+1. look: if everything exists, no right to create is needed; 2. take an advisory lock, so that two
+processes do not create at the same time; 3. create what is missing; 4. commit, which releases the
+lock. A crash before step 4 leaves nothing, because creating is one transaction.
 
 `value` is stored as it is, never compressed: objects are full of hashes, and PostgreSQL's own
 compression took 2.7 times as long for nothing. Rows up to 8,160 bytes stay in their page. The
@@ -34,7 +34,7 @@ _UNCOMPRESSED: Final = ("partition", "key", "digest", "rest", "value")
 
 
 def statements(schema: str) -> list[str]:
-    """Returns what creates sequence and tables; another dialect of SQL brings a list of its own."""
+    """Returns the statements that create the sequence and the tables."""
     created = [f'CREATE SEQUENCE IF NOT EXISTS "{schema}".stamps AS bigint NO CYCLE']
     for table, fill in _FILL.items():
         created.append(
@@ -57,11 +57,11 @@ def statements(schema: str) -> list[str]:
 
 
 def create_schema(connection: psycopg.Connection[tuple[object, ...]], schema: str) -> None:
-    """Creates what is missing; harmless when nothing is, and when others do the same."""
+    """Creates what is missing; harmless if nothing is, or if other processes do the same."""
     if _count(connection, _FOUND, schema) == 3:
         return
     with connection.transaction():
-        # Others may be creating right now, which takes longer than a row is ever locked.
+        # Another process may be creating them, which takes longer than a row is ever locked.
         connection.execute("SET LOCAL lock_timeout = '30s'")
         connection.execute("SET LOCAL statement_timeout = '60s'")
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_ADVISORY_LOCK,))

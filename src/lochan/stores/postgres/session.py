@@ -1,11 +1,11 @@
-"""One connection: its settings, its alarm, and one statement at a time.
+"""One connection: its settings, its time-out, and one statement at a time.
 
-The settings make plans independent of statistics: every statement finds its rows by the primary
-key, on an empty table as on a large one. They also bound how long a statement, a lock and a held
-row may last, whatever the client does.
+The settings make query plans independent of statistics: every statement finds its rows by the
+primary key, in an empty table as in a large one. They also bound how long a statement, a lock and a
+held row may last, whatever the client does.
 
-In a forked process the connection is abandoned: both ends of it belong to the parent and the
-server, and not even a farewell may be sent.
+In a forked process the connection is abandoned: it belongs to the parent and the server, and the
+child must not send anything on it, not even the message that ends a session.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Final, TypeVar
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from lochan.base.errors import LochanError, Unavailable
+from lochan.base.errors import Unavailable
 from lochan.process import Descriptor, after_fork, never_destroy
 from lochan.stores.postgres.address import Address
 from lochan.stores.postgres.failures import describe
@@ -30,14 +30,15 @@ _Result = TypeVar("_Result")
 
 Row = tuple[object, ...]
 Arguments = Sequence[object]
+Connection = psycopg.Connection[Row]
 
-# ON CONFLICT, incremental sorting and every setting below are there.
+# The first version with ON CONFLICT, incremental sorting and every setting below.
 SERVER_VERSION_MIN: Final = 13
 
-# How long a held row may wait for its `apply`: the server rolls back, everybody else goes on.
+# How long a held row may wait for its `apply`; then the server rolls back and unlocks it.
 HOLD_IDLE_MS: Final = 2_000
 
-# How long after its own time-out a server may take to say so, before it counts as gone.
+# How long after a time-out of its own a server may take to report it before it counts as gone.
 ANSWER_GRACE_S: Final = 1.0
 
 _SETTINGS: Final = {
@@ -53,7 +54,7 @@ _SETTINGS: Final = {
     "jit": "off",
 }
 
-# A commit that returned is on disk, also where the operator prefers speed; what is stricter stays.
+# A commit that returned is on disk, even if the operator chose otherwise; stricter values stay.
 _SET_UP: Final = """
 SELECT current_setting('fsync'),
   (SELECT count(set_config(x.name, x.setting, false)) FROM unnest(%s::text[], %s::text[])
@@ -68,11 +69,11 @@ class Session:
 
     def __init__(self, address: Address, watchdog: Watchdog) -> None:
         self._watchdog = watchdog
-        self._patience_s = address.statement_timeout_ms / 1_000 + ANSWER_GRACE_S
+        self._timeout_s = address.statement_timeout_ms / 1_000 + ANSWER_GRACE_S
         self._connection = _connect(address)
-        # The driver closes its own descriptor when it likes; shutting down a copy always works.
-        self._alarm = socket.socket(fileno=os.dup(self._connection.fileno()))
-        self._descriptors = [Descriptor(each.fileno()) for each in (self._connection, self._alarm)]
+        # The driver may close its descriptor at any time; shutting down a copy always works.
+        self._socket = socket.socket(fileno=os.dup(self._connection.fileno()))
+        self._descriptors = [Descriptor(each.fileno()) for each in (self._connection, self._socket)]
         self.abandoned = False
         """Whether it belongs to the process from which this one was forked."""
         after_fork(self, Session._forked)
@@ -89,14 +90,14 @@ class Session:
 
     @property
     def broken(self) -> bool:
-        """Nothing more will come of this connection."""
+        """Whether the connection is closed."""
         return self._connection.closed
 
     def usable(self) -> bool:
-        """Tells whether the next caller may have it.
+        """Returns whether it may be lent again.
 
-        It is idle, and the server has said nothing since: what a server says without being asked is
-        that it has gone.
+        It must be idle, with nothing to read: a server sends a message without a statement only
+        when it ends the connection.
         """
         return (
             not self._connection.closed
@@ -104,37 +105,37 @@ class Session:
             and not self._poll.poll(0)
         )
 
-    def ask(self, query: bytes, arguments: Arguments) -> list[Row]:
+    def execute(self, query: bytes, arguments: Arguments) -> list[Row]:
         """Sends one statement and returns its rows; one round trip once it is prepared."""
 
-        def work() -> list[Row]:
-            cursor = self._connection.execute(query, arguments, binary=True)
+        def work(connection: Connection) -> list[Row]:
+            cursor = connection.execute(query, arguments, binary=True)
             result = cursor.pgresult
             return cursor.fetchall() if result is not None and result.nfields else []
 
-        return self.guarded(work)
+        return self.run(work)
 
     def begin_with(self, query: bytes, arguments: Arguments) -> list[Row]:
         """Opens a transaction with a statement, both in one round trip."""
 
-        def work() -> list[Row]:
-            with self._connection.pipeline():
-                self._connection.execute("BEGIN", prepare=False)
-                cursor = self._connection.execute(query, arguments, binary=True)
+        def work(connection: Connection) -> list[Row]:
+            with connection.pipeline():
+                connection.execute("BEGIN", prepare=False)
+                cursor = connection.execute(query, arguments, binary=True)
             return cursor.fetchall()
 
-        return self.guarded(work)
+        return self.run(work)
 
     def end_with(self, query: bytes, arguments: Arguments) -> list[Row]:
         """Sends a statement and commits, both in one round trip; if it fails, nothing commits."""
 
-        def work() -> list[Row]:
-            with self._connection.pipeline():
-                cursor = self._connection.execute(query, arguments, binary=True)
-                self._connection.execute("COMMIT", prepare=False)
+        def work(connection: Connection) -> list[Row]:
+            with connection.pipeline():
+                cursor = connection.execute(query, arguments, binary=True)
+                connection.execute("COMMIT", prepare=False)
             return cursor.fetchall()
 
-        return self.guarded(work)
+        return self.run(work)
 
     def end(self) -> None:
         """Ends a transaction that wrote nothing; one that cannot be ended is closed later.
@@ -142,21 +143,13 @@ class Session:
         By COMMIT, because the driver forgets its prepared statements at every ROLLBACK.
         """
         with suppress(psycopg.Error):
-            self.guarded(lambda: self._connection.execute("COMMIT", prepare=False))
+            self.run(lambda connection: connection.execute("COMMIT", prepare=False))
 
-    def guarded(self, work: Callable[[], _Result]) -> _Result:
-        """Runs work on the connection; if it takes too long, the connection is cut."""
-        self._watchdog.arm(self, self._patience_s, self._cut)
+    def run(self, work: Callable[[Connection], _Result], timeout_s: float | None = None) -> _Result:
+        """Calls `work` with the connection, which is cut if that takes longer than the time-out."""
+        self._watchdog.arm(self, timeout_s or self._timeout_s, self._cut)
         try:
-            return work()
-        finally:
-            self._watchdog.disarm(self)
-
-    def run(self, work: Callable[[psycopg.Connection[Row]], None], patience_s: float) -> None:
-        """Runs what is more than one statement, such as creating tables."""
-        self._watchdog.arm(self, patience_s, self._cut)
-        try:
-            work(self._connection)
+            return work(self._connection)
         finally:
             self._watchdog.disarm(self)
 
@@ -166,45 +159,40 @@ class Session:
             return
         with suppress(psycopg.Error):
             self._connection.close()
-        self._alarm.close()
+        self._socket.close()
 
     def _forked(self) -> None:
         self.abandoned = True
         never_destroy(self._connection)
-        never_destroy(self._alarm)
+        never_destroy(self._socket)
         for descriptor in self._descriptors:
             descriptor.abandon()
 
     def _cut(self) -> None:
         with suppress(OSError):
-            self._alarm.shutdown(socket.SHUT_RDWR)
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def _set_up(self, address: Address) -> bool:
-        """Applies the settings; returns whether the server writes to its disk at all."""
+        """Applies the settings; returns whether the server synchronises its files at all."""
         settings = _SETTINGS | {
             "statement_timeout": str(address.statement_timeout_ms),
             "lock_timeout": str(address.lock_timeout_ms),
         }
         arguments = (list(settings), list(settings.values()))
 
-        def work() -> Row | None:
-            return self._connection.execute(_SET_UP, arguments, prepare=False).fetchone()
-
-        row = self.guarded(work)
+        row = self.run(
+            lambda connection: connection.execute(_SET_UP, arguments, prepare=False).fetchone()
+        )
         return row is not None and row[0] == "on"
 
 
-def _connect(address: Address) -> psycopg.Connection[Row]:
+def _connect(address: Address) -> Connection:
     try:
         connection = address.connect()
     except psycopg.Error as error:
-        said = address.scrub(describe(error))
-        raise Unavailable(f"cannot connect to {address.shown}: {said}") from None
+        message = address.scrub(describe(error))
+        raise Unavailable(f"cannot connect to {address.printable}: {message}") from None
     if connection.info.server_version >= SERVER_VERSION_MIN * 10_000:
         return connection
     connection.close()
-    raise _too_old(address)
-
-
-def _too_old(address: Address) -> LochanError:
-    return Unavailable(f"{address.shown} is older than PostgreSQL {SERVER_VERSION_MIN}")
+    raise Unavailable(f"{address.printable} is older than PostgreSQL {SERVER_VERSION_MIN}")

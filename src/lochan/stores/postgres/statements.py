@@ -2,8 +2,8 @@
 
 Placeholders are positional, and the arguments follow the order of the text. Names are
 (partition, key, digest); bulk calls send one array for each column, so that one prepared statement
-serves every size. Items are sorted by the caller: two statements that meet in opposite order would
-wait for each other.
+serves every size. The caller sorts items: two statements that lock the same rows in opposite order
+would wait for each other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ITEMS: Final = "unnest(%b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::
 
 
 class Condition(Enum):
-    """What a conditional write looks at."""
+    """What a conditional write compares."""
 
     STAMP = "stamp"
     ABSENT = "absent"
@@ -45,7 +45,7 @@ class Statements:
 
     def __init__(self, schema: str) -> None:
         self._schema = schema
-        # A text is asked for at every call, and there are few of them.
+        # Every call needs one of these texts, and there are few of them.
         self.get_many = cache(self._get_many)
         self.set_if = cache(self._set_if)
         self.add_many = cache(self._add_many)
@@ -64,7 +64,7 @@ class Statements:
         return f"SELECT stamp, half_day, value FROM {self._at(table)} WHERE {_NAME}".encode()
 
     def _hold(self, table: Table) -> bytes:
-        """As `get`, and locks the row; after waiting it shows the row as it then is."""
+        """As `get`, and locks the row; after waiting it returns the row as it then is."""
         return self._get(table) + b" FOR UPDATE"
 
     def _get_many(self, tables: Sequence[Table]) -> bytes:
@@ -113,12 +113,12 @@ class Statements:
     def _apply(self, table: Table, condition: Condition, adds: Sequence[Table]) -> bytes:
         """Arguments: those of `set_if`, then those of `add_many`. Returns as `set_if`.
 
-        Objects are added only if the row was won: a lost round writes nothing, not even a log
+        Objects are added only if the row was won: a lost write stores nothing, not even a log
         record. All rows of the call share the row's new stamp.
         """
-        stamp, gate = "(SELECT w.stamp FROM won w)", "EXISTS (SELECT FROM won) AND "
+        stamp, only_if = "(SELECT w.stamp FROM won w)", "EXISTS (SELECT FROM won) AND "
         parts = [f"won AS ({self._set(table, condition)})"]
-        parts += [f"{add.value}_added AS ({self._add(add, stamp, gate)})" for add in adds]
+        parts += [f"{add.value}_added AS ({self._add(add, stamp, only_if)})" for add in adds]
         return f"WITH {', '.join(parts)} SELECT w.stamp FROM won w".encode()
 
     def _apply_each(self, table: Table, adds: Sequence[Table]) -> bytes:
@@ -158,17 +158,17 @@ class Statements:
 
     def _delete_if(self, table: Table, condition: Condition) -> bytes:
         """Arguments: name, perhaps stamp. One row, the stamp of what was deleted, if it won."""
-        looks = " AND stamp = %b" if condition is Condition.STAMP else ""
-        return f"DELETE FROM {self._at(table)} WHERE {_NAME}{looks} RETURNING stamp".encode()
+        where = " AND stamp = %b" if condition is Condition.STAMP else ""
+        return f"DELETE FROM {self._at(table)} WHERE {_NAME}{where} RETURNING stamp".encode()
 
     def _drop(self, table: Table) -> bytes:
         """Arguments: partition, the key to start at, partition. One row if there may be more."""
         return (
-            f"WITH doomed AS MATERIALIZED (SELECT key, digest FROM {self._at(table)} "
+            f"WITH dropped AS MATERIALIZED (SELECT key, digest FROM {self._at(table)} "
             f"WHERE partition = %b AND key >= %b ORDER BY key, digest LIMIT {DROP_BATCH_ROWS}), "
-            f"gone AS (DELETE FROM {self._at(table)} t USING doomed d "
+            f"gone AS (DELETE FROM {self._at(table)} t USING dropped d "
             "WHERE t.partition = %b AND t.key = d.key AND t.digest = d.digest) "
-            f"SELECT key FROM doomed OFFSET {DROP_BATCH_ROWS - 1}"
+            f"SELECT key FROM dropped OFFSET {DROP_BATCH_ROWS - 1}"
         ).encode()
 
     def _set(self, table: Table, condition: Condition) -> str:
@@ -178,13 +178,13 @@ class Statements:
                 f"half_day, stamp) VALUES (%b, %b, %b, %b, %b, 0, {self._next_stamp()}) "
                 "ON CONFLICT (partition, key, digest) DO NOTHING RETURNING stamp"
             )
-        looks = " AND stamp = %b" if condition is Condition.STAMP else ""
+        where = " AND stamp = %b" if condition is Condition.STAMP else ""
         return (
             f"UPDATE {self._at(table)} SET value = %b, half_day = 0, stamp = {self._next_stamp()} "
-            f"WHERE {_NAME}{looks} RETURNING stamp"
+            f"WHERE {_NAME}{where} RETURNING stamp"
         )
 
-    def _add(self, table: Table, stamp: str, gate: str) -> str:
+    def _add(self, table: Table, stamp: str, only_if: str) -> str:
         """One insert of what is absent or has an older half-day.
 
         What is there and fresh is left out beforehand: a conflict would lock it, which costs a log
@@ -194,7 +194,7 @@ class Statements:
         return (
             f"INSERT INTO {self._at(table)} AS t ({_COLUMNS}) "
             f"SELECT x.p, x.k, x.d, x.r, x.v, %b, {stamp} FROM {_ITEMS} AS x(p, k, d, r, v) "
-            f"WHERE {gate}NOT EXISTS (SELECT FROM {self._at(table)} o WHERE o.partition = x.p "
+            f"WHERE {only_if}NOT EXISTS (SELECT FROM {self._at(table)} o WHERE o.partition = x.p "
             "AND o.key = x.k AND o.digest = x.d AND o.half_day >= %b) "
             "ON CONFLICT (partition, key, digest) DO UPDATE SET half_day = excluded.half_day, "
             "stamp = excluded.stamp WHERE t.half_day < excluded.half_day"

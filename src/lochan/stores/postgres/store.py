@@ -1,16 +1,16 @@
 """The PostgreSQL store: one statement for each call, each its own transaction.
 
-Rules of this room:
+Rules of this module:
 
 1. A call is one statement and one round trip, in READ COMMITTED, without an open transaction before
    or after; only a hold has one, for two seconds at most.
 2. A conditional write is sent once. An error on a connection that still works proves that nothing
    was written (Unavailable); a broken connection proves nothing (Unknown). See `failures`.
-3. A lost write does not tell the row: the statement's snapshot may be older than the row that it
-   waited for. The caller reads in a new statement if it wants to know.
+3. A lost write does not return the row: the statement's snapshot may be older than the row that it
+   waited for. A caller that needs the row reads it in a new statement.
 4. Stamps are numbers of one sequence, which never goes back. All rows of a call share one.
 5. A write that returned is durable: the commit was flushed.
-6. A forked process has connections of its own; those of its parent, and its holds, it leaves alone.
+6. A forked process opens connections of its own and does not use those or the holds of its parent.
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ from lochan.kv.arguments import (
     check_names,
     check_partition,
     check_range,
-    check_value,
 )
-from lochan.kv.defaults import apply_in_turn
+from lochan.kv.defaults import NO_OBJECTS, apply_in_turn
 from lochan.kv.store import (
     Adds,
     Capabilities,
@@ -56,7 +55,7 @@ from lochan.kv.store import (
 from lochan.process import after_fork
 from lochan.stores.postgres.address import Address
 from lochan.stores.postgres.failures import read_failure, write_failure
-from lochan.stores.postgres.hold import HOLD_PATIENCE_S, LockedRow
+from lochan.stores.postgres.hold import HOLD_TIMEOUT_S, LockedRow
 from lochan.stores.postgres.pool import Pool
 from lochan.stores.postgres.schema import create_schema
 from lochan.stores.postgres.session import Arguments, Row, Session
@@ -84,8 +83,8 @@ CAPABILITIES: Final = Capabilities(
     row_locks=True,
 )
 
-# Creating tables may wait for another process that does the same.
-_CREATE_PATIENCE_S: Final = 65.0
+# Creating tables may wait for another process that creates them.
+_CREATE_TIMEOUT_S: Final = 65.0
 
 
 class PostgresStore:
@@ -96,7 +95,7 @@ class PostgresStore:
         self._lock = Lock()
         self._writes = 0
         self._holds: set[LockedRow] = set()
-        self._shown = address.shown
+        self._printable = address.printable
         self._watchdog = Watchdog()
         self._pool = Pool(lambda: Session(address, self._watchdog), address.pool)
         after_fork(self, PostgresStore._forked)
@@ -108,11 +107,11 @@ class PostgresStore:
         self._capabilities = msgspec.structs.replace(CAPABILITIES, durable_on_return=durable)
 
     def __repr__(self) -> str:
-        return f"PostgresStore({self._shown})"
+        return f"PostgresStore({self._printable})"
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this store can do; not durable where the server was told not to write to disk."""
+        """What this store can do; not durable if the server's `fsync` is off."""
         return self._capabilities
 
     def get(self, partition: Partition, key: bytes) -> Entry | None:
@@ -164,12 +163,7 @@ class PostgresStore:
 
     def set_if(self, partition: Partition, key: bytes, value: bytes, expected: Expected) -> Outcome:
         """Writes the row if it is as expected."""
-        self._pool.check_open()
-        check_name(partition, key)
-        check_value(value, CAPABILITIES)
-        check_expected(expected)
-        query = self._statements.set_if(table_of(partition), condition_of(expected))
-        return self._outcome(self._write(query, _set_arguments(partition, key, value, expected)))
+        return self.apply(NO_OBJECTS, SetIf(partition, key, value, expected))
 
     def delete(self, partition: Partition, key: bytes) -> None:
         """Makes the row absent."""
@@ -248,22 +242,22 @@ class PostgresStore:
             query = self._statements.hold(table_of(partition))
             rows = session.begin_with(query, row_name(partition, key))
         except psycopg.Error as error:
-            self._give_up(session)
+            self._close_held(session)
             raise read_failure(error) from error
         except BaseException:
-            self._give_up(session)
+            self._close_held(session)
             raise
         held = LockedRow(session, _entry(key, rows[0]) if rows else None, self._finish, self._end)
         with self._lock:
             self._holds.add(held)
-        self._watchdog.arm(held, HOLD_PATIENCE_S, held.abandon)
+        self._watchdog.arm(held, HOLD_TIMEOUT_S, held.abandon)
         if self._pool.closed:
             held.abandon()
             raise StoreClosed("the store was closed")
         return held
 
     def drop_partition(self, partition: Partition) -> None:
-        """Deletes every row of a partition that nobody writes any more, some at a time."""
+        """Deletes every row of a partition to which nothing is written any more, some at a time."""
         self._pool.check_open()
         check_partition(partition)
         query = self._statements.drop(table_of(partition))
@@ -291,8 +285,8 @@ class PostgresStore:
     def close(self) -> None:
         """Ends all connections; every later call raises StoreClosed.
 
-        1. send newcomers away; 2. end the holds that nobody is applying; 3. wait for the calls
-        under way, each bounded by its time-out; 4. stop the watchdog.
+        1. refuse new calls; 2. end the holds whose `apply` is not running; 3. wait for running
+        calls, each bounded by its time-out; 4. stop the watchdog.
         """
         self._pool.shut()
         with self._lock:
@@ -303,21 +297,21 @@ class PostgresStore:
         self._watchdog.close()
 
     def _forked(self) -> None:
-        """Makes a child independent; pool, sessions and watchdog do the same for themselves."""
+        """Drops the holds of the parent; pool, sessions and watchdog reset themselves."""
         self._lock = Lock()
         holds, self._holds = self._holds, set()
         for held in holds:
-            held.leave()
+            held.leave_to_parent()
 
     def _create(self, schema: str) -> bool:
-        """Creates the tables if need be; returns whether what is written reaches a disk."""
+        """Creates the tables if they are missing; returns whether the server's `fsync` is on."""
         session = self._pool.take()
         try:
-            session.run(lambda connection: create_schema(connection, schema), _CREATE_PATIENCE_S)
+            session.run(lambda connection: create_schema(connection, schema), _CREATE_TIMEOUT_S)
             return session.fsync
         except psycopg.Error as error:
             raise Unavailable(
-                f"the schema {schema!r} cannot be made ready: {read_failure(error).message}"
+                f"the tables of schema {schema!r} cannot be created: {read_failure(error).message}"
             ) from error
         finally:
             self._pool.give(session)
@@ -334,14 +328,14 @@ class PostgresStore:
         return self._statements.apply(table, form, tuple(tables)), arguments
 
     def _read(self, query: bytes, arguments: Arguments) -> list[Row]:
-        return self._ask(query, arguments, lambda error, _: read_failure(error))
+        return self._execute(query, arguments, lambda error, _: read_failure(error))
 
     def _write(self, query: bytes, arguments: Arguments) -> list[Row]:
-        return self._ask(
+        return self._execute(
             query, arguments, lambda error, session: write_failure(error, broken=session.broken)
         )
 
-    def _ask(
+    def _execute(
         self,
         query: bytes,
         arguments: Arguments,
@@ -349,7 +343,7 @@ class PostgresStore:
     ) -> list[Row]:
         session = self._pool.take()
         try:
-            return session.ask(query, arguments)
+            return session.execute(query, arguments)
         except psycopg.Error as error:
             raise failure(error, session) from error
         finally:
@@ -365,13 +359,13 @@ class PostgresStore:
             raise write_failure(error, broken=session.broken) from error
 
     def _end(self, held: LockedRow, session: Session) -> None:
-        """Takes a hold's session back; one that is still in its transaction is closed."""
+        """Returns the session of a hold to the pool, which closes it if a transaction is open."""
         self._watchdog.disarm(held)
         with self._lock:
             self._holds.discard(held)
         self._pool.give(session, held=True)
 
-    def _give_up(self, session: Session) -> None:
+    def _close_held(self, session: Session) -> None:
         session.close()
         self._pool.give(session, held=True)
 
@@ -396,7 +390,7 @@ def _split(key: bytes) -> tuple[bytes, bytes]:
 
 
 def _first_of_each(items: Iterable[Item]) -> list[Item]:
-    """Keeps the first of those with one name; sorted, so that no two statements meet head-on."""
+    """Keeps the first item of each name, sorted: all statements lock rows in the same order."""
     kept: dict[Name, Item] = {}
     for item in items:
         kept.setdefault(item[:2], item)
@@ -404,7 +398,7 @@ def _first_of_each(items: Iterable[Item]) -> list[Item]:
 
 
 def _by_table(items: list[Item]) -> dict[Table, list[Item]]:
-    """Shares items out among the tables, those without any left out."""
+    """Groups items by the table that serves them."""
     shares: dict[Table, list[Item]] = {table: [] for table in Table}
     for item in items:
         shares[table_of(item[0])].append(item)
@@ -438,15 +432,15 @@ def _set_arguments(
 
 def _each_arguments(changes: Sequence[tuple[Adds, SetIf]]) -> list[object]:
     conditions = [condition for _, condition in changes]
-    names = name_columns((one.partition, one.key) for one in conditions)
-    stamps = [Int8(stamp_number(one.expected)) for one in conditions]
-    return [*names, [one.value for one in conditions], stamps]
+    names = name_columns((condition.partition, condition.key) for condition in conditions)
+    stamps = [Int8(stamp_number(condition.expected)) for condition in conditions]
+    return [*names, [condition.value for condition in conditions], stamps]
 
 
 def _numbered_by_table(
     changes: Sequence[tuple[Adds, SetIf]],
 ) -> dict[Table, tuple[list[Item], list[Int8]]]:
-    """Shares objects out among the tables, each with the number of the row that brings it."""
+    """Groups objects by table, each with the number of the change that adds it."""
     shares: dict[Table, tuple[list[Item], list[Int8]]] = {}
     for number, (adds, _) in enumerate(changes, 1):
         for item in _first_of_each(adds.items):

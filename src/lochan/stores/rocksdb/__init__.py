@@ -12,7 +12,7 @@ from typing import Final
 from lochan.base.errors import InvalidUrl
 from lochan.kv.store import Store
 from lochan.kv.url import StoreUrl
-from lochan.stores.rocksdb.options import CACHE_MB_DEFAULT, CACHE_MB_MAX, Settings
+from lochan.stores.rocksdb.options import CACHE_MB_DEFAULT, CACHE_MB_MAX, Parameters
 from lochan.stores.rocksdb.store import RocksStore
 
 _RECOVERIES: Final = {"strict": False, "point-in-time": True}
@@ -22,21 +22,23 @@ def open_store(url: StoreUrl) -> Store:
     """Opens the directory, creating it if its parent exists, and owns it until `close`."""
     text, question, query = url.rest.partition("?")
     if not text:
-        raise InvalidUrl("the address of a RocksDB store is rocksdb:PATH")
+        raise InvalidUrl("the address of a RocksDB store has no path: write rocksdb:PATH")
     if text.startswith("//") and not text.startswith("///"):
         raise InvalidUrl("a RocksDB store has no host: write rocksdb:PATH or rocksdb:///PATH")
-    parameters = _parameters(query) if question else {}
-    settings = Settings(
-        cache_mb=_cache_mb(parameters.pop("cache_mb", None)),
-        drop_after_damage=_recovery(parameters.pop("recovery", "strict")),
+    given = _split_query(query) if question else {}
+    parameters = Parameters(
+        cache_mb=_cache_mb(given.pop("cache_mb", None)),
+        drop_after_damage=_recovery(given.pop("recovery", "strict")),
     )
-    if parameters:
-        unknown = ", ".join(sorted(parameters))
-        raise InvalidUrl(f"a RocksDB store knows cache_mb and recovery, not {unknown[:80]!r}")
-    return RocksStore(Path(text), settings)
+    if given:
+        unknown = ", ".join(sorted(given))
+        raise InvalidUrl(
+            f"the parameters of a RocksDB store are cache_mb and recovery, not {unknown[:80]!r}"
+        )
+    return RocksStore(Path(text), parameters)
 
 
-def _parameters(query: str) -> dict[str, str]:
+def _split_query(query: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for part in query.split("&"):
         name, equals, value = part.partition("=")

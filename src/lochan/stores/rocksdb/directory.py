@@ -1,13 +1,14 @@
-"""The directory of a RocksDB store: whose it is, and what state it is in.
+"""The directory of a RocksDB store: which process owns it, and whether it is new.
 
-The file LOCHAN marks the directory as ours and carries the lock. Without it RocksDB would happily
-settle in anybody's directory, and a second process would rotate the first one's diagnostics before
-it noticed the lock. Its steps:
+The file LOCHAN marks the directory as ours and has the lock. Without it RocksDB would create a
+database in any directory, and a second process would rotate the log files of the first one before
+it noticed the lock. A directory has two states:
 
-1. no opening counted: being created, nothing was acknowledged yet; RocksDB may start from nothing;
-2. after the first opening RocksDB must find its files, and never starts from nothing again.
+1. no opening counted: it is being created, nothing was acknowledged yet, and RocksDB may create
+   its files;
+2. after the first opening RocksDB must find its files, and never creates them again.
 
-A crash between the two leaves the first, and the next open goes on from there.
+A crash before the first opening is counted leaves state 1, and the next open continues there.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ MARKER: Final = "LOCHAN"
 
 
 class Directory:
-    """A directory that this object alone owns until `release`."""
+    """A directory that no other process may open until `release`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -42,7 +43,7 @@ class Directory:
         _check_ours(path)
         self._handle = _lock_marker(path)
         self._descriptor = Descriptor(self._handle)
-        # A child that kept the descriptor would keep the lock, also when this process is gone.
+        # A child that kept the descriptor would keep the lock, even after this process has ended.
         after_fork(self, Directory._forked)
         self.durable = 0
         try:
@@ -53,32 +54,32 @@ class Directory:
 
     @property
     def is_new(self) -> bool:
-        """Whether RocksDB may start from nothing."""
+        """Whether RocksDB may create its files."""
         return self.openings == 0
 
     @property
     def released(self) -> bool:
-        """Whether it was given up."""
+        """Whether `release` was called."""
         return self._handle < 0
 
     def record(self, openings: int) -> None:
-        """Writes down how far the database has come."""
+        """Writes the number of openings and the state of the manifest to the marker file."""
         self._write(Marker(openings, *read_manifest(self.path)))
         self.openings = openings
 
     def mark_durable(self, write: int) -> None:
-        """Writes down that every write up to this number is durable."""
+        """Records that every write up to this number is durable."""
         os.pwrite(self._handle, encode_durable(write), DURABLE_OFFSET)
 
     def release(self) -> None:
-        """Gives the directory up; idempotent."""
+        """Unlocks the directory; idempotent."""
         if not self.released:
-            # A child that was just forked still has the file open: closing alone would not unlock.
+            # A child that was just forked may have the file open, and then closing does not unlock.
             fcntl.flock(self._handle, fcntl.LOCK_UN)
             self._close()
 
     def _forked(self) -> None:
-        """Leaves the lock to the parent, and the file alone."""
+        """Closes the inherited file in a child; the parent keeps the lock."""
         if not self.released:
             self._descriptor.abandon()
             self._close()
@@ -98,9 +99,11 @@ class Directory:
         return marker.openings
 
     def _begin(self) -> int:
-        """Marks a new directory, and makes its name as durable as the marker."""
+        """Writes the marker file of a new directory and makes both durable."""
         if (self.path / "CURRENT").exists():
-            raise Corrupt(f"{self.path / MARKER} is empty, yet there is a database beside it")
+            raise Corrupt(
+                f"{self.path / MARKER} is empty, but there is a database beside it; restore a copy"
+            )
         self._write(Marker())
         _sync_directory(self.path)
         _sync_directory(self.path.parent)
@@ -157,10 +160,10 @@ def _lock_marker(path: Path) -> int:
 
 
 def locked_message(path: Path) -> str:
-    """Says that the store has an owner, and what to do."""
+    """Returns the message for a store that is already open."""
     return (
-        f"the store in {path} is already open; it belongs to one process at a time: "
-        "stop that process, or ask its server instead of the files"
+        f"the store in {path} is already open, and only one process may open it: stop that "
+        "process, or send requests to its server instead of opening the files"
     )
 
 

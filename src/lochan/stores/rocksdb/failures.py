@@ -1,4 +1,4 @@
-"""What RocksDB's words mean in our tree of errors; its driver knows only `Exception`."""
+"""Translates the messages of RocksDB, whose driver raises only `Exception`, to our errors."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from lochan.base.errors import Corrupt, LochanError, StoreLocked, Unavailable
 from lochan.stores.rocksdb.directory import locked_message
 
 _RECOVERY_HINT = (
-    "restore a copy, or open it once with ?recovery=point-in-time, which gives up everything "
-    "after the damage"
+    "restore a copy, or open it once with ?recovery=point-in-time, which drops everything after "
+    "the damage"
 )
 
 
 def opening_failure(path: Path, error: Exception) -> LochanError:
-    """Says why the database in a directory cannot be opened."""
+    """Returns the error for a database that cannot be opened."""
     text = str(error)
     if "/LOCK:" in text:
         return StoreLocked(locked_message(path))
@@ -30,12 +30,12 @@ def opening_failure(path: Path, error: Exception) -> LochanError:
 
 
 def lost_rows(path: Path) -> Corrupt:
-    """Says that the database has come less far than its directory remembers."""
+    """Returns the error for a database with fewer writes than the marker file recorded."""
     return Corrupt(f"the store in {path} has lost rows that were durable; {_RECOVERY_HINT}")
 
 
 def errno_of(error: Exception) -> str:
-    """Returns the name of the system's error, such as ENOSPC; RocksDB tells only its words."""
+    """Returns the name of the system's error, such as ENOSPC, also from RocksDB's message."""
     if isinstance(error, OSError) and error.errno is not None:
         return errno.errorcode.get(error.errno, str(error.errno))
     text = str(error)
@@ -46,7 +46,7 @@ def errno_of(error: Exception) -> str:
 
 
 def reading_failure(error: Exception) -> LochanError:
-    """Says why a read failed."""
+    """Returns the error for a read that failed."""
     text = str(error)
     if text.startswith("Corruption") or "No such file" in text:
         return Corrupt(f"the store is damaged: {text}")

@@ -1,14 +1,16 @@
-"""Group flush: one synchronisation of the log for all who wait for one.
+"""Group flush: one synchronisation of the log serves all callers that wait for one.
 
 Steps of `up_to(epoch)`:
 
 1. if everything up to the epoch is durable, return;
-2. wait for the turn; who had it before may have made the epoch durable: then return;
-3. note the last write, synchronise, and only then call everything up to the noted write durable.
+2. wait for the lock; if the previous owner has made the epoch durable, return;
+3. note the last write, synchronise, and only then count everything up to the noted write as
+   durable.
 
-Writes that arrive during step 3 are not covered: the next in turn covers them all at once. After a
-failed synchronisation nobody knows what the disk holds, and trying again may succeed without having
-written the lost pages; so the failure is final, its cause is logged and `failed` is told once.
+Writes that arrive during step 3 are not covered; the next owner of the lock covers all of them at
+once. After a failed synchronisation it is unknown what is on the disk, and a second attempt may
+succeed without having written the lost pages. So the failure is final: its cause is logged and
+`on_failure` is called once.
 """
 
 from __future__ import annotations
@@ -25,20 +27,20 @@ _LOG: Final = logging.getLogger("lochan.stores.rocksdb")
 
 
 class GroupFlush:
-    """Makes writes durable, many waiters at a time."""
+    """Makes writes durable, for many waiting callers at a time."""
 
     def __init__(
         self,
         synchronise: Callable[[], None],
         last_write: Callable[[], int],
-        failed: Callable[[str], None],
+        on_failure: Callable[[str], None],
         store: str = "",
     ) -> None:
         self._store = store
         self._synchronise = synchronise
         self._last_write = last_write
-        self._failed = failed
-        self._turn = Lock()
+        self._on_failure = on_failure
+        self._lock = Lock()
         self._durable = 0
         self._failure: str | None = None
 
@@ -46,7 +48,7 @@ class GroupFlush:
         """Returns when every write up to that number is durable."""
         if epoch <= self._durable:
             return
-        with self._turn:
+        with self._lock:
             if self._failure is not None:
                 raise StoreClosed(self._failure)
             if epoch > self._durable:
@@ -65,6 +67,6 @@ class GroupFlush:
                 error,
             )
             self._failure = f"the store stopped because a flush failed: {error}"
-            self._failed(self._failure)
+            self._on_failure(self._failure)
             raise StoreClosed(self._failure) from error
         self._durable = covered

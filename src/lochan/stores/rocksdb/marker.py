@@ -1,15 +1,15 @@
-"""The file LOCHAN in a store's directory: that it is ours, and how far the database has come.
+"""The marker file LOCHAN in a store's directory: that it is ours, and how many writes it has.
 
 Two lines of fixed width, each with a checksum:
 
-1. name, version, number of openings, name and size of RocksDB's manifest. Written anew after each
+1. name, version, number of openings, name and size of RocksDB's manifest. Written again after each
    opening and at each closing, so a database whose manifest was cut short or exchanged is
    recognised before RocksDB opens it: RocksDB takes a shorter manifest for the truth and deletes
    the tables that it does not list.
-2. the number of the last write known to be durable. Written after each flush, before anyone hears
-   of it, and not synchronised itself: after a kill it is exact, after a power cut it may be some
-   seconds old, and it is never ahead of the log. A database that has come less far has lost
-   acknowledged writes.
+2. the number of the last write known to be durable. Written after each flush, before the flush
+   returns, and not synchronised itself: after a kill it is exact, after a power cut it may be some
+   seconds old, and it is never ahead of the log. A database whose last write has a smaller number
+   has lost acknowledged writes.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _LINE: Final = re.compile(
 )
 _DURABLE: Final = re.compile(rb"durable (\d{20}) ([0-9a-f]{8})\n")
 _OTHER: Final = re.compile(rb"(lochan-rocksdb (\d{1,9}) .*) ([0-9a-f]{8}) *\n", re.DOTALL)
-"""A line of another version: whatever it says, its checksum comes last."""
+"""A line of another version: whatever its fields, its checksum comes last."""
 
 _CURRENT: Final = re.compile(r"(MANIFEST-(\d{6,12}))\n\Z")
 
 
 class Marker(msgspec.Struct, frozen=True, gc=False):
-    """What the line says; no opening yet means that the store is being created."""
+    """The fields of the first line; without an opening the store is being created."""
 
     openings: int = 0
     manifest: str = "-"
@@ -50,8 +50,8 @@ DURABLE_OFFSET: Final = _WIDTH
 
 def encode_durable(write: int) -> bytes:
     """Builds the second line."""
-    words = f"durable {write:020}"
-    return f"{words} {crc32(words.encode()):08x}\n".encode()
+    body = f"durable {write:020}"
+    return f"{body} {crc32(body.encode()):08x}\n".encode()
 
 
 def decode_durable(line: bytes, path: Path) -> int:
@@ -60,28 +60,28 @@ def decode_durable(line: bytes, path: Path) -> int:
         return 0
     match = _DURABLE.fullmatch(line)
     if match is None or encode_durable(int(match[1])) != line:
-        raise Corrupt(f"{path} is damaged: it should say which write is durable")
+        raise Corrupt(f"{path} is damaged: its second line should name the last durable write")
     return int(match[1])
 
 
 def encode_marker(marker: Marker) -> bytes:
-    """Builds the line."""
-    words = _words(marker)
-    return f"{words} {crc32(words.encode()):08x}".ljust(_WIDTH - 1).encode() + b"\n"
+    """Builds the first line."""
+    body = _body(marker)
+    return f"{body} {crc32(body.encode()):08x}".ljust(_WIDTH - 1).encode() + b"\n"
 
 
 def decode_marker(line: bytes, path: Path) -> Marker:
-    """Reads the line; the path is for the message."""
+    """Reads the first line; the path is for the message."""
     match = _LINE.fullmatch(line)
     if match is not None:
         openings, manifest, size, checksum = match.groups()
         marker = Marker(int(openings), manifest.decode(), int(size))
-        if crc32(_words(marker).encode()) == int(checksum, 16):
+        if crc32(_body(marker).encode()) == int(checksum, 16):
             return marker
     other = _OTHER.match(line)
     if other is not None and int(other[2]) > _VERSION and crc32(other[1]) == int(other[3], 16):
         raise NewerFormat(f"{path} was written by a newer Lochan: newer format, upgrade Lochan")
-    raise Corrupt(f"{path} is damaged: it should say what this directory is")
+    raise Corrupt(f"{path} is damaged: its first line is not one of ours; restore a copy")
 
 
 def read_manifest(directory: Path) -> tuple[str, int]:
@@ -107,5 +107,5 @@ def check_manifest(directory: Path, marker: Marker) -> None:
         )
 
 
-def _words(marker: Marker) -> str:
+def _body(marker: Marker) -> str:
     return f"{_NAME} {_VERSION} {marker.openings} {marker.manifest} {marker.manifest_bytes}"

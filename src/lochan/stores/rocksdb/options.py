@@ -1,4 +1,4 @@
-"""How RocksDB is set up, and why; the numbers were measured with objects of 4 KB."""
+"""The options of RocksDB and their reasons; the numbers were measured with objects of 4 KB."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from rocksdict import (
     Options,
 )
 
-# Holds the tables' keys and small rows; large values lie in files of their own, which the operating
+# Holds the tables' keys and small rows; large values are in files of their own, which the operating
 # system and the cache of nodes keep. Filled lazily, so an idle server does not pay for it.
 CACHE_MB_DEFAULT: Final = 32
 
-# 64 GB: more is a slip of the finger.
+# 64 GB: a larger number is a typing mistake.
 CACHE_MB_MAX: Final = 65_536
 
 _MEGABYTE: Final = 1_024 * 1_024
 
 
-class Settings(msgspec.Struct, frozen=True, gc=False):
-    """What the address may say."""
+class Parameters(msgspec.Struct, frozen=True, gc=False):
+    """The optional parameters of the address."""
 
     cache_mb: int = CACHE_MB_DEFAULT
     drop_after_damage: bool = False
     """The operator's decision to open although acknowledged writes are missing."""
 
 
-def build_options(settings: Settings, *, create: bool) -> Options:
+def build_options(parameters: Parameters, *, create: bool) -> Options:
     """Builds the options of database and column family."""
     options = Options(raw_mode=True)
     options.create_if_missing(create)
     _set_up_log(options)
     _set_up_memory(options)
-    _set_up_tables(options, settings)
+    _set_up_tables(options, parameters)
     # Two cores are shared with the server: one flush and one compaction at a time.
     options.set_max_background_jobs(2)
     # Diagnostics are for people: a few small files, no statistics written into the database.
@@ -49,9 +49,9 @@ def build_options(settings: Settings, *, create: bool) -> Options:
 
 
 def _set_up_log(options: Options) -> None:
-    # What is damaged in the log, and all after it, is dropped; the marker tells whether any of that
-    # was acknowledged, and then the store refuses to open. RocksDB's stricter modes cannot tell a
-    # torn tail, which every power cut may leave, from damage to acknowledged rows.
+    # RocksDB drops a damaged record of the log and everything after it. If the marker file shows
+    # that any of that was acknowledged, the store refuses to open. RocksDB's stricter modes cannot
+    # distinguish a torn tail, which every power cut may leave, from damage to acknowledged rows.
     options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
     # A log file that is written over needs no new pages and no new blocks: a tenth to a quarter of
     # the CPU time of a write, and about 80 us of a flush.
@@ -70,13 +70,13 @@ def _set_up_memory(options: Options) -> None:
     options.set_memtable_prefix_bloom_ratio(0.02)
 
 
-def _set_up_tables(options: Options, settings: Settings) -> None:
+def _set_up_tables(options: Options, parameters: Parameters) -> None:
     tables = BlockBasedOptions()
-    # A new object is looked up in every table of level 0, and a filter that wrongly says "perhaps"
-    # costs a block: with 14 such tables 10 bits were wrong for 12 % of the objects, 16 bits for 1 %
-    # (7 us less for an apply of 5 objects), at two bytes an object.
+    # A new object is looked up in every table of level 0, and each false positive of a filter costs
+    # a block: with 14 such tables 10 bits were wrong for 12 % of the objects, 16 bits for 1 % (7 us
+    # less for an apply of 5 objects), at two bytes an object.
     tables.set_bloom_filter(16, False)
-    tables.set_block_cache(Cache(settings.cache_mb * _MEGABYTE))
+    tables.set_block_cache(Cache(parameters.cache_mb * _MEGABYTE))
     options.set_block_based_table_factory(tables)
     options.set_compression_type(DBCompressionType.lz4())
     # Objects of a KB and more are written to files of their own when a write buffer is flushed, and

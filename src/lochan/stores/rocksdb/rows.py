@@ -1,4 +1,4 @@
-"""How rows lie in RocksDB's one ordered key space.
+"""How rows are stored in RocksDB's one ordered key space.
 
 Key: one byte with the length of the partition, the partition, the key. Because the length comes
 first, a partition that is a prefix of another is still a range of its own. Length 0 is no
@@ -20,7 +20,8 @@ from lochan.base.errors import Corrupt
 from lochan.base.keys import prefix_end
 from lochan.base.limits import PARTITION_BYTES_MAX, STORE_KEY_BYTES_MAX
 from lochan.kv.arguments import check_items
-from lochan.kv.store import Capabilities, Entry, Item, Partition, Stamp
+from lochan.kv.defaults import is_as_expected
+from lochan.kv.store import ABSENT, Capabilities, Entry, Expected, Item, Lost, Partition, Stamp
 
 HEADER_BYTES: Final = 12
 STAMP_BYTES: Final = 8
@@ -57,7 +58,7 @@ def row_keys(items: Sequence[Item], capabilities: Capabilities) -> list[bytes]:
     """Checks items as `check_items` does and builds their physical keys.
 
     This is the hottest loop of the product, so the checks are written out; what fails one of them
-    is handed to `check_items`, which refuses it in the common words.
+    is passed to `check_items`, which raises the error that all stores raise.
     """
     value_bytes_max = capabilities.value_bytes_max
     lengths = _LENGTHS
@@ -82,7 +83,7 @@ def row_keys(items: Sequence[Item], capabilities: Capabilities) -> list[bytes]:
 
 
 def build_header(number: int, half_day: int = 0) -> bytes:
-    """Builds what stands before every value of one write."""
+    """Builds the header of every value of one write."""
     return _HEADER.pack(number, half_day)
 
 
@@ -92,6 +93,20 @@ def read_entry(key: bytes, raw: bytes) -> Entry:
         raise Corrupt(f"a stored row of {len(raw)} bytes is shorter than its header")
     half_day = int.from_bytes(raw[STAMP_BYTES:HEADER_BYTES], "big")
     return Entry(key, raw[HEADER_BYTES:], Stamp(raw[:STAMP_BYTES]), half_day)
+
+
+def matches(expected: Expected, raw: bytes | None) -> bool:
+    """Returns whether a stored value, None if there is no row, meets the expectation."""
+    if raw is None:
+        return is_as_expected(expected, None)
+    # A damaged row must not be overwritten unnoticed.
+    check_stored(len(raw) >= HEADER_BYTES, "a stored row is at least as long as its header")
+    return is_as_expected(expected, raw[:STAMP_BYTES])
+
+
+def lost_to(key: bytes, raw: bytes | None) -> Lost:
+    """Returns the outcome of a conditional write that found this value."""
+    return Lost(ABSENT if raw is None else read_entry(key, raw))
 
 
 def read_half_day(raw: bytes) -> int:

@@ -1,6 +1,6 @@
 """The RocksDB store: unsynced batches under one lock, made durable by a group flush.
 
-Rules of this room:
+Rules of this module:
 
 1. Every write goes through `_commit` under the store's own lock, as one batch, without
    synchronisation: the driver keeps the interpreter during a synchronised write.
@@ -9,7 +9,7 @@ Rules of this room:
    most once by a call. A stamp is the number of this opening and a counter, so none ever returns.
 4. A write that failed leaves its outcome unknown and the log in doubt: the store stops.
 5. Damage is `Corrupt` and never "absent" or "end of data".
-6. A process that was forked from the owner is refused and touches nothing; see `forked`.
+6. A process that was forked from the owner is refused and changes nothing; see `fork`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from lochan.kv.arguments import (
     check_range,
     check_value,
 )
-from lochan.kv.defaults import PlainHold
+from lochan.kv.defaults import NO_OBJECTS, PlainHold
 from lochan.kv.store import (
     Adds,
     Capabilities,
@@ -54,14 +54,12 @@ from lochan.kv.store import (
     Won,
 )
 from lochan.process import after_fork, never_destroy
-from lochan.stores.rocksdb.conditions import holds, lost
+from lochan.stores.rocksdb.database import open_database
 from lochan.stores.rocksdb.directory import Directory
 from lochan.stores.rocksdb.failures import lost_rows, opening_failure, reading_failure
-from lochan.stores.rocksdb.forked import LIBRARY, ForkedDatabase, opened_elsewhere
-from lochan.stores.rocksdb.gate import Gate
+from lochan.stores.rocksdb.fork import LIBRARY, ForkedDatabase, opened_elsewhere
 from lochan.stores.rocksdb.group_flush import GroupFlush
-from lochan.stores.rocksdb.opening import open_database
-from lochan.stores.rocksdb.options import Settings
+from lochan.stores.rocksdb.options import Parameters
 from lochan.stores.rocksdb.rows import (
     COUNTER_BITS,
     HEADER_BYTES,
@@ -69,6 +67,8 @@ from lochan.stores.rocksdb.rows import (
     OPEN_NUMBER_MAX,
     STAMP_BYTES,
     build_header,
+    lost_to,
+    matches,
     read_entry,
     read_half_day,
     read_open_number,
@@ -77,6 +77,7 @@ from lochan.stores.rocksdb.rows import (
     row_prefix,
     row_prefix_end,
 )
+from lochan.stores.rocksdb.running_calls import RunningCalls
 
 CAPABILITIES: Final = Capabilities(
     # Far above any object; a batch of such rows still fits the write buffers several times.
@@ -90,8 +91,8 @@ CAPABILITIES: Final = Capabilities(
     row_locks=False,
 )
 
-# From here on the driver's bulk read is cheaper than single ones; below, giving up the interpreter
-# for it may cost more than it saves when other threads want it.
+# From this number on the driver's bulk read is cheaper than single ones. Below it, releasing the
+# interpreter lock may cost more than it saves when other threads wait for it.
 _BULK_READ_MIN: Final = 16
 
 # Partitions up to this size are deleted row by row. A range deletion costs one write, but every
@@ -99,12 +100,13 @@ _BULK_READ_MIN: Final = 16
 _ROW_DELETES_MAX: Final = 1_000
 
 
-# RocksDB's own threads must not outlive the interpreter: what a program forgot is closed at exit.
+# RocksDB's threads must not outlive the interpreter: a store that a program left open is closed
+# at exit.
 _OPEN: WeakSet[RocksStore] = WeakSet()
 
 
 @atexit.register
-def _close_forgotten() -> None:
+def _close_open_stores() -> None:
     for store in list(_OPEN):
         store.close()
 
@@ -112,17 +114,17 @@ def _close_forgotten() -> None:
 class RocksStore:
     """A Store on one directory of this machine, owned by one process."""
 
-    def __init__(self, path: Path, settings: Settings) -> None:
+    def __init__(self, path: Path, parameters: Parameters) -> None:
         LIBRARY.begin_use(path)
         self._stopped: StoreClosed | None = None
         self._closing = Lock()
         self._lock = Lock()
-        self._gate = Gate()
+        self._running_calls = RunningCalls()
         self._directory = Directory(path)
         try:
-            self._db = open_database(self._directory, settings)
+            self._db = open_database(self._directory, parameters)
             try:
-                self._counter = self._begin(settings) << COUNTER_BITS
+                self._counter = self._begin(parameters) << COUNTER_BITS
             except BaseException:
                 self._db.close()
                 raise
@@ -188,20 +190,7 @@ class RocksStore:
 
     def set_if(self, partition: Partition, key: bytes, value: bytes, expected: Expected) -> Outcome:
         """Writes the row if it is as expected."""
-        self._check_open()
-        check_name(partition, key)
-        check_value(value, CAPABILITIES)
-        check_expected(expected)
-        name = row_key(partition, key)
-        with self._lock:
-            raw = self._read(name)
-            if not holds(expected, raw):
-                return lost(key, raw)
-            header = build_header(self._new_number())
-            batch = WriteBatch(raw_mode=True)
-            batch.put(name, header + value)
-            self._commit(batch)
-        return Won(Stamp(header[:STAMP_BYTES]))
+        return self.apply(NO_OBJECTS, SetIf(partition, key, value, expected))
 
     def delete(self, partition: Partition, key: bytes) -> None:
         """Makes the row absent."""
@@ -220,8 +209,8 @@ class RocksStore:
         name = row_key(partition, key)
         with self._lock:
             raw = self._read(name)
-            if raw is None or not holds(expected, raw):
-                return lost(key, raw)
+            if raw is None or not matches(expected, raw):
+                return lost_to(key, raw)
             batch = WriteBatch(raw_mode=True)
             batch.delete(name)
             self._commit(batch)
@@ -252,17 +241,11 @@ class RocksStore:
         if name in keys:
             check_apply(adds, condition, CAPABILITIES)
         with self._lock:
-            raw = self._read(name)
-            if not holds(condition.expected, raw):
-                return lost(condition.key, raw)
-            number = self._new_number()
             batch = WriteBatch(raw_mode=True)
-            if keys:
-                self._put_absent(batch, keys, adds, number)
-            header = build_header(number)
-            batch.put(name, header + condition.value)
-            self._commit(batch)
-        return Won(Stamp(header[:STAMP_BYTES]))
+            outcome = self._put_if_expected(batch, keys, adds, condition, self._new_number())
+            if isinstance(outcome, Won):
+                self._commit(batch)
+        return outcome
 
     def apply_each(self, changes: Sequence[tuple[Adds, SetIf]]) -> list[Outcome]:
         """Applies changes of different rows in one batch, those that win."""
@@ -271,21 +254,13 @@ class RocksStore:
             check_apply(adds, condition, CAPABILITIES)
         check_different_rows(changes)
         keys = [row_keys(adds.items, CAPABILITIES) for adds, _ in changes]
-        outcomes: list[Outcome] = []
         with self._lock:
             number = self._new_number()
-            header = build_header(number)
             batch = WriteBatch(raw_mode=True)
-            for (adds, condition), names in zip(changes, keys, strict=True):
-                name = row_key(condition.partition, condition.key)
-                raw = self._read(name)
-                if not holds(condition.expected, raw):
-                    outcomes.append(lost(condition.key, raw))
-                    continue
-                if names:
-                    self._put_absent(batch, names, adds, number)
-                batch.put(name, header + condition.value)
-                outcomes.append(Won(Stamp(header[:STAMP_BYTES])))
+            outcomes = [
+                self._put_if_expected(batch, names, adds, condition, number)
+                for (adds, condition), names in zip(changes, keys, strict=True)
+            ]
             if any(isinstance(outcome, Won) for outcome in outcomes):
                 self._commit(batch)
         return outcomes
@@ -295,7 +270,7 @@ class RocksStore:
         return PlainHold(self, self.get(partition, key))
 
     def drop_partition(self, partition: Partition) -> None:
-        """Deletes every row of a partition that nobody writes any more."""
+        """Deletes every row of a partition to which nothing is written any more."""
         self._check_open()
         check_partition(partition)
         prefix = row_prefix(partition)
@@ -318,33 +293,33 @@ class RocksStore:
         return self._writes
 
     def flush(self, epoch: int) -> None:
-        """Returns when every write up to that number is durable; one flush serves all who wait."""
-        with self._gate:
+        """Returns when every write up to that number is durable; waiting callers share a flush."""
+        with self._running_calls:
             self._check_open()
             check_epoch(epoch, self._writes)
             self._group.up_to(epoch)
 
     def close(self) -> None:
-        """Flushes and gives the directory up; every later call raises StoreClosed.
+        """Flushes and releases the directory; every later call raises StoreClosed.
 
-        1. send newcomers away; 2. wait for the writer and for all who are inside; 3. flush;
-        4. close the files and release the directory, whatever the flush said.
+        1. refuse new calls; 2. wait for the writer and for all running calls; 3. flush; 4. close
+        the files and release the directory, whether the flush succeeded or not.
         """
         with self._closing:
             with self._lock:
                 broken = self._stopped is not None
                 if not broken:
                     self._stopped = StoreClosed("the store was closed")
-            self._gate.wait_until_empty()
+            self._running_calls.wait_until_none()
             if self._directory.released:
                 return
             try:
                 if not broken:
                     self._group.up_to(self._writes)
             finally:
-                self._give_up(broken=broken)
+                self._release(broken=broken)
 
-    def _give_up(self, *, broken: bool) -> None:
+    def _release(self, *, broken: bool) -> None:
         try:
             self._db.close()
             if not broken:
@@ -352,21 +327,21 @@ class RocksStore:
         except LochanError:
             raise
         except Exception as error:
-            # A store that had stopped has told its callers already; another failure adds nothing.
+            # The callers of a store that had stopped have its first failure already.
             if not broken:
                 raise StoreClosed(f"closing the store failed: {error}") from error
         finally:
             self._directory.release()
 
-    def _begin(self, settings: Settings) -> int:
-        """Takes the number of this opening and makes it durable before any stamp carries it.
+    def _begin(self, parameters: Parameters) -> int:
+        """Takes the number of this opening and makes it durable before any stamp contains it.
 
-        The marker counts openings too: a database that counts fewer has lost rows.
+        The marker file counts openings too: a database that counts fewer has lost rows.
         """
         directory = self._directory
         try:
             found = read_open_number(self._db.get(OPEN_NUMBER_KEY))
-            if found < directory.openings and not settings.drop_after_damage:
+            if found < directory.openings and not parameters.drop_after_damage:
                 raise lost_rows(directory.path)
             number = max(found, directory.openings) + 1
             check_stored(number <= OPEN_NUMBER_MAX, "the number of openings fits three bytes")
@@ -380,7 +355,7 @@ class RocksStore:
         return number
 
     def _synchronise(self) -> None:
-        """Makes all writes so far durable, then writes down how far that is."""
+        """Makes all writes so far durable, then records the number of the last one."""
         written = self._db.latest_sequence_number()
         self._db.flush_wal(True)
         self._directory.mark_durable(written)
@@ -393,7 +368,7 @@ class RocksStore:
         """Refuses every call in a child; locks may be held by threads that do not exist here."""
         if self._stopped is None:
             self._stopped = opened_elsewhere(self._directory.path)
-        self._closing, self._lock, self._gate = Lock(), Lock(), Gate()
+        self._closing, self._lock, self._running_calls = Lock(), Lock(), RunningCalls()
         never_destroy(self._db)
         self._db = cast("Rdict", ForkedDatabase(opened_elsewhere(self._directory.path)))
 
@@ -404,12 +379,29 @@ class RocksStore:
     def _new_number(self) -> int:
         """Returns the number of the next write; the caller has the lock.
 
-        Closing takes the lock to send newcomers away, so who passes here finds the files open
-        until it gives the lock back.
+        Closing takes the lock before it makes the store refuse calls, so a caller that passes this
+        check finds the files open until it releases the lock.
         """
         self._check_open()
         self._counter += 1
         return self._counter
+
+    def _put_if_expected(
+        self, batch: WriteBatch, keys: list[bytes], adds: Adds, condition: SetIf, number: int
+    ) -> Outcome:
+        """Puts row and objects into the batch if the row is as expected; the caller has the lock.
+
+        `keys` are the physical keys of the objects.
+        """
+        name = row_key(condition.partition, condition.key)
+        raw = self._read(name)
+        if not matches(condition.expected, raw):
+            return lost_to(condition.key, raw)
+        if keys:
+            self._put_absent(batch, keys, adds, number)
+        header = build_header(number)
+        batch.put(name, header + condition.value)
+        return Won(Stamp(header[:STAMP_BYTES]))
 
     def _put_absent(self, batch: WriteBatch, keys: list[bytes], adds: Adds, number: int) -> None:
         """Puts into the batch what must be written of the objects; the caller has the lock."""
@@ -453,7 +445,7 @@ class RocksStore:
         return raw
 
     def _read_bulk(self, keys: list[bytes]) -> list[bytes | None]:
-        with self._gate:
+        with self._running_calls:
             self._check_open()
             try:
                 raws: list[bytes | None] = self._db.get(keys)  # type: ignore[arg-type,assignment]
@@ -462,13 +454,13 @@ class RocksStore:
             return raws
 
     def _read_range(self, start: bytes, until: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        """Reads rows of [start, until), at most so many."""
+        """Reads the first `limit` rows of [start, until)."""
         options = ReadOptions()
         # Bounded, so that it never walks through the deleted rows of a neighbour.
         options.set_iterate_upper_bound(until)
-        with self._gate:
+        with self._running_calls:
             self._check_open()
-            # The iterator must be gone before the gate opens: it would keep the files open.
+            # The iterator must be gone before the call ends: it would keep the files open.
             return self._walk(self._db.iter(options), start, limit)
 
     def _walk(self, rows: RdictIter, start: bytes, limit: int) -> list[tuple[bytes, bytes]]:
@@ -480,14 +472,14 @@ class RocksStore:
                 append((key(), value()))
                 limit -= 1
                 move()
-            # The driver's own iteration ends silently on damage; asking is what tells.
+            # The driver's own iteration ends silently on damage; only the status reports it.
             rows.status()
         except Exception as error:
             raise self._failure(error) from None
         return found
 
     def _failure(self, error: Exception) -> LochanError:
-        """Translates what a read raised; a store closed meanwhile explains everything."""
+        """Translates what a read raised; if the store stopped meanwhile, that is the reason."""
         if self._stopped is not None:
             return type(self._stopped)(self._stopped.message)
         return reading_failure(error)

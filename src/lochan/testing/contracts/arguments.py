@@ -67,6 +67,7 @@ def bad_values(store: Store) -> Iterator[Call]:
         yield partial(store.apply, Adds([OBJECT], half_day), SetIf(*GOOD, expected=ABSENT))
     yield partial(store.delete_if, REFERENCES, b"there", ABSENT)
     yield partial(store.apply, Adds([GOOD], 1), SetIf(*GOOD, expected=ABSENT))
+    yield partial(store.apply_each, [(Adds([OBJECT], 1), SetIf(*GOOD, expected=ABSENT))] * 2)
 
 
 def bad_numbers(store: Store) -> Iterator[Call]:

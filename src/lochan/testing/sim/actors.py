@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from lochan.testing.faults import OK, Fault, PlannedCall, SimulatedCrash
+from lochan.testing.sim.greenlets import new_greenlet
 from lochan.testing.sim.history import Event
 from lochan.testing.sim.plans import CRASHES
 from lochan.testing.sim.server import UNHURT
-from lochan.testing.sim.strands import new_strand
 from lochan.testing.sim.trace import CLOCK_MARK, LATE_MARK, STOP
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Actor:
         self.beginning: list[Event] = []
         self.late_count = 0
         self._act = act
-        self._strand = new_strand(self._body)
+        self._greenlet = new_greenlet(self._body)
 
     def start(self) -> None:
         """Goes to the first call, without a step: nothing before it can be seen by others."""
@@ -71,12 +71,12 @@ class Actor:
             self.alive = False
             return
         self.world.current = self
-        self._strand.throw(SimulatedCrash)
+        self._greenlet.throw(SimulatedCrash)
         self.world.current = None
 
     def _enter(self, fault: Fault) -> None:
         self.world.current = self
-        self._strand.switch(fault)
+        self._greenlet.switch(fault)
         self.world.current = None
 
     def _body(self, _: object) -> None:

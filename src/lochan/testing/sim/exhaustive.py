@@ -19,9 +19,9 @@ import msgspec
 
 from lochan.testing.faults import OK, Fault
 from lochan.testing.sim.actors import Actor, Candidate, ClockJump, LateWrite, Move, Stop
-from lochan.testing.sim.doors import LONG_SLEEP_MS
 from lochan.testing.sim.footprint import Footprint, commute, footprint
 from lochan.testing.sim.plans import CLOCK_JUMP_US, CRASHES
+from lochan.testing.sim.ports import LONG_SLEEP_MS
 from lochan.testing.sim.world import Broken, World
 
 

@@ -10,8 +10,8 @@ from lochan.base.errors import Bug, Corrupt, LochanError, NewerFormat
 from lochan.kv.store import Name
 from lochan.testing.faults import Fault, FaultKind, PlannedCall, SimulatedCrash
 from lochan.testing.ports import ManualClock
-from lochan.testing.sim.doors import SimChance, SimLock, SimLocks, SimWaiting
 from lochan.testing.sim.history import Event
+from lochan.testing.sim.ports import SimLock, SimRandom, SimWaiting
 from lochan.testing.sim.store import SimStore
 
 if TYPE_CHECKING:
@@ -41,8 +41,7 @@ class Server:
         self.actors: list[Actor] = []
         self.app: Any = None
         self.clock = ManualClock(now_us)
-        self.random = SimChance(f"{world.seed}/{name}")
-        self.locks = SimLocks(self)
+        self.random = SimRandom(f"{world.seed}/{name}")
         self.waiting = SimWaiting(self)
         scenario = world.scenario
         self.store = SimStore(
@@ -108,6 +107,10 @@ class Server:
         fault = self.world.park(self, call)
         self.clock.advance_us(CALL_US)
         return fault
+
+    def new_lock(self) -> SimLock:
+        """Returns an unlocked lock between the actors of this server."""
+        return SimLock(self)
 
     def acquire(self, lock: SimLock) -> None:
         """Takes a lock, after whoever has it."""

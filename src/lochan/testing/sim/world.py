@@ -16,10 +16,10 @@ from lochan.kv.store import Name, Store
 from lochan.testing.faults import OK, Fault, PlannedCall, SimulatedCrash
 from lochan.testing.sim.actors import Act, Actor, LateWrite, Move, late_name
 from lochan.testing.sim.footprint import footprint
+from lochan.testing.sim.greenlets import current_greenlet
 from lochan.testing.sim.history import NOT_YET, Event, History
 from lochan.testing.sim.scenario import Scenario
 from lochan.testing.sim.server import Server
-from lochan.testing.sim.strands import current_strand
 from lochan.testing.sim.trace import Trace
 
 # Set-up happens an hour before the run, so that no clock goes back in between.
@@ -70,7 +70,7 @@ class World:
         self.watched: list[Any] = []
         self.last_end = NOT_YET
         self.crashes = 0
-        self._main = current_strand()
+        self._main = current_greenlet()
 
     def ready(self) -> list[Actor]:
         """Returns the actors that can go on."""
@@ -81,7 +81,7 @@ class World:
 
     def run(self, chooser: Chooser) -> None:
         """Starts the scenario's actors and goes on until all have ended."""
-        self._main = current_strand()
+        self._main = current_greenlet()
         for name, acts in self.scenario.servers.items():
             self.start_server(name, acts, RUN_US)
         steps = self.trace.steps

@@ -1,0 +1,35 @@
+"""All methods of a repository, in groups.
+
+Each method builds one request; the runner of its group runs it (see `client/methods.py`). So the
+blocking client, the asynchronous client and the embedded repository have the same methods.
+"""
+
+from __future__ import annotations
+
+from lochan.client.groups.changes import Commits, Merges
+from lochan.client.groups.contents import Contents
+from lochan.client.groups.history import History
+from lochan.client.groups.namespaces import Namespaces
+from lochan.client.groups.references import References
+from lochan.client.groups.settings import RepositorySettings
+from lochan.client.methods import Group, Runner, request_method
+from lochan.model.requests import RepositoryInfoRequest
+
+
+class RepositoryGroups(Group[Runner]):
+    """All groups of one repository."""
+
+    def __init__(self, runner: Runner) -> None:
+        super().__init__(runner)
+        self.references: References[Runner] = References(runner)
+        self.contents: Contents[Runner] = Contents(runner)
+        self.history: History[Runner] = History(runner)
+        self.commits: Commits[Runner] = Commits(runner)
+        self.merges: Merges[Runner] = Merges(runner)
+        self.namespaces: Namespaces[Runner] = Namespaces(runner)
+        self.settings: RepositorySettings[Runner] = RepositorySettings(runner)
+
+    @request_method
+    def config(self) -> RepositoryInfoRequest:
+        """Returns what the repository states about itself."""
+        return RepositoryInfoRequest()

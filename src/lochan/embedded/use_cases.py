@@ -1,0 +1,154 @@
+"""Which use case of `service/` runs which request.
+
+A read returns its result; its use case takes the fields of the request by their names. A write
+returns its result, or a `PendingWrite` to be published in the lane of its branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from lochan.base.errors import Invalid
+from lochan.base.ids import EMPTY_ID
+from lochan.base.limits import PAGE_ENTRIES_MAX
+from lochan.model import requests
+from lochan.model.references import Reference
+from lochan.model.requests import (
+    DEFAULT_BRANCH,
+    AssignReferenceRequest,
+    BranchRequest,
+    CherryPickRequest,
+    CommitRequest,
+    DeleteReferenceRequest,
+    GetReferenceRequest,
+    RepositoryRequest,
+)
+from lochan.model.results import Merged, RepositoryInfo
+from lochan.model.specs import ReferenceSpec
+from lochan.service.calls import Call
+from lochan.service.pending_writes import PendingWrite
+from lochan.service.repository import Repository
+
+_Write = TypeVar(
+    "_Write", bound=BranchRequest | CommitRequest | AssignReferenceRequest | DeleteReferenceRequest
+)
+
+UseCase = Callable[[Repository, Call, Any], Any]
+"""Takes the repository, the caller and a request; returns the result or a pending write."""
+
+
+def _fields(request: msgspec.Struct) -> dict[str, Any]:
+    return {name: getattr(request, name) for name in request.__struct_fields__}
+
+
+def _info(repository: Repository) -> RepositoryInfo:
+    info = repository.info
+    return RepositoryInfo(
+        default_branch=info.default_branch,
+        created_us=info.created_us,
+        empty_hash=EMPTY_ID.hex(),
+        spec_version="",
+    )
+
+
+def _reference(repository: Repository, call: Call, request: GetReferenceRequest) -> Reference:
+    if any(mark in request.name for mark in "@~^*"):
+        raise Invalid(f"a branch or tag is fetched by its name alone, not by {request.name[:80]!r}")
+    return repository.references.get(call, request.name, fetch_all=request.fetch_all)
+
+
+def _cherry_pick(
+    repository: Repository, call: Call, request: CherryPickRequest
+) -> PendingWrite[Merged]:
+    """Prepares a cherry-pick; the commits of a range are picked from the oldest on."""
+    if request.after is not None:
+        found = repository.history.between(call, request.after, request.hashes[0])
+        hashes = tuple(ReferenceSpec(None, each) for each in found)
+        request = msgspec.structs.replace(request, hashes=hashes, after=None)
+    return repository.merges.cherry_pick(call, _expecting(repository, call, request))
+
+
+def _expecting(repository: Repository, call: Call, request: _Write) -> _Write:
+    """Returns a write with the name of its branch, and with the present head if it expects none."""
+    field = "branch" if isinstance(request, BranchRequest | CommitRequest) else "name"
+    name = getattr(request, field)
+    if name == DEFAULT_BRANCH:
+        name = repository.info.default_branch
+    expected = request.expected
+    if expected is None:
+        expected = ReferenceSpec(None, repository.references.get(call, name).hash)
+    return msgspec.structs.replace(request, **{field: name, "expected": expected})
+
+
+def _assign(repository: Repository, call: Call, request: AssignReferenceRequest) -> Reference:
+    request = _expecting(repository, call, request)
+    return repository.references.assign(
+        call, request.name, request.expected, request.target, kind=request.kind
+    )
+
+
+def _by_fields(find: Callable[[Repository], Callable[..., Any]]) -> UseCase:
+    """Returns a use case that takes the fields of a request by their names."""
+    return lambda service, call, request: find(service)(call, **_fields(request))
+
+
+def _whole(find: Callable[[Repository], Callable[[Call, Any], Any]]) -> UseCase:
+    """Returns a use case that takes a request on a branch, with its expected hash, as it is."""
+    return lambda service, call, request: find(service)(call, _expecting(service, call, request))
+
+
+READS: Final[Mapping[type[RepositoryRequest[Any]], UseCase]] = {
+    requests.RepositoryInfoRequest: lambda service, _, __: _info(service),
+    requests.GetReferenceRequest: _reference,
+    requests.ListReferencesRequest: _by_fields(lambda service: service.references.list),
+    requests.ReferenceLogRequest: lambda service, call, request: service.references.log(
+        call, request.name, request.limit or PAGE_ENTRIES_MAX, request.token
+    ),
+    requests.RecentChangesRequest: _by_fields(lambda service: service.references.recent_changes),
+    requests.ListEntriesRequest: _by_fields(lambda service: service.contents.entries),
+    requests.GetContentRequest: _by_fields(lambda service: service.contents.get),
+    requests.GetContentsRequest: _by_fields(lambda service: service.contents.get_many),
+    requests.FindJobsRequest: lambda service, call, request: (
+        service.jobs.find(call, request.spec, request.key, request.jobs).items
+    ),
+    requests.ListJobsRequest: _by_fields(lambda service: service.jobs.list),
+    requests.LogRequest: _by_fields(lambda service: service.history.log),
+    requests.DiffRequest: _by_fields(lambda service: service.history.diff),
+    requests.GetNamespaceRequest: _by_fields(lambda service: service.namespaces.get),
+    requests.ListNamespacesRequest: _by_fields(lambda service: service.namespaces.list),
+    requests.GetSettingsRequest: _by_fields(lambda service: service.settings.get),
+}
+
+WRITES: Final[Mapping[type[RepositoryRequest[Any]], UseCase]] = {
+    requests.NewReference: lambda service, call, new: service.references.create(call, new),
+    requests.NewReferencesRequest: lambda service, call, request: service.references.create_many(
+        call, request.new
+    ),
+    requests.AssignReferenceRequest: _assign,
+    requests.DeleteReferenceRequest: lambda service, call, request: service.references.delete(
+        call, **_fields(_expecting(service, call, request))
+    ),
+    requests.CommitRequest: lambda service, call, request: service.commits.commit(
+        call, **_fields(_expecting(service, call, request))
+    ),
+    requests.MergeRequest: _whole(lambda service: service.merges.merge),
+    requests.TransplantRequest: _whole(lambda service: service.merges.transplant),
+    requests.CherryPickRequest: _cherry_pick,
+    requests.RevertRequest: _whole(lambda service: service.merges.revert),
+    requests.RebaseRequest: _whole(lambda service: service.merges.rebase),
+    requests.FastForwardRequest: _whole(lambda service: service.merges.fast_forward),
+    requests.ForceRequest: _whole(lambda service: service.merges.force),
+    requests.CreateNamespaceRequest: lambda service, call, request: service.namespaces.create(
+        call, request.branch, None, request.namespace
+    ),
+    requests.DeleteNamespaceRequest: lambda service, call, request: service.namespaces.delete(
+        call, request.branch, None, request.elements
+    ),
+    requests.UpdateNamespaceRequest: lambda service, call, request: service.namespaces.update(
+        call, request.branch, None, request.elements, request.updates, request.removals
+    ),
+    requests.UpdateSettingsRequest: _by_fields(lambda service: service.settings.update),
+}

@@ -1,0 +1,158 @@
+"""Runs checks on a commit: every declared check gets a result on it, whatever happens.
+
+Checks run in parallel threads, which only wait for Spark. A check that raises any error has the
+result `error`; one that was never measured has the result `missing`. Neither passes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import msgspec
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark user knows
+
+from lochan.base.pipeline_limits import (
+    AUDIT_CHECKS_TOGETHER_MAX,
+)
+from lochan.iceberg.names import key_of
+from lochan.spark.audit.evidence import Evidence
+from lochan.spark.audit.findings import Finding, cut
+from lochan.spark.audit.redaction import error_text
+from lochan.spark.audit.row_checks import (
+    find_by_files,
+    find_counted,
+    find_rows,
+    measures,
+)
+from lochan.spark.audit.state_checks import CheckContext, find_state
+from lochan.spark.audit.verdicts import How, Result
+from lochan.spark.checks import ROW_CHECKS, Check, Declared, RowCount, Schema
+
+if TYPE_CHECKING:
+    from lochan.spark.lake import Lake
+
+OnResult = Callable[[Result], None]
+
+
+class CheckRunner:
+    """Runs the checks of one audit on one commit."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        declared: Declared,
+        evidence: Mapping[str, Sequence[Evidence]],
+        on_result: OnResult | None = None,
+    ) -> None:
+        self._lake = lake
+        self._declared = declared
+        self._evidence = evidence
+        self._on_result = on_result
+
+    def results(self, commit: str, target: str) -> tuple[Result, ...]:
+        """Returns a result for every check, in the order in which they were declared."""
+        context = CheckContext(self._lake, commit, target)
+        usable = self._usable(commit)
+        pool = ThreadPoolExecutor(AUDIT_CHECKS_TOGETHER_MAX, "lochan-check")
+        try:
+            waiting = []
+            for check in self._declared.checks:
+                blank = _blank(check, commit)
+                future = pool.submit(self._run, check, blank, context, usable)
+                waiting.append((blank, future))
+            return tuple(self._result_of(blank, future) for blank, future in waiting)
+        finally:
+            # Whoever interrupts this waits for none: those under way only read, no other begins.
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _usable(self, commit: str) -> dict[str, Evidence]:
+        """Returns the evidence on tables that are at this commit exactly as a write left them."""
+        keys = {key_of(table): table for table in self._evidence}
+        if not keys:
+            return {}
+        found, _ = self._lake.client.contents.get_many(commit, list(keys))
+        return {
+            keys[key]: evidence
+            for key, content in found
+            # The latest comes last and wins: it has seen the most.
+            for evidence in self._evidence[keys[key]]
+            if content == evidence.content
+        }
+
+    def _run(
+        self, check: Check, blank: Result, context: CheckContext, usable: Mapping[str, Evidence]
+    ) -> Result:
+        begun = time.monotonic()
+        how: How = "schema" if isinstance(check, Schema) else "query"
+        finding: Finding | None
+        if isinstance(check, ROW_CHECKS):
+            finding, how = self._run_on_rows(check, context, usable)
+        else:
+            finding = find_state(check, context)
+        if finding is None:
+            return blank
+        return msgspec.structs.replace(
+            blank,
+            status="passed" if finding.passed is True else "failed",
+            how=how,
+            observed=cut(finding.observed),
+            expected=cut(finding.expected),
+            detail="",
+            seconds=time.monotonic() - begun,
+        )
+
+    def _run_on_rows(
+        self, check: Check, context: CheckContext, usable: Mapping[str, Evidence]
+    ) -> tuple[Finding | None, How]:
+        """Returns the finding of the writes, or else that of all rows of the table.
+
+        Files show that some row breaks a check but not how many do; the table is asked for that.
+        """
+        (table,) = check.tables()
+        writes = usable[table].writes if table in usable else ()
+        by_files = find_by_files(check, writes) if writes else None
+        # The table itself does not show how many of its rows this run has written.
+        if isinstance(check, RowCount) or (by_files is not None and by_files.passed):
+            return by_files, "observed"
+        if by_files is None and writes:
+            counted = find_counted(check, self._declared.of_rows(table).index(check), writes)
+            if counted is not None:
+                return counted, "observed"
+        found = _over_all(check, context.table(table))
+        if by_files is not None and found.passed:
+            # Rows that broke it were written, though they are gone now.
+            return by_files, "observed"
+        return found, "query"
+
+    def _result_of(self, blank: Result, future: Future[Result]) -> Result:
+        # An error is taken as a value, so that no kind of error can pass for anything else.
+        error = future.exception()
+        if error is None:
+            result = future.result()
+        else:
+            result = msgspec.structs.replace(blank, status="error", detail=error_text(error))
+        if self._on_result is not None:
+            self._on_result(result)
+        return result
+
+
+def _blank(check: Check, commit: str) -> Result:
+    """Returns the result of a check that was not run."""
+    return Result(
+        check=check.label(),
+        kind=check.kind,
+        tables=check.tables(),
+        status="missing",
+        commit=commit,
+        detail="this run has not written the table, or it was changed afterwards",
+    )
+
+
+def _over_all(check: Check, frame: DataFrame) -> Finding:
+    """Returns the finding of a check on all rows of a table."""
+    (row,) = frame.agg(F.count(F.lit(1)), *measures({0: check}, frame)).collect()
+    return find_rows(check, 0, row[0], [row.asDict()])

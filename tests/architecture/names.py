@@ -1,0 +1,140 @@
+"""Names of modules and classes: what a name has to be, and the exceptions with their reasons.
+
+A module is named by a noun of the domain; a name in -ing mostly hides which. Two public classes of
+one name make a reader look up which of them is meant. Both are allowed with a reason, here.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+from tests.architecture.tree import Source
+
+# Module names in -ing, by their path below src/lochan, each with its reason.
+MODULES_IN_ING: dict[str, str] = {
+    "client/blocking.py": "the client that blocks, beside the asynchronous one: an adjective",
+    "kernel/listing.py": "a listing of references is a noun, and what the module returns",
+}
+
+# Still to be renamed or given a reason: modules in -ing, and classes with one name. Empty both.
+MODULES_STILL_TO_NAME: frozenset[str] = frozenset(
+    (
+        "assembly/serving.py",
+        "cli/merging.py",
+        "cli/printing.py",
+        "cli/serving.py",
+        "client/asking.py",
+        "client/merging.py",
+        "client/namespacing.py",
+        "client/retrying.py",
+        "embedded/reading.py",
+        "embedded/writing.py",
+        "http/forwarding.py",
+        "iceberg/parsing.py",
+        "spark/audit/hiding.py",
+        "spark/audit/judging.py",
+        "spark/audit/publishing.py",
+        "spark/audit/recording.py",
+        "spark/read/planning.py",
+        "spark/read/reading.py",
+        "spark/read/scanning.py",
+        "spark/serving.py",
+        "spark/shipping.py",
+        "spark/write/replacing.py",
+        "spark/write/shaping.py",
+        "spark/write/writing.py",
+        "stores/rocksdb/opening.py",
+        "testing/models/merging.py",
+    )
+)
+CLASSES_STILL_TO_NAME: frozenset[str] = frozenset(
+    (
+        "Ask",
+        "Gate",
+        "GroupFlush",
+        "Once",
+        "Operation",
+        "Overlay",
+        "Pinned",
+        "Plan",
+        "Reading",
+        "Repositories",
+        "Request",
+        "Step",
+        "Unchanged",
+        "Wish",
+        "Work",
+    )
+)
+
+# A model or a simulated thing has the name of what it stands for; tests read them side by side.
+MODELS = ("src/lochan/testing/models/", "src/lochan/testing/sim/")
+
+# The same group of methods, by layer: use cases, the client, the library without a server.
+_GROUP = "the use cases, the client and the embedded repository have the same groups of methods"
+
+# Each has its usual meaning in its own package, and no module uses both.
+_APART = "the usual word in packages that never import each other, and no module uses both"
+
+# Public classes that share a name, each with its reason.
+SHARED_CLASSES: dict[str, str] = {
+    "Change": _APART,
+    "Commits": _GROUP,
+    "Contents": _GROUP,
+    "Draft": _APART,
+    "Entry": "a row of a store, and an entry of a catalog's listing: kv knows nothing of the model",
+    "Finding": _APART,
+    "History": _GROUP,
+    "Layout": _APART,
+    "Merges": _GROUP,
+    "Namespaces": _GROUP,
+    "Options": _APART,
+    "Page": "a page of a store's scan, and a page of a listing: kv knows nothing of the model",
+    "Part": "a part of an index, and a part of a write on Spark, as the glossary has it",
+    "Pool": "a pool of threads in the server, and a pool of connections to PostgreSQL",
+    "Published": _APART,
+    "Publisher": "the kernel publishes chains, an audit on Spark publishes its run",
+    "Query": "the query of a URL, and the check of an audit that is a query",
+    "Reader": _APART,
+    "References": _GROUP,
+    "Report": "the report of `lochan check`, and the report of an audit on Spark",
+    "RepositorySettings": _GROUP,
+    "Settings": "the settings of a server, and the options in the URL of a RocksDB store",
+    "Shape": _APART,
+    "Source": _APART,
+    "Views": "views of commits in the kernel, and views of Iceberg",
+}
+
+
+def module_in_ing(source: Source) -> list[str]:
+    """Returns a message if the name of a module ends in -ing and has no reason."""
+    path = PurePosixPath(source.where)
+    below = source.where.removeprefix("src/lochan/")
+    if not path.stem.endswith("ing") or below in MODULES_IN_ING or below in MODULES_STILL_TO_NAME:
+        return []
+    return [f"{source.where}: name it by a noun, or list it with a reason"]
+
+
+def public_classes(sources: Iterable[Source]) -> dict[str, list[str]]:
+    """Returns where the public classes are, by their name; models are left out."""
+    found = defaultdict(list)
+    for source in sources:
+        if source.where.startswith(MODELS):
+            continue
+        for node in source.tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(source.where)
+    return dict(found)
+
+
+def shared_class_names(sources: Iterable[Source]) -> list[str]:
+    """Returns a message for each name of several public classes without a reason."""
+    known = SHARED_CLASSES.keys() | CLASSES_STILL_TO_NAME
+    return [
+        f"{name} is a class in {', '.join(places)}: rename one, or list it with a reason"
+        for name, places in sorted(public_classes(sources).items())
+        if len(places) > 1 and name not in known
+    ]
