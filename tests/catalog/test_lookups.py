@@ -64,9 +64,9 @@ def lookups(monkeypatch) -> Lookups:
 
 
 def test_a_commit_looks_its_keys_up_in_one_bulk_and_compares_once(lookups):
-    desk = forked()
-    server = desk.again()
-    content, _ = desk.contents.get(ME, parse_spec("main"), key("ns.a"))
+    bench = forked()
+    server = bench.again()
+    content, _ = bench.contents.get(ME, parse_spec("main"), key("ns.a"))
     does: list[Operation] = [
         Put(key=key("ns.a"), content=content),
         RecordJob(key=key("ns.a"), job="nightly"),
@@ -74,7 +74,7 @@ def test_a_commit_looks_its_keys_up_in_one_bulk_and_compares_once(lookups):
         new("ns.x"),
         new("ns.y"),
     ]
-    head = ReferenceSpec(None, desk.head())
+    head = ReferenceSpec(None, bench.head())
     prepared = server.commits.commit(ME, "main", head, CommitMeta(message="m"), does)
     lookups.keys.clear()
     lookups.bulk = lookups.compared = 0
@@ -87,12 +87,12 @@ def test_a_commit_looks_its_keys_up_in_one_bulk_and_compares_once(lookups):
 
 @pytest.mark.parametrize("squash", [True, False])
 def test_a_merge_looks_each_key_up_once(lookups, squash):
-    desk = forked()
-    desk.change("ns.b", "main")
-    server = desk.again()
+    bench = forked()
+    bench.change("ns.b", "main")
+    server = bench.again()
     request = MergeRequest(branch="main", expected=None, source=parse_spec("side"), squash=squash)
     prepared = server.merges.merge(ME, request)
     lookups.keys.clear()
     server.run(prepared)
     assert max(lookups.keys.values()) == 1
-    assert desk.state()["ns.a"] == "side"
+    assert bench.state()["ns.a"] == "side"

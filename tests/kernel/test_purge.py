@@ -9,7 +9,6 @@ from lochan.base.errors import Corrupt
 from lochan.base.ids import ObjId
 from lochan.base.limits import GRACE_S
 from lochan.base.names import RefName
-from lochan.kernel.claims import claim
 from lochan.kernel.publish import Publisher
 from lochan.kernel.purge import Purged, Skipped, sweep_claims, sweep_references
 from lochan.kernel.references import ReferenceIndex
@@ -17,7 +16,7 @@ from lochan.kernel.reflog import RefLog
 from lochan.kv.store import Kind, partition
 from lochan.testing.faults import FaultKind, FaultyStore, SimulatedCrash
 from lochan.testing.invariants import all_rows, check_references
-from tests.kernel.workbench import MAIN, Bench, OnCalls, branch, nth, wants
+from tests.kernel.workbench import MAIN, Bench, OnCalls, branch, claim, nth, wants
 
 NAME = RefName("work")
 DAY_US = GRACE_S * 1_000_000

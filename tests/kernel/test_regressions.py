@@ -5,11 +5,11 @@ from __future__ import annotations
 from lochan.base.ids import EMPTY_ID
 from lochan.base.keys import table_key
 from lochan.base.names import RefName
-from lochan.kernel.claims import ClaimedProposal, claim
+from lochan.kernel.claims import ClaimedProposal
 from lochan.kernel.merge import Choices, MergeProposal
 from lochan.kernel.publish import Publisher
 from tests.kernel.reading import message_of, published
-from tests.kernel.workbench import MAIN, Bench, wants
+from tests.kernel.workbench import MAIN, Bench, claim, wants
 from tests.property.merge_world import MergeWorld
 
 

@@ -11,14 +11,13 @@ from lochan.base.names import RefName
 from lochan.codec.commits import TagObject
 from lochan.codec.objects import object_id
 from lochan.codec.tags import decode_tag, encode_tag
-from lochan.kernel.claims import claim
 from lochan.kernel.publish import Publisher
 from lochan.kernel.tags import Tags
 from lochan.kv.store import Kind, partition
 from lochan.model.references import Annotation
 from lochan.testing.faults import FaultKind, FaultyStore
 from tests.kernel.reading import any_of, message_of
-from tests.kernel.workbench import Bench, branch, counted, nth, tag, wants
+from tests.kernel.workbench import Bench, branch, claim, counted, nth, tag, wants
 
 V1, V2 = RefName("v1"), RefName("v2")
 NOTE = Annotation("the first", (("who", ("me",)),), b"signed")

@@ -17,11 +17,12 @@ from lochan.codec.elements import pack_table
 from lochan.codec.rows import ReferenceRow
 from lochan.index.layers import read_page
 from lochan.kernel.build import Head
+from lochan.kernel.claims import Request, claim_on_branch
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import iterate_log
 from lochan.kernel.name_index import NameIndex
 from lochan.kernel.plan import ANY, Anything, CommitPlan, Operation
-from lochan.kernel.publish import Published, Publisher
+from lochan.kernel.publish import Find, Published, Publisher
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository, open_repository
 from lochan.kernel.tags import Tags
@@ -29,6 +30,7 @@ from lochan.kernel.views import CommitView
 from lochan.kv.observe import ObservedStore
 from lochan.kv.store import Capabilities, Store
 from lochan.model.references import Annotation
+from lochan.persist.claims import Claim
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.call_counts import CallCounts
 from lochan.testing.faults import Fault, FaultKind, FaultyStore, PlannedCall
@@ -226,3 +228,15 @@ def listed(context: RepositoryContext) -> dict[str, int]:
     index = NameIndex(context)
     found = index.find_many([name for name, _ in index.page(b"f", b"g", 10_000)])
     return {name: one.incarnation for name, one in found.items()}
+
+
+def claim(
+    context: RepositoryContext,
+    principal: str,
+    key: str,
+    digest: bytes,
+    name: RefName,
+    find: Find | None = None,
+) -> Claim:
+    """Claims a key for a commit to a branch."""
+    return claim_on_branch(context, Request(principal, key, digest, "commit", name), find)

@@ -29,160 +29,160 @@ class Hashes:
     target: str = ""
 
 
-def fix(desk: Bench) -> None:
-    Hashes.side = tuple(entry.meta.hash or "" for entry in desk.log("side")[:2])[::-1]
-    Hashes.target = desk.head("target")
+def fix(bench: Bench) -> None:
+    Hashes.side = tuple(entry.meta.hash or "" for entry in bench.log("side")[:2])[::-1]
+    Hashes.target = bench.head("target")
 
 
-def commit(desk: Bench, call: Call) -> Any:
-    return desk.commit(
+def commit(bench: Bench, call: Call) -> Any:
+    return bench.commit(
         new("ns.z"), new("ns.d"), branch="target", expected=Hashes.target, message="m", call=call
     )
 
 
-def merge(desk: Bench, call: Call, **more: Any) -> Any:
+def merge(bench: Bench, call: Call, **more: Any) -> Any:
     ask = MergeRequest(
         branch="target", expected=parse_spec(Hashes.target), source=parse_spec("side")
     )
-    return desk.run(desk.merges.merge(call, changed_request(ask, **more)))
+    return bench.run(bench.merges.merge(call, changed_request(ask, **more)))
 
 
-def merge_replayed(desk: Bench, call: Call) -> Any:
-    return merge(desk, call, squash=False)
+def merge_replayed(bench: Bench, call: Call) -> Any:
+    return merge(bench, call, squash=False)
 
 
-def merge_at_a_hash(desk: Bench, call: Call) -> Any:
-    return merge(desk, call, source=f"side@{Hashes.side[0]}")
+def merge_at_a_hash(bench: Bench, call: Call) -> Any:
+    return merge(bench, call, source=f"side@{Hashes.side[0]}")
 
 
-def merge_of_nothing(desk: Bench, call: Call) -> Any:
-    return merge(desk, call, source="main")
+def merge_of_nothing(bench: Bench, call: Call) -> Any:
+    return merge(bench, call, source="main")
 
 
-def merge_without_an_expectation(desk: Bench, call: Call) -> Any:
-    return merge(desk, call, expected=None)
+def merge_without_an_expectation(bench: Bench, call: Call) -> Any:
+    return merge(bench, call, expected=None)
 
 
-def transplant(desk: Bench, call: Call, **more: Any) -> Any:
+def transplant(bench: Bench, call: Call, **more: Any) -> Any:
     ask = TransplantRequest(
         branch="target", expected=None, source="side", hashes=tuple(map(parse_spec, Hashes.side))
     )
-    return desk.run(desk.merges.transplant(call, changed_request(ask, **more)))
+    return bench.run(bench.merges.transplant(call, changed_request(ask, **more)))
 
 
-def transplant_squashed(desk: Bench, call: Call) -> Any:
-    return transplant(desk, call, squash=True)
+def transplant_squashed(bench: Bench, call: Call) -> Any:
+    return transplant(bench, call, squash=True)
 
 
-def cherry_pick(desk: Bench, call: Call) -> Any:
+def cherry_pick(bench: Bench, call: Call) -> Any:
     ask = TransplantRequest(
         branch="target", expected=None, source="", hashes=tuple(map(parse_spec, Hashes.side[::-1]))
     )
-    return desk.run(desk.merges.cherry_pick(call, ask))
+    return bench.run(bench.merges.cherry_pick(call, ask))
 
 
-def revert(desk: Bench, call: Call) -> Any:
+def revert(bench: Bench, call: Call) -> Any:
     ask = RevertRequest(branch="target", expected=None, hashes=(parse_spec(Hashes.target),))
-    return desk.run(desk.merges.revert(call, ask))
+    return bench.run(bench.merges.revert(call, ask))
 
 
-def rebase(desk: Bench, call: Call) -> Any:
-    return desk.merges.rebase(call, RebaseRequest(branch="target", onto=parse_spec("side")))
+def rebase(bench: Bench, call: Call) -> Any:
+    return bench.merges.rebase(call, RebaseRequest(branch="target", onto=parse_spec("side")))
 
 
-def force(desk: Bench, call: Call, **more: Any) -> Any:
+def force(bench: Bench, call: Call, **more: Any) -> Any:
     ask = MoveRequest(
         branch="target", source=parse_spec("side"), expected=parse_spec(Hashes.target)
     )
-    return desk.merges.force(call, changed_request(ask, **more))
+    return bench.merges.force(call, changed_request(ask, **more))
 
 
-def force_anywhere(desk: Bench, call: Call) -> Any:
-    return force(desk, call, expected=None)
+def force_anywhere(bench: Bench, call: Call) -> Any:
+    return force(bench, call, expected=None)
 
 
-def force_to_where_it_is(desk: Bench, call: Call) -> Any:
-    return desk.merges.force(
+def force_to_where_it_is(bench: Bench, call: Call) -> Any:
+    return bench.merges.force(
         call, MoveRequest(branch="target", source=parse_spec("@" + Hashes.target))
     )
 
 
-def fast_forward_of_nothing(desk: Bench, call: Call) -> Any:
-    return desk.merges.fast_forward(call, MoveRequest(branch="target", source=parse_spec("main")))
+def fast_forward_of_nothing(bench: Bench, call: Call) -> Any:
+    return bench.merges.fast_forward(call, MoveRequest(branch="target", source=parse_spec("main")))
 
 
-def assign(desk: Bench, call: Call) -> Any:
-    return desk.references.assign(call, "target", parse_spec(Hashes.target), parse_spec("side"))
+def assign(bench: Bench, call: Call) -> Any:
+    return bench.references.assign(call, "target", parse_spec(Hashes.target), parse_spec("side"))
 
 
-def assign_to_where_it_is(desk: Bench, call: Call) -> Any:
-    return desk.references.assign(call, "target", None, parse_spec("@" + Hashes.target))
+def assign_to_where_it_is(bench: Bench, call: Call) -> Any:
+    return bench.references.assign(call, "target", None, parse_spec("@" + Hashes.target))
 
 
-def delete(desk: Bench, call: Call) -> Any:
-    return desk.references.delete(call, "target", parse_spec(Hashes.target))
+def delete(bench: Bench, call: Call) -> Any:
+    return bench.references.delete(call, "target", parse_spec(Hashes.target))
 
 
-def create_namespace(desk: Bench, call: Call) -> Any:
+def create_namespace(bench: Bench, call: Call) -> Any:
     made = Namespace(elements=("made",), properties={"a": "b"})
-    return desk.run(desk.repository.namespaces.create(call, "target", None, made))
+    return bench.run(bench.repository.namespaces.create(call, "target", None, made))
 
 
-def update_namespace(desk: Bench, call: Call) -> Any:
-    change = desk.repository.namespaces.update
-    return desk.run(change(call, "target", None, ("ns",), {"a": "b"}, set()))
+def update_namespace(bench: Bench, call: Call) -> Any:
+    change = bench.repository.namespaces.update
+    return bench.run(change(call, "target", None, ("ns",), {"a": "b"}, set()))
 
 
-def delete_namespace(desk: Bench, call: Call) -> Any:
-    return desk.run(desk.repository.namespaces.delete(call, "target", None, ("empty",)))
+def delete_namespace(bench: Bench, call: Call) -> Any:
+    return bench.run(bench.repository.namespaces.delete(call, "target", None, ("empty",)))
 
 
-def source_is_deleted(desk: Bench) -> None:
-    desk.references.delete(ME, "side", None)
+def source_is_deleted(bench: Bench) -> None:
+    bench.references.delete(ME, "side", None)
 
 
-def source_is_moved(desk: Bench) -> None:
-    desk.references.assign(ME, "side", None, parse_spec("main~1"))
+def source_is_moved(bench: Bench) -> None:
+    bench.references.assign(ME, "side", None, parse_spec("main~1"))
 
 
-def source_is_made_again(desk: Bench) -> None:
-    desk.references.delete(ME, "side", None)
-    desk.branch("side", "main")
+def source_is_made_again(bench: Bench) -> None:
+    bench.references.delete(ME, "side", None)
+    bench.branch("side", "main")
 
 
-def target_is_moved(desk: Bench) -> None:
-    desk.references.assign(ME, "target", None, parse_spec("main"))
+def target_is_moved(bench: Bench) -> None:
+    bench.references.assign(ME, "target", None, parse_spec("main"))
 
 
-def target_is_moved_often(desk: Bench) -> None:
+def target_is_moved_often(bench: Bench) -> None:
     for number in range(40):
-        desk.references.assign(ME, "target", None, parse_spec("main~1" if number % 2 else "main"))
+        bench.references.assign(ME, "target", None, parse_spec("main~1" if number % 2 else "main"))
 
 
-def target_is_committed_to(desk: Bench) -> None:
-    desk.commit(new("ns.other"), branch="target", message="other")
+def target_is_committed_to(bench: Bench) -> None:
+    bench.commit(new("ns.other"), branch="target", message="other")
 
 
-def target_is_deleted(desk: Bench) -> None:
-    desk.references.delete(ME, "target", None)
+def target_is_deleted(bench: Bench) -> None:
+    bench.references.delete(ME, "target", None)
 
 
-def target_is_made_again(desk: Bench) -> None:
-    desk.references.delete(ME, "target", None)
-    soon = desk.clock.now_us() + 1_000_000
+def target_is_made_again(bench: Bench) -> None:
+    bench.references.delete(ME, "target", None)
+    soon = bench.clock.now_us() + 1_000_000
     again = NewReference(kind="BRANCH", name="target", source=parse_spec("main"), expires_us=soon)
-    desk.run(desk.references.create(ME, again))
-    desk.commit(new("ns.again"), branch="target", message="again")
+    bench.run(bench.references.create(ME, again))
+    bench.commit(new("ns.again"), branch="target", message="again")
 
 
-def target_is_moved_and_deleted(desk: Bench) -> None:
-    target_is_moved_often(desk)
-    target_is_made_again(desk)
+def target_is_moved_and_deleted(bench: Bench) -> None:
+    target_is_moved_often(bench)
+    target_is_made_again(bench)
 
 
-def tombstone_is_gone(desk: Bench) -> None:
-    target_is_deleted(desk)
-    context = desk.repository.context
+def tombstone_is_gone(bench: Bench) -> None:
+    target_is_deleted(bench)
+    context = bench.repository.context
     found = context.references.fetch(RefName("target"))
     assert found is not None
     context.moves.copy(found.row, found.row.moves)

@@ -222,7 +222,7 @@ LEFT_OUT = {"references.list"}
 
 
 @pytest.fixture
-def desk() -> Bench:
+def bench() -> Bench:
     """Main has `ns` and an empty namespace; side has everything of main, and two commits more."""
     one = forked()
     one.commit(Put(key=("empty",), content=Namespace(elements=("empty",))))
@@ -230,9 +230,9 @@ def desk() -> Bench:
     return one
 
 
-def guarded(desk: Bench) -> tuple[Bench, Recorder, Any]:
+def guarded(bench: Bench) -> tuple[Bench, Recorder, Any]:
     """Another server on the same store, with a policy that records, and its calls to the store."""
-    server, counts = desk.counted()
+    server, counts = bench.counted()
     recorder = Recorder()
     server.repository = Repository(server.repository.context, policy=recorder)
     return server, recorder, counts
@@ -249,13 +249,13 @@ def do(server: Bench, case: Case, call: Call = ME) -> Any:
     return server.run(prepared) if isinstance(prepared, PendingWrite) else prepared
 
 
-def test_every_use_case_has_a_case(desk):
-    assert set(CASES) == set(use_cases(desk.repository))
+def test_every_use_case_has_a_case(bench):
+    assert set(CASES) == set(use_cases(bench.repository))
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_use_case_is_decided_on_what_it_resolves_sources_included(desk, name):
-    server, recorder, _ = guarded(desk)
+def test_a_use_case_is_decided_on_what_it_resolves_sources_included(bench, name):
+    server, recorder, _ = guarded(bench)
     case = CASES[name]
     incarnations = {name: incarnation(server, name) for name in ("main", "side")}
     do(server, case)
@@ -272,10 +272,10 @@ def test_a_use_case_is_decided_on_what_it_resolves_sources_included(desk, name):
 
 @pytest.mark.parametrize("call", [ME, KEYED], ids=["plain", "keyed"])
 @pytest.mark.parametrize("name", [name for name in CASES if name not in LEFT_OUT])
-def test_each_denied_decision_refuses_the_whole_and_writes_nothing(desk, name, call):
+def test_each_denied_decision_refuses_the_whole_and_writes_nothing(bench, name, call):
     case = CASES[name]
     for denied in dict.fromkeys(case.decisions):
-        server, recorder, counts = guarded(desk)
+        server, recorder, counts = guarded(bench)
         recorder.denies = partial(_is, denied)
         counts.reset()
         with pytest.raises(Denied):
@@ -287,9 +287,9 @@ def _is(denied: Decision, action: Action, resource: Resource) -> bool:
     return (action, resource.reference, resource.commit is not None) == denied
 
 
-def test_references_that_one_may_not_view_are_left_out_of_listings(desk):
-    server, recorder, _ = guarded(desk)
-    desk.branch("other")
+def test_references_that_one_may_not_view_are_left_out_of_listings(bench):
+    server, recorder, _ = guarded(bench)
+    bench.branch("other")
     recorder.denies = lambda action, resource: resource.reference in ("side", "main")
     references = server.repository.references
     assert [one.name for one in references.list(ME).items] == ["other"]
@@ -301,10 +301,10 @@ def test_references_that_one_may_not_view_are_left_out_of_listings(desk):
     assert (other.metadata.ahead, other.metadata.common_ancestor) == (None, None)
 
 
-def recreated(desk: Bench, name: str = "side") -> None:
+def recreated(bench: Bench, name: str = "side") -> None:
     """Deletes a branch and creates it again, from main."""
-    desk.references.delete(ME, name, None)
-    desk.branch(name, "main")
+    bench.references.delete(ME, name, None)
+    bench.branch(name, "main")
 
 
 @pytest.mark.parametrize(
@@ -317,62 +317,62 @@ def recreated(desk: Bench, name: str = "side") -> None:
     ],
     ids=["commit", "merge"],
 )
-def test_a_branch_that_is_created_again_is_not_written_under_an_earlier_decision(desk, write):
-    desk.fill("ns.main")
-    server, recorder, _ = guarded(desk)
+def test_a_branch_that_is_created_again_is_not_written_under_an_earlier_decision(bench, write):
+    bench.fill("ns.main")
+    server, recorder, _ = guarded(bench)
     allowed = incarnation(server, "side")
     recorder.denies = lambda action, one: (
         one.incarnation not in (None, allowed) and (one.reference == "side")
     )
     prepared = write(server.repository, ME)
-    recreated(desk)
-    head = desk.head("side")
+    recreated(bench)
+    head = bench.head("side")
     with pytest.raises(Denied):
         server.run(prepared)
-    assert desk.head("side") == head
+    assert bench.head("side") == head
 
 
 @pytest.mark.parametrize(
     "name", ["references.assign", "references.delete", "merges.rebase", "merges.force"]
 )
-def test_a_branch_that_is_created_again_is_not_moved_under_an_earlier_decision(desk, name):
+def test_a_branch_that_is_created_again_is_not_moved_under_an_earlier_decision(bench, name):
     """It is created again right after the decision by name."""
-    server, recorder, _ = guarded(desk)
+    server, recorder, _ = guarded(bench)
     allowed = incarnation(server, "side")
     heads: list[str] = []
 
     def denies(action: Action, resource: Resource) -> bool:
         if not heads:
-            recreated(desk)
-            desk.fill("ns.own", branch="side")
-            heads.append(desk.head("side"))
+            recreated(bench)
+            bench.fill("ns.own", branch="side")
+            heads.append(bench.head("side"))
         return resource.reference == "side" and resource.incarnation not in (None, allowed)
 
     recorder.denies = denies
     with pytest.raises(Denied):
         do(server, CASES[name])
-    assert desk.head("side") == heads[0]
+    assert bench.head("side") == heads[0]
 
 
-def test_a_page_goes_on_in_the_same_incarnation_only(desk):
-    first = desk.contents.entries(ME, SIDE, 1)
-    log = desk.history.log(ME, SIDE, 1)
-    diff = desk.history.diff(ME, MAIN, SIDE, 1)
-    recreated(desk)
+def test_a_page_goes_on_in_the_same_incarnation_only(bench):
+    first = bench.contents.entries(ME, SIDE, 1)
+    log = bench.history.log(ME, SIDE, 1)
+    diff = bench.history.diff(ME, MAIN, SIDE, 1)
+    recreated(bench)
     with pytest.raises(Invalid, match="another reference"):
-        desk.contents.entries(ME, SIDE, 1, first.token)
+        bench.contents.entries(ME, SIDE, 1, first.token)
     with pytest.raises(Invalid, match="another reference"):
-        desk.history.log(ME, SIDE, 1, log.token)
+        bench.history.log(ME, SIDE, 1, log.token)
     with pytest.raises(Invalid, match="another reference"):
-        desk.history.diff(ME, MAIN, SIDE, 1, diff.token)
+        bench.history.diff(ME, MAIN, SIDE, 1, diff.token)
 
 
-def test_reads_of_a_batch_are_decided_on_the_rows_that_they_read(desk):
-    server, recorder, _ = guarded(desk)
-    before = desk.references.get(ME, "side")
+def test_reads_of_a_batch_are_decided_on_the_rows_that_they_read(bench):
+    server, recorder, _ = guarded(bench)
+    before = bench.references.get(ME, "side")
     seen = incarnation(server, "side")
     with server.repository.reading(["main", "side"]):
-        recreated(desk)
+        recreated(bench)
         _, reference = server.repository.contents.get_many(ME, SIDE, [key("ns.d")])
     assert reference.hash == before.hash
     assert [one.incarnation for _, one in recorder.resources] == [seen]

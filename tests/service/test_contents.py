@@ -24,7 +24,7 @@ ELEMENTS = ["a", "a b", "a!", "aa", "ab", "b", "é", "日本", "😀", "~", "0",
 
 
 @pytest.fixture
-def desk() -> Bench:
+def bench() -> Bench:
     one = Bench()
     one.fill(*NAMES)
     return one
@@ -33,7 +33,7 @@ def desk() -> Bench:
 @cache
 def stocked() -> tuple[Bench, dict[ContentKey, str]]:
     """A repository with keys of up to three of the elements; read by many examples."""
-    desk = Bench()
+    bench = Bench()
     keys: list[ContentKey] = [(one,) for one in ELEMENTS]
     keys += [(one, other) for one in ELEMENTS[:6] for other in ELEMENTS]
     keys += [("a", "a", other) for other in ELEMENTS]
@@ -42,8 +42,8 @@ def stocked() -> tuple[Bench, dict[ContentKey, str]]:
         Put(key=at, content=Namespace(elements=at) if at in spaces else table("/".join(at)))
         for at in keys
     ]
-    desk.commit(*does)
-    return desk, {at: "NAMESPACE" if at in spaces else "ICEBERG_TABLE" for at in keys}
+    bench.commit(*does)
+    return bench, {at: "NAMESPACE" if at in spaces else "ICEBERG_TABLE" for at in keys}
 
 
 def order(at: ContentKey) -> bytes:
@@ -61,9 +61,9 @@ KEYS = st.lists(st.sampled_from(ELEMENTS), min_size=1, max_size=3).map(tuple)
     wanted=st.lists(KEYS, max_size=6),
 )
 def test_a_range_holds_what_a_dictionary_holds(limit, start, end, wanted):
-    desk, model = stocked()
+    bench, model = stocked()
     found = pages(
-        lambda token: desk.contents.entries(
+        lambda token: bench.contents.entries(
             ME, parse_spec("main"), limit, token, start=start, end=end, keys=wanted
         ),
         200,
@@ -81,9 +81,9 @@ def test_a_range_holds_what_a_dictionary_holds(limit, start, end, wanted):
 
 @given(limit=st.none() | st.integers(1, 50), prefix=KEYS, wanted=st.lists(KEYS, max_size=4))
 def test_a_prefix_is_the_key_itself_and_all_that_lies_in_it(limit, prefix, wanted):
-    desk, model = stocked()
+    bench, model = stocked()
     found = pages(
-        lambda token: desk.contents.entries(
+        lambda token: bench.contents.entries(
             ME, parse_spec("main"), limit, token, prefix=prefix, keys=wanted
         )
     )
@@ -93,76 +93,76 @@ def test_a_prefix_is_the_key_itself_and_all_that_lies_in_it(limit, prefix, wante
     assert [entry.key for entry in found] == expected
 
 
-def test_a_prefix_does_not_go_with_a_first_or_a_last_key(desk):
+def test_a_prefix_does_not_go_with_a_first_or_a_last_key(bench):
     for more in ({"start": ("a",)}, {"end": ("a",)}):
         with pytest.raises(Invalid, match="prefix"):
-            desk.contents.entries(ME, parse_spec("main"), prefix=("a",), **more)
+            bench.contents.entries(ME, parse_spec("main"), prefix=("a",), **more)
 
 
-def test_a_page_goes_on_in_the_commit_of_the_first_though_the_branch_moves(desk):
-    before = names(desk.contents.entries(ME, parse_spec("main")).items)
-    first = desk.contents.entries(ME, parse_spec("main"), 3)
-    desk.remove("a.t1", "b.t")
-    desk.commit(new("a.t0"), new("zz"))
-    rest = pages(partial(desk.contents.entries, ME, parse_spec("main"), 3), token=first.token)
+def test_a_page_goes_on_in_the_commit_of_the_first_though_the_branch_moves(bench):
+    before = names(bench.contents.entries(ME, parse_spec("main")).items)
+    first = bench.contents.entries(ME, parse_spec("main"), 3)
+    bench.remove("a.t1", "b.t")
+    bench.commit(new("a.t0"), new("zz"))
+    rest = pages(partial(bench.contents.entries, ME, parse_spec("main"), 3), token=first.token)
     assert names(first.items) + names(rest) == before
-    page = desk.contents.entries(ME, parse_spec("main"), 3, first.token)
+    page = bench.contents.entries(ME, parse_spec("main"), 3, first.token)
     assert page.reference == first.reference
     assert first.reference is not None
     assert (first.reference.kind, first.reference.name) == ("BRANCH", "main")
-    assert first.reference.hash != desk.head()
+    assert first.reference.hash != bench.head()
 
 
-def test_a_page_may_be_as_long_as_everything_and_has_no_token_then(desk):
-    count = len(desk.contents.entries(ME, parse_spec("main")).items)
-    assert desk.contents.entries(ME, parse_spec("main"), count).token is None
-    assert desk.contents.entries(ME, parse_spec("main"), count - 1).token is not None
+def test_a_page_may_be_as_long_as_everything_and_has_no_token_then(bench):
+    count = len(bench.contents.entries(ME, parse_spec("main")).items)
+    assert bench.contents.entries(ME, parse_spec("main"), count).token is None
+    assert bench.contents.entries(ME, parse_spec("main"), count - 1).token is not None
 
 
 def test_all_entries_of_more_than_a_page_of_the_store_are_listed():
-    desk = Bench()
+    bench = Bench()
     count = PAGE_ENTRIES_MAX + 7
     wanted = [f"t{number:05}" for number in range(count)]
     for at in range(0, count, 500):
-        desk.commit(*[new(name) for name in wanted[at : at + 500]])
-    assert names(desk.contents.entries(ME, parse_spec("main")).items) == wanted
-    page = desk.contents.entries(ME, parse_spec("main"), PAGE_ENTRIES_MAX + 3)
+        bench.commit(*[new(name) for name in wanted[at : at + 500]])
+    assert names(bench.contents.entries(ME, parse_spec("main")).items) == wanted
+    page = bench.contents.entries(ME, parse_spec("main"), PAGE_ENTRIES_MAX + 3)
     assert names(page.items) == wanted[: PAGE_ENTRIES_MAX + 3]
-    rest = desk.contents.entries(ME, parse_spec("main"), PAGE_ENTRIES_MAX + 3, page.token)
+    rest = bench.contents.entries(ME, parse_spec("main"), PAGE_ENTRIES_MAX + 3, page.token)
     assert names(rest.items) == wanted[PAGE_ENTRIES_MAX + 3 :]
 
 
-def test_a_token_that_was_changed_or_belongs_elsewhere_is_refused(desk):
-    token = desk.contents.entries(ME, parse_spec("main"), 2).token
+def test_a_token_that_was_changed_or_belongs_elsewhere_is_refused(bench):
+    token = bench.contents.entries(ME, parse_spec("main"), 2).token
     assert token is not None
-    other = Bench(desk.store, seed=5, name="other")
+    other = Bench(bench.store, seed=5, name="other")
     other.fill("a.t")
     with pytest.raises(Invalid, match="another repository"):
         other.contents.entries(ME, parse_spec("main"), 2, token)
     flipped = ("B" if token[30] == "A" else "A").join((token[:30], token[31:]))
     for bad in (flipped, token[:-1], token + "A", "", "é", "x" * 10_000):
         with pytest.raises(Invalid, match="token"):
-            desk.contents.entries(ME, parse_spec("main"), 2, bad)
+            bench.contents.entries(ME, parse_spec("main"), 2, bad)
     with pytest.raises(Invalid, match="another listing"):
-        desk.history.log(ME, parse_spec("main"), 2, token)
+        bench.history.log(ME, parse_spec("main"), 2, token)
     with pytest.raises(Invalid, match="another listing"):
-        desk.references.list(ME, 2, token)
+        bench.references.list(ME, 2, token)
 
 
-def test_a_token_goes_on_with_its_own_reference_only(desk):
-    head = desk.head()
-    desk.branch("side")
-    page = desk.contents.entries(ME, parse_spec("main"), 2)
+def test_a_token_goes_on_with_its_own_reference_only(bench):
+    head = bench.head()
+    bench.branch("side")
+    page = bench.contents.entries(ME, parse_spec("main"), 2)
     for other in ("side", "main~1", f"main@{EMPTY_ID.hex()}", f"@{EMPTY_ID.hex()}"):
         with pytest.raises(Invalid, match="another reference"):
-            desk.contents.entries(ME, parse_spec(other), 2, page.token)
+            bench.contents.entries(ME, parse_spec(other), 2, page.token)
     # The same under another name, or the very commit that the listing goes on in.
     for same in ("main", "-", head, f"@{head}", f"main@{head}"):
-        assert desk.contents.entries(ME, parse_spec(same), 2, page.token).items
+        assert bench.contents.entries(ME, parse_spec(same), 2, page.token).items
 
 
-def test_a_token_goes_on_with_its_own_selection_only(desk):
-    token = desk.contents.entries(ME, parse_spec("main"), 2).token
+def test_a_token_goes_on_with_its_own_selection_only(bench):
+    token = bench.contents.entries(ME, parse_spec("main"), 2).token
     for more in (
         {"filter": "true"},
         {"prefix": ("a",)},
@@ -171,94 +171,99 @@ def test_a_token_goes_on_with_its_own_selection_only(desk):
         {"keys": [("a", "t1")]},
     ):
         with pytest.raises(Invalid, match="another filter"):
-            desk.contents.entries(ME, parse_spec("main"), 2, token, **more)
-    filtered = desk.contents.entries(
+            bench.contents.entries(ME, parse_spec("main"), 2, token, **more)
+    filtered = bench.contents.entries(
         ME, parse_spec("main"), 1, filter="entry.contentType == 'ICEBERG_TABLE'"
     )
     with pytest.raises(Invalid, match="another filter"):
-        desk.contents.entries(ME, parse_spec("main"), 2, filtered.token)
+        bench.contents.entries(ME, parse_spec("main"), 2, filtered.token)
 
 
-def test_a_filtered_listing_has_every_match_once_whatever_the_pages(desk):
+def test_a_filtered_listing_has_every_match_once_whatever_the_pages(bench):
     only = "entry.contentType == 'NAMESPACE'"
     for limit in (1, 2, 3, 10, None):
         found = pages(
             partial(
-                desk.contents.entries, ME, parse_spec("main"), limit, filter=only, with_content=True
+                bench.contents.entries,
+                ME,
+                parse_spec("main"),
+                limit,
+                filter=only,
+                with_content=True,
             )
         )
         assert names(found) == ["a", "a.b", "b"]
         assert [entry.content is not None for entry in found] == [True] * 3
 
 
-def test_a_page_that_filters_looks_at_a_bounded_number_and_tells_where_to_go_on(desk, monkeypatch):
+def test_a_page_that_filters_looks_at_a_bounded_number_and_tells_where_to_go_on(bench, monkeypatch):
     monkeypatch.setattr(contents_room, "SCAN_ENTRIES_MAX", 2)
     monkeypatch.setattr(contents_room, "PAGE_ENTRIES_MAX", 2)
     only = "entry.name == 'u'"
-    first = desk.contents.entries(ME, parse_spec("main"), 5, filter=only)
+    first = bench.contents.entries(ME, parse_spec("main"), 5, filter=only)
     assert first.items == ()
     assert first.token is not None
     found = pages(
-        lambda token: desk.contents.entries(ME, parse_spec("main"), 5, token, filter=only)
+        lambda token: bench.contents.entries(ME, parse_spec("main"), 5, token, filter=only)
     )
     assert names(found) == ["b.u"]
 
 
-def test_contents_come_with_entries_where_they_are_asked_for(desk):
-    for entry in desk.contents.entries(ME, parse_spec("main"), with_content=True).items:
-        content, _ = desk.contents.get(ME, parse_spec("main"), entry.key)
+def test_contents_come_with_entries_where_they_are_asked_for(bench):
+    for entry in bench.contents.entries(ME, parse_spec("main"), with_content=True).items:
+        content, _ = bench.contents.get(ME, parse_spec("main"), entry.key)
         assert entry.content == content
         assert entry.content_id == content.id
-    assert {entry.content for entry in desk.contents.entries(ME, parse_spec("main")).items} == {
+    assert {entry.content for entry in bench.contents.entries(ME, parse_spec("main")).items} == {
         None
     }
 
 
-def test_a_page_has_room_for_one_at_least(desk):
+def test_a_page_has_room_for_one_at_least(bench):
     for limit in (0, -1):
         with pytest.raises(Invalid, match="at least one"):
-            desk.contents.entries(ME, parse_spec("main"), limit)
+            bench.contents.entries(ME, parse_spec("main"), limit)
 
 
-def test_reading_a_commit_of_the_past_shows_what_it_held(desk):
-    old = desk.head()
-    desk.remove("a.t1")
-    desk.change("b.t", "elsewhere")
-    for spec in (old, f"@{old}", f"main@{old}", "main~2", f"{desk.head()}~2"):
-        assert desk.state(spec)["b.t"] == "b.t"
-        assert "a.t1" in desk.state(spec)
-    content, reference = desk.contents.get(ME, parse_spec(old), key("b.t"))
+def test_reading_a_commit_of_the_past_shows_what_it_held(bench):
+    old = bench.head()
+    bench.remove("a.t1")
+    bench.change("b.t", "elsewhere")
+    for spec in (old, f"@{old}", f"main@{old}", "main~2", f"{bench.head()}~2"):
+        assert bench.state(spec)["b.t"] == "b.t"
+        assert "a.t1" in bench.state(spec)
+    content, reference = bench.contents.get(ME, parse_spec(old), key("b.t"))
     assert (reference.kind, reference.name, reference.hash) == ("DETACHED", None, old)
-    _, pinned = desk.contents.get(ME, parse_spec(f"main@{old}"), key("b.t"))
+    _, pinned = bench.contents.get(ME, parse_spec(f"main@{old}"), key("b.t"))
     assert (pinned.kind, pinned.name, pinned.hash) == ("BRANCH", "main", old)
     assert content.id
 
 
-def test_what_is_not_there_is_told_by_its_key(desk):
+def test_what_is_not_there_is_told_by_its_key(bench):
     with pytest.raises(ContentNotFound, match=r"'a\.zz'") as caught:
-        desk.contents.get(ME, parse_spec("main"), ("a", "zz"))
+        bench.contents.get(ME, parse_spec("main"), ("a", "zz"))
     assert caught.value.key == ("a", "zz")
     with pytest.raises(ReferenceNotFound):
-        desk.contents.get(ME, parse_spec("nowhere"), ("a", "t1"))
+        bench.contents.get(ME, parse_spec("nowhere"), ("a", "t1"))
     with pytest.raises(InvalidKey):
-        desk.contents.get(ME, parse_spec("main"), ())
+        bench.contents.get(ME, parse_spec("main"), ())
 
 
-def test_several_contents_are_read_of_one_commit_and_missing_ones_left_out(desk):
-    found, reference = desk.contents.get_many(
+def test_several_contents_are_read_of_one_commit_and_missing_ones_left_out(bench):
+    found, reference = bench.contents.get_many(
         ME, parse_spec("main"), [key("b.t"), key("nothing"), key("a.t1"), key("b.t")]
     )
     assert [at for at, _ in found] == [key("a.t1"), key("b.t")]
-    assert reference.hash == desk.head()
-    assert desk.contents.get_many(ME, parse_spec("main"), [])[0] == []
+    assert reference.hash == bench.head()
+    assert bench.contents.get_many(ME, parse_spec("main"), [])[0] == []
 
 
-def test_a_token_outlives_the_server_that_made_it_but_not_the_branch(desk):
-    desk.branch("side")
-    page = desk.contents.entries(ME, parse_spec("side"), 2)
-    assert desk.again().contents.entries(ME, parse_spec("side"), 2, page.token).items
-    desk.references.delete(ME, "side", parse_spec(desk.head("side")))
+def test_a_token_outlives_the_server_that_made_it_but_not_the_branch(bench):
+    bench.branch("side")
+    page = bench.contents.entries(ME, parse_spec("side"), 2)
+    assert bench.again().contents.entries(ME, parse_spec("side"), 2, page.token).items
+    bench.references.delete(ME, "side", parse_spec(bench.head("side")))
     with pytest.raises(ReferenceNotFound):
-        desk.contents.entries(ME, parse_spec("side"), 2, page.token)
+        bench.contents.entries(ME, parse_spec("side"), 2, page.token)
     assert page.reference is not None
-    assert desk.contents.entries(ME, parse_spec(page.reference.hash), 2, page.token).items
+    assert bench.contents.entries(ME, parse_spec(page.reference.hash), 2, page.token).items

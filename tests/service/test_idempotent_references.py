@@ -19,7 +19,7 @@ OTHER = Call("me", "key", b"another request")
 
 
 @pytest.fixture
-def desk() -> Bench:
+def bench() -> Bench:
     made = Bench()
     made.fill("ns.one")
     made.branch("side")
@@ -28,27 +28,27 @@ def desk() -> Bench:
     return made
 
 
-def create(desk: Bench, call: Call) -> Any:
+def create(bench: Bench, call: Call) -> Any:
     new = [NewReference(kind="BRANCH", name=name, source=parse_spec("main")) for name in ("x", "y")]
-    return desk.run(desk.references.create_many(call, new))
+    return bench.run(bench.references.create_many(call, new))
 
 
-def assign(desk: Bench, call: Call) -> Any:
-    return desk.references.assign(call, "side", parse_spec(SIDE[0]), parse_spec("main"))
+def assign(bench: Bench, call: Call) -> Any:
+    return bench.references.assign(call, "side", parse_spec(SIDE[0]), parse_spec("main"))
 
 
-def delete(desk: Bench, call: Call) -> Any:
-    return desk.references.delete(call, "side", parse_spec(SIDE[0]))
+def delete(bench: Bench, call: Call) -> Any:
+    return bench.references.delete(call, "side", parse_spec(SIDE[0]))
 
 
-def force(desk: Bench, call: Call) -> Any:
-    return desk.merges.force(
+def force(bench: Bench, call: Call) -> Any:
+    return bench.merges.force(
         call, MoveRequest(branch="side", source=parse_spec("main"), expected=parse_spec(SIDE[0]))
     ).hash
 
 
-def rebase(desk: Bench, call: Call) -> Any:
-    return desk.merges.rebase(
+def rebase(bench: Bench, call: Call) -> Any:
+    return bench.merges.rebase(
         call, RebaseRequest(branch="side", onto=parse_spec("main"), expected=parse_spec(SIDE[0]))
     ).hash
 
@@ -57,11 +57,11 @@ SIDE: list[str] = [""]
 WRITES = [create, assign, delete, force, rebase]
 
 
-def told(desk: Bench) -> list[ReferenceMove]:
+def told(bench: Bench) -> list[ReferenceMove]:
     moves = []
     for name in ("side", "x", "y"):
         try:
-            moves += desk.references.log(ME, name, 100).items
+            moves += bench.references.log(ME, name, 100).items
         except ReferenceNotFound:
             continue
     return moves
@@ -69,41 +69,41 @@ def told(desk: Bench) -> list[ReferenceMove]:
 
 @pytest.mark.parametrize("write", WRITES)
 def test_the_same_request_again_is_answered_alike_and_changes_nothing(
-    desk: Bench, write: Callable[[Bench, Call], Any]
+    bench: Bench, write: Callable[[Bench, Call], Any]
 ):
-    SIDE[0] = desk.head("side")
-    first = write(desk, KEYED)
-    after = told(desk)
-    desk.fill("ns.four")
-    assert write(desk, KEYED) == first
-    assert told(desk) == after
+    SIDE[0] = bench.head("side")
+    first = write(bench, KEYED)
+    after = told(bench)
+    bench.fill("ns.four")
+    assert write(bench, KEYED) == first
+    assert told(bench) == after
 
 
 @pytest.mark.parametrize("write", WRITES)
 def test_the_same_key_with_another_request_is_refused(
-    desk: Bench, write: Callable[[Bench, Call], Any]
+    bench: Bench, write: Callable[[Bench, Call], Any]
 ):
-    SIDE[0] = desk.head("side")
-    write(desk, KEYED)
+    SIDE[0] = bench.head("side")
+    write(bench, KEYED)
     with pytest.raises(KeyReused):
-        write(desk, OTHER)
+        write(bench, OTHER)
 
 
 @pytest.mark.parametrize("write", WRITES)
 def test_without_a_key_the_second_request_is_another_one(
-    desk: Bench, write: Callable[[Bench, Call], Any]
+    bench: Bench, write: Callable[[Bench, Call], Any]
 ):
-    SIDE[0] = desk.head("side")
-    write(desk, ME)
+    SIDE[0] = bench.head("side")
+    write(bench, ME)
     with pytest.raises((AlreadyExists, HeadConflict, ReferenceNotFound)):
-        write(desk, ME)
+        write(bench, ME)
 
 
-def test_a_move_that_has_left_the_row_is_still_known(desk):
-    SIDE[0] = desk.head("side")
-    assign(desk, KEYED)
+def test_a_move_that_has_left_the_row_is_still_known(bench):
+    SIDE[0] = bench.head("side")
+    assign(bench, KEYED)
     for _ in range(20):
-        desk.references.assign(ME, "side", None, parse_spec("main"))
-    before = told(desk)
-    assign(desk, KEYED)
-    assert told(desk) == before
+        bench.references.assign(ME, "side", None, parse_spec("main"))
+    before = told(bench)
+    assign(bench, KEYED)
+    assert told(bench) == before

@@ -38,106 +38,106 @@ A = key("ns.a")
 
 
 @pytest.fixture
-def desk() -> Bench:
+def bench() -> Bench:
     return forked()
 
 
-def content(desk: Bench, name: str, spec: str = "main") -> Content:
-    return desk.contents.get(ME, parse_spec(spec), key(name))[0]
+def content(bench: Bench, name: str, spec: str = "main") -> Content:
+    return bench.contents.get(ME, parse_spec(spec), key(name))[0]
 
 
-def hashes(desk: Bench, spec: str = "side") -> list[str]:
+def hashes(bench: Bench, spec: str = "side") -> list[str]:
     """Those of the two commits of side, oldest first."""
-    return [entry.meta.hash or "" for entry in desk.history.log(ME, parse_spec(spec), 2).items][
+    return [entry.meta.hash or "" for entry in bench.history.log(ME, parse_spec(spec), 2).items][
         ::-1
     ]
 
 
-def rebase(desk: Bench, **more: Any) -> Merged:
+def rebase(bench: Bench, **more: Any) -> Merged:
     ask = RebaseRequest(branch="side", onto=parse_spec("main"))
-    return desk.merges.rebase(ME, changed_request(ask, **more))
+    return bench.merges.rebase(ME, changed_request(ask, **more))
 
 
-def test_a_rebase_makes_a_branchs_own_commits_on_another_head(desk):
-    desk.change("ns.b", "main")
-    old = desk.head("side")
-    done = rebase(desk, expected=old)
+def test_a_rebase_makes_a_branchs_own_commits_on_another_head(bench):
+    bench.change("ns.b", "main")
+    old = bench.head("side")
+    done = rebase(bench, expected=old)
     assert (done.applied, len(done.commits)) == (True, 2)
-    assert done.hash == desk.head("side")
-    assert desk.messages("side")[:2] == ["side 2", "side 1"]
-    assert desk.log("side")[2].meta.hash == desk.head()
-    assert desk.state("side")["ns.b"] == "main"
-    assert desk.references.log(ME, "side", 3).items[0].kind == "rebase"
-    assert not rebase(desk).applied
+    assert done.hash == bench.head("side")
+    assert bench.messages("side")[:2] == ["side 2", "side 1"]
+    assert bench.log("side")[2].meta.hash == bench.head()
+    assert bench.state("side")["ns.b"] == "main"
+    assert bench.references.log(ME, "side", 3).items[0].kind == "rebase"
+    assert not rebase(bench).applied
     with pytest.raises(HeadConflict):
-        rebase(desk, expected=old)
+        rebase(bench, expected=old)
 
 
-def test_a_rebase_tells_conflicts_and_obeys_choices(desk):
-    desk.change("ns.a", "main")
+def test_a_rebase_tells_conflicts_and_obeys_choices(bench):
+    bench.change("ns.a", "main")
     with pytest.raises(KeysConflict) as caught:
-        rebase(desk)
+        rebase(bench)
     assert conflicts(caught.value) == [("VALUE_DIFFERS", "ns.a")]
     assert where(details(caught.value)[0].target) == "main"
-    rebase(desk, keys={A: KeyResolution(behaviour="FORCE")})
-    assert desk.state("side")["ns.a"] == "side"
-    wish = KeyResolution(expected_target=content(desk, "ns.a"), resolved=content(desk, "ns.a"))
+    rebase(bench, keys={A: KeyResolution(behaviour="FORCE")})
+    assert bench.state("side")["ns.a"] == "side"
+    wish = KeyResolution(expected_target=content(bench, "ns.a"), resolved=content(bench, "ns.a"))
     with pytest.raises(Invalid, match="merge instead"):
-        rebase(desk, keys={A: wish})
+        rebase(bench, keys={A: wish})
 
 
-def test_a_rebase_keeps_the_rules_of_namespaces(desk):
-    desk.commit(space("deep"))
-    desk.merge("main", "side")
-    desk.commit(new("deep.t"), branch="side")
-    desk.remove("deep")
-    before = desk.head("side")
+def test_a_rebase_keeps_the_rules_of_namespaces(bench):
+    bench.commit(space("deep"))
+    bench.merge("main", "side")
+    bench.commit(new("deep.t"), branch="side")
+    bench.remove("deep")
+    before = bench.head("side")
     with pytest.raises(KeysConflict) as caught:
-        rebase(desk)
+        rebase(bench)
     assert conflicts(caught.value) == [("NAMESPACE_ABSENT", "deep")]
-    assert desk.head("side") == before
+    assert bench.head("side") == before
 
 
-def test_a_rebase_agrees_on_a_namespace_that_both_made(desk):
-    desk.commit(space("both", side="side"), new("both.s"), branch="side")
-    desk.commit(space("both", side="main"), new("both.m"))
-    rebase(desk)
-    assert {"both", "both.s", "both.m"} <= set(desk.state("side"))
-    assert content(desk, "both", "side") == content(desk, "both")
+def test_a_rebase_agrees_on_a_namespace_that_both_made(bench):
+    bench.commit(space("both", side="side"), new("both.s"), branch="side")
+    bench.commit(space("both", side="main"), new("both.m"))
+    rebase(bench)
+    assert {"both", "both.s", "both.m"} <= set(bench.state("side"))
+    assert content(bench, "both", "side") == content(bench, "both")
 
 
-def test_a_fast_forward_loses_nothing_or_is_refused(desk):
-    done = desk.merges.fast_forward(ME, MoveRequest(branch="main", source=parse_spec("side")))
-    assert (done.applied, done.hash) == (True, desk.head("side"))
-    assert desk.head() == desk.head("side")
-    assert not desk.merges.fast_forward(
+def test_a_fast_forward_loses_nothing_or_is_refused(bench):
+    done = bench.merges.fast_forward(ME, MoveRequest(branch="main", source=parse_spec("side")))
+    assert (done.applied, done.hash) == (True, bench.head("side"))
+    assert bench.head() == bench.head("side")
+    assert not bench.merges.fast_forward(
         ME, MoveRequest(branch="main", source=parse_spec("side"))
     ).applied
-    desk.change("ns.b", "main")
-    desk.change("ns.b", "side", branch="side")
+    bench.change("ns.b", "main")
+    bench.change("ns.b", "side", branch="side")
     with pytest.raises(HeadConflict, match="merge or rebase"):
-        desk.merges.fast_forward(ME, MoveRequest(branch="main", source=parse_spec("side")))
+        bench.merges.fast_forward(ME, MoveRequest(branch="main", source=parse_spec("side")))
 
 
-def test_force_loses_the_targets_commits_but_not_from_the_ref_log(desk):
-    lost = desk.change("ns.b", "main").hash
-    done = desk.merges.force(
+def test_force_loses_the_targets_commits_but_not_from_the_ref_log(bench):
+    lost = bench.change("ns.b", "main").hash
+    done = bench.merges.force(
         ME, MoveRequest(branch="main", source=parse_spec("side"), expected=parse_spec(lost))
     )
     assert (done.applied, done.effective_target) == (True, lost)
-    assert desk.head() == desk.head("side")
-    assert desk.references.log(ME, "main", 1).items[0].old == lost
+    assert bench.head() == bench.head("side")
+    assert bench.references.log(ME, "main", 1).items[0].old == lost
     with pytest.raises(HeadConflict):
-        desk.merges.force(
+        bench.merges.force(
             ME, MoveRequest(branch="main", source=parse_spec("side~1"), expected=parse_spec(lost))
         )
 
 
-def test_a_dry_run_answers_and_writes_nothing(desk):
-    desk.change("ns.b", "main")
-    other, counts = desk.counted()
-    line = tuple(hashes(desk))
-    main = desk.head()
+def test_a_dry_run_answers_and_writes_nothing(bench):
+    bench.change("ns.b", "main")
+    other, counts = bench.counted()
+    line = tuple(hashes(bench))
+    main = bench.head()
     carry = TransplantRequest(
         branch="main",
         expected=None,
@@ -176,18 +176,18 @@ def test_a_dry_run_answers_and_writes_nothing(desk):
     assert {(one.applied, one.successful, one.hash) for one in told} == {(False, True, None)}
     assert [".".join(one.key) for one in told[0].keys] == ["ns.a", "ns.c", "ns.d"]
     assert writes(counts) == {}
-    assert desk.head() == main
-    desk.change("ns.a", "main")
+    assert bench.head() == main
+    bench.change("ns.a", "main")
     with pytest.raises(KeysConflict):
         other.merge("side", dry_run=True)
     assert writes(counts) == {}
 
 
-def test_a_dry_run_is_planned_on_the_head_of_the_moment(desk):
-    asked = desk.merges.merge(
+def test_a_dry_run_is_planned_on_the_head_of_the_moment(bench):
+    asked = bench.merges.merge(
         ME, MergeRequest(branch="main", expected=None, source=parse_spec("side"), dry_run=True)
     )
-    assert desk.run(asked).successful
-    desk.again().change("ns.a", "main")
+    assert bench.run(asked).successful
+    bench.again().change("ns.a", "main")
     with pytest.raises(KeysConflict):
-        desk.run(asked)
+        bench.run(asked)

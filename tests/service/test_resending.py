@@ -60,7 +60,7 @@ OTHER = Call("me", "key", b"another request")
 
 
 @pytest.fixture
-def desk() -> Bench:
+def bench() -> Bench:
     """`target` and `side` have parted; `target` has a namespace of its own that is empty."""
     one = Bench()
     one.fill("ns.a", "ns.b", "ns.c")
@@ -90,48 +90,48 @@ def named(one: Any) -> str:
     return str(one.__name__)
 
 
-def everything(desk: Bench) -> Mapping[str, Any]:
+def everything(bench: Bench) -> Mapping[str, Any]:
     """What the references are and were, but for what only repeats an answer."""
-    heads = {one.name: one.hash for one in desk.references.list(ME).items}
+    heads = {one.name: one.hash for one in bench.references.list(ME).items}
     logs = {}
     for name in ("main", "side", "target"):
-        logs[name] = desk.references.log(ME, name, 1_000).items
+        logs[name] = bench.references.log(ME, name, 1_000).items
     return {"heads": heads, "logs": logs}
 
 
 @pytest.mark.parametrize("since", SINCE, ids=named)
 @pytest.mark.parametrize("write", WRITES, ids=named)
 def test_a_request_that_was_done_is_answered_as_it_was_then(
-    desk: Bench, write: Write, since: Callable[[Bench], None]
+    bench: Bench, write: Write, since: Callable[[Bench], None]
 ):
-    fix(desk)
-    first = write(desk, KEYED)
+    fix(bench)
+    first = write(bench, KEYED)
     if write is delete and since in ON_TARGET:
-        desk.branch("target")
-    since(desk)
-    before = everything(desk)
-    assert write(desk, KEYED) == first
-    assert write(desk.again(), KEYED) == first
-    assert everything(desk) == before
+        bench.branch("target")
+    since(bench)
+    before = everything(bench)
+    assert write(bench, KEYED) == first
+    assert write(bench.again(), KEYED) == first
+    assert everything(bench) == before
 
 
 @pytest.mark.parametrize("write", WRITES, ids=named)
-def test_the_same_key_with_another_request_is_refused(desk: Bench, write: Write):
-    fix(desk)
-    write(desk, KEYED)
+def test_the_same_key_with_another_request_is_refused(bench: Bench, write: Write):
+    fix(bench)
+    write(bench, KEYED)
     with pytest.raises(KeyReused):
-        write(desk, OTHER)
+        write(bench, OTHER)
     if write is not delete:
-        target_is_deleted(desk)
+        target_is_deleted(bench)
     with pytest.raises(KeyReused):
-        write(desk, OTHER)
+        write(bench, OTHER)
 
 
 class _Lost(Exception):
     """The server died between its claim and its work."""
 
 
-def claim_and_die(desk: Bench, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def claim_and_die(bench: Bench, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """A first try that claims its key and then does nothing."""
 
     def die(*_: Any, **__: Any) -> Any:
@@ -141,8 +141,8 @@ def claim_and_die(desk: Bench, write: Write, monkeypatch: pytest.MonkeyPatch) ->
         patch.setattr("lochan.kernel.references.ReferenceIndex.move", die)
         patch.setattr(Bench, "run", die)
         with pytest.raises(_Lost):
-            write(desk, KEYED)
-    context = desk.repository.context
+            write(bench, KEYED)
+    context = bench.repository.context
     place = partition(context.instance, Kind.CLAIMS)
     assert len(context.store.scan(place, b"", None, 10).entries) == 1
 
@@ -150,48 +150,48 @@ def claim_and_die(desk: Bench, write: Write, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("since", [target_is_deleted, target_is_made_again], ids=named)
 @pytest.mark.parametrize("write", WRITES, ids=named)
 def test_a_request_that_was_not_done_is_refused_when_its_target_is_gone(
-    desk: Bench, write: Write, since: Callable[[Bench], None], monkeypatch: pytest.MonkeyPatch
+    bench: Bench, write: Write, since: Callable[[Bench], None], monkeypatch: pytest.MonkeyPatch
 ):
-    fix(desk)
-    claim_and_die(desk, write, monkeypatch)
-    since(desk)
-    before = everything(desk)
+    fix(bench)
+    claim_and_die(bench, write, monkeypatch)
+    since(bench)
+    before = everything(bench)
     for _ in range(2):
         with pytest.raises(ReferenceNotFound):
-            write(desk.again(), KEYED)
-    assert everything(desk) == before
+            write(bench.again(), KEYED)
+    assert everything(bench) == before
 
 
 @pytest.mark.parametrize("write", WRITES, ids=named)
 def test_a_request_that_was_not_done_is_done_by_the_next_try(
-    desk: Bench, write: Write, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, write: Write, monkeypatch: pytest.MonkeyPatch
 ):
-    fix(desk)
-    claim_and_die(desk, write, monkeypatch)
-    first = write(desk.again(), KEYED)
-    assert write(desk, KEYED) == first
+    fix(bench)
+    claim_and_die(bench, write, monkeypatch)
+    first = write(bench.again(), KEYED)
+    assert write(bench, KEYED) == first
 
 
 @pytest.mark.parametrize("write", [merge, transplant], ids=named)
 def test_a_request_that_was_not_done_is_refused_when_its_source_is_gone(
-    desk: Bench, write: Write, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, write: Write, monkeypatch: pytest.MonkeyPatch
 ):
-    fix(desk)
-    claim_and_die(desk, write, monkeypatch)
-    source_is_deleted(desk)
+    fix(bench)
+    claim_and_die(bench, write, monkeypatch)
+    source_is_deleted(bench)
     with pytest.raises(NotFound):
-        write(desk, KEYED)
-    desk.branch("side", "@" + Hashes.side[-1])
-    assert write(desk, KEYED).applied
+        write(bench, KEYED)
+    bench.branch("side", "@" + Hashes.side[-1])
+    assert write(bench, KEYED).applied
 
 
 @pytest.mark.parametrize("write", WRITES, ids=named)
 def test_a_try_that_was_overtaken_by_its_own_repetition_is_answered_alike(
-    desk: Bench, write: Write, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, write: Write, monkeypatch: pytest.MonkeyPatch
 ):
     """It has found no claim; then another server does the request, and the source is deleted."""
-    fix(desk)
-    rival = desk.again()
+    fix(bench)
+    rival = bench.again()
     answers: list[Any] = []
     right = Claims._find_claim
     tries: list[None] = []
@@ -201,21 +201,21 @@ def test_a_try_that_was_overtaken_by_its_own_repetition_is_answered_alike(
         if not tries:
             tries.append(None)
             answers.append(write(rival, KEYED))
-            desk.references.delete(ME, "side", None)
+            bench.references.delete(ME, "side", None)
         return found
 
     monkeypatch.setattr(Claims, "_find_claim", find)
-    assert write(desk, KEYED) == answers[0]
+    assert write(bench, KEYED) == answers[0]
 
 
 @pytest.mark.parametrize("write", [force, assign, delete, rebase], ids=named)
 def test_a_try_whose_reply_is_lost_tells_of_the_move_that_another_try_has_made(
-    desk: Bench, write: Write, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, write: Write, monkeypatch: pytest.MonkeyPatch
 ):
     """Both tries carry one operation id, and the head has moved between them."""
-    fix(desk)
-    Hashes.target = desk.change("ns.c", "again", branch="target").hash
-    rival = desk.again()
+    fix(bench)
+    Hashes.target = bench.change("ns.c", "again", branch="target").hash
+    rival = bench.again()
     right = References.update
     answers: list[Any] = []
 
@@ -230,15 +230,15 @@ def test_a_try_whose_reply_is_lost_tells_of_the_move_that_another_try_has_made(
         return right(self, row, expected)
 
     monkeypatch.setattr(References, "update", update)
-    assert write(desk, KEYED) == answers[0]
+    assert write(bench, KEYED) == answers[0]
 
 
 @pytest.mark.parametrize("write", [force_anywhere], ids=named)
 def test_a_forced_move_tells_from_where_another_try_has_moved_the_branch(
-    desk: Bench, write: Write, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, write: Write, monkeypatch: pytest.MonkeyPatch
 ):
-    fix(desk)
-    rival = desk.again()
+    fix(bench)
+    rival = bench.again()
     right = References.update
     answers: list[Any] = []
 
@@ -251,28 +251,28 @@ def test_a_forced_move_tells_from_where_another_try_has_moved_the_branch(
         return right(self, row, expected)
 
     monkeypatch.setattr(References, "update", update)
-    assert write(desk, KEYED) == answers[0]
+    assert write(bench, KEYED) == answers[0]
     assert answers[0].effective_target != Hashes.target
 
 
-def test_a_keyed_commit_writes_no_more_than_its_claim_and_itself(desk):
-    fix(desk)
-    other, counts = desk.counted()
+def test_a_keyed_commit_writes_no_more_than_its_claim_and_itself(bench):
+    fix(bench)
+    other, counts = bench.counted()
     commit(other, KEYED)
     assert writes(counts) == {"set_if": 1, "apply": 1}
-    other, counts = desk.counted()
+    other, counts = bench.counted()
     commit(other, KEYED)
     assert writes(counts) == {}
 
 
-def test_that_nothing_was_to_do_stays_the_answer_when_there_would_be_something(desk):
-    fix(desk)
-    first: Merged = merge_of_nothing(desk, KEYED)
+def test_that_nothing_was_to_do_stays_the_answer_when_there_would_be_something(bench):
+    fix(bench)
+    first: Merged = merge_of_nothing(bench, KEYED)
     assert (first.applied, first.hash) == (False, Hashes.target)
-    desk.fill("ns.later")
-    assert merge_of_nothing(desk.again(), KEYED) == first
-    assert desk.head("target") == Hashes.target
-    kinds = [move.kind for move in desk.references.log(ME, "target").items]
+    bench.fill("ns.later")
+    assert merge_of_nothing(bench.again(), KEYED) == first
+    assert bench.head("target") == Hashes.target
+    kinds = [move.kind for move in bench.references.log(ME, "target").items]
     assert kinds == ["commit", "commit", "create"]
 
 
@@ -302,11 +302,11 @@ class Rules:
     ],
     ids=lambda one: getattr(one, "__name__", str(one)),
 )
-def test_an_answer_from_a_claim_is_authorised_for_what_the_claim_recorded(desk, write, action):
-    fix(desk)
-    write(desk, KEYED)
+def test_an_answer_from_a_claim_is_authorised_for_what_the_claim_recorded(bench, write, action):
+    fix(bench)
+    write(bench, KEYED)
     rules = Rules()
-    guarded = desk.again()
+    guarded = bench.again()
     guarded.repository = Repository(guarded.repository.context, policy=rules)
     guarded.references = guarded.repository.references
     guarded.commits = guarded.repository.commits
@@ -318,34 +318,34 @@ def test_an_answer_from_a_claim_is_authorised_for_what_the_claim_recorded(desk, 
         write(guarded, KEYED)
 
 
-def test_a_reference_that_was_made_is_answered_with_all_it_had(desk):
+def test_a_reference_that_was_made_is_answered_with_all_it_had(bench):
     """Time to live is sent as a span, so a repetition says another moment; it is not meant."""
     for number, (kind, name) in enumerate((("BRANCH", "x"), ("TAG", "y"))):
         call = Call("me", f"key {number}", b"one")
-        soon = desk.clock.now_us() + 1_000_000 if kind == "BRANCH" else None
+        soon = bench.clock.now_us() + 1_000_000 if kind == "BRANCH" else None
         said = None if kind == "BRANCH" else Annotation(message="release")
         wanted = NewReference(
             kind=kind, name=name, source=parse_spec("side"), expires_us=soon, annotation=said
         )
-        first = desk.run(desk.references.create(call, wanted))
-        desk.clock.advance_us(500_000)
-        source_is_made_again(desk)
+        first = bench.run(bench.references.create(call, wanted))
+        bench.clock.advance_us(500_000)
+        source_is_made_again(bench)
         later = msgspec.structs.replace(wanted, expires_us=None if soon is None else soon + 7)
-        assert desk.run(desk.again().references.create(call, later)) == first
-        desk.references.delete(ME, name, None)
-        assert desk.run(desk.again().references.create(call, later)) == first
-        desk.branch(name, "main")
-        assert desk.run(desk.again().references.create(call, later)) == first
-        assert desk.references.get(ME, name).hash == desk.head()
+        assert bench.run(bench.again().references.create(call, later)) == first
+        bench.references.delete(ME, name, None)
+        assert bench.run(bench.again().references.create(call, later)) == first
+        bench.branch(name, "main")
+        assert bench.run(bench.again().references.create(call, later)) == first
+        assert bench.references.get(ME, name).hash == bench.head()
 
 
-def test_a_creation_that_was_overtaken_twice_makes_nothing(desk):
+def test_a_creation_that_was_overtaken_twice_makes_nothing(bench):
     """The first try has claimed; a second one makes the branch, and it is deleted again."""
-    rival = desk.again()
+    rival = bench.again()
     wanted = NewReference(kind="BRANCH", name="x", source=parse_spec("side"))
-    prepared = desk.references.create(KEYED, wanted)
+    prepared = bench.references.create(KEYED, wanted)
     first = rival.run(rival.references.create(KEYED, wanted))
     rival.references.delete(ME, "x", None)
-    assert desk.run(prepared) == first
+    assert bench.run(prepared) == first
     with pytest.raises(ReferenceNotFound):
-        desk.references.get(ME, "x")
+        bench.references.get(ME, "x")

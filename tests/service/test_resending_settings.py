@@ -19,7 +19,7 @@ OTHER = Call("me", "key", b"another request")
 
 
 @pytest.fixture
-def desk() -> Bench:
+def bench() -> Bench:
     return Bench()
 
 
@@ -28,22 +28,22 @@ def settings(policy: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("others", [0, 1, 40])
-def test_settings_are_written_once_and_answered_alike(desk, others):
-    keep = desk.repository.settings
+def test_settings_are_written_once_and_answered_alike(bench, others):
+    keep = bench.repository.settings
     keep.update(ME, settings("P1D"))
     assert keep.update(KEYED, settings("P2D")) == settings("P1D")
     for number in range(others):
         keep.update(Call("me", f"other {number}", b"x"), settings(f"P{number + 3}D"))
     present = keep.get(ME, ["GARBAGE_COLLECTOR"])
-    for one in (keep, desk.again().repository.settings):
+    for one in (keep, bench.again().repository.settings):
         assert one.update(KEYED, settings("P2D")) == settings("P1D")
     assert keep.get(ME, ["GARBAGE_COLLECTOR"]) == present
     with pytest.raises(KeyReused):
         keep.update(OTHER, settings("P2D"))
 
 
-def test_settings_that_were_never_set_before_are_answered_alike(desk):
-    keep = desk.repository.settings
+def test_settings_that_were_never_set_before_are_answered_alike(bench):
+    keep = bench.repository.settings
     assert keep.update(KEYED, settings("P2D")) is None
     assert keep.update(KEYED, settings("P2D")) is None
     keep.update(ME, settings("P3D"))
@@ -92,10 +92,10 @@ def test_of_two_tries_to_make_a_repository_both_get_the_one_that_was_made(monkey
     assert made.context.instance == rival[0].context.instance
 
 
-def test_a_try_whose_reply_is_lost_tells_what_another_try_has_replaced(desk, monkeypatch):
-    keep = desk.repository.settings
+def test_a_try_whose_reply_is_lost_tells_what_another_try_has_replaced(bench, monkeypatch):
+    keep = bench.repository.settings
     keep.update(ME, settings("P1D"))
-    rival = desk.again().repository.settings
+    rival = bench.again().repository.settings
     right = MemoryStore.set_if
     answers: list[Any] = []
 

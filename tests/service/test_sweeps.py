@@ -29,17 +29,17 @@ DAY_US = GRACE_S * SECOND_US
 
 
 @pytest.fixture
-def desk() -> Bench:
+def bench() -> Bench:
     one = Bench()
     one.fill("ns.a")
     return one
 
 
-def make(desk: Bench, name: str, expires_us: int | None = None, source: str = "main") -> None:
+def make(bench: Bench, name: str, expires_us: int | None = None, source: str = "main") -> None:
     wanted = NewReference(
         kind="BRANCH", name=name, source=parse_spec(source), expires_us=expires_us
     )
-    desk.run(desk.references.create(ME, wanted))
+    bench.run(bench.references.create(ME, wanted))
 
 
 def make_in(repository: Repository, name: str, expires_us: int | None = None) -> None:
@@ -51,18 +51,18 @@ def make_in(repository: Repository, name: str, expires_us: int | None = None) ->
     asked.finish(settled)
 
 
-def test_expired_branches_are_swept_a_minute_after_their_time(desk):
-    now = desk.clock.now_us()
-    make(desk, "soon", now + 10 * SECOND_US)
-    make(desk, "later", now + 1_000 * SECOND_US)
-    make(desk, "ever")
-    assert desk.references.get(ME, "soon").expires_us == now + 10 * SECOND_US
-    desk.clock.advance_us((10 + EXPIRY_GRACE_S) * SECOND_US - 1)
-    assert desk.repository.sweep().expired == 0
-    desk.clock.advance_us(1)
-    assert desk.repository.sweep().expired == 1
-    assert names(desk.references.list(ME).items) == ["ever", "later", "main"]
-    assert desk.repository.sweep().expired == 0
+def test_expired_branches_are_swept_a_minute_after_their_time(bench):
+    now = bench.clock.now_us()
+    make(bench, "soon", now + 10 * SECOND_US)
+    make(bench, "later", now + 1_000 * SECOND_US)
+    make(bench, "ever")
+    assert bench.references.get(ME, "soon").expires_us == now + 10 * SECOND_US
+    bench.clock.advance_us((10 + EXPIRY_GRACE_S) * SECOND_US - 1)
+    assert bench.repository.sweep().expired == 0
+    bench.clock.advance_us(1)
+    assert bench.repository.sweep().expired == 1
+    assert names(bench.references.list(ME).items) == ["ever", "later", "main"]
+    assert bench.repository.sweep().expired == 0
 
 
 def at_each_deletion(monkeypatch, meanwhile) -> None:
@@ -76,26 +76,26 @@ def at_each_deletion(monkeypatch, meanwhile) -> None:
     monkeypatch.setattr(ReferenceIndex, "delete_expired", delete_expired)
 
 
-def test_a_branch_that_was_made_again_without_expiry_is_not_swept(desk, monkeypatch):
+def test_a_branch_that_was_made_again_without_expiry_is_not_swept(bench, monkeypatch):
     """It was deleted by name and hash: one made again at the same hash died."""
-    make(desk, "b", desk.clock.now_us() + SECOND_US)
-    desk.clock.advance_us(100 * SECOND_US)
-    rival = desk.again()
+    make(bench, "b", bench.clock.now_us() + SECOND_US)
+    bench.clock.advance_us(100 * SECOND_US)
+    rival = bench.again()
 
     def made_again(name: str) -> None:
         rival.references.delete(ME, name, None)
         make(rival, name)
 
     at_each_deletion(monkeypatch, made_again)
-    assert desk.repository.sweep().expired == 0
-    assert desk.references.get(ME, "b").expires_us is None
+    assert bench.repository.sweep().expired == 0
+    assert bench.references.get(ME, "b").expires_us is None
 
 
-def test_a_branch_that_was_made_again_with_a_later_expiry_is_not_swept(desk, monkeypatch):
-    make(desk, "b", desk.clock.now_us() + SECOND_US)
-    desk.clock.advance_us(100 * SECOND_US)
-    later = desk.clock.now_us() + 1_000 * SECOND_US
-    rival = desk.again()
+def test_a_branch_that_was_made_again_with_a_later_expiry_is_not_swept(bench, monkeypatch):
+    make(bench, "b", bench.clock.now_us() + SECOND_US)
+    bench.clock.advance_us(100 * SECOND_US)
+    later = bench.clock.now_us() + 1_000 * SECOND_US
+    rival = bench.again()
 
     def made_again(name: str) -> None:
         rival.references.delete(ME, name, None)
@@ -103,16 +103,16 @@ def test_a_branch_that_was_made_again_with_a_later_expiry_is_not_swept(desk, mon
         make(rival, name, later)
 
     at_each_deletion(monkeypatch, made_again)
-    assert desk.repository.sweep().expired == 0
-    assert desk.references.get(ME, "b").expires_us == later
+    assert bench.repository.sweep().expired == 0
+    assert bench.references.get(ME, "b").expires_us == later
 
 
-def test_a_sweep_goes_on_when_others_delete_or_commit_to_a_branch_meanwhile(desk, monkeypatch):
-    soon = desk.clock.now_us() + SECOND_US
+def test_a_sweep_goes_on_when_others_delete_or_commit_to_a_branch_meanwhile(bench, monkeypatch):
+    soon = bench.clock.now_us() + SECOND_US
     for name in ("a", "b", "c"):
-        make(desk, name, soon)
-    desk.clock.advance_us(100 * SECOND_US)
-    rival = desk.again()
+        make(bench, name, soon)
+    bench.clock.advance_us(100 * SECOND_US)
+    rival = bench.again()
 
     def meanwhile(name: str) -> None:
         if name == "a":
@@ -122,14 +122,14 @@ def test_a_sweep_goes_on_when_others_delete_or_commit_to_a_branch_meanwhile(desk
 
     at_each_deletion(monkeypatch, meanwhile)
     # The one that was committed to has expired like the others.
-    assert desk.repository.sweep().expired == 2
-    assert names(desk.references.list(ME).items) == ["main"]
+    assert bench.repository.sweep().expired == 2
+    assert names(bench.references.list(ME).items) == ["main"]
 
 
-def test_two_sweepers_delete_a_branch_once(desk, monkeypatch):
-    make(desk, "b", desk.clock.now_us() + SECOND_US)
-    desk.clock.advance_us(100 * SECOND_US)
-    rival = desk.again()
+def test_two_sweepers_delete_a_branch_once(bench, monkeypatch):
+    make(bench, "b", bench.clock.now_us() + SECOND_US)
+    bench.clock.advance_us(100 * SECOND_US)
+    rival = bench.again()
     rival.clock.advance_us(200 * SECOND_US)
     found = []
 
@@ -139,17 +139,17 @@ def test_two_sweepers_delete_a_branch_once(desk, monkeypatch):
             found[0] = rival.repository.sweep().expired
 
     at_each_deletion(monkeypatch, meanwhile)
-    assert (desk.repository.sweep().expired, found) == (0, [1])
-    kinds = [move.kind for move in desk.references.log(ME, "b").items]
+    assert (bench.repository.sweep().expired, found) == (0, [1])
+    kinds = [move.kind for move in bench.references.log(ME, "b").items]
     assert kinds.count("delete") == 1
 
 
-def test_the_default_branch_is_not_swept(desk, monkeypatch):
-    make(desk, "b", desk.clock.now_us() + SECOND_US)
-    desk.clock.advance_us(100 * SECOND_US)
-    changed = msgspec.structs.replace(desk.repository.context.description, default_branch="b")
-    monkeypatch.setattr(desk.repository.context, "description", changed)
-    assert desk.repository.sweep().expired == 0
+def test_the_default_branch_is_not_swept(bench, monkeypatch):
+    make(bench, "b", bench.clock.now_us() + SECOND_US)
+    bench.clock.advance_us(100 * SECOND_US)
+    changed = msgspec.structs.replace(bench.repository.context.description, default_branch="b")
+    monkeypatch.setattr(bench.repository.context, "description", changed)
+    assert bench.repository.sweep().expired == 0
 
 
 class Many:
@@ -300,15 +300,15 @@ def keyed(number: int) -> Call:
     return Call("me", f"key {number}", b"%d" % number)
 
 
-def test_tombstones_and_claims_go_after_a_day(desk):
-    make(desk, "b")
-    desk.references.delete(keyed(1), "b", None)
-    desk.clock.advance_us(DAY_US + 1)
-    swept = desk.repository.sweep()
+def test_tombstones_and_claims_go_after_a_day(bench):
+    make(bench, "b")
+    bench.references.delete(keyed(1), "b", None)
+    bench.clock.advance_us(DAY_US + 1)
+    swept = bench.repository.sweep()
     assert swept.removed == 2
-    context = desk.repository.context
+    context = bench.repository.context
     assert context.references.fetch(RefName("b")) is None
     assert not context.store.scan(partition(context.instance, Kind.CLAIMS), b"", None, 10).entries
     with pytest.raises(ReferenceNotFound):
-        desk.references.delete(keyed(1), "b", None)
-    desk.commit(new("ns.b"), call=keyed(1))
+        bench.references.delete(keyed(1), "b", None)
+    bench.commit(new("ns.b"), call=keyed(1))

@@ -12,7 +12,7 @@ from lochan.base.names import RefName, ref_name
 from lochan.codec.elements import pack_table
 from lochan.codec.rows import Description
 from lochan.kernel.build import Head
-from lochan.kernel.claims import ClaimedProposal, claim
+from lochan.kernel.claims import ClaimedProposal
 from lochan.kernel.context import RepositoryContext, Tuning
 from lochan.kernel.lane import Lane
 from lochan.kernel.merge import Behaviour, Choices, MergeProposal
@@ -34,6 +34,7 @@ from lochan.testing.invariants import (
     line_of,
 )
 from lochan.testing.sim import Faults, History, Scenario, Server, World
+from tests.kernel.workbench import claim
 
 MAIN = ref_name("main")
 SIDE = ref_name("side")

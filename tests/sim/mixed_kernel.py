@@ -20,7 +20,7 @@ from lochan.codec.rows import Description
 from lochan.index.layers import find_many
 from lochan.kernel import merge as merging
 from lochan.kernel.build import Head
-from lochan.kernel.claims import ClaimedProposal, claim
+from lochan.kernel.claims import ClaimedProposal
 from lochan.kernel.head_moves import HeadMoves, Source
 from lochan.kernel.history import iterate_log
 from lochan.kernel.merge import (
@@ -40,6 +40,7 @@ from lochan.testing.models.history import Content, applied
 from lochan.testing.models.history import History as Plain
 from lochan.testing.models.merges import Conflict, Outcome, Planned
 from lochan.testing.sim import Server
+from tests.kernel.workbench import claim
 from tests.sim.kernel_scenarios import parts_of
 from tests.sim.mixed_requests import (
     BRANCHES,

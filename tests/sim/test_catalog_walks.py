@@ -55,7 +55,7 @@ class Walk:
         self.branches = ("main", "one", "two")
 
     @property
-    def desk(self) -> Bench:
+    def bench(self) -> Bench:
         return self.pick.choice(self.desks)
 
     def new(self, key: ContentKey) -> Put:
@@ -66,9 +66,9 @@ class Walk:
 
     def look(self, spec: str) -> State:
         """Reads a commit whole, and every commit before it that was not seen yet."""
-        desk = self.desk
+        bench = self.bench
         entries = []
-        for entry in desk.history.log(ME, parse_spec(spec), fetch_all=True).items:
+        for entry in bench.history.log(ME, parse_spec(spec), fetch_all=True).items:
             if entry.meta.hash in self.known:
                 break
             entries.append(entry)
@@ -81,7 +81,7 @@ class Walk:
                     del state[one.key]
             assert is_valid(state), f"{entry.meta.message} left a key without its namespace"
             self.known[entry.meta.hash or ""] = state
-        page = desk.contents.entries(ME, parse_spec(spec), with_content=True)
+        page = bench.contents.entries(ME, parse_spec(spec), with_content=True)
         found = {entry.key: entry.content for entry in page.items if entry.content is not None}
         assert page.reference is not None
         assert found == self.known[page.reference.hash]
@@ -89,9 +89,9 @@ class Walk:
 
     def commit(self) -> None:
         branch = self.pick.choice(self.branches)
-        desk = self.desk
+        bench = self.bench
         line = [
-            entry.meta.hash or "" for entry in desk.history.log(ME, parse_spec(branch), 6).items
+            entry.meta.hash or "" for entry in bench.history.log(ME, parse_spec(branch), 6).items
         ]
         expected = self.pick.choice([line[0], self.pick.choice(line), None])
         before = self.known[expected or line[0]]
@@ -100,11 +100,11 @@ class Walk:
         meta = CommitMeta(message=f"commit {self.count}")
         if wanted is None:
             with pytest.raises((Conflict, Invalid)):
-                desk.run(desk.commits.commit(ME, branch, optional_spec(expected), meta, does))
-            assert desk.head(branch) == line[0]
+                bench.run(bench.commits.commit(ME, branch, optional_spec(expected), meta, does))
+            assert bench.head(branch) == line[0]
             self.refusals += 1
             return
-        done = desk.run(desk.commits.commit(ME, branch, optional_spec(expected), meta, does))
+        done = bench.run(bench.commits.commit(ME, branch, optional_spec(expected), meta, does))
         ids = {one.key: one.content_id for one in done.added}
         found = self.look(branch)
         assert set(found) == set(wanted)
@@ -142,7 +142,7 @@ class Walk:
 
     def merge(self) -> None:
         source, target = self.pick.sample(self.branches, 2)
-        desk = self.desk
+        bench = self.bench
         before, theirs = self.look(target), self.look(source)
         default = self.pick.choice(BEHAVIOURS)
         squash = self.pick.random() < 0.6
@@ -154,7 +154,7 @@ class Walk:
             squash=squash,
             conflicts_as_result=True,
         )
-        done = desk.run(desk.merges.merge(ME, ask))
+        done = bench.run(bench.merges.merge(ME, ask))
         after = self.look(target)
         if not done.successful:
             self.refusals += 1
@@ -169,11 +169,11 @@ class Walk:
     def others(self) -> None:
         """What is held against the rules of namespaces alone."""
         branch, other = self.pick.sample(self.branches, 2)
-        desk = self.desk
+        bench = self.bench
         line = [
-            entry.meta.hash or "" for entry in desk.history.log(ME, parse_spec(branch), 4).items
+            entry.meta.hash or "" for entry in bench.history.log(ME, parse_spec(branch), 4).items
         ]
-        aside = desk.history.log(ME, parse_spec(other), 4).items
+        aside = bench.history.log(ME, parse_spec(other), 4).items
         picked = (self.pick.choice(aside).meta.hash or "",)
         carry = TransplantRequest(
             branch=branch, expected=None, source="", hashes=tuple(map(parse_spec, picked))
@@ -181,27 +181,27 @@ class Walk:
         revert = RevertRequest(
             branch=branch, expected=None, hashes=(parse_spec(self.pick.choice(line)),)
         )
-        before, unmoved = desk.head(branch), False
+        before, unmoved = bench.head(branch), False
         try:
             match self.pick.randrange(9) // 2:
                 case 0:
-                    desk.run(desk.merges.cherry_pick(ME, carry))
+                    bench.run(bench.merges.cherry_pick(ME, carry))
                 case 1:
-                    desk.run(desk.merges.revert(ME, revert))
+                    bench.run(bench.merges.revert(ME, revert))
                 case 2:
-                    desk.merges.rebase(ME, RebaseRequest(branch=branch, onto=parse_spec(other)))
+                    bench.merges.rebase(ME, RebaseRequest(branch=branch, onto=parse_spec(other)))
                 case 3:
-                    desk.merges.fast_forward(
+                    bench.merges.fast_forward(
                         ME, MoveRequest(branch=branch, source=parse_spec(other))
                     )
                 case _:
-                    desk.references.assign(
+                    bench.references.assign(
                         ME, branch, parse_spec(before), parse_spec(self.pick.choice(line))
                     )
         except Conflict:
             self.refusals += 1
             unmoved = True
-        assert not unmoved or desk.head(branch) == before
+        assert not unmoved or bench.head(branch) == before
         self.look(branch)
 
 

@@ -195,17 +195,17 @@ def test_records_that_do_not_follow_their_content_are_found(mutant, monkeypatch)
 def test_a_job_is_found_in_bounded_reads_however_long_history_is(commits, tmp_path):
     """Half of the jobs were written on a branch and came by merges, behind second parents."""
     store = open_store(f"rocksdb:{tmp_path / 'store'}")
-    desk = Bench(store)
-    desk.fill("a", "b")
-    desk.branch("etl")
+    bench = Bench(store)
+    bench.fill("a", "b")
+    bench.branch("etl")
     for number in range(commits // 2):
         for branch, name in (("main", "a"), ("etl", "b")):
             record = RecordJob(key=(name,), job=f"{branch} {number}")
-            desk.commit(desk.changed(name, str(number), branch), record, branch=branch)
+            bench.commit(bench.changed(name, str(number), branch), record, branch=branch)
         if number % 50 == 0 or number == commits // 2 - 1:
-            desk.merge("etl")
-            desk.merge("main", "etl")
-    reader, counts = desk.counted()
+            bench.merge("etl")
+            bench.merge("main", "etl")
+    reader, counts = bench.counted()
     jobs = reader.repository.jobs
     for name, branch in (("a", "main"), ("b", "etl")):
         for number in (0, commits // 4, commits // 2 - 1):

@@ -51,7 +51,7 @@ class Request(msgspec.Struct, frozen=True):
     source: str = ""
 
 
-class Done(msgspec.Struct, frozen=True):
+class RequestOutcome(msgspec.Struct, frozen=True):
     """What a request has done: the commits that it made on a head, none if nothing was to do.
 
     `source` is what was merged or moved to, where only the move knows it.
@@ -122,18 +122,6 @@ def claim_on_branch(
     return claim_request(context, request, row.incarnation, head.generation, row.version)
 
 
-def claim(
-    context: RepositoryContext,
-    principal: str,
-    key: str,
-    digest: bytes,
-    name: RefName,
-    find: Find | None = None,
-) -> Claim:
-    """Claims a key for a commit to a branch, by its context."""
-    return claim_on_branch(context, Request(principal, key, digest, "commit", name), find)
-
-
 def check_same(claimed: Claim, request: Request) -> Claim:
     """Returns a claim if it is that of the request."""
     if (claimed.digest, claimed.right, claimed.name) != (
@@ -152,7 +140,7 @@ class ClaimedProposal:
         self._context = context
         self._proposal = proposal
         self._claimed = claimed
-        self.done: Done | None = None
+        self.done: RequestOutcome | None = None
         self.incarnation: int | None = claimed.incarnation
 
     def plan(self, head: Head) -> Sequence[CommitPlan]:
@@ -166,14 +154,14 @@ class ClaimedProposal:
             msgspec.structs.replace(plan, hidden=marked(plan.hidden, operation)) for plan in plans
         ]
 
-    def _find(self, head: Head) -> Done | None:
+    def _find(self, head: Head) -> RequestOutcome | None:
         moves = moves_since(self._context, self._claimed, head.row)
         return _find_in_lines(self._context, self._claimed, head.line(), moves)
 
 
 def find_done(
     context: RepositoryContext, claimed: Claim, row: ReferenceRow | None = None
-) -> Done | None:
+) -> RequestOutcome | None:
     """Returns what a request on a branch has done, whatever became of the branch since.
 
     With a `row` the search starts there, for a caller that will swap exactly that row.
@@ -202,12 +190,12 @@ def moves_since(context: RepositoryContext, claimed: Claim, row: ReferenceRow | 
 
 def _find_in_lines(
     context: RepositoryContext, claimed: Claim, line: Iterator[CommitView], moves: Sequence[Move]
-) -> Done | None:
+) -> RequestOutcome | None:
     """Searches the line of the head, and the lines that the branch was moved away from since."""
     views = context.views
     for move in moves:
         if move.operation == claimed.operation:
-            return Done(views.load(ObjId(move.new)), (), move.source)
+            return RequestOutcome(views.load(ObjId(move.new)), (), move.source)
     # What was committed since follows the head of the claim, or the target of a move, which may be
     # older than the claim.
     floor = min([claimed.generation, *(views.load(ObjId(one.new)).generation for one in moves)])
@@ -218,7 +206,7 @@ def _find_in_lines(
     return None
 
 
-def find_in_line(claimed: Claim, line: Iterator[CommitView], floor: int) -> Done | None:
+def find_in_line(claimed: Claim, line: Iterator[CommitView], floor: int) -> RequestOutcome | None:
     """Searches a line for the commits of a claim, above a generation."""
     mark = (OPERATION_HEADER, (claimed.operation.hex(),))
     made: list[CommitView] = []
@@ -227,10 +215,10 @@ def find_in_line(claimed: Claim, line: Iterator[CommitView], floor: int) -> Done
             return None
         if view.body is None or mark not in view.body.hidden:
             if made:
-                return Done(view, tuple(made[::-1]))
+                return RequestOutcome(view, tuple(made[::-1]))
         else:
             made.append(view)
-    return Done(EMPTY_VIEW, tuple(made[::-1])) if made else None
+    return RequestOutcome(EMPTY_VIEW, tuple(made[::-1])) if made else None
 
 
 def marked(hidden: Headers, operation: str) -> Headers:

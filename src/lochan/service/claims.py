@@ -39,8 +39,8 @@ from lochan.codec.rows import ReferenceRow
 from lochan.kernel.claims import (
     ClaimedMove,
     ClaimedProposal,
-    Done,
     Request,
+    RequestOutcome,
     claim_on_branch,
     claim_request,
     find_claim,
@@ -54,7 +54,7 @@ from lochan.persist.claims import Claim
 from lochan.persist.references import StampedRow
 from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite, answered
-from lochan.service.policy import Action, Target
+from lochan.service.policy import Action, WriteTarget
 
 _Answer = TypeVar("_Answer")
 _Earlier = TypeVar("_Earlier")
@@ -62,7 +62,7 @@ _Earlier = TypeVar("_Earlier")
 _REFUSALS: Final = (NotFound, AlreadyExists, Conflict, Invalid)
 
 
-class Write(msgspec.Struct, Generic[_Answer], frozen=True):
+class BranchWrite(msgspec.Struct, Generic[_Answer], frozen=True):
     """A proposal for the lane of a branch, and how to answer from what became of it.
 
     `answer` is for what this try published, `refused` returns an answer to a refusal or raises it.
@@ -102,9 +102,9 @@ class Claims:
 
     def write(
         self,
-        target: Target,
-        prepare: Callable[[ClaimKey], Write[_Answer] | NamesWrite[_Answer]],
-        earlier: Callable[[Done], _Answer],
+        target: WriteTarget,
+        prepare: Callable[[ClaimKey], BranchWrite[_Answer] | NamesWrite[_Answer]],
+        earlier: Callable[[RequestOutcome], _Answer],
         *,
         dry_run: bool = False,
     ) -> PendingWrite[_Answer]:
@@ -133,7 +133,7 @@ class Claims:
 
     def move(
         self,
-        target: Target,
+        target: WriteTarget,
         work: Callable[[ClaimMove], _Answer],
         earlier: Callable[[MovedReference], _Answer],
         *,
@@ -167,7 +167,7 @@ class Claims:
         check_key(key)
         return Request(call.principal, key, call.digest, action.value, name, source)
 
-    def _request(self, target: Target) -> Request:
+    def _request(self, target: WriteTarget) -> Request:
         request = self.request(target.call, target.action, target.name, target.source)
         if request is None:
             raise Invalid("a write without an idempotency key has no claim")
@@ -192,14 +192,14 @@ class Claims:
                     raise
         return answer(earlier)
 
-    def _find_claim(self, target: Target, request: Request) -> Claim | None:
+    def _find_claim(self, target: WriteTarget, request: Request) -> Claim | None:
         """Step 1, up to the decision."""
         claim = find_claim(self._context, request)
         if claim is not None:
             target.check(claim.incarnation)
         return claim
 
-    def _find_commits(self, target: Target, request: Request) -> Done | None:
+    def _find_commits(self, target: WriteTarget, request: Request) -> RequestOutcome | None:
         """Returns what a request did on its branch; raises if it can never be done."""
         claim = self._find_claim(target, request)
         if claim is None:
@@ -211,7 +211,7 @@ class Claims:
             raise _target_deleted(claim)
         return done
 
-    def _find_move(self, target: Target, request: Request) -> MovedReference | None:
+    def _find_move(self, target: WriteTarget, request: Request) -> MovedReference | None:
         """Returns the move that a request made; raises if it can never be made."""
         claim = self._find_claim(target, request)
         if claim is None:
@@ -226,9 +226,9 @@ class Claims:
 
     def _pending(
         self,
-        target: Target,
-        write: Write[_Answer] | NamesWrite[_Answer],
-        earlier: Callable[[Done], _Answer],
+        target: WriteTarget,
+        write: BranchWrite[_Answer] | NamesWrite[_Answer],
+        earlier: Callable[[RequestOutcome], _Answer],
         *,
         dry_run: bool = False,
     ) -> PendingWrite[_Answer]:
@@ -255,11 +255,11 @@ class Claims:
 
     def _finish_claimed(
         self,
-        target: Target,
-        write: Write[_Answer],
+        target: WriteTarget,
+        write: BranchWrite[_Answer],
         claim: Claim,
         claimed: ClaimedProposal,
-        earlier: Callable[[Done], _Answer],
+        earlier: Callable[[RequestOutcome], _Answer],
         settled: Settled,
     ) -> _Answer:
         """Answers from what this try or another one of the same request did.
@@ -287,10 +287,12 @@ class Claims:
                 settled = error
             else:
                 source = "" if made.move is None else made.move.source
-                return earlier(Done(self._context.views.load(ObjId(made.row.pointer)), (), source))
+                return earlier(
+                    RequestOutcome(self._context.views.load(ObjId(made.row.pointer)), (), source)
+                )
 
 
-def _finish(write: Write[_Answer], settled: Settled) -> _Answer:
+def _finish(write: BranchWrite[_Answer], settled: Settled) -> _Answer:
     if isinstance(settled, LochanError):
         return write.refused(settled)
     return write.answer(settled)

@@ -13,7 +13,7 @@ from lochan.catalog.contents import load_content_ids
 from lochan.catalog.meta import headers_of
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.changes import own_changes
-from lochan.kernel.claims import Done
+from lochan.kernel.claims import RequestOutcome
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.provenance import Provenance
 from lochan.kernel.publish import Published
@@ -22,9 +22,9 @@ from lochan.model.commits import AddedContent, CommitMeta, Committed, ContentKey
 from lochan.model.requests import CommitRequest
 from lochan.model.specs import ReferenceSpec
 from lochan.service.calls import Call
-from lochan.service.claims import ClaimKey, Claims, Write, raise_refusal
+from lochan.service.claims import BranchWrite, ClaimKey, Claims, raise_refusal
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Access, Action, Target
+from lochan.service.policy import Access, Action, WriteTarget
 from lochan.service.resolve import Resolver
 
 
@@ -78,9 +78,9 @@ class CommitWrites:
     ) -> PendingWrite[Committed]:
         """Returns a write whose commit is planned only if no earlier try has made it."""
         name = self._resolver.name(branch)
-        target = Target(self._access, call, Action.COMMIT, name, keys)
+        target = WriteTarget(self._access, call, Action.COMMIT, name, keys)
 
-        def prepare(claim: ClaimKey) -> Write[Committed]:
+        def prepare(claim: ClaimKey) -> BranchWrite[Committed]:
             request = plan()
             proposal = self._propose(target, request)
 
@@ -88,18 +88,18 @@ class CommitWrites:
                 return Committed(name, published.head.obj_id.hex(), proposal.added)
 
             count = len(request.operations)
-            return Write(proposal, claim(), answer, refused, operations=count)
+            return BranchWrite(proposal, claim(), answer, refused, operations=count)
 
         return self._claims.write(target, prepare, partial(self._earlier, target))
 
-    def _earlier(self, target: Target, done: Done) -> Committed:
+    def _earlier(self, target: WriteTarget, done: RequestOutcome) -> Committed:
         """Answers from an earlier try, with new contents in the order of this try's keys."""
         commit = done.commits[-1]
         ids = {added.key: added for added in self._added_by(commit)}
         added = tuple(ids[key] for key in dict.fromkeys(target.keys) if key in ids)
         return Committed(target.name, commit.obj_id.hex(), added)
 
-    def _propose(self, target: Target, request: CommitRequest) -> CatalogCommit:
+    def _propose(self, target: WriteTarget, request: CommitRequest) -> CatalogCommit:
         operations, expected = request.operations, request.expected
         if not 0 < len(operations) <= COMMIT_OPERATIONS_MAX:
             raise Invalid(f"a commit has 1 to {COMMIT_OPERATIONS_MAX} operations")

@@ -17,7 +17,7 @@ from lochan.catalog.conflicts import merge_conflict
 from lochan.catalog.merge import CarryContents, CatalogMerge, Resolutions, read_resolutions
 from lochan.catalog.meta import headers_of
 from lochan.catalog.types import ContentTypes
-from lochan.kernel.claims import Done
+from lochan.kernel.claims import RequestOutcome
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.head_moves import HeadMoved, HeadMoves, Source, head_moved
 from lochan.kernel.history import is_ancestor
@@ -48,9 +48,9 @@ from lochan.model.requests import (
 from lochan.model.results import ContentConflict, Merged
 from lochan.model.specs import ReferenceSpec
 from lochan.service.calls import Call
-from lochan.service.claims import ClaimKey, ClaimMove, Claims, Write
+from lochan.service.claims import BranchWrite, ClaimKey, ClaimMove, Claims
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Access, Action, Target
+from lochan.service.policy import Access, Action, WriteTarget
 from lochan.service.resolve import Resolved, Resolver
 
 _NO_KEYS: Mapping[ContentKey, KeyResolution] = {}
@@ -60,6 +60,18 @@ _MERGE_OPERATIONS: Final = 1_000_000
 
 _Request = MergeRequest | TransplantRequest | RevertRequest
 _Make = Callable[[Choices], MergeProposal | CarryProposal]
+
+
+_Line = list[CommitView]
+
+
+class _Carrying(msgspec.Struct, frozen=True):
+    """One kind of merge: how to read its source, propose it, and read it again for a repetition."""
+
+    read: Callable[[], _Line]
+    propose: Callable[[WriteTarget, _Line], CatalogMerge]
+    reread: Callable[[RequestOutcome], _Line]
+    records_source: bool = False
 
 
 class Merges:
@@ -86,22 +98,21 @@ class Merges:
 
     def merge(self, call: Call, request: MergeRequest) -> PendingWrite[Merged]:
         """Prepares a merge; everything the source has since the merge base, or nothing."""
-        target = self._target(call, request, request.source.name or "")
+        return self._build(
+            call,
+            request,
+            request.source.name or "",
+            _Carrying(
+                lambda: [self._source(call, request.source)],
+                lambda target, line: self._merge(target, request, line[0]),
+                lambda done: [self._merged(done)],
+                records_source=True,
+            ),
+        )
 
-        def prepare(claim: ClaimKey) -> Write[Merged]:
-            target.check()
-            source = self._source(call, request.source)
-            proposal = self._merge(target, request, source)
-            return self._write(request, proposal, claim, source.obj_id)
-
-        def earlier(done: Done) -> Merged:
-            return self._earlier(
-                target, request, done, self._merge(target, request, self._merged(done))
-            )
-
-        return self._claims.write(target, prepare, earlier, dry_run=request.dry_run)
-
-    def _merge(self, target: Target, request: MergeRequest, source: CommitView) -> CatalogMerge:
+    def _merge(
+        self, target: WriteTarget, request: MergeRequest, source: CommitView
+    ) -> CatalogMerge:
         name = request.source.name or source.obj_id.hex()
         meta = request.meta or CommitMeta(message="")
         message = meta.message or f"Merged {name} at {source.obj_id.hex()} into {request.branch}"
@@ -121,49 +132,64 @@ class Merges:
 
     def transplant(self, call: Call, request: TransplantRequest) -> PendingWrite[Merged]:
         """Prepares commits that follow each other to be made again, oldest first."""
-        return self._pick(call, request, self._reachable_line, "transplant")
+        return self._pick(call, request, lambda: self._reachable_line(call, request), "transplant")
 
     def cherry_pick(self, call: Call, request: TransplantRequest) -> PendingWrite[Merged]:
         """Prepares any commits to be made again, in the order given."""
-        return self._pick(call, request, self._any_line, "cherry-pick")
+        return self._pick(call, request, lambda: self._any_line(call, request), "cherry-pick")
 
     def _pick(
-        self,
-        call: Call,
-        request: TransplantRequest,
-        read_line: Callable[[Call, TransplantRequest], list[CommitView]],
-        kind: str,
+        self, call: Call, request: TransplantRequest, read: Callable[[], _Line], kind: str
     ) -> PendingWrite[Merged]:
-        target = self._target(call, request, request.source)
-
-        def prepare(claim: ClaimKey) -> Write[Merged]:
-            target.check()
-            line = read_line(call, request)
-            return self._write(request, self._carry(target, request, line, kind), claim)
-
-        def earlier(done: Done) -> Merged:
-            line = [self._resolver.reread(spec) for spec in request.hashes]
-            return self._earlier(target, request, done, self._carry(target, request, line, kind))
-
-        return self._claims.write(target, prepare, earlier, dry_run=request.dry_run)
+        carrying = _Carrying(
+            read,
+            lambda target, line: self._carry(target, request, line, kind),
+            lambda _: self._reread(request),
+        )
+        return self._build(call, request, request.source, carrying)
 
     def revert(self, call: Call, request: RevertRequest) -> PendingWrite[Merged]:
         """Prepares commits that undo others of the branch."""
-        target = self._target(call, request, "")
+        carrying = _Carrying(
+            lambda: self._any_line(call, request),
+            lambda target, line: self._revert(target, request, line),
+            lambda _: self._reread(request),
+        )
+        return self._build(call, request, "", carrying)
 
-        def prepare(claim: ClaimKey) -> Write[Merged]:
+    def _build(
+        self, call: Call, request: _Request, source: str, carrying: _Carrying
+    ) -> PendingWrite[Merged]:
+        name = self._resolver.name(request.branch)
+        target = WriteTarget(self._access, call, Action.COMMIT, name, source=source)
+
+        def prepare(claim: ClaimKey) -> BranchWrite[Merged]:
             target.check()
-            line = self._any_line(call, request)
-            return self._write(request, self._revert(target, request, line), claim)
+            line = carrying.read()
+            proposal = carrying.propose(target, line)
+            recorded = line[0].obj_id if carrying.records_source else None
 
-        def earlier(done: Done) -> Merged:
-            line = [self._resolver.reread(spec) for spec in request.hashes]
-            return self._earlier(target, request, done, self._revert(target, request, line))
+            def answer(published: Published) -> Merged:
+                return _success(name, request, proposal, published.head, published.commits)
+
+            def refused(error: LochanError) -> Merged:
+                if isinstance(error, KeysConflict) and request.conflicts_as_result:
+                    return _outcome(name, proposal, error)
+                raise error
+
+            return BranchWrite(proposal, claim(), answer, refused, recorded, _MERGE_OPERATIONS)
+
+        def earlier(done: RequestOutcome) -> Merged:
+            proposal = carrying.propose(target, carrying.reread(done))
+            return self._earlier(target, request, done, proposal)
 
         return self._claims.write(target, prepare, earlier, dry_run=request.dry_run)
 
+    def _reread(self, request: TransplantRequest | RevertRequest) -> _Line:
+        return [self._resolver.reread(spec) for spec in request.hashes]
+
     def _revert(
-        self, target: Target, request: RevertRequest, line: Sequence[CommitView]
+        self, target: WriteTarget, request: RevertRequest, line: Sequence[CommitView]
     ) -> CatalogMerge:
         meta = request.meta or CommitMeta(message="")
         headers = headers_of(meta, target.call.principal)
@@ -242,7 +268,7 @@ class Merges:
                 )
 
     def _carry(
-        self, target: Target, request: TransplantRequest, line: Sequence[CommitView], kind: str
+        self, target: WriteTarget, request: TransplantRequest, line: Sequence[CommitView], kind: str
     ) -> CatalogMerge:
         meta = request.meta or CommitMeta(message="")
         if request.squash:
@@ -257,13 +283,9 @@ class Merges:
         make = _carrying(carried)
         return self._proposal(target, request, make, resolutions, kind, request.source)
 
-    def _target(self, call: Call, request: _Request, source: str) -> Target:
-        name = self._resolver.name(request.branch)
-        return Target(self._access, call, Action.COMMIT, name, source=source)
-
     def _proposal(
         self,
-        target: Target,
+        target: WriteTarget,
         request: _Request,
         make: _Make,
         resolutions: Resolutions,
@@ -277,33 +299,14 @@ class Merges:
             self._context, self._types, target.check_head, expected, make, resolutions, provenance
         )
 
-    def _write(
-        self,
-        request: _Request,
-        proposal: CatalogMerge,
-        claim: ClaimKey,
-        source: ObjId | None = None,
-    ) -> Write[Merged]:
-        name = self._resolver.name(request.branch)
-
-        def answer(published: Published) -> Merged:
-            return _success(name, request, proposal, published.head, published.commits)
-
-        def refused(error: LochanError) -> Merged:
-            if isinstance(error, KeysConflict) and request.conflicts_as_result:
-                return _outcome(name, proposal, error)
-            raise error
-
-        return Write(proposal, claim(), answer, refused, source, _MERGE_OPERATIONS)
-
     def _earlier(
-        self, target: Target, request: _Request, done: Done, proposal: CatalogMerge
+        self, target: WriteTarget, request: _Request, done: RequestOutcome, proposal: CatalogMerge
     ) -> Merged:
         """Answers as an earlier try did: planned again on its head, each key has its outcome."""
         proposal.plan_again(head_at(self._context, target.name, done.target))
         return _success(target.name, request, proposal, done.target, done.commits)
 
-    def _merged(self, done: Done) -> CommitView:
+    def _merged(self, done: RequestOutcome) -> CommitView:
         """Returns the source of a merge that was done: a parent of its last commit, or recorded."""
         if not done.commits:
             return self._context.views.load(ObjId(bytes.fromhex(done.source)))
@@ -321,7 +324,7 @@ class Merges:
         """Moves a branch whole, or answers from the move that an earlier try has made."""
         name, dry_run = self._resolver.name(request.branch), request.dry_run
         action, source_name = Action.ASSIGN_REFERENCE, source.name or ""
-        target = Target(self._access, call, action, name, source=source_name)
+        target = WriteTarget(self._access, call, action, name, source=source_name)
 
         def work(claim: ClaimMove) -> Merged:
             expected = self._resolver.expected(name, request.expected)

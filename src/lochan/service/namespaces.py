@@ -180,10 +180,7 @@ class Namespaces:
             write = plan()
             meta = CommitMeta(message=f"{write.verb} namespace '{'.'.join(key)}'")
             return CommitRequest(
-                branch=branch,
-                expected=write.expected,
-                meta=meta,
-                operations=(write.operation,),
+                branch=branch, expected=write.expected, meta=meta, operations=(write.operation,)
             )
 
         def refused(error: LochanError) -> Committed:

@@ -97,7 +97,7 @@ class Access:
         self.policy.decide(call, action, resource)
 
 
-class Target(msgspec.Struct, frozen=True):
+class WriteTarget(msgspec.Struct, frozen=True):
     """What one call writes, and the decisions on it.
 
     `created` are names that do not exist yet; they are decided on instead of the reference that

@@ -19,7 +19,7 @@ from lochan.base.names import REFS_NAME, ref_name
 from lochan.base.times import check_time
 from lochan.catalog.meta import meta_of
 from lochan.codec.rows import ReferenceRow
-from lochan.kernel.claims import ClaimedProposal, Done
+from lochan.kernel.claims import ClaimedProposal, RequestOutcome
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import ahead_behind, iterate_log
 from lochan.kernel.name_index import ListedReference, UnreadableReference
@@ -44,7 +44,7 @@ from lochan.service.calls import Call
 from lochan.service.claims import ClaimKey, ClaimMove, Claims, NamesWrite
 from lochan.service.pages import check_limit
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Access, Action, Target
+from lochan.service.policy import Access, Action, WriteTarget
 from lochan.service.resolve import Resolver
 
 _KIND: Final = "references"
@@ -158,7 +158,9 @@ class References:
             raise Invalid(f"one call creates 1 to {REFERENCES_PER_CALL_MAX} references")
         # The index of names is an internal branch, which always exists.
         created = [new.name for new in requests]
-        target = Target(self._access, call, Action.CREATE_REFERENCE, REFS_NAME, created=created)
+        target = WriteTarget(
+            self._access, call, Action.CREATE_REFERENCE, REFS_NAME, created=created
+        )
 
         def prepare(claim: ClaimKey) -> NamesWrite[tuple[Reference, ...]]:
             target.check()
@@ -173,7 +175,7 @@ class References:
 
             return NamesWrite(add, claimed, finish, len(rows))
 
-        def earlier(done: Done) -> tuple[Reference, ...]:
+        def earlier(done: RequestOutcome) -> tuple[Reference, ...]:
             made = self._names.created_by(done.commits[-1], [ref_name(name) for name in created])
             return tuple(self._resolver.reference(row) for row in made)
 
@@ -191,7 +193,7 @@ class References:
         """Points a reference elsewhere; the old head stays in the ref-log."""
         full, source_name = self._resolver.name(name), source.name or ""
         action = Action.ASSIGN_REFERENCE
-        target = Target(self._access, call, action, full, source=source_name)
+        target = WriteTarget(self._access, call, action, full, source=source_name)
 
         def work(claim: ClaimMove) -> Reference:
             pointer = self._resolver.read(call, Action.READ_CONTENT, source).view.obj_id
@@ -215,7 +217,7 @@ class References:
         full = self._resolver.name(name)
         if full == self._context.description.default_branch:
             raise Invalid(f"Default branch '{full}' cannot be deleted.")
-        target = Target(self._access, call, Action.DELETE_REFERENCE, full)
+        target = WriteTarget(self._access, call, Action.DELETE_REFERENCE, full)
 
         def work(claim: ClaimMove) -> Reference:
             check = self._checked(target, kind, expected)
@@ -291,7 +293,7 @@ class References:
         return NewReferenceRow(name, new.kind, pointer, new.expires_us)
 
     def _checked(
-        self, target: Target, kind: str | None, expected: ReferenceSpec | None
+        self, target: WriteTarget, kind: str | None, expected: ReferenceSpec | None
     ) -> Callable[[ReferenceRow], None]:
         """Returns the check of the row that is about to be moved: authorised, and as expected."""
         view = self._resolver.expected(target.name, expected)

@@ -21,7 +21,6 @@ from lochan.codec.elements import encode_file, pack_table
 from lochan.embedded import Embedded
 from lochan.kernel.check_findings import Report
 from lochan.kernel.check_store import CheckOptions, check_store
-from lochan.kernel.claims import claim
 from lochan.kernel.plan import CommitPlan, Operation
 from lochan.kernel.publish import Publisher
 from lochan.kernel.references import NewReferenceRow
@@ -45,7 +44,7 @@ from lochan.service.calls import Call
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
-from tests.kernel.workbench import Wants, published
+from tests.kernel.workbench import Wants, claim, published
 
 TYPES = ContentTypes()
 LOWERED = {
