@@ -1,4 +1,4 @@
-"""Random lives of one tree: after every batch it is compared with a fresh build of its content.
+"""Random edits of one tree: after every batch it is compared with a fresh build of its content.
 
 A run is decided by its number alone, so a failure is repeated by naming it.
 """

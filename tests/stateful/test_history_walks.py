@@ -115,8 +115,8 @@ def make_repository(url: str, name: str) -> None:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_a_repository_in_memory_agrees_with_the_model(part, record_property):
-    told = walks(lambda: embedded("memory:"), 1_000 + 100 * part, counted(3_000, 7_500))
-    record_property("told", f"history, embedded in memory, part {part}: {told}")
+    summary = walks(lambda: embedded("memory:"), 1_000 + 100 * part, counted(3_000, 7_500))
+    record_property("told", f"history, embedded in memory, part {part}: {summary}")
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -126,15 +126,15 @@ def test_a_repository_on_rocksdb_agrees_with_the_model(part, record_property, tm
     def opened():
         return embedded(f"rocksdb:{tmp_path / str(next(numbers))}")
 
-    told = walks(opened, 2_000 + 100 * part, counted(500, 2_000))
-    record_property("told", f"history, embedded on RocksDB, part {part}: {told}")
+    summary = walks(opened, 2_000 + 100 * part, counted(500, 2_000))
+    record_property("told", f"history, embedded on RocksDB, part {part}: {summary}")
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_a_server_agrees_with_the_model(part, record_property):
     with serving() as url:
-        told = walks(clients(count(), url), 3_000 + 100 * part, counted(500, 2_000))
-    record_property("told", f"history, one server, part {part}: {told}")
+        summary = walks(clients(count(), url), 3_000 + 100 * part, counted(500, 2_000))
+    record_property("told", f"history, one server, part {part}: {summary}")
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -145,5 +145,5 @@ def test_two_servers_on_one_database_agree_with_the_model(part, record_property)
     assert server is not None
     store = server.url(schema=server.fresh_schema())
     with serving(store) as one, serving(store) as other:
-        told = walks(clients(count(), one, other), 4_000 + 100 * part, counted(500, 2_000))
-    record_property("told", f"history, two servers on PostgreSQL, part {part}: {told}")
+        summary = walks(clients(count(), one, other), 4_000 + 100 * part, counted(500, 2_000))
+    record_property("told", f"history, two servers on PostgreSQL, part {part}: {summary}")

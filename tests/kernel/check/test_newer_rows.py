@@ -134,7 +134,7 @@ def test_a_content_of_a_newer_format_does_not_hide_the_others():
     with pytest.raises(NewerFormat):
         contents.get("main", ("a",))
     with pytest.raises(NewerFormat):
-        # To leave it out would say that the key holds nothing.
+        # To leave it out would show the key as absent.
         contents.get_many("main", [("a",), ("z",)])
 
 
