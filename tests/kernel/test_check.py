@@ -1,4 +1,4 @@
-"""The check of a repository finds what is planted, tells no lies, changes nothing."""
+"""The check of a repository finds what is planted, reports nothing else, changes nothing."""
 
 from __future__ import annotations
 
@@ -110,15 +110,15 @@ def plant(bench: Bench, obj_id: ObjId, **changes: object) -> None:
 
 
 def test_nothing_is_found_in_a_sound_repository_and_all_of_it_is_read(sound):
-    told = []
-    report = check_repository(sound.context, told.append)
+    progress = []
+    report = check_repository(sound.context, progress.append)
     assert report.findings == ()
     assert not report.damaged
     stored = [raw for _, raw in objects(sound).values() if is_commit(raw)]
     assert report.progress.commits == len(stored)
     assert report.progress.references == 5
     assert report.progress.elements >= 1_500
-    assert told[-1].references == 5
+    assert progress[-1].references == 5
 
 
 def test_a_missing_object_is_found_whichever_it_is(sound):
@@ -155,7 +155,7 @@ def test_what_lies_below_a_broken_commit_is_checked_all_the_same(bench):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "problem"),
     [
         ({"sequence": 99}, "its sequence is 99"),
         ({"generation": 99}, "its generation is 99"),
@@ -169,11 +169,11 @@ def test_what_lies_below_a_broken_commit_is_checked_all_the_same(bench):
         ({"own": (bytes(table(29)), bytes(table(29)))}, "not in order"),
     ],
 )
-def test_a_commit_that_stands_wrong_in_history_is_found(bench, changes, said):
+def test_a_commit_that_stands_wrong_in_history_is_found(bench, changes, problem):
     view = bench.log()[29]
     plant(bench, view.obj_id, **changes)
     found = whats(check_repository(bench.again().context))
-    assert any(view.obj_id.hex() in one and said in one for one in found), found
+    assert any(view.obj_id.hex() in one and problem in one for one in found), found
 
 
 def test_a_tree_that_its_content_does_not_build_is_found(bench):
@@ -200,7 +200,7 @@ def set_row(bench: Bench, reference: RefName, **changes: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "problem"),
     [
         ({"pointer": b"p" * 32}, "leads nowhere"),
         ({"pointer": b"p"}, "does not point at an object"),
@@ -218,10 +218,10 @@ def set_row(bench: Bench, reference: RefName, **changes: object) -> None:
         ({"previous": tuple((EMPTY_ID, 1) for _ in range(21))}, "more than a row may"),
     ],
 )
-def test_a_row_that_is_not_what_was_written_is_found(bench, changes, said):
+def test_a_row_that_is_not_what_was_written_is_found(bench, changes, problem):
     set_row(bench, SIDE, **changes)
     found = whats(check_repository(bench.context))
-    assert any("'side'" in one and said in one for one in found), found
+    assert any("'side'" in one and problem in one for one in found), found
 
 
 @pytest.mark.slow
@@ -326,7 +326,7 @@ def test_a_crash_at_any_call_leaves_nothing_that_counts_as_damage():
         merges,
         moves("rebase", SIM_SIDE, SIM_MAIN),
     )
-    told = crash_sweep(
+    report = crash_sweep(
         scenario(
             "everything",
             {"s1": [acts]},
@@ -335,8 +335,8 @@ def test_a_crash_at_any_call_leaves_nothing_that_counts_as_damage():
         ),
         {"create": creates(NAMES[2]), "nothing": lambda server: None},
     )
-    print(told.line())
-    assert told.reached > 50
+    print(report.line())
+    assert report.reached > 50
 
 
 def test_memory_store_is_what_these_tests_reach_into(sound):

@@ -47,8 +47,8 @@ def test_a_fast_forward_goes_to_a_commit_that_has_everything():
     tried = moves_of(bench).fast_forward(MAIN, source, "me", dry_run=True)
     assert tried.moved
     assert bench.head().obj_id == before
-    told = moves_of(bench).fast_forward(MAIN, source, "me")
-    assert told.moved
+    result = moves_of(bench).fast_forward(MAIN, source, "me")
+    assert result.moved
     assert bench.head().obj_id == source.view.obj_id
     entry = RefLog(bench.context).page(MAIN, 1).entries[0]
     assert (entry.kind, entry.old, entry.new) == ("fast-forward", before, source.view.obj_id)
@@ -114,15 +114,15 @@ def test_a_rebase_makes_the_branch_own_commits_anew_on_the_other_head():
     tried = moves_of(bench).rebase(SIDE, Source(onto), "me", dry_run=True)
     assert [message_of(view) for view in tried.commits] == ["put 200", "put 201", "put 202"]
     assert bench.head(SIDE).obj_id == old[-1].obj_id
-    told = moves_of(bench).rebase(SIDE, Source(onto, "main"), "me")
+    result = moves_of(bench).rebase(SIDE, Source(onto, "main"), "me")
     fresh = bench.again()
     line = fresh.log(SIDE)
     assert [view.obj_id for view in line[:3]] == [view.obj_id for view in bench.log()]
-    assert line[3:] == list(told.commits)
+    assert line[3:] == list(result.commits)
     check_chain(fresh.context, line[-1].obj_id)
-    said = [read_provenance(body_of(view).hidden) for view in line[3:]]
-    assert [one.source for one in said] == [view.obj_id.hex() for view in old[1:]]
-    assert len({one.operation for one in said}) == 3
+    provenances = [read_provenance(body_of(view).hidden) for view in line[3:]]
+    assert [one.source for one in provenances] == [view.obj_id.hex() for view in old[1:]]
+    assert len({one.operation for one in provenances}) == 3
     entry = RefLog(fresh.context).page(SIDE, 1).entries[0]
     assert (entry.kind, entry.old, entry.new) == ("rebase", old[-1].obj_id, line[-1].obj_id)
     assert not moves_of(bench).rebase(SIDE, Source(onto), "me").moved
@@ -138,16 +138,16 @@ def test_a_rebase_tells_all_conflicts_and_leaves_everything_as_it_was():
     assert [any_of(one).key for one in caught.value.details] == [table(100), table(101)]
     assert bench.row(SIDE) == before
     choices = Choices(Behaviour.FORCE)
-    told = moves_of(bench).rebase(SIDE, Source(bench.head()), "", choices=choices)
-    assert len(told.commits) == 5
+    result = moves_of(bench).rebase(SIDE, Source(bench.head()), "", choices=choices)
+    assert len(result.commits) == 5
 
 
 def test_commits_that_leave_nothing_to_do_are_skipped():
     bench = two_branches(theirs=0)
     same = Wants(plan([put(table(100), element(100))], "the same as main has"))
     Publisher(bench.context, SIDE).publish([same, wants(300)])
-    told = moves_of(bench).rebase(SIDE, Source(bench.head()), "")
-    assert [message_of(view) for view in told.commits] == ["put 300"]
+    result = moves_of(bench).rebase(SIDE, Source(bench.head()), "")
+    assert [message_of(view) for view in result.commits] == ["put 300"]
 
 
 def test_a_rebase_is_bounded(monkeypatch):
@@ -172,9 +172,9 @@ def test_a_lost_reply_is_resolved(operation):
     bench = two_branches()
     store = FaultyStore(bench.store, nth(operation, 0, FaultKind.LOST_REPLY))
     hurt = bench.again(store)
-    told = moves_of(hurt).rebase(SIDE, Source(hurt.head()), "me")
-    assert told.moved
-    assert bench.again().head(SIDE).obj_id == told.commits[-1].obj_id
+    result = moves_of(hurt).rebase(SIDE, Source(hurt.head()), "me")
+    assert result.moved
+    assert bench.again().head(SIDE).obj_id == result.commits[-1].obj_id
     kinds = [one.kind for one in RefLog(bench.context).page(SIDE, 100).entries]
     assert kinds.count("rebase") == 1
 
@@ -199,8 +199,8 @@ def test_a_rebase_brings_both_sides_together_whatever_was_merged_before(seed):
             Publisher(world.context, RefName(name)).publish([wanted])
     onto, head = world.head("main"), world.head("side")
     ahead = ahead_behind(world.context.views, head, onto).ahead
-    told = HeadMoves(world.context, world.names).rebase(SIDE, Source(onto), "")
+    result = HeadMoves(world.context, world.names).rebase(SIDE, Source(onto), "")
     found = content_of(world.context, world.head("side"))
     assert {key: found.get(key) for key in expected} == expected
-    assert len(told.commits) <= ahead
-    check_chain(world.context, ObjId(told.row.pointer))
+    assert len(result.commits) <= ahead
+    check_chain(world.context, ObjId(result.row.pointer))

@@ -84,7 +84,7 @@ def test_two_faults_in_a_row_on_a_held_row_make_one_commit(bench, faults):
 @pytest.mark.parametrize("resent", [*FAULTS, Fault(FaultKind.OK)], ids=repr)
 @pytest.mark.parametrize("steps", [1, 25])
 def test_other_commits_between_a_write_and_its_repetition(bench, fault, resent, steps):
-    """Looking at the head alone would find somebody else's commit there, and write twice."""
+    """Looking at the head alone would find the commit of another server there, and write twice."""
     other = bench.again(seed=5)
     faults, wins = [fault, resent], []
 

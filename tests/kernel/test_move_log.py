@@ -19,7 +19,7 @@ INSTANCE = InstanceId(b"sixteen bytes...")
 
 
 class ShortPages:
-    """A store whose pages end early, and that cannot tell whether more follows."""
+    """A store whose pages end early, and that does not know whether more follows."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
@@ -34,9 +34,9 @@ class ShortPages:
         return page
 
 
-def filled(store, lives) -> MoveLog:
+def filled(store, incarnations) -> MoveLog:
     log = MoveLog(store, INSTANCE)
-    for incarnation, versions in lives.items():
+    for incarnation, versions in incarnations.items():
         row = ReferenceRow(1, "name", "BRANCH", EMPTY_ID, 1, incarnation, b"", 0)
         log.copy(row, [Move(version, b"", b"", "assign", "", 0, b"") for version in versions])
     # Names around it are none of its business.
@@ -51,13 +51,13 @@ def filled(store, lives) -> MoveLog:
 @pytest.mark.parametrize("limit", [1, 2, 10, 1_000])
 def test_all_moves_come_in_falling_order(seed, limit, wrap):
     pick = Random(seed)
-    lives = {
+    incarnations = {
         incarnation: sorted(pick.sample(range(1, 10 ** pick.randint(2, 6)), pick.randint(1, 40)))
         for incarnation in pick.sample(range(1, 1_000), 4)
     }
-    log = filled(wrap(MemoryStore()), lives)
-    told = sorted(
-        ((incarnation, version) for incarnation, all_ in lives.items() for version in all_),
+    log = filled(wrap(MemoryStore()), incarnations)
+    expected = sorted(
+        ((incarnation, version) for incarnation, all_ in incarnations.items() for version in all_),
         reverse=True,
     )
     found, place = [], (1 << 62, 0)
@@ -65,7 +65,7 @@ def test_all_moves_come_in_falling_order(seed, limit, wrap):
         assert len(page) <= limit
         found += [(incarnation, move.version) for incarnation, move in page]
         place = found[-1]
-    assert found == told
+    assert found == expected
 
 
 def test_few_moves_cost_one_scan_and_many_a_few():

@@ -1,4 +1,4 @@
-"""A chain on somebody else's head reads each level of the tree once, whatever its length."""
+"""A chain on the head of another server reads each level of the tree once, whatever its length."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.kernel.workbench import Bench, OnCalls, Wants, counted, element, plan
 
 
 class Knows(Wants):
-    """Puts one table, and says so beforehand."""
+    """Puts one table, and names its key beforehand."""
 
     def __init__(self, number: int) -> None:
         super().__init__(plan([put(table(number), element(number))], f"put {number}"))

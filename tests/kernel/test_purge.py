@@ -89,8 +89,8 @@ def test_a_row_that_came_back_meanwhile_is_not_removed():
 
     hurt = bench.again(FaultyStore(bench.store, OnCalls(come_back)))
     hurt.clock.advance_us(DAY_US + 1)
-    told = sweep_references(hurt.context, hurt.names)
-    assert (told.removed, told.kept) == (0, 1)
+    purged = sweep_references(hurt.context, hurt.names)
+    assert (purged.removed, purged.kept) == (0, 1)
     assert not bench.row(NAME).deleted
     check_references(bench.context)
 
@@ -144,7 +144,7 @@ def test_a_claim_that_is_swept_while_it_is_looked_at_is_made_anew(monkeypatch):
     (entry,) = bench.store.scan(place, b"", None, 10).entries
 
     class Forgetful(FaultyStore):
-        """Cannot tell what stood in the way, and what stood there is gone when asked for."""
+        """Loses without returning the present row, and the row is gone at the next read."""
 
         def set_if(self, *arguments):
             outcome = super().set_if(*arguments)
@@ -166,8 +166,8 @@ def test_a_damaged_claim_is_corrupt():
     bench.store.put_many([(place, entry.key, b"\x93\x01")])
     claim(bench.context, "me", "other", b"digest", MAIN)
     bench.clock.advance_us(DAY_US + 1)
-    told = sweep_claims(bench.context)
-    assert (told.removed, told.kept) == (1, 0)
-    assert told.skipped == (Skipped("claim", entry.key, "corrupt"),)
+    purged = sweep_claims(bench.context)
+    assert (purged.removed, purged.kept) == (1, 0)
+    assert purged.skipped == (Skipped("claim", entry.key, "corrupt"),)
     with pytest.raises(Corrupt):
         claim(bench.context, "me", "key", b"digest", MAIN)

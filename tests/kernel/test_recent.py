@@ -56,7 +56,7 @@ def test_answers_are_those_of_one_who_remembers_nothing(seed, monkeypatch):
     for number in range(120):
         turn = pick.random()
         if turn < 0.15:
-            # Somebody else commits, or moves the branch back.
+            # Another server commits, or moves the branch back.
             keys = pick.sample(KEYS, 2)
             rival.publisher = Publisher(rival.context, MAIN)
             seen.append(

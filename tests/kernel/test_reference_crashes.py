@@ -1,4 +1,4 @@
-"""A crash before and after every store call of every step, then whoever comes next (R1 to R4).
+"""A crash before and after every store call of every step, then the next server (R1 to R4).
 
 Each case is a world of its own: a step runs on a store that dies at its n-th call, then a fresh
 server does one thing, then everything must be at rest and nothing acknowledged be missing.
@@ -50,7 +50,7 @@ class World:
         self.bench = Bench()
         self.acknowledged: set[tuple[str, int, int]] = set()
         names = self.bench.names
-        if state == "after another life":
+        if state == "after another incarnation":
             self.create(names, NAME)
             self.note(names.delete(NAME, X, "me"))
         elif state != "never there":
@@ -71,7 +71,7 @@ Step = Callable[[World, ReferenceIndex], None]
 
 STEPS: dict[str, tuple[str, Step]] = {
     "create": ("never there", lambda world, names: world.create(names, NAME)),
-    "create again": ("after another life", lambda world, names: world.create(names, NAME)),
+    "create again": ("after another incarnation", lambda world, names: world.create(names, NAME)),
     "create two": ("never there", lambda world, names: world.create(names, NAME, OTHER)),
     "delete": ("there", lambda world, names: world.note(names.delete(NAME, X, "me"))),
     "delete moved": ("many moves", lambda world, names: world.note(names.delete(NAME, X, "me"))),
@@ -101,7 +101,7 @@ def crashes(step: str) -> Iterator[tuple[World, Fault, int]]:
 
 
 def visit(world: World, visitor: str) -> str:
-    """One thing that a fresh server does; tells what it learned about the name."""
+    """One operation of a new server; returns what it found out about the name."""
     names = world.bench.again(seed=7).names
     if visitor == "get":
         return "there" if names.find(NAME) else "gone"
@@ -134,7 +134,7 @@ def check_world(world: World) -> None:
     """R1, and the ref-log holds every acknowledged move and has no gap."""
     bench = world.bench.again(seed=8)
     names = [entry.key.decode() for entry in scan(bench, Kind.REFERENCES)]
-    # Whoever lists finishes everything; then all is at rest.
+    # A listing finishes everything.
     seen = {row.name for row in bench.names.page("", None, 100)}
     rows = {name: bench.row(RefName(name)) for name in {*names, *seen}}
     live = {
@@ -151,12 +151,14 @@ def check_world(world: World) -> None:
     for name, row in rows.items():
         logged |= {(name, row.incarnation, move.version) for move in row.moves}
         assert row.name == REFS_NAME or row.version in {
-            version for one, life, version in logged if (one, life) == (name, row.incarnation)
+            version
+            for one, incarnation, version in logged
+            if (one, incarnation) == (name, row.incarnation)
         }
     assert world.acknowledged <= logged
-    for name, life, version in logged:
+    for name, incarnation, version in logged:
         # These worlds have no commits on the names, so versions have no gaps.
-        assert version == 1 or (name, life, version - 1) in logged
+        assert version == 1 or (name, incarnation, version - 1) in logged
 
 
 def scan(bench: Bench, kind: Kind):
@@ -288,7 +290,7 @@ def test_a_repository_whose_creation_crashed_is_not_there_or_whole():
 @pytest.mark.parametrize("kind", [FaultKind.LOST_REPLY, FaultKind.LATE, FaultKind.NOT_APPLIED])
 def test_a_repository_is_created_once_whatever_happens_to_replies(kind):
     ports = Bench().ports
-    told = []
+    outcomes = []
     for ordinal in range(20):
         inner = MemoryStore()
         writes = count()
@@ -299,14 +301,16 @@ def test_a_repository_is_created_once_whatever_happens_to_replies(kind):
 
         try:
             create_repository(FaultyStore(inner, OnCalls(choose)), ports, "repo")
-            told.append("done")
+            outcomes.append("done")
         except LochanError as error:
-            told.append(error.kind)
+            outcomes.append(error.kind)
             with suppress(AlreadyExists):
                 # Whether it was created or not, the next one finds out.
                 create_repository(inner, ports, "repo")
         assert ReferenceIndex(open_repository(inner, ports, "repo")).get(MAIN).row.name == "main"
         with pytest.raises(AlreadyExists):
             create_repository(inner, ports, "repo")
-    assert told[-1] == "done"
-    assert kind is FaultKind.NOT_APPLIED or told[4] == "done", "the claim of the name is resolved"
+    assert outcomes[-1] == "done"
+    assert kind is FaultKind.NOT_APPLIED or outcomes[4] == "done", (
+        "the claim of the name is resolved"
+    )

@@ -350,7 +350,7 @@ WRITES = ("apply", "set_if", "put_many")
 def prepared() -> Bench:
     """A reference whose row is full of moves, and the tombstone of another.
 
-    Found by the stateful test: a reply lost while moves were copied out of either was told as
+    Found by the stateful test: a reply lost while moves were copied out of either was reported as
     unknown, though sending again is all it takes.
     """
     bench = Bench()
@@ -408,7 +408,7 @@ def test_a_reply_lost_at_any_write_is_resolved(step, late):
 def test_an_error_that_says_without_effect_tells_the_truth(step, first):
     """Found by review: after the first half of a step, or after a lost reply, the store goes away.
 
-    Unavailable was told then, though the step had taken effect or would be finished by the next.
+    Unavailable was raised then, though the step had taken effect or would be finished by the next.
     """
     cases = 0
     for ordinal in range(60):
@@ -423,15 +423,15 @@ def test_an_error_that_says_without_effect_tells_the_truth(step, first):
 
         gone = bench.again(FaultyStore(bench.store, OnCalls(lambda _: None)))
         gone.context.store._plan = OnCalls(choose)  # type: ignore[attr-defined]
-        told = "done"
+        outcome = "done"
         try:
             STEPS[step](gone)
         except LochanError as error:
-            told = error.kind
+            outcome = error.kind
         happened = outcome_of(bench, step)
         check_rest(bench)
-        assert told in ("unknown", "done" if happened else "unavailable"), (ordinal, calls)
-        cases += told != "done"
+        assert outcome in ("unknown", "done" if happened else "unavailable"), (ordinal, calls)
+        cases += outcome != "done"
         if len(calls) <= ordinal:
             break
     assert cases >= 2

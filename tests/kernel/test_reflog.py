@@ -1,4 +1,4 @@
-"""The ref-log: every move of every life and every commit, newest first, whatever the page."""
+"""The ref-log: every move of every incarnation and every commit, newest first, in pages."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def read(context, name, limit=1_000):
         token = page.token
 
 
-class Life:
+class Script:
     """A name with a plain list of what happened to it."""
 
     def __init__(self, seed: int) -> None:
@@ -53,7 +53,7 @@ class Life:
         self.pick = Random(seed)
         self.bench.commit(*[wants(number) for number in range(5)])
         self.targets = [EMPTY_ID, *(view.obj_id for view in self.bench.log())]
-        self.told: list[tuple[str, bytes, bytes]] = []
+        self.expected: list[tuple[str, bytes, bytes]] = []
         self.live = False
         self.count = 0
 
@@ -65,19 +65,19 @@ class Life:
         if not self.live:
             target = self.pick.choice(self.targets)
             self.bench.names.create_many([branch(NAME, target)], "w")
-            self.told.append(("create", b"", target))
+            self.expected.append(("create", b"", target))
             self.live = True
             return
         before = self.pointer()
         chosen = self.pick.random()
         if chosen < 0.1:
             self.bench.names.delete(NAME, before, "w")
-            self.told.append(("delete", before, before))
+            self.expected.append(("delete", before, before))
             self.live = False
         elif chosen < 0.5:
             target = self.pick.choice(self.targets)
             self.bench.names.assign(NAME, before, target, "w")
-            self.told.append(("assign", before, target))
+            self.expected.append(("assign", before, target))
         else:
             self.commit(before, self.pick.randint(1, 3))
 
@@ -87,51 +87,51 @@ class Life:
             self.count += 1
             proposals.append(wants(100 + self.count, f"c{self.count}"))
         for settled in Publisher(self.bench.context, NAME).publish(proposals):
-            self.told.append(("commit", before, published(settled).head.obj_id))
+            self.expected.append(("commit", before, published(settled).head.obj_id))
             before = published(settled).head.obj_id
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_it_is_the_list_of_what_happened_in_pages_of_any_size(seed):
-    life = Life(seed)
+    script = Script(seed)
     for _ in range(80):
-        life.step()
+        script.step()
     for limit in (1, 2, 7, 1_000):
-        found = read(life.bench.context, NAME, limit)
-        assert [(one.kind, one.old, one.new) for one in found] == life.told[::-1]
+        found = read(script.bench.context, NAME, limit)
+        assert [(one.kind, one.old, one.new) for one in found] == script.expected[::-1]
         assert len({(one.incarnation, one.version) for one in found if one.version}) == sum(
-            kind != "commit" for kind, _, _ in life.told
+            kind != "commit" for kind, _, _ in script.expected
         )
 
 
 def test_a_page_goes_on_where_it_was_though_the_name_moved_and_died():
-    life = Life(3)
-    life.step()
+    script = Script(3)
+    script.step()
     for number in range(40):
-        target = life.targets[number % len(life.targets)]
-        life.told.append(("assign", life.pointer(), target))
-        life.bench.names.assign(NAME, life.pointer(), target, "w")
-    told = life.told[::-1]
-    log = RefLog(life.bench.context)
+        target = script.targets[number % len(script.targets)]
+        script.expected.append(("assign", script.pointer(), target))
+        script.bench.names.assign(NAME, script.pointer(), target, "w")
+    expected = script.expected[::-1]
+    log = RefLog(script.bench.context)
     first = log.page(NAME, 5)
     for number in range(20):
-        target = life.targets[number % len(life.targets)]
-        life.bench.names.assign(NAME, life.pointer(), target, "later")
-    life.bench.names.delete(NAME, life.pointer(), "later")
+        target = script.targets[number % len(script.targets)]
+        script.bench.names.assign(NAME, script.pointer(), target, "later")
+    script.bench.names.delete(NAME, script.pointer(), "later")
     rest, token = [], first.token
     while token is not None:
         page = log.page(NAME, 6, token)
         rest, token = [*rest, *page.entries], page.token
-    assert [(one.kind, one.old, one.new) for one in (*first.entries, *rest)] == told
+    assert [(one.kind, one.old, one.new) for one in (*first.entries, *rest)] == expected
 
 
 def test_it_says_what_commits_say_of_themselves():
     bench = Bench()
-    said = Provenance("merge", "side", "ab" * 32, "somebody", "id")
-    assert read_provenance(said.headers()) == said
+    provenance = Provenance("merge", "side", "ab" * 32, "somebody", "id")
+    assert read_provenance(provenance.headers()) == provenance
     bench.publisher.publish([wants(1)])
     made = plan([put(table(2), element(2))], "m")
-    bench.publisher.publish([Wants(type(made)(made.operations, "m", hidden=said.headers()))])
+    bench.publisher.publish([Wants(type(made)(made.operations, "m", hidden=provenance.headers()))])
     entry = read(bench.context, RefName("main"))[0]
     assert (entry.kind, entry.source, entry.base) == ("merge", "side", "ab" * 32)
     assert (entry.who, entry.operation) == ("somebody", "id")
@@ -177,7 +177,7 @@ def many_assigns(server):
 
 
 ACTS = {
-    "lives": in_turn(creates(NAMES[2]), deletes(NAMES[2]), creates(NAMES[2])),
+    "incarnations": in_turn(creates(NAMES[2]), deletes(NAMES[2]), creates(NAMES[2])),
     "assign and commit": in_turn(commits("a", 1), assigns(MAIN), commits("b", 1)),
     "many moves": many_assigns,
 }
@@ -188,7 +188,7 @@ def test_no_acknowledged_move_is_missing_wherever_the_server_died(name, monkeypa
     # A row holds few moves, so that a few of them show what many would.
     monkeypatch.setattr(moves, "MOVES_MAX", 3)
     monkeypatch.setattr(references, "MOVES_MAX", 3)
-    told = crash_sweep(
+    report = crash_sweep(
         scenario(
             name,
             {"s1": [ACTS[name]]},
@@ -197,8 +197,8 @@ def test_no_acknowledged_move_is_missing_wherever_the_server_died(name, monkeypa
         ),
         {"create": creates(NAMES[2]), "assign": assigns(MAIN), "commit": commits("after", 1)},
     )
-    print(told.line())
-    assert told.reached > 50
+    print(report.line())
+    assert report.reached > 50
 
 
 def test_a_move_that_is_not_copied_before_it_leaves_the_row_is_missed(monkeypatch):

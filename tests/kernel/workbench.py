@@ -60,7 +60,7 @@ class Bench:
         return Bench(self.store if store is None else store, seed=seed, fresh=False)
 
     def commit(self, *wants: Wants) -> list[Published]:
-        """Publishes proposals that nobody refuses."""
+        """Publishes proposals that must not be refused."""
         return [published(one) for one in self.publisher.publish(wants)]
 
     def head(self, name: RefName = MAIN) -> CommitView:
@@ -129,7 +129,7 @@ class OnCalls:
 
 
 class LockingStore(FaultyStore):
-    """Says that it has row locks, so that publishers hold rows after a lost swap."""
+    """Claims to have row locks, so that publishers hold rows after a lost swap."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -224,7 +224,7 @@ def tag(
 
 
 def listed(context: RepositoryContext) -> dict[str, int]:
-    """What the index of names says, by itself: name and incarnation."""
+    """The content of the index of names: name and incarnation."""
     index = NameIndex(context)
     found = index.find_many([name for name, _ in index.page(b"f", b"g", 10_000)])
     return {name: one.incarnation for name, one in found.items()}

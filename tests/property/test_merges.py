@@ -64,8 +64,10 @@ def test_a_squashing_merge_brings_what_the_source_changed_or_tells_every_conflic
     if conflicts:
         with pytest.raises(KeysConflict) as caught:
             world.publish("main", proposal)
-        told = {detail.key for detail in caught.value.details if isinstance(detail, MergeConflict)}
-        assert told == conflicts
+        reported = {
+            detail.key for detail in caught.value.details if isinstance(detail, MergeConflict)
+        }
+        assert reported == conflicts
         assert world.head("main").obj_id == before.obj_id
         choices = Choices(default=Behaviour.FORCE)
         proposal = MergeProposal(world.context, source, "merge", choices)

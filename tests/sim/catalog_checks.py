@@ -25,7 +25,7 @@ State = dict[ContentKey, Content]
 
 
 def fresh(world: World) -> Repository:
-    """The repository as somebody sees it who comes afterwards."""
+    """The repository as a new server reads it afterwards."""
     repository: Repository = world.new_server("checker").app.repository
     return repository
 
@@ -49,8 +49,8 @@ def location(content: Content | None) -> str:
 
 def relied_on(entry: LogEntry) -> list[tuple[ContentKey, str]]:
     """What the writer of a commit had seen when it was written, by key."""
-    said = dict(entry.meta.properties).get(RELIES, ())
-    pairs = [one.split("=", 1) for one in said]
+    stated = dict(entry.meta.properties).get(RELIES, ())
+    pairs = [one.split("=", 1) for one in stated]
     return [(tuple(key.split(".")), seen) for key, seen in pairs]
 
 
@@ -88,7 +88,7 @@ def ids_are_unique(state: State, entry: LogEntry) -> None:
 
 
 def heads_of(context: RepositoryContext, name: str) -> list[ObjId]:
-    """Where a reference points and has pointed, in all of its lives."""
+    """Where a reference points and has pointed, in all of its incarnations."""
     row = all_rows(context).get(name)
     heads = [] if row is None else [ObjId(row.pointer)]
     heads += [ObjId(move.old) for move in (row.moves if row else ()) if move.old]
@@ -147,7 +147,7 @@ def refusals_are_true(world: World, history: History) -> None:
     for event in history.of("update", "rename"):
         if event.acknowledged or event.outcome in MISHAPS:
             continue
-        assert event.outcome == "keys_conflict", f"{named(event)} was told {event.outcome}"
+        assert event.outcome == "keys_conflict", f"{named(event)} got {event.outcome}"
         expected: Any = event.arguments[2]
         seen: Any = event.arguments[4]
         later = entries[places[expected] + 1 :]
@@ -156,7 +156,7 @@ def refusals_are_true(world: World, history: History) -> None:
 
 
 MISHAPS = ("unknown", "unavailable", "exhausted", "crashed", "open")
-"""Outcomes that say nothing about what was asked."""
+"""Outcomes that do not depend on the request."""
 
 
 def answers_agree(world: World, history: History) -> None:
@@ -202,27 +202,27 @@ def merges_are_whole(world: World, history: History) -> None:
             assert event.result.hash in hashes
             assert not brought & {("sn",), ("sn", "t"), ("ns", "s")}
         elif event.outcome not in MISHAPS:
-            assert event.outcome == "keys_conflict", f"a merge was told {event.outcome}"
+            assert event.outcome == "keys_conflict", f"a merge got {event.outcome}"
             touched = [one.key for entry in entries for one in entry.operations or ()]
             assert touched.count(("ns", "x")) > 1, "K6: a merge was refused for nothing"
 
 
 def references_are_right(world: World, history: History) -> None:
-    """R1 to R4 and the ref-log: acknowledged moves are told once, refused ones never."""
+    """R1 to R4 and the ref-log: acknowledged moves are recorded once, refused ones never."""
     repository = fresh(world)
     repository.references.list(Call())
     check_references(repository.context)
     check_messages(repository.context, "one", history.of("commit"))
     moves = [move for move in moves_of(repository, "one") if move.kind != "commit"]
-    told = [move.who for move in moves]
+    recorded = [move.who for move in moves]
     for event in history.of("make", "assign", "delete"):
-        count = told.count(named(event))
+        count = recorded.count(named(event))
         assert count <= 1, f"{named(event)} took effect twice"
         if event.acknowledged:
             assert count == 1, f"{named(event)} was acknowledged and is not in the ref-log"
             assert (
                 event.operation == "make"
-                or moves[told.index(named(event))].old == (event.arguments[2])
+                or moves[recorded.index(named(event))].old == (event.arguments[2])
             ), f"{named(event)} moved what was not expected"
         elif not event.uncertain:
             assert count == 0, f"K5: {named(event)} was refused and is in the ref-log"
@@ -236,11 +236,11 @@ def moves_of(repository: Repository, name: str) -> list[Any]:
 
 
 def made_branches_take_commits(world: World, history: History) -> None:
-    """Who commits to a branch that was made, and not deleted, is never told that there is none."""
+    """A commit to a branch that was created, and not deleted, never gets "not found"."""
     made = history.acknowledged("make")
     for event in history.of("commit"):
         if event.outcome == "reference_not_found" and not history.of("delete"):
-            assert not any(one.before(event) for one in made), "a branch was told to be missing"
+            assert not any(one.before(event) for one in made), "a branch was reported as missing"
 
 
 def half_made_branches_take_commits(world: World, history: History) -> None:
@@ -248,4 +248,4 @@ def half_made_branches_take_commits(world: World, history: History) -> None:
     names = {one.name for one in fresh(world).references.list(Call()).items}
     for event in history.of("commit", "sent"):
         if event.outcome == "reference_not_found":
-            assert "one" not in names, "a listed branch was told to be missing"
+            assert "one" not in names, "a listed branch was reported as missing"

@@ -1,6 +1,6 @@
 """The catalog's service under the explorer: what actors do, as users of several servers would.
 
-Every write goes through its server's lane and publisher, as the drivers do it. A commit says in a
+Every write goes through its server's lane and publisher, as the drivers do it. A commit states in a
 property which contents its writer had read; that is what its place in history is held against.
 """
 
@@ -162,9 +162,9 @@ def commit(
     seen: Seen,
     branch: str = "main",
 ) -> Committed:
-    """Commits under a name; what was seen is said in a property."""
-    said = tuple(f"{'.'.join(key)}={where}" for key, where in seen.items())
-    meta = CommitMeta(message=name, properties=((RELIES, said),) if said else ())
+    """Commits under a name; a property states what was read before."""
+    stated = tuple(f"{'.'.join(key)}={where}" for key, where in seen.items())
+    meta = CommitMeta(message=name, properties=((RELIES, stated),) if stated else ())
     call = Call(principal=server.name)
     base = optional_spec(expected)
     return drive(server, lambda one: one.commits.commit(call, branch, base, meta, does))
@@ -250,7 +250,7 @@ def comes_and_goes(name: str, count: int) -> Act:
             made = f"{name}{number}"
             key = ("free", name)
             does: list[Operation] = [Put(key=key, content=table(made))]
-            # Some writers say on what they stand, and stand on something old.
+            # Some writers state an expected hash, and it is an old one.
             stale = expected if number == 0 else None
             done = server.attempt("create", commit, server, made, stale, does, {})
             if done is not None:
@@ -325,7 +325,7 @@ def sends(name: str, times: int, branch: str = "main") -> Act:
 
 
 def sends_a_merge(name: str, times: int) -> Act:
-    """The same for a merge; only the commit is compared, the rest tells how it went."""
+    """The same for a merge; only the commit is compared, the rest describes how it was made."""
 
     def send(server: Server, _: str) -> Committed:
         call = Call(principal="client", idempotency_key=name, digest=name.encode())

@@ -52,7 +52,7 @@ def commit(server: Server, payload: str, resolve: Policy) -> str:
         except Unknown:
             if resolve(publish):
                 return payload
-    raise AssertionError("twenty attempts are enough for everybody")
+    raise AssertionError("twenty attempts are enough for every actor")
 
 
 def retry_as_lost(_: Publish) -> bool:

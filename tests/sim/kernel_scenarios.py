@@ -131,7 +131,7 @@ def commits(name: str, count: int, *, same_key: bool = False) -> Callable[[Serve
 
 
 def insists(name: str) -> Callable[[Server], None]:
-    """Puts a key, and later puts it again believing that somebody has removed it."""
+    """Puts a key, and later puts it again, expecting that it was removed."""
 
     def act(server: Server) -> None:
         publisher = Publisher(server.app.context, MAIN)
@@ -297,12 +297,12 @@ def claims(key: str, times: int) -> Callable[[Server], None]:
 
 
 def fresh(world: World) -> RepositoryContext:
-    """The repository as somebody sees it who comes afterwards."""
+    """The repository as a new server reads it afterwards."""
     return parts_of(world.new_server("checker"), world.prepared)
 
 
 def recovered(world: World) -> RepositoryContext:
-    """The same after that somebody has looked at every name."""
+    """The same after that server has read every name."""
     context = fresh(world)
     names = ReferenceIndex(context)
     for name in NAMES:
@@ -388,12 +388,12 @@ def pairs_are_whole(world: World, history: History) -> None:
 def claims_are_done_once(world: World, history: History) -> None:
     """K3 for clients: however often and wherever sent, there is one commit."""
     context = fresh(world)
-    told = [event.result for event in history.acknowledged("claimed")]
-    check_operations(context, all_rows(context)[MAIN], [str(one) for one in told], [])
+    results = [event.result for event in history.acknowledged("claimed")]
+    check_operations(context, all_rows(context)[MAIN], [str(one) for one in results], [])
 
 
 def references_are_right(world: World, history: History) -> None:
-    """R1 to R4: what is listed is live, after whoever looks has finished what was half done."""
+    """R1 to R4: what is listed is live, after a reader has finished what was half done."""
     context = recovered(world)
     check_references(context)
     rows = all_rows(context)

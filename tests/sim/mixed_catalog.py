@@ -1,6 +1,6 @@
 """Random requests on the catalog's service: namespaces, renames, resolved contents, chains of all.
 
-Requests are made as a client would: it reads, and says what it has read. Every write goes through
+Requests are made as a client would: it reads, and states what it has read. Every write goes through
 the lanes of its server. Namespaces are made on several branches, and contents are renamed on
 several, so that merges meet both.
 """
@@ -85,7 +85,7 @@ class App:
 
     @staticmethod
     def operation_of(hidden: dict[str, tuple[str, ...]]) -> str:
-        """Returns by which request a commit was made: each says that somebody else made it."""
+        """Returns by which request a commit was made: each has an author of its own."""
         return hidden.get("initiator", ("",))[0]
 
 

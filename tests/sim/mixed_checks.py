@@ -30,7 +30,7 @@ from tests.sim.mixed_requests import BRANCHES, DrawnMove, Request
 WRITES = ("apply", "apply_each", "set_if")
 UNCERTAIN = ("unknown",)
 MISHAPS = ("unavailable", "exhausted")
-"""Errors that say that nothing was done, and nothing about the request."""
+"""Errors that mean that nothing was done, whatever the request was."""
 
 
 def watch(world: World) -> None:
@@ -102,7 +102,7 @@ class Seen:
         return list(heads)
 
     def _add(self, head: ObjId) -> None:
-        """Takes commits over, parents first, and compares what their indexes say."""
+        """Takes commits over, parents first, and compares their indexes."""
         waiting = [head]
         while waiting:
             obj_id = waiting[-1]
@@ -127,7 +127,7 @@ class Seen:
 
 
 def history_is_that_of_the_model(world: World, history: History) -> None:
-    """Every commit and every move of every branch is what the model says; every answer is true."""
+    """Every commit and move of every branch is what the model predicts; every answer is true."""
     seen = Seen(world)
     _check_chains(seen, history)
     _check_moves(seen, history)
@@ -146,7 +146,7 @@ def _check_chains(seen: Seen, history: History) -> None:
                 assert operation not in published, f"K3: {operation} was applied twice"
                 commits = list(group)
                 published[operation] = (name, commits)
-                assert operation in requests, f"nobody asked for {operation}"
+                assert operation in requests, f"no request has the operation {operation}"
                 _check_commits(seen, requests[operation], name, commits)
         check_chain(seen.context, ObjId(seen.states[name][-1][1].pointer))
     for event in history.of("chain"):
@@ -187,7 +187,7 @@ def _requests(event: Event) -> Sequence[Request]:
 
 
 def _answers(event: Event) -> Iterable[tuple[Request, Any]]:
-    """Returns each request with its answer, None where nobody knows."""
+    """Returns each request with its answer, None where it is unknown."""
     requests = _requests(event)
     answers = event.result if event.acknowledged else [None] * len(requests)
     return zip(requests, answers, strict=True)
@@ -243,14 +243,14 @@ def _check_answer(
         return
     if request.claimed is not None and request.claimed.done is not None:
         found = request.claimed.done
-        told = [view.obj_id.hex() for view in getattr(found, "commits", (found,))]
-        assert done is not None, f"K2: {request} was told to be done before"
-        assert told, f"{request} was told to be done, and not by what"
-        assert set(told) <= set(done[1]), f"{request} was told to be done by others"
+        reported = [view.obj_id.hex() for view in getattr(found, "commits", (found,))]
+        assert done is not None, f"K2: {request} was answered as done before"
+        assert reported, f"{request} was answered as done, without commits"
+        assert set(reported) <= set(done[1]), f"{request} was answered as done by others"
         return
     # Another try of the same keyed request may have met a head on which there was something to do.
     shared = request.claimed is not None
-    assert done is None or shared, f"{request} was told that it has nothing to do, and is there"
+    assert done is None or shared, f"{request} was answered as nothing to do, and took effect"
     head = answer.head.obj_id.hex()
     assert head in seen.met(request.branch, event), f"{request} was answered on a head of its own"
     assert any(not one.refused and not one.commits for one in request.model(seen.plain, head)), (
@@ -262,7 +262,7 @@ def _check_answer(
 
 
 def _check_merged(request: Request, answer: Published, head: str) -> None:
-    """What a client is told of a merge is what was done, and on which head."""
+    """The answer to a merge is what was done, and on which head."""
     if request.finish is None or request.kind == "commit":
         return
     merged = request.finish(answer)
@@ -276,9 +276,9 @@ def _check_base(seen: Seen, request: Request, head: str) -> None:
     """The merge base that was reported is a best common ancestor."""
     if request.kind in ("merge", "replay"):
         best = seen.plain.best_common_ancestors(head, request.source)
-        told = request.proposal.base
-        assert told is not None
-        assert told.obj_id.hex() in best, f"{request} reports a base that is not a best one"
+        reported = request.proposal.base
+        assert reported is not None
+        assert reported.obj_id.hex() in best, f"{request} reports a base that is not a best one"
 
 
 def _check_refusal(seen: Seen, event: Event, request: Request, answer: LochanError) -> None:
@@ -289,9 +289,10 @@ def _check_refusal(seen: Seen, event: Event, request: Request, answer: LochanErr
             if _is_refused_like(outcome, answer):
                 return
             wanted.append(outcome)
-    told = _keys(answer) if isinstance(answer, KeysConflict) else answer
+    reported = _keys(answer) if isinstance(answer, KeysConflict) else answer
     raise AssertionError(
-        f"K6: {request} was refused for nothing: {told}, the model {[_text(one) for one in wanted]}"
+        f"K6: {request} was refused for nothing: {reported}, "
+        f"the model {[_text(one) for one in wanted]}"
     )
 
 
@@ -302,15 +303,15 @@ def _keys(refusal: KeysConflict) -> set[Any]:
 
 def _is_refused_like(outcome: Outcome, answer: LochanError) -> bool:
     if isinstance(answer, KeysConflict):
-        told = _keys(answer)
+        reported = _keys(answer)
         wanted = {one.key for one in outcome.conflicts}
         rules = any(one.rule != "CHANGED" for one in outcome.conflicts)
-        return bool(told) and (told <= wanted if rules else told == wanted)
+        return bool(reported) and (reported <= wanted if rules else reported == wanted)
     return answer.kind in ("invalid", "reference_not_found") and bool(outcome.invalid)
 
 
 def _check_moves(seen: Seen, history: History) -> None:
-    """Every move of a branch leads where the model says, and every answer about one is true."""
+    """Every move of a branch leads where the model predicts, and every answer about one is true."""
     requests: dict[str, DrawnMove] = {}
     events = {}
     for event in history.of("move"):
@@ -348,9 +349,9 @@ def _check_move_answer(seen: Seen, event: Event, request: DrawnMove, done: Chang
         return
     if event.acknowledged and event.result.moved:
         assert done is not None, f"{request} was acknowledged and is lost"
-        assert done.after.pointer.hex() == event.result.head, f"{request} was told another head"
+        assert done.after.pointer.hex() == event.result.head, f"{request} got another head"
         return
-    assert done is None, f"{request} took effect, the answer says otherwise: {event.outcome}"
+    assert done is None, f"{request} took effect, and its answer is {event.outcome}"
     if event.outcome in MISHAPS:
         return
     found = [request.model(seen.plain, head) for head in seen.met(request.branch, event)]

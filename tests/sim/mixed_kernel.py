@@ -88,7 +88,7 @@ class App:
 
 
 class Commit:
-    """The proposal of a plain commit; `expected` says for some keys what must be there."""
+    """The proposal of a plain commit; `expected` is what some keys must hold."""
 
     incarnation = None
 
@@ -154,7 +154,7 @@ def commit_outcome(
     puts: dict[bytes, bytes | None],
     expected: dict[bytes, bytes | Anything | None],
 ) -> Outcome:
-    """What a commit with expectations must give; whoever removes a key expects that it is there."""
+    """What a commit with expectations must give; a removal expects that the key exists."""
     conflicts = []
     for key, value in puts.items():
         wanted = expected.get(key, ANY)
@@ -201,7 +201,7 @@ class KernelDraws(Draws):
         return app
 
     def view(self, branch: RefName) -> CommitView:
-        """Reads where a branch is, as whoever resolves a name does."""
+        """Reads where a branch is, as the resolution of a name does."""
         return self._app.context.views.load(ObjId(self._app.names.get(branch).row.pointer))
 
     def line(self, branch: RefName) -> list[CommitView]:

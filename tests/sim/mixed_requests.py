@@ -30,10 +30,10 @@ Model = Callable[[Plain, str], list[Outcome]]
 
 
 class Request:
-    """A request as it was made: a proposal for the lane, and what the model says of it.
+    """A request as it was made: a proposal for the lane, and what the model predicts.
 
-    `source` is the commit that a merge merges, in hex. Commits say by which `operation` they were
-    made. A request with an idempotency key shares its operation with others.
+    `source` is the commit that a merge merges, in hex. Commits contain the `operation` by which
+    they were made. A request with an idempotency key shares its operation with others.
     """
 
     def __init__(self, name: str, kind: str, branch: RefName, proposal: Any, model: Model) -> None:
@@ -140,7 +140,7 @@ def publishes(server: Server, requests: Sequence[Request]) -> list[Settled] | No
 
 
 def preview(server: Server, requests: Sequence[Request]) -> list[Settled]:
-    """Asks what requests would give, beside whoever publishes; nothing may be written."""
+    """Runs requests dry while others publish; nothing may be written."""
     server.pause("preview")
     (request,) = requests
     lanes: Lanes = server.app.lanes

@@ -1,8 +1,8 @@
 """A miniature of references: a row for each name, and an index that lists them.
 
 Create commits to the index, then writes the row; delete marks the row, commits to the index, and
-then purges the row or leaves a tombstone. Whoever finds a half-done step finishes it, by one of
-three rules; the studies say that only the last is right.
+then purges the row or leaves a tombstone. A server that finds a half-done step finishes it, by one
+of three rules; the studies show that only the last is right.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class References:
         value = b"deleted %d" % row.incarnation
         marked = self.store.set_if(ROWS, NAME, value, row.stamp)
         if not isinstance(marked, Won):
-            raise NotFound("somebody else deleted it")
+            raise NotFound("another server deleted it")
         self.unlist(row.incarnation)
         if self.rule != "incarnation":
             self.store.delete_if(ROWS, NAME, marked.stamp)

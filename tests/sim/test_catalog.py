@@ -1,4 +1,4 @@
-"""The catalog keeps its promises under every schedule tried; the counts are told at the end."""
+"""The catalog keeps its promises under every schedule tried; the counts are printed at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server dies at every store call of a use case; whoever comes next can go on."""
+"""A server dies at every store call of a use case; the next server can go on."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Planted faults in the catalog and in what its publishers remember; the explorer must find each.
 
 A mutant is patched into the real code; the scenario named beside it must notice it within 2,000
-schedules. What nobody notices would prove nothing when it is absent.
+schedules. A scenario that does not notice its mutant would prove nothing.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def merges_are_planned_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def values_of_the_chain_are_not_at_hand(patch: pytest.MonkeyPatch) -> None:
-    """As it was: a conflict with a commit of the same chain was told as Corrupt."""
+    """As it was: a conflict with a commit of the same chain was reported as Corrupt."""
     patch.setattr(Head, "unpublished", property(lambda _: {}))
 
 

@@ -155,7 +155,7 @@ def answers_are_equal(world: World, history: History) -> None:
 
 
 def effects_are_single(world: World, history: History) -> None:
-    """A request has made one commit or one move, in all lives of its target, or none."""
+    """A request has made one commit or one move, in all incarnations of its target, or none."""
     repository = fresh(world)
     messages = messages_of(repository.context, "target")
     moves = [move for move in moves_of(repository, "target") if move.kind in ("assign", "force")]

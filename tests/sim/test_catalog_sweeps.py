@@ -65,7 +65,7 @@ def makes(name: str) -> Act:
 
 
 def only_the_expired_incarnation_is_swept(world: World, history: History) -> None:
-    """A branch that was made again is there, unless somebody who may has deleted it."""
+    """A branch that was made again is there, unless a request that may has deleted it."""
     repository = fresh(world)
     repository.references.list(Call())
     check_references(repository.context)

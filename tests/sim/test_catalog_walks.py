@@ -208,7 +208,7 @@ class Walk:
 def predicted(
     before: State, now: State, does: list[Operation], *, names_commit: bool
 ) -> State | None:
-    """What a commit leaves, by the rules as one would tell them; None if it is refused."""
+    """What a commit leaves, by the rules in plain form; None if it is refused."""
     after = dict(now)
     for one in does:
         old = before.get(one.key)

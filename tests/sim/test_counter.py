@@ -19,9 +19,9 @@ from lochan.testing.sim import (
 
 
 def test_the_how_to_of_the_simulator_is_true():
-    told = doctest.testmod(lochan.testing.sim)
-    assert told.attempted > 8
-    assert told.failed == 0
+    results = doctest.testmod(lochan.testing.sim)
+    assert results.attempted > 8
+    assert results.failed == 0
 
 
 def test_the_canary_is_found_within_few_schedules():

@@ -166,7 +166,7 @@ def test_equal_interleavings_are_counted_once_and_different_ones_apart(programs)
 def ends(programs, kind: str, *, real_time: bool, reduce: bool = True, blind: bool = False) -> set:
     """Returns everything that can come of the programs: rows, answers, and who came before whom.
 
-    A blind one enumerates as if nobody looked at the order in time.
+    A blind one enumerates as if nothing depended on the order in time.
     """
     seen = set()
 

@@ -1,4 +1,4 @@
-"""A server dies at every store call of every operation; whoever comes next can go on."""
+"""A server dies at every store call of every operation; the next server can go on."""
 
 from __future__ import annotations
 
@@ -125,13 +125,13 @@ def sweep(*, one_in: int = 1, **more: Any) -> int:
     reached = 0
     checks = {**CHECKS, "claims": claims_are_done_once}
     for name, act in OPERATIONS.items():
-        told = crash_sweep(
+        report = crash_sweep(
             scenario(name, {"s1": [act]}, faults=NO_FAULTS, checks=checks, **more),
             FOLLOW_UPS,
             one_in=one_in,
         )
-        print(told.line())
-        reached += told.reached
+        print(report.line())
+        reached += report.reached
     return reached
 
 

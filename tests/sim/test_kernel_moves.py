@@ -90,7 +90,7 @@ def forces_back(server: Server) -> None:
     server.attempt("force", act)
 
 
-def told(history: History, kind: str) -> list[str]:
+def acknowledged_operations(history: History, kind: str) -> list[str]:
     return [operation_of(event) for event in history.acknowledged(kind)]
 
 
@@ -99,14 +99,16 @@ def log_of(world: World, name: RefName) -> list[Any]:
 
 
 def side_is_right(world: World, history: History) -> None:
-    """K2, K3 and K5 on side, as the house's own checks say them of main."""
+    """K2, K3 and K5 on side, as the general checks test them on main."""
     context = fresh(world)
     refused = [
         operation_of(event)
         for event in history.of("aside")
         if not event.acknowledged and not event.uncertain
     ]
-    check_operations(context, all_rows(context)[SIDE], told(history, "aside"), refused)
+    check_operations(
+        context, all_rows(context)[SIDE], acknowledged_operations(history, "aside"), refused
+    )
 
 
 def moves_are_in_the_log(world: World, history: History) -> None:
@@ -124,12 +126,12 @@ def moves_are_in_the_log(world: World, history: History) -> None:
 
 
 def nothing_is_lost(world: World, history: History) -> None:
-    """Where nobody forces, a branch holds what was committed to it, rebased or not."""
+    """Without forced moves a branch holds what was committed to it, rebased or not."""
     context = fresh(world)
     rows = all_rows(context)
     for name, kind in ((MAIN, "commit"), (SIDE, "aside")):
         content = content_of(context, context.views.load(ObjId(rows[name].pointer)))
-        for operation in told(history, kind):
+        for operation in acknowledged_operations(history, kind):
             found = content.get(bytes(table_key([operation])))
             assert found == element_of(operation), f"{operation} was lost by a move"
 

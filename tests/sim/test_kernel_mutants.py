@@ -1,7 +1,7 @@
 """Planted faults in the kernel's protocols, each of which the explorer must find.
 
 A mutant is patched into the real code; the scenarios named beside it must notice it within 2,000
-schedules. What nobody notices would prove nothing when it is absent.
+schedules. A scenario that does not notice its mutant would prove nothing.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def purges(server: Server) -> None:
 
 
 def the_log_is_whole(world: World, history: History) -> None:
-    """All lives are in the ref-log, whether their row is there or not."""
+    """All incarnations are in the ref-log, whether their row is there or not."""
     context = recovered(world)
     entries = RefLog(context).page(NAME, 1_000).entries
     assert [one.kind for one in entries if one.who == "old"] == ["delete", "create"]
@@ -78,7 +78,7 @@ def the_log_is_whole(world: World, history: History) -> None:
 
 
 def no_young_row_is_gone(world: World, history: History) -> None:
-    """Whoever deleted or created a moment ago finds a row, live or dead."""
+    """A server that has just deleted or created a name finds its row, live or deleted."""
     rows = all_rows(recovered(world))
     if history.acknowledged("create", "delete"):
         assert NAME in rows, "a young row was purged"
@@ -122,11 +122,11 @@ def test_a_crash_at_any_call_of_a_purge_loses_nothing():
         scenario("purge", {"s1": [purges]}, faults=NO_FAULTS, checks=MORE),
         setup=with_an_old_tombstone,
     )
-    told = crash_sweep(
+    report = crash_sweep(
         calm, {"purge": purges, "create": creates(NAME), "read": reads(NAME)}, late=True
     )
-    print(told.line())
-    assert told.reached > 30
+    print(report.line())
+    assert report.reached > 30
 
 
 def removes_blindly(patch: pytest.MonkeyPatch) -> None:

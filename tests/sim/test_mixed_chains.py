@@ -1,4 +1,4 @@
-"""Chains of mixed proposals leave what the plain model of history says, under every schedule tried.
+"""Chains of mixed proposals leave what the plain model of history predicts, in every schedule.
 
 Each schedule draws its own requests from its seed, so it is another mix as well as another
 interleaving. `LOCHAN_TEST_PROFILE=deep` runs the full counts.

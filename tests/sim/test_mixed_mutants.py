@@ -1,9 +1,9 @@
 """Planted faults in what proposals of a chain read, merge and answer; the explorer must find each.
 
 A mutant is patched into the real code; the scenarios named beside it must notice it within 500
-schedules. What nobody notices would prove nothing when it is absent.
+schedules. A scenario that does not notice its mutant would prove nothing.
 
-Not planted, because nobody could see it: an expected hash that is looked for below the chain (a
+Not planted, because no check could see it: an expected hash that is looked for below the chain (a
 client cannot name a commit that is not published), and a wrong read-ahead (it only loads nodes).
 """
 

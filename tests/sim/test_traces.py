@@ -77,7 +77,7 @@ def test_traces_do_not_depend_on_the_process():
         "worlds = [run(Stage(scenario), RandomChooser(seed)) for seed in range(30)]\n"
         "print([(world.trace.text(), signatures(world.trace.steps)) for world in worlds])\n"
     )
-    told = [
+    outputs = [
         subprocess.run(
             [sys.executable, "-c", code],
             env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -87,8 +87,8 @@ def test_traces_do_not_depend_on_the_process():
         ).stdout
         for seed in ("1", "2")
     ]
-    assert told[0] == told[1]
-    assert told[0].count("sim1") == 30
+    assert outputs[0] == outputs[1]
+    assert outputs[0].count("sim1") == 30
 
 
 def test_reports_of_several_runs_add_up_without_counting_an_order_twice():

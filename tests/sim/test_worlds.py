@@ -140,16 +140,16 @@ def test_an_actor_waits_until_another_has_done_it():
         server.wait_until(lambda: server.app, "news")
         assert server.store.get(PLACE, b"news") is not None
 
-    def tell(server: Server) -> None:
+    def announce(server: Server) -> None:
         put(server, b"news")
         server.app.append("news")
 
-    def told(server: Server) -> None:
+    def receive(server: Server) -> None:
         server.wait_until(lambda: True)
 
-    scenario = Scenario("news", {"s": [wait, tell, told]}, {}, open=lambda server: [])
+    scenario = Scenario("news", {"s": [wait, announce, receive]}, {}, open=lambda server: [])
     assert exhaust(scenario).complete
-    in_vain = Scenario("no news", {"s": [wait, told]}, {}, open=lambda server: [])
+    in_vain = Scenario("no news", {"s": [wait, receive]}, {}, open=lambda server: [])
     with pytest.raises(Violation, match="A for news"):
         exhaust(in_vain)
 
@@ -413,9 +413,9 @@ def test_several_rows_are_written_by_one_statement_that_fails_as_a_whole():
                 assert not own - {b"b"} & set(keys(world))
 
     def outcomes(world, history) -> None:
-        told = [event.result for event in history.acknowledged("each")]
-        if len(told) == 2:
-            assert sum(isinstance(one, Won) for result in told for one in result) == 3
+        results = [event.result for event in history.acknowledged("each")]
+        if len(results) == 2:
+            assert sum(isinstance(one, Won) for result in results for one in result) == 3
 
     scenario = Scenario(
         "one statement",

@@ -1,7 +1,7 @@
 """Half-created references: every schedule of create, delete and read, under three rules.
 
 The study found 450 zombies in 5,050 schedules, 1,260 in 9,580 and none in 10,987 with its model;
-this model has fewer calls, and equal schedules are counted once where nothing else is said.
+this model has fewer calls, and equal schedules are counted once where nothing else is stated.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def crashing(*, resume: bool) -> tuple[Scenario, dict]:
     def references(server: Server) -> References:
         return References(server.store, "incarnation", resume=resume)
 
-    def life(server: Server) -> None:
+    def create_delete_create(server: Server) -> None:
         for operation in ("create", "delete", "create"):
             server.do(operation, getattr(server.app, operation))
 
@@ -81,7 +81,7 @@ def crashing(*, resume: bool) -> tuple[Scenario, dict]:
 
     scenario = Scenario(
         name="create, delete, create",
-        servers={"s1": [life]},
+        servers={"s1": [create_delete_create]},
         open=references,
         checks={"row and index agree": row_and_index_agree},
     )

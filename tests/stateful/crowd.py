@@ -55,9 +55,9 @@ class Done(msgspec.Struct, kw_only=True):
     seen_after: str | None = None
 
     def __str__(self) -> str:
-        said = f"expected={self.expected} source={self.source} commits={self.commits}"
+        details = f"expected={self.expected} source={self.source} commits={self.commits}"
         how = f"{self.choices} squash={self.squash} dry_run={self.dry_run}"
-        return f"{self.kind} {self.branch} {said} {how} -> {self.answer}"
+        return f"{self.kind} {self.branch} {details} {how} -> {self.answer}"
 
 
 class Shared:
@@ -69,7 +69,7 @@ class Shared:
         self.commits: list[str] = []
         self.contents: dict[str, dict[Name, Held]] = {}
         self.heads: dict[str, str | None] = {}
-        """Where branches were when somebody looked last."""
+        """Where branches were when they were read last."""
 
         self.failures: list[BaseException] = []
 

@@ -171,7 +171,7 @@ class CrowdCheck:
         return parents[1]
 
     def outcomes(self, done: Done, head: str, source: str | None) -> Mapping[str, Outcome]:
-        """Returns what the model says of a request on a head."""
+        """Returns what the model predicts for a request on a head."""
         if done.kind == "merge":
             assert source is not None
             return merges.merge(
@@ -271,13 +271,13 @@ class CrowdCheck:
             require("" in wrong, "no head that was met explains the refusal", *wrong[:3])
 
     def stands(self, done: Done, head: str | None) -> bool:
-        """Tells whether a head has all commits that the request names as its own."""
+        """Returns whether a head has all commits that the request names as its own."""
         assert head is not None
         named = [done.expected, *(done.commits if done.kind == "revert" else ())]
         return all(self.history.is_on_line(head, one) for one in named)
 
     def is_behind(self, done: Done, head: str) -> bool:
-        """Tells whether a head refuses a move: it is another, or not to be moved so."""
+        """Returns whether a head refuses a move: it is another, or not to be moved so."""
         if head != done.expected or done.kind not in ("fast-forward", "rebase"):
             return head != done.expected
         return self.moves_by_model(done, head)[0] is None
@@ -340,10 +340,10 @@ class CrowdCheck:
             elif (move.kind, move.old, move.new) in moved:
                 moved.remove((move.kind, move.old, move.new))
             else:
-                require(at == 0 and move.kind == "create", "move of nobody", move)
+                require(at == 0 and move.kind == "create", "move without a request", move)
         first = {"main": 1}.get(name, 0)
         require(made <= seen, "acknowledged commits are missing", made - seen)
-        require(len(seen - made) == first, "commits of nobody", seen - made)
+        require(len(seen - made) == first, "commits without a request", seen - made)
         require(not moved, "acknowledged moves are missing", moved)
         require(head == self.head(name), "head", head)
 

@@ -1,4 +1,4 @@
-"""Answers of the system beside what the model says must happen."""
+"""Answers of the system compared with what the model requires."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ def differing(
             continue
         meant = next(each for each in wanted if each.key == one.key and each.rule not in RULES)
         sides = (meant.base, meant.source, meant.target)
-        told = sides_of(one)
+        found = sides_of(one)
         if one.key in new:
-            sides, told = (sides[0], None, sides[2]), (told[0], None, told[2])
-        if told != sides:
-            return f"sides of {one.key}: {told} instead of {sides}"
+            sides, found = (sides[0], None, sides[2]), (found[0], None, found[2])
+        if found != sides:
+            return f"sides of {one.key}: {found} instead of {sides}"
         kind = "PAYLOAD_DIFFERS"
         if meant.rule != "TYPE":
             kind = kind_of_conflict(meant.expected, meant.target)
@@ -92,7 +92,7 @@ def differing(
 
 
 def check_details(answer: Merged, outcome: Outcome, choices: Choices) -> None:
-    """Compares what the answer says of each key."""
+    """Compares the answer for each key."""
     named = {one.key for one in answer.keys}
     further = {one.key for one in outcome.conflicts}
     require(named == outcome.touched | further, "keys of the answer", named, outcome.touched)
@@ -117,7 +117,7 @@ def check_entry(entry: LogEntry, parents: Sequence[str], planned: Planned) -> No
 def first_agreeing(
     outcomes: Mapping[str, Outcome], error: LochanError, new: Iterable[Key] = ()
 ) -> None:
-    """Raises unless some outcome is refused as the error says."""
+    """Raises unless some outcome is refused as the error states."""
     reason = reason_of(error)
     wrong = []
     for outcome in outcomes.values():

@@ -61,7 +61,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Picked(msgspec.Struct, frozen=True):
-    """Commits as they are named, and the reference that they are said to be of."""
+    """Commits as they are named, and the reference that they are given with."""
 
     commits: tuple[str, ...]
     specs: tuple[str, ...]

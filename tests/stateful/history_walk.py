@@ -81,7 +81,7 @@ class Walk:
         return answer
 
     def refused(self, answer: Any, reasons: set[str]) -> bool:
-        """Tells whether a request was refused as it must be; raises if only one side refuses."""
+        """Returns whether a request was refused as it must be; raises if only one side refuses."""
         if not reasons:
             return False
         if not isinstance(answer, LochanError):
@@ -200,9 +200,9 @@ def _merge(walk: Walk) -> None:
     if walk.refused(answer, reasons):
         return
     head = walk.model.head(target.name)
-    said = message or f"Merged {source.spec} at {source.commit} into {target.name}"
+    text = message or f"Merged {source.spec} at {source.commit} into {target.name}"
     outcomes = merges.merge(
-        walk.history, head, source.commit, choices, message=said, replay=replay, merge_rules=CATALOG
+        walk.history, head, source.commit, choices, message=text, replay=replay, merge_rules=CATALOG
     )
     walk.settle("merge", target, answer, outcomes, choices, dry_run=dry)
 

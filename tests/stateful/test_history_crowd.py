@@ -65,8 +65,8 @@ def clients(urls: Sequence[str]) -> Iterator[list[Any]]:
 
 @pytest.mark.parametrize("seed", ROUNDS)
 def test_twelve_threads_on_an_embedded_repository_agree_with_the_model(seed, record_property):
-    told = agrees(lambda: threads("memory:"), seed, counted(1_000, 2_000))
-    record_property("counted", f"history, twelve threads embedded, seed {seed}: {told}")
+    summary = agrees(lambda: threads("memory:"), seed, counted(1_000, 2_000))
+    record_property("counted", f"history, twelve threads embedded, seed {seed}: {summary}")
 
 
 @pytest.mark.parametrize("seed", ROUNDS)
@@ -74,8 +74,8 @@ def test_twelve_clients_of_a_server_on_rocksdb_agree_with_the_model(
     seed, record_property, tmp_path: Path
 ):
     with serving(f"rocksdb:{tmp_path / 'store'}") as url:
-        told = agrees(lambda: clients([url]), seed, counted(500, 2_000))
-    record_property("counted", f"history, one server on RocksDB, seed {seed}: {told}")
+        summary = agrees(lambda: clients([url]), seed, counted(500, 2_000))
+    record_property("counted", f"history, one server on RocksDB, seed {seed}: {summary}")
 
 
 @pytest.mark.parametrize("seed", ROUNDS)
@@ -86,8 +86,8 @@ def test_twelve_clients_of_two_servers_on_one_database_agree_with_the_model(seed
     assert server is not None
     store = server.url(schema=server.fresh_schema())
     with serving(store) as one, serving(store) as other:
-        told = agrees(lambda: clients([one, other]), seed, counted(500, 2_000))
-    record_property("counted", f"history, two servers on PostgreSQL, seed {seed}: {told}")
+        summary = agrees(lambda: clients([one, other]), seed, counted(500, 2_000))
+    record_property("counted", f"history, two servers on PostgreSQL, seed {seed}: {summary}")
 
 
 def test_a_merge_base_from_the_published_head_is_found(monkeypatch: pytest.MonkeyPatch):
@@ -130,7 +130,7 @@ def test_a_merge_base_from_the_published_head_is_found(monkeypatch: pytest.Monke
 
 
 def was_just_merged(proposal: MergeProposal, head: Head) -> bool:
-    """Tells whether a commit of the chain, not published yet, has brought the source."""
+    """Returns whether a commit of the chain, not published yet, has brought the source."""
     for view in head.line():
         if view.body is None or view.sequence <= head.builder.base.sequence:
             return False

@@ -91,7 +91,7 @@ def reverts_forget_removals(patch: pytest.MonkeyPatch) -> None:
 
 
 def merges_without_their_source(patch: pytest.MonkeyPatch) -> None:
-    """A merge does not say that it has brought its source."""
+    """A merge does not record that it has brought its source."""
     real = kernel_merge.carry
 
     def carry(*given: Any) -> Any:

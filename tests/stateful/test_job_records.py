@@ -1,8 +1,9 @@
-"""Records of jobs against what the tables say: a random mix of everything that moves contents.
+"""Records of jobs compared with the tables: a random mix of everything that moves contents.
 
 Every write of a table is by a job and notes the job in the table's own location, behind those of
-the writes that it stands on. So a content says by itself which jobs it is made of, whatever path it
-took to a branch, and after every step the records of each table on each branch are exactly those.
+the writes that it stands on. So a content shows by itself which jobs it is made of, whatever path
+it took to a branch, and after every step the records of each table on each branch are exactly
+those.
 """
 
 from __future__ import annotations
@@ -74,10 +75,10 @@ class Walk:
             self.jobs += 1
             before = there.get(key)
             job = f"j{self.jobs:05d}"
-            said = "" if before is None else f"{before.metadata_location} "
+            prefix = "" if before is None else f"{before.metadata_location} "
             content = IcebergTable(
                 id=None if before is None else before.id,
-                metadata_location=f"{said}{job}",
+                metadata_location=f"{prefix}{job}",
                 snapshot_id=self.jobs,
                 schema_id=0,
                 spec_id=0,
@@ -139,7 +140,7 @@ class Walk:
             self.catalog.references.assign(branch, onto)
 
     def check(self) -> None:
-        """Compares the records of every table with the jobs that it says it is made of."""
+        """Compares the records of every table with the jobs that its location names."""
         for branch in BRANCHES:
             for key, content in self.tables(branch).items():
                 records = [one.job for one in self.catalog.contents.jobs(branch, key).items]

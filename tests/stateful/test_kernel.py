@@ -61,7 +61,7 @@ class World:
         # Every commit ever made: its content, and its line of operations and ids.
         self.content: dict[ObjId, dict[bytes, bytes]] = {EMPTY_ID: {}}
         self.line: dict[ObjId, tuple[ObjId, str]] = {}
-        self.lives: dict[str, list[int]] = {}
+        self.incarnations: dict[str, list[int]] = {}
         self.made = 0
         self.seen: dict[str, int] = {}
 
@@ -168,9 +168,9 @@ class World:
                 bench.names.create_many(news, "me")
             return "taken"
         for row in bench.names.create_many(news, "me"):
-            lives = self.lives.setdefault(row.name, [])
-            assert not lives or row.incarnation > lives[-1]
-            lives.append(row.incarnation)
+            incarnations = self.incarnations.setdefault(row.name, [])
+            assert not incarnations or row.incarnation > incarnations[-1]
+            incarnations.append(row.incarnation)
             self.branches[RefName(row.name)] = Branch(pointer)
         return "done"
 

@@ -16,7 +16,7 @@ from lochan.kv.store import Kind, Partition, Store, partition
 
 
 def newer_row(raw: bytes) -> bytes:
-    """Returns a row of format 2, with a right checksum and a field that nobody knows yet."""
+    """Returns a row of format 2, with a right checksum and a field that does not exist yet."""
     fields = msgspec.msgpack.decode(raw[:-4])
     return add_checksum(msgspec.msgpack.encode([2, *fields[1:], "of the future"]))
 

@@ -4,9 +4,9 @@ What it cannot find, and why:
 
 - a claim that is missing: claims are swept after a day, so none has to be there (a changed one is
   found);
-- a reference row that was replaced by an older state of itself: nothing else says which is newer;
+- a reference row that was replaced by an older state of itself: nothing else shows which is newer;
 - the stamp and the half-day that a store keeps beside a value are no part of what Lochan wrote. A
-  changed stamp makes one conditional write lose and be tried again; a half-day says only how long
+  changed stamp makes one conditional write lose and be tried again; a half-day shows only how long
   an unreferenced object is kept. RocksDB has checksums of its own over both.
 """
 
