@@ -1,4 +1,4 @@
-"""The same tree from context, cut at hard breaks and built in two processes at once."""
+"""The same tree from parts, cut at hard breaks and built in two processes at once."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run(size: int, effort: Effort) -> None:
     emit(
         "build_parallel",
         keys=size,
-        context=len(ends),
+        parts=len(ends),
         processes=PROCESSES,
         same_root=roots == {whole_root},
         same_nodes=best.pop("nodes") == len(nodes) // effort.builds,
@@ -56,11 +56,11 @@ def run(size: int, effort: Effort) -> None:
     )
 
 
-def cut_at_hard_breaks(rule: BoundaryRule, items: _Items, context: int) -> list[int]:
-    """Returns the ends of at most so many context; each but the last ends with a hard break."""
+def cut_at_hard_breaks(rule: BoundaryRule, items: _Items, parts: int) -> list[int]:
+    """Returns the ends of at most that many parts; all but the last end with a hard break."""
     ends = []
-    for part in range(1, context):
-        ideal = len(items) * part // context
+    for part in range(1, parts):
+        ideal = len(items) * part // parts
         places = _around(ideal, len(items))
         found = next((at for at in places if rule.is_hard_break(items[at - 1][0])), None)
         if found is not None and found not in ends:
