@@ -198,7 +198,7 @@ def _checkpoint_of(frame: DataFrame, name: str) -> str:
     # For every batch: its frame may be of a session that other queries work in as well.
     (row,) = spark.range(1).mapInArrow(_query_of_task, "id string").collect()
     if row.id is None:
-        raise Invalid("the function that append_to returns is for foreachBatch, in a stream")
+        raise Invalid("the function of append_to must be called by foreachBatch, in a stream")
     return str(row.id)
 
 

@@ -64,7 +64,7 @@ def stream_reader(options: Options, schema: StructType) -> DataSourceStreamReade
         raise Invalid(f"only kind 'changes' can be followed as a stream, not {options.kind!r}")
     if not commit_ranges.is_name(options.ref):
         raise Invalid(
-            f"a stream follows a branch, so 'ref' is the name of one, not {options.ref!r}"
+            f"a stream follows a branch: 'ref' must be the name of a branch, not {options.ref!r}"
         )
     kinds.check_schema(options.kind, schema)
     try:
