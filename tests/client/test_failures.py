@@ -20,7 +20,7 @@ from lochan.base.errors import (
 from lochan.client.asking import Ask, Reply
 from lochan.client.failures import error_of
 from lochan.client.replies import ReferenceReply, asked
-from lochan.http.exchange import Request
+from lochan.http.exchange import Request, RequestHeaders
 from lochan.http.nessie.problems import CODES, problem_of
 from lochan.model.contents import Namespace
 from lochan.model.results import ContentConflict
@@ -36,7 +36,7 @@ def made(kind: type[LochanError]) -> LochanError:
 
 def heard(error: LochanError, ask: Ask = READ) -> LochanError:
     """What the client makes of what the server makes of an error."""
-    request = Request("GET", b"/", headers=((b"nessie-client-spec", b"2.2.0"),))
+    request = Request("GET", b"/", headers=RequestHeaders([(b"nessie-client-spec", b"2.2.0")]))
     response = problem_of(request, error)
     return error_of(ask, Reply(response.status, response.body, {}))
 

@@ -12,11 +12,11 @@ from lochan.base.errors import Unavailable
 from lochan.base.limits import BRIEF_OPERATIONS_MAX, CHAIN_PROPOSALS_MAX
 from lochan.base.names import RefName
 from lochan.http.exchange import Exchange, Response
-from lochan.http.lanes import Lanes, Waiter
+from lochan.http.lanes import Lanes, QueuedWrite
 from lochan.http.pool import Pool
 from lochan.service.pending_writes import PendingWrite
 from lochan.stores.memory.store import MemoryStore
-from tests.http.world import Client, Running, SmallFace, commit, running
+from tests.http.world import Client, RunningServer, SmallFace, commit, running
 from tests.kernel.workbench import MAIN, Bench, LockingStore, OnCalls, Reacts, plan, put, wants
 from tests.kernel.workbench import element as element_of
 from tests.kernel.workbench import table as table_of
@@ -56,7 +56,7 @@ def face():
     return SmallFace()
 
 
-def clients_of(server: Running, count: int) -> list[Client]:
+def clients_of(server: RunningServer, count: int) -> list[Client]:
     """Clients whose connections the server has seen already."""
     made = [Client(server) for _ in range(count)]
     for client in made:
@@ -229,14 +229,14 @@ def test_idle_lanes_are_forgotten_and_busy_ones_are_not():
                 all_told.set()
 
         for number in range(20):
-            waiter = Waiter(Reacts(lambda _: []), False, tell, None)
-            lanes.offer(("repo", RefName(f"b{number}")), lambda _: bench.publisher, waiter)
+            queued = QueuedWrite(Reacts(lambda _: []), False, tell, None)
+            lanes.offer(("repo", RefName(f"b{number}")), lambda _: bench.publisher, queued)
         busy = len(lanes)
         await all_told.wait()
         lanes.offer(
             ("repo", MAIN),
             lambda _: bench.publisher,
-            Waiter(Reacts(lambda _: []), False, told.append, None),
+            QueuedWrite(Reacts(lambda _: []), False, told.append, None),
         )
         return busy, len(lanes)
 
@@ -247,7 +247,7 @@ def test_a_waiter_that_was_never_offered_cannot_be_taken_back():
     async def run() -> bool:
         loop = asyncio.get_running_loop()
         lanes = Lanes(loop, Pool(loop, "test", 1), inline=True, published=lambda _: None)
-        return lanes.cancel(Waiter(Reacts(lambda _: []), False, lambda _: None, None))
+        return lanes.cancel(QueuedWrite(Reacts(lambda _: []), False, lambda _: None, None))
 
     assert asyncio.run(run()) is False
 

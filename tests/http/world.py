@@ -167,7 +167,7 @@ class Place:
         return found
 
 
-class Running(Place):
+class RunningServer(Place):
     """A server in a thread of its own."""
 
     def __init__(self, server: Server, address: str, repositories: KernelRepositories) -> None:
@@ -196,12 +196,12 @@ def running(
     faces: Sequence[Any] | None = None,
     options: Options | None = None,
     *,
-    watch: RequestObservers | None = None,
+    observers: RequestObservers | None = None,
     names: Sequence[str] = (),
     own: Any = None,
-    chores: Sequence[Any] = (),
+    periodic_tasks: Sequence[Any] = (),
     repositories: Any = None,
-) -> Iterator[Running]:
+) -> Iterator[RunningServer]:
     """Starts a server on a free port and stops it afterwards; errors of its thread are raised."""
     store = store if store is not None else MemoryStore()
     repositories = repositories or KernelRepositories(store, *names)
@@ -211,10 +211,16 @@ def running(
     async def live() -> None:
         ended = asyncio.Event()
         stop.append((asyncio.get_running_loop(), ended))
-        options_ = options or Options(port=0)
-        faces_ = [SmallFace()] if faces is None else faces
-        server = Server(store, repositories, faces_, options_, watch=watch, own=own, chores=chores)
-        state["running"] = Running(server, await server.start(), repositories)
+        server = Server(
+            store,
+            repositories,
+            [SmallFace()] if faces is None else faces,
+            options or Options(port=0),
+            observers=observers,
+            own=own,
+            periodic_tasks=periodic_tasks,
+        )
+        state["running"] = RunningServer(server, await server.start(), repositories)
         started.set()
         await ended.wait()
         await server.stop()

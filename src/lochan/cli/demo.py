@@ -22,7 +22,7 @@ from lochan.cli.printing import make_console
 from lochan.settings import Settings
 
 if TYPE_CHECKING:
-    from lochan.assembly.serving import Serving
+    from lochan.assembly.serve import ServerReady
 
 
 @click.command()
@@ -42,7 +42,7 @@ def demo(data: Path | None, port: int, once: bool, report: Path | None) -> None:
     """Start a server, tell a short story on it, and leave it serving."""
     if data is not None and data.is_dir() and any(data.iterdir()):
         raise click.UsageError(f"{data} is not empty; name a new or empty directory")
-    from lochan.assembly.serving import serve
+    from lochan.assembly.serve import serve
 
     with TemporaryDirectory(prefix="lochan-demo-") as temporary:
         place = Path(temporary) if data is None else data
@@ -68,7 +68,7 @@ class _Telling:
         self._is_over = False
         self._thread: Thread | None = None
 
-    def start(self, serving: Serving) -> None:
+    def start(self, serving: ServerReady) -> None:
         """Begins; returns at once."""
         self._thread = Thread(target=self._tell, args=(serving.url,), name="story", daemon=True)
         self._thread.start()
