@@ -1,4 +1,4 @@
-"""The real world behind the ports of `base/ports.py`: clock, randomness, locks and waiting.
+"""The real world behind the ports of `base/ports.py`: clock, randomness, waiting, lanes of threads.
 
 Here too is the driver that lets threads wait for a branch's lane.
 """
@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from lochan.base.errors import LochanError, Unknown
-from lochan.base.ports import Lock
 from lochan.kernel.lane import Lane
 from lochan.kernel.publish import Proposal, Published, Publisher, Settled
 from lochan.process import after_fork
@@ -64,14 +63,6 @@ class SystemRandom:
     def between(self, low: float, high: float) -> float:
         """Returns a number in [low, high)."""
         return low + (high - low) * self._random.random()
-
-
-class ThreadLocks:
-    """Locks between threads."""
-
-    def new_lock(self) -> Lock:
-        """Returns a fresh, unlocked lock."""
-        return threading.Lock()
 
 
 class ThreadWaiting:

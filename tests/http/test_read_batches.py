@@ -27,9 +27,9 @@ def world() -> tuple[Repository, CallCounts]:
     repository = Repository(create_repository(store, ports, "default"))
     for name in ("a", "b"):
         new = NewReference(kind="BRANCH", name=name, source="main")
-        asked = repository.references.create(ANYONE, new)
-        (settled,) = repository.publisher(asked.branch).publish([asked.proposal])
-        asked.finish(settled)
+        write = repository.references.create(ANYONE, new)
+        (settled,) = repository.publisher(write.branch).publish([write.proposal])
+        write.finish(settled)
     counts.reset()
     return repository, counts
 

@@ -32,9 +32,9 @@ class World:
         for branch, after_s in (("short", 10), ("long", 10_000)):
             expires_us = self.clock.now_us() + after_s * 1_000_000
             new = NewReference(kind="BRANCH", name=branch, source="main", expires_us=expires_us)
-            asked = repository.references.create(ANYONE, new)
-            (settled,) = repository.publisher(asked.branch).publish([asked.proposal])
-            asked.finish(settled)
+            write = repository.references.create(ANYONE, new)
+            (settled,) = repository.publisher(write.branch).publish([write.proposal])
+            write.finish(settled)
 
     def do_periodic_tasks(self) -> None:
         for task in self.periodic_tasks:

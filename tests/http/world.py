@@ -114,9 +114,9 @@ class SmallFace:
 def commit(exchange: Exchange) -> PendingWrite[Response]:
     """The body is a JSON array of numbers of tables, or empty; the message is the request's id."""
     numbers = msgspec.json.decode(exchange.request.body or b"[1]", type=list[int])
-    wanted = plan([put(table(n), element(n)) for n in numbers], exchange.request.id)
+    commit_plan = plan([put(table(n), element(n)) for n in numbers], exchange.request.id)
     return PendingWrite(
-        RefName(exchange.params["0"]), Wants(wanted), _told, operations=len(numbers)
+        RefName(exchange.params["0"]), Wants(commit_plan), _finish, operations=len(numbers)
     )
 
 
@@ -124,7 +124,7 @@ def dry_commit(exchange: Exchange) -> PendingWrite[Response]:
     return msgspec.structs.replace(commit(exchange), dry_run=True)
 
 
-def _told(settled: Settled) -> Response:
+def _finish(settled: Settled) -> Response:
     if not isinstance(settled, Published):
         raise settled
     return Response(200, msgspec.json.encode({"hash": settled.head.obj_id.hex()}))
@@ -265,7 +265,7 @@ class Answer(msgspec.Struct):
 
 
 class Client:
-    """A client that sends what it is told, byte for byte."""
+    """A client that sends exactly the given bytes."""
 
     def __init__(self, place: Place) -> None:
         self._host = f"{place.host}:{place.port}"

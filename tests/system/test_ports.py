@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from lochan.base.ports import Clock, Locks, Random, Waiting
-from lochan.system import SystemClock, SystemRandom, ThreadLocks, ThreadWaiting
+from lochan.base.ports import Clock, Random, Waiting
+from lochan.system import SystemClock, SystemRandom, ThreadWaiting
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededChance
 
 
 def test_the_real_ones_fit_the_ports() -> None:
     clock: Clock = SystemClock()
     random: Random = SystemRandom()
-    locks: Locks = ThreadLocks()
     waiting: Waiting = ThreadWaiting()
     assert clock.now_us() > 1_700_000_000_000_000
     assert clock.monotonic_ns() <= clock.monotonic_ns()
     assert len(random.random_bytes(16)) == 16
     assert random.random_bytes(16) != random.random_bytes(16)
     assert all(2 <= random.between(2, 3) < 3 for _ in range(100))
-    first, second = locks.new_lock(), locks.new_lock()
-    with first, second:
-        pass
     waiting.sleep_ms(0)
 
 

@@ -47,14 +47,6 @@ class Lock(Protocol):
     ) -> None: ...
 
 
-class Locks(Protocol):
-    """Makes locks, so that a simulated world can make its own."""
-
-    def new_lock(self) -> Lock:
-        """Returns a fresh, unlocked lock."""
-        ...
-
-
 class Waiting(Protocol):
     """Lets time pass."""
 
