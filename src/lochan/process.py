@@ -2,7 +2,7 @@
 
 A fork copies memory and open files, but only the thread that forks. The child therefore has locks
 that no thread will ever release, connections on which two processes would speak at once, and
-libraries that believe in threads that do not exist. Rules for whoever owns such a thing:
+libraries that rely on threads that do not exist. Rules for the owner of such a thing:
 
 1. It registers with `after_fork` what has to happen to it in a child: fresh locks, no inherited
    connection, or the refusal of every further call.
@@ -10,7 +10,7 @@ libraries that believe in threads that do not exist. Rules for whoever owns such
    or lock, and an object of the child that still knows the number reaches only the null device.
 3. An object whose destructor would act for the parent is passed to `never_destroy`.
 
-Nothing here is asked during normal work: a check for a fork costs no call anything.
+None of this runs during normal work: no call checks for a fork.
 """
 
 from __future__ import annotations

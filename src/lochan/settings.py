@@ -1,7 +1,7 @@
 """Settings of a server, and where each comes from.
 
 A flag wins over `LOCHAN_<NAME>` in the environment, that over a line of `lochan.toml`, that over
-the default. Whatever is wrong is told with the name of the setting and the place it came from.
+the default. An error names the setting and the source of its value.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MB: Final = 1_024 * 1_024
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything that an operator may choose; `docs/settings.md` says the same to people."""
+    """Everything that an operator may choose; `docs/settings.md` lists it."""
 
     store: Annotated[str, Meta(description="Where everything is kept.")] = "rocksdb:.lochan/store"
     host: Annotated[
@@ -150,12 +150,12 @@ def _read_file(file: Path | None) -> dict[str, Any]:
 
 
 def _convert(name: str, value: object, source: str) -> Any:
-    """Checks one value; texts may stand for numbers, truth and, with commas, for lists."""
-    wanted = _HINTS[name]
+    """Checks one value; texts are read as numbers, truth values and, with commas, as lists."""
+    value_type = _HINTS[name]
     if isinstance(value, str) and name == "host_names":
         value = [part.strip() for part in value.split(",") if part.strip()]
     try:
-        return msgspec.convert(value, wanted, strict=False)
+        return msgspec.convert(value, value_type, strict=False)
     except msgspec.ValidationError as error:
         shown = "" if name == "store" else f"{value!r} "
         raise Invalid(f"the setting {name} cannot be {shown}(from {source}): {error}") from None

@@ -1,4 +1,4 @@
-"""The real world behind the ports of `base/ports.py`: clock, randomness, locks and waiting.
+"""The real world behind the ports of `base/ports.py`: clock, randomness, waiting, lanes of threads.
 
 Here too is the driver that lets threads wait for a branch's lane.
 """
@@ -17,7 +17,7 @@ from lochan.kernel.lane import Lane
 from lochan.kernel.publish import Proposal, Published, Publisher, Settled
 from lochan.process import after_fork
 
-# Enough for some hundred ids; asked for by one system call.
+# Enough for some hundred ids; fetched by one system call.
 _CHANCE_BYTES: Final = 4_096
 
 
@@ -48,7 +48,7 @@ class SystemRandom:
         self._used = 0
 
     def random_bytes(self, count: int) -> bytes:
-        """Returns that many bytes, fit for secrets and ids; nobody gets any of them twice."""
+        """Returns that many bytes, fit for secrets and ids; none of them is returned twice."""
         with self._lock:
             end = self._used + count
             if end > len(self._ahead):
@@ -73,8 +73,8 @@ class ThreadWaiting:
         time.sleep(duration_ms / 1_000)
 
 
-class _Waiter:
-    """One who waits, and where its answer is put."""
+class _WaitingProposal:
+    """A proposal whose thread waits for the answer."""
 
     __slots__ = ("answer", "done", "proposal")
 
@@ -89,78 +89,79 @@ class _Waiter:
 
 
 class ThreadLane:
-    """Lets threads commit to one branch: whoever finds the lane free publishes for all who wait.
+    """Lets threads commit to one branch: a thread that finds the lane free publishes for all.
 
-    No thread is kept for it. The one that has published hands the lane to the first who waits, and
-    nobody else may take it until that one has woken up: a thread that is awake anyway would publish
-    its next commit before those who waited for it, and make twice their progress.
+    There is no thread of its own. The thread that has published hands the lane to the first that
+    waits (`_successor`), and no other may take it until that one has woken up: a thread that is
+    awake anyway would publish its next commit before those that waited, and make twice their
+    progress.
     """
 
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
-        self._lane: Lane[_Waiter] = Lane()
-        self._heir: _Waiter | None = None
+        self._lane: Lane[_WaitingProposal] = Lane()
+        self._successor: _WaitingProposal | None = None
         self._lock = threading.Lock()
 
     def commit(self, proposal: Proposal) -> Published:
         """Returns when the proposal is published; raises what it was refused for."""
-        waiter = _Waiter(proposal)
+        waiting = _WaitingProposal(proposal)
         with self._lock:
-            self._lane.offer(waiter)
-            batch = self._lane.take() if self._heir is None else ()
-        while waiter.answer is None:
+            self._lane.offer(waiting)
+            batch = self._lane.take() if self._successor is None else ()
+        while waiting.answer is None:
             if batch:
                 self._publish(batch)
-            self._wait(waiter)
-            if not waiter.is_answered():
+            self._wait(waiting)
+            if not waiting.is_answered():
                 # Woken to take over, not to leave.
-                waiter.done.clear()
+                waiting.done.clear()
                 with self._lock:
-                    self._heir = None
+                    self._successor = None
                     batch = self._lane.take()
-        if isinstance(waiter.answer, Published):
-            return waiter.answer
-        raise waiter.answer
+        if isinstance(waiting.answer, Published):
+            return waiting.answer
+        raise waiting.answer
 
-    def _wait(self, waiter: _Waiter) -> None:
-        """Waits to be answered or to take over; who is interrupted leaves the lane to the next."""
+    def _wait(self, waiting: _WaitingProposal) -> None:
+        """Waits for the answer or the lane; an interrupted thread hands the lane to the next."""
         woken = False
         try:
-            woken = waiter.done.wait()
+            woken = waiting.done.wait()
         finally:
             if not woken:
                 with self._lock:
-                    self._lane.cancel(waiter)
-                    if self._heir is waiter:
-                        self._heir = self._lane.first_waiting
-                        if self._heir is not None:
-                            self._heir.done.set()
+                    self._lane.cancel(waiting)
+                    if self._successor is waiting:
+                        self._successor = self._lane.first_waiting
+                        if self._successor is not None:
+                            self._successor.done.set()
 
-    def _publish(self, batch: Sequence[_Waiter]) -> None:
+    def _publish(self, batch: Sequence[_WaitingProposal]) -> None:
         answers: Sequence[Settled] | LochanError = Unknown(
             "publishing ended without an answer; read the branch before trying again"
         )
         try:
-            proposals = [waiter.proposal for waiter in batch]
+            proposals = [waiting.proposal for waiting in batch]
             answers = self._publisher.publish(proposals, self._join)
         except LochanError as error:
             answers = error
         finally:
-            # Whatever happened, nobody is left waiting.
+            # Whatever happened, no thread is left waiting.
             with self._lock:
                 batch = self._lane.settle()
-                self._heir = self._lane.first_waiting
+                self._successor = self._lane.first_waiting
             if isinstance(answers, LochanError):
                 answers = [answers] * len(batch)
-            for waiter, answer in zip(batch, answers, strict=True):
-                waiter.answer = answer
-                waiter.done.set()
-            # Last: those who were answered may be back by then, and join the next batch.
+            for waiting, answer in zip(batch, answers, strict=True):
+                waiting.answer = answer
+                waiting.done.set()
+            # Last: threads that were answered may come back meanwhile, and join the next batch.
             with self._lock:
-                if self._heir is not None:
-                    self._heir.done.set()
+                if self._successor is not None:
+                    self._successor.done.set()
 
     def _join(self) -> Sequence[Proposal]:
-        """Lets those who came meanwhile into the batch that is under way."""
+        """Adds the proposals that came meanwhile to the batch that is being published."""
         with self._lock:
-            return [waiter.proposal for waiter in self._lane.take_more()]
+            return [waiting.proposal for waiting in self._lane.take_more()]

@@ -38,9 +38,8 @@ def build_error(kind: type[LochanError]) -> LochanError:
 
 def received(error: LochanError, request: HttpRequest = READ) -> LochanError:
     """The error that the client raises after the server's response to an error."""
-    response = problem_of(
-        Request("GET", b"/", headers=RequestHeaders([(b"nessie-client-spec", b"2.2.0")])), error
-    )
+    asked = Request("GET", b"/", headers=RequestHeaders([(b"nessie-client-spec", b"2.2.0")]))
+    response = problem_of(asked, error)
     return error_of(request, HttpReply(response.status, response.body, {}))
 
 

@@ -41,13 +41,13 @@ ENDINGS = {
 """How a worker ends, and the code with which it does; None if it stays."""
 
 
-def tell(*words: object) -> None:
+def report(*words: object) -> None:
     os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
 
 def commit(repository: Embedded, name: str) -> None:
     repository.commits.commit("main", name, [Put(key=(name,), content=Namespace(elements=(name,)))])
-    tell("ack", name)
+    report("ack", name)
 
 
 def commit_on(repository: Embedded, name: str) -> None:
@@ -100,10 +100,10 @@ def main(url: str, run: str) -> None:
             outcomes = try_everything(repository, f"{run}-child{number}")
             del repository
             gc.collect()
-            tell("child", number, os.getpid(), json.dumps(outcomes))
+            report("child", number, os.getpid(), json.dumps(outcomes))
             return end(ending)
         if ENDINGS[ending] is not None:
-            tell("ended", number, ending, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+            report("ended", number, ending, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     return None
 
 

@@ -27,14 +27,14 @@ COMMITS = 10
 
 
 class Marked(Client):
-    """Commits with messages that can be found in the log; remembers the hash that each was told."""
+    """Commits with messages that can be found in the log; keeps the hash of each."""
 
     def __init__(self, world: Preparation, branch: tuple[str, str], who: int) -> None:
         self._world = world
         self._name, self._at = branch
         self._who = who
         self._number = 0
-        self.told: dict[str, str] = {}
+        self.hashes: dict[str, str] = {}
 
     def _message(self) -> str:
         return f"marked-{self._who:02}-{self._number:03}-message"
@@ -50,7 +50,7 @@ class Marked(Client):
 
     def settle(self, status: int, body: bytes) -> None:
         assert status == 200, body
-        self._at = self.told[self._message()] = hash_after_commit(body)
+        self._at = self.hashes[self._message()] = hash_after_commit(body)
 
 
 async def commit_some(address: str, clients: int) -> dict[str, str]:
@@ -61,7 +61,7 @@ async def commit_some(address: str, clients: int) -> dict[str, str]:
     marked = [Marked(world, branch, who) for who in range(clients)]
     await drive(requests, marked, seconds=120)
     world.caller.close()
-    return {message: told for one in marked for message, told in one.told.items()}
+    return {message: hashes for one in marked for message, hashes in one.hashes.items()}
 
 
 def watch(folder: Path, fault: str, clients: int) -> tuple[list[Call], dict[str, str]]:
@@ -82,29 +82,31 @@ def watch(folder: Path, fault: str, clients: int) -> tuple[list[Call], dict[str,
         raise
     children = Path(f"/proc/{served.pid}/task/{served.pid}/children").read_text().split()
     try:
-        told = run(lambda: commit_some(served.address, clients))
+        hashes = run(lambda: commit_some(served.address, clients))
     finally:
         # strace itself is deaf to signals; it ends when what it watches has ended.
         for child in children:
             os.kill(int(child), SIGTERM)
         served.process.wait()
-    return read_trace(output.read_text(errors="replace").splitlines()), told
+    return read_trace(output.read_text(errors="replace").splitlines()), hashes
 
 
 @pytest.mark.parametrize("clients", [1, CLIENTS])
 def test_the_log_is_synchronised_before_each_acknowledgement(tmp_path, clients, record_property):
-    calls, told = watch(tmp_path, "", clients)
-    assert len(told) == clients * COMMITS
+    calls, hashes = watch(tmp_path, "", clients)
+    assert len(hashes) == clients * COMMITS
     broken = {
-        message: find_broken_promise(calls, message, hash_) for message, hash_ in told.items()
+        message: find_broken_promise(calls, message, hash_) for message, hash_ in hashes.items()
     }
     assert {message: why for message, why in broken.items() if why} == {}
     syncs = sum(call.name == "fdatasync" for call in calls)
-    record_property("counted", f"{len(told)} commits of {clients} clients: {syncs} fdatasync calls")
+    record_property(
+        "counted", f"{len(hashes)} commits of {clients} clients: {syncs} fdatasync calls"
+    )
 
 
 def test_a_server_whose_flush_does_nothing_is_noticed(tmp_path):
-    calls, told = watch(tmp_path, "no_op_flush", 1)
-    broken = [find_broken_promise(calls, message, hash_) for message, hash_ in told.items()]
-    assert len(told) == COMMITS
+    calls, hashes = watch(tmp_path, "no_op_flush", 1)
+    broken = [find_broken_promise(calls, message, hash_) for message, hash_ in hashes.items()]
+    assert len(hashes) == COMMITS
     assert all(why is not None and "not synchronised" in why for why in broken), broken

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from lochan.assembly.serving import serve
+from lochan.assembly.serve import serve
 from lochan.settings import read_settings
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ def lines():
 
 
 def test_a_line_of_json_tells_everything_that_was_asked(lines):
-    watch = RequestObservers([AccessLog("json", lines.append)])
-    with running(watch=watch) as server, Client(server) as client:
+    observers = RequestObservers([AccessLog("json", lines.append)])
+    with running(observers=observers) as server, Client(server) as client:
         answer = client.ask("POST", "/t/commit/main?secret=1", b"[1]", "X-Request-Id: mine")
         client.ask("GET", "/nothing")
     first, second = [json.loads(line) for line in lines]
@@ -39,8 +39,8 @@ def test_a_line_of_json_tells_everything_that_was_asked(lines):
 
 
 def test_a_line_of_text_is_one_line(lines):
-    watch = RequestObservers([AccessLog("text", lines.append)])
-    with running(watch=watch) as server, Client(server) as client:
+    observers = RequestObservers([AccessLog("text", lines.append)])
+    with running(observers=observers) as server, Client(server) as client:
         client.ask("GET", "/t/echo/a%0Ab")
     (line,) = lines
     assert re.fullmatch(r"\S+ 200 GET /t/echo/a%0Ab [\d.]+ms \d+B \S+\n", line)

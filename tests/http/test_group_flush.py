@@ -13,7 +13,7 @@ from lochan.base.errors import StoreClosed
 from lochan.http.group_flush import GroupFlush
 from lochan.kv.store import Capabilities
 from lochan.stores.memory.store import MemoryStore
-from tests.http.world import Client, Running, running
+from tests.http.world import Client, RunningServer, running
 
 
 class SlowDisk(MemoryStore):
@@ -43,7 +43,7 @@ class NeedsNoFlush(SlowDisk):
         return msgspec.structs.replace(super().capabilities, durable_on_return=True)
 
 
-def settled(server: Running, client: Client) -> bool:
+def settled(server: RunningServer, client: Client) -> bool:
     """Whether an answer is there after the loop has had its turns."""
     for _ in range(3):
         server.on_loop(lambda: None)
@@ -94,19 +94,19 @@ def test_those_who_come_during_a_flush_share_the_next_one():
     with running(store) as server:
         first, *others = [Client(server) for _ in range(11)]
         assert first.ask("GET", "/t/echo/x").status == 200
-        flushes = server.server.flushing.flushes
+        flushes = server.server.group_flush.flushes
         store.held = True
         first.send(first.request("POST", "/t/commit/main", b"[0]"))
         assert store.begun.wait(20)
         for number, client in enumerate(others):
             client.send(client.request("POST", "/t/commit/main", b"[%d]" % number))
-        while server.on_loop(lambda: server.server.flushing.waiting) < 11:
+        while server.on_loop(lambda: server.server.group_flush.waiting) < 11:
             pass
         # One is on its way and covers the first; one more covers all others.
         store.held = False
         store.let_through.set()
         assert [each.read().status for each in (first, *others)] == [200] * 11
-        assert server.on_loop(lambda: server.server.flushing.flushes) == flushes + 2
+        assert server.on_loop(lambda: server.server.group_flush.flushes) == flushes + 2
 
 
 def test_a_store_that_is_durable_on_return_is_never_flushed():
@@ -173,7 +173,7 @@ def test_a_failed_flush_tells_nobody_success_and_ends_everything(error, caplog):
     asyncio.run(run())
     assert (failed, replies) == ([True], [])
     cause = f"{type(error).__name__}: {error} <- ValueError: what led to it"
-    assert f"cause={cause}" in logged[0]
+    assert f"cause={cause!r}" in logged[0]
 
 
 def test_a_store_that_has_stopped_ends_everything_before_a_reply_leaves():

@@ -12,11 +12,11 @@ from lochan.base.errors import Unavailable
 from lochan.base.limits import BRIEF_OPERATIONS_MAX, CHAIN_PROPOSALS_MAX
 from lochan.base.names import RefName
 from lochan.http.exchange import Exchange, Response
-from lochan.http.lanes import Lanes, Waiter
+from lochan.http.lanes import Lanes, QueuedWrite
 from lochan.http.pool import Pool
 from lochan.service.pending_writes import PendingWrite
 from lochan.stores.memory.store import MemoryStore
-from tests.http.world import Client, Running, SmallFace, commit, running
+from tests.http.world import Client, RunningServer, SmallFace, commit, running
 from tests.kernel.workbench import MAIN, Bench, LockingStore, OnCalls, Reacts, plan, put, wants
 from tests.kernel.workbench import element as element_of
 from tests.kernel.workbench import table as table_of
@@ -40,13 +40,13 @@ def gated(gate: Gate, operations: int) -> Any:
     """A handler whose proposal waits at the gate while it is being planned."""
 
     def handle(exchange: Exchange) -> PendingWrite[Response]:
-        asked = commit(exchange)
+        write = commit(exchange)
 
         def react(head: Any) -> Any:
             gate.pass_through()
-            return asked.proposal.plan(head)
+            return write.proposal.plan(head)
 
-        return PendingWrite(asked.branch, Reacts(react), asked.finish, operations=operations)
+        return PendingWrite(write.branch, Reacts(react), write.finish, operations=operations)
 
     return handle
 
@@ -56,7 +56,7 @@ def face():
     return SmallFace()
 
 
-def clients_of(server: Running, count: int) -> list[Client]:
+def clients_of(server: RunningServer, count: int) -> list[Client]:
     """Clients whose connections the server has seen already."""
     made = [Client(server) for _ in range(count)]
     for client in made:
@@ -94,9 +94,9 @@ def test_one_who_is_refused_does_not_hurt_those_beside_it(face):
         return Response(200)
 
     def clash(exchange: Exchange) -> PendingWrite[Response]:
-        asked = commit(exchange)
-        wanted = plan([put(table_of(1), element_of(1), element_of(99))], "clash")
-        return PendingWrite(asked.branch, Reacts(lambda _: [wanted]), asked.finish)
+        write = commit(exchange)
+        planned = plan([put(table_of(1), element_of(1), element_of(99))], "clash")
+        return PendingWrite(write.branch, Reacts(lambda _: [planned]), write.finish)
 
     face.add("GET", b"stand", stand)
     face.add("POST", b"clash", clash)
@@ -191,8 +191,8 @@ def test_trouble_of_a_whole_chain_is_told_to_all_and_the_lane_goes_on(face, capl
         def react(head: Any) -> Any:
             raise ValueError("a planner is broken")
 
-        asked = commit(exchange)
-        return PendingWrite(asked.branch, Reacts(react), asked.finish)
+        write = commit(exchange)
+        return PendingWrite(write.branch, Reacts(react), write.finish)
 
     face.add("POST", b"broken", broken)
     with running(faces=[face]) as server, Client(server) as client:
@@ -215,7 +215,7 @@ def test_members_that_come_while_a_row_is_waited_for_join_the_batch():
 
 def test_idle_lanes_are_forgotten_and_busy_ones_are_not():
     bench = Bench()
-    told: list[Any] = []
+    outcomes: list[Any] = []
 
     async def run() -> tuple[int, int]:
         loop = asyncio.get_running_loop()
@@ -223,20 +223,20 @@ def test_idle_lanes_are_forgotten_and_busy_ones_are_not():
         lanes = Lanes(loop, pool, inline=True, published=lambda _: None, lanes_max=4)
         all_told = asyncio.Event()
 
-        def tell(settled: Any) -> None:
-            told.append(settled)
-            if len(told) == 20:
+        def record(settled: Any) -> None:
+            outcomes.append(settled)
+            if len(outcomes) == 20:
                 all_told.set()
 
         for number in range(20):
-            waiter = Waiter(Reacts(lambda _: []), False, tell, None)
-            lanes.offer(("repo", RefName(f"b{number}")), lambda _: bench.publisher, waiter)
+            queued = QueuedWrite(Reacts(lambda _: []), False, record, None)
+            lanes.offer(("repo", RefName(f"b{number}")), lambda _: bench.publisher, queued)
         busy = len(lanes)
         await all_told.wait()
         lanes.offer(
             ("repo", MAIN),
             lambda _: bench.publisher,
-            Waiter(Reacts(lambda _: []), False, told.append, None),
+            QueuedWrite(Reacts(lambda _: []), False, outcomes.append, None),
         )
         return busy, len(lanes)
 
@@ -247,7 +247,7 @@ def test_a_waiter_that_was_never_offered_cannot_be_taken_back():
     async def run() -> bool:
         loop = asyncio.get_running_loop()
         lanes = Lanes(loop, Pool(loop, "test", 1), inline=True, published=lambda _: None)
-        return lanes.cancel(Waiter(Reacts(lambda _: []), False, lambda _: None, None))
+        return lanes.cancel(QueuedWrite(Reacts(lambda _: []), False, lambda _: None, None))
 
     assert asyncio.run(run()) is False
 

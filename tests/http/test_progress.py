@@ -76,18 +76,18 @@ class World:
 
     def __init__(self) -> None:
         self.loop, self.driver, self.transport = Loop(), Bodies(), Transport()
-        self.listening = Listener(
+        self.listener = Listener(
             self.loop,  # type: ignore[arg-type]
             self.driver,  # type: ignore[arg-type]
             Hosts(LOOPBACK_NAMES),
             Timeouts(),
         )
-        self.connection = Connection(self.listening)
+        self.connection = Connection(self.listener)
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
 
     def pass_time(self, seconds: float) -> None:
         self.loop.now_s += seconds
-        self.listening.tick()
+        self.listener.tick()
 
     @property
     def status(self) -> int | None:

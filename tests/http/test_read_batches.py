@@ -29,9 +29,9 @@ def world() -> tuple[Repository, CallCounts]:
     repository = Repository(create_repository(store, ports, "default"))
     for name in ("a", "b"):
         new = NewReference(kind="BRANCH", name=name, source=parse_spec("main"))
-        asked = repository.references.create(Call(), new)
-        (settled,) = repository.publisher(asked.branch).publish([asked.proposal])
-        asked.finish(settled)
+        write = repository.references.create(Call(), new)
+        (settled,) = repository.publisher(write.branch).publish([write.proposal])
+        write.finish(settled)
     counts.reset()
     return repository, counts
 

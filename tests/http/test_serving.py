@@ -14,7 +14,13 @@ from pathlib import Path
 import pytest
 
 from lochan.base.errors import Invalid
-from lochan.http.server_file import ServerFile, announce, find_presence, server_file, withdraw
+from lochan.http.server_file import (
+    ServerFile,
+    read_server_file,
+    remove_server_file,
+    server_file,
+    write_server_file,
+)
 from lochan.settings import Settings
 from tests.architecture.tree import ROOT
 from tests.http.world import Client, Place
@@ -87,7 +93,7 @@ def test_it_leaves_a_note_while_it_runs_and_takes_it_away(tmp_path):
     with serving(tmp_path) as child:
         said = json.loads((tmp_path / NOTE).read_text())
         assert said == {"url": child.url, "pid": child.process.pid}
-        assert find_presence(tmp_path / NOTE) == ServerFile(child.url, child.process.pid)
+        assert read_server_file(tmp_path / NOTE) == ServerFile(child.url, child.process.pid)
         assert ended(child) == 0
     assert not (tmp_path / NOTE).exists()
 
@@ -96,9 +102,9 @@ def test_what_a_killed_server_left_is_not_believed_and_replaced(tmp_path):
     with serving(tmp_path) as child:
         assert ended(child, signal.SIGKILL) == -signal.SIGKILL
     assert (tmp_path / NOTE).exists()
-    assert find_presence(tmp_path / NOTE) is None
+    assert read_server_file(tmp_path / NOTE) is None
     with serving(tmp_path) as child:
-        assert find_presence(tmp_path / NOTE) == ServerFile(child.url, child.process.pid)
+        assert read_server_file(tmp_path / NOTE) == ServerFile(child.url, child.process.pid)
         assert ended(child) == 0
 
 
@@ -108,7 +114,7 @@ def test_a_second_server_is_told_where_the_first_one_is(tmp_path):
         with pytest.raises(AssertionError, match=said), serving(tmp_path):
             pass
         # The first one's note is still there.
-        assert find_presence(tmp_path / NOTE) == ServerFile(child.url, child.process.pid)
+        assert read_server_file(tmp_path / NOTE) == ServerFile(child.url, child.process.pid)
         assert ended(child) == 0
 
 
@@ -156,19 +162,19 @@ def test_only_embedded_stores_have_a_note_beside_them(store, place):
 
 def test_a_note_of_somebody_else_is_not_taken_away(tmp_path):
     file = tmp_path / "server.json"
-    mine = announce(file, "http://127.0.0.1:1")
-    assert find_presence(file) == mine
+    mine = write_server_file(file, "http://127.0.0.1:1")
+    assert read_server_file(file) == mine
     other = ServerFile("http://127.0.0.1:2", os.getppid())
     file.write_text(json.dumps({"url": other.url, "pid": other.pid}))
-    withdraw(file, mine)
-    assert find_presence(file) == other
+    remove_server_file(file, mine)
+    assert read_server_file(file) == other
     for nonsense in ("", "{", '{"url": 1}', '{"url": "x", "pid": -1}', '{"url": "x", "pid": 0}'):
         file.write_text(nonsense)
-        assert find_presence(file) is None
+        assert read_server_file(file) is None
 
 
 def test_wrong_settings_are_an_error_of_ours():
-    from lochan.assembly.serving import serve
+    from lochan.assembly.serve import serve
 
     with pytest.raises(Invalid):
         serve(Settings(host="192.0.2.1"), lambda _: None)

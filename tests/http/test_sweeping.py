@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from lochan.assembly.serving import chores
+from lochan.assembly.serve import periodic_tasks
 from lochan.base.limits import SWEEP_CLAIMS_EVERY_S, SWEEP_EVERY_S
 from lochan.kernel.repository import Ports
 from lochan.kv.store import Kind, partition
@@ -18,7 +18,7 @@ from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 
 
 class World:
-    """A store with two repositories, and the chores of its server."""
+    """A store with two repositories, and the periodic_tasks of its server."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -27,7 +27,7 @@ class World:
         self.repositories = Repositories(self.store, ports)
         for name in ("one", "two"):
             self.make_branches(self.repositories.create(Call(), name))
-        self.chores = chores(self.repositories)
+        self.periodic_tasks = periodic_tasks(self.repositories)
 
     def make_branches(self, repository: Repository) -> None:
         for branch, after_s in (("short", 10), ("long", 10_000)):
@@ -35,13 +35,13 @@ class World:
             new = NewReference(
                 kind="BRANCH", name=branch, source=parse_spec("main"), expires_us=expires_us
             )
-            asked = repository.references.create(Call(), new)
-            (settled,) = repository.publisher(asked.branch).publish([asked.proposal])
-            asked.finish(settled)
+            write = repository.references.create(Call(), new)
+            (settled,) = repository.publisher(write.branch).publish([write.proposal])
+            write.finish(settled)
 
-    def do_chores(self) -> None:
-        for chore in self.chores:
-            while chore.work() is True:
+    def do_periodic_tasks(self) -> None:
+        for task in self.periodic_tasks:
+            while task.work() is True:
                 pass
 
     def names(self) -> list[list[str | None]]:
@@ -54,15 +54,18 @@ class World:
 def test_expired_branches_of_every_repository_are_deleted_a_minute_later():
     world = World()
     world.clock.advance_us(60_000_000)
-    world.do_chores()
+    world.do_periodic_tasks()
     assert world.names() == [["long", "main", "short"]] * 2
     world.clock.advance_us(20_000_000)
-    world.do_chores()
+    world.do_periodic_tasks()
     assert world.names() == [["long", "main"]] * 2
 
 
 def test_branches_and_claims_are_swept_at_their_own_pace():
-    assert [chore.every_s for chore in World().chores] == [SWEEP_EVERY_S, SWEEP_CLAIMS_EVERY_S]
+    assert [task.every_s for task in World().periodic_tasks] == [
+        SWEEP_EVERY_S,
+        SWEEP_CLAIMS_EVERY_S,
+    ]
 
 
 def test_what_cannot_be_swept_is_logged_as_an_event_with_fields(caplog):
@@ -72,8 +75,8 @@ def test_what_cannot_be_swept_is_logged_as_an_event_with_fields(caplog):
     world.store.put_many([(place, b"bad\nrow", b"nothing")])
     world.clock.advance_us(80_000_000)
     with caplog.at_level(logging.WARNING, "lochan.sweeps"):
-        world.do_chores()
-        world.do_chores()
+        world.do_periodic_tasks()
+        world.do_periodic_tasks()
     (line,) = [record.getMessage() for record in caplog.records]
     assert line == (
         "sweep skipped sweep=references repository=one what=reference row='bad\\nrow' error=corrupt"

@@ -114,9 +114,9 @@ class SmallFace:
 def commit(exchange: Exchange) -> PendingWrite[Response]:
     """The body is a JSON array of numbers of tables, or empty; the message is the request's id."""
     numbers = msgspec.json.decode(exchange.request.body or b"[1]", type=list[int])
-    wanted = plan([put(table(n), element(n)) for n in numbers], exchange.request.id)
+    commit_plan = plan([put(table(n), element(n)) for n in numbers], exchange.request.id)
     return PendingWrite(
-        RefName(exchange.params["0"]), Wants(wanted), _told, operations=len(numbers)
+        RefName(exchange.params["0"]), Wants(commit_plan), _finish, operations=len(numbers)
     )
 
 
@@ -124,7 +124,7 @@ def dry_commit(exchange: Exchange) -> PendingWrite[Response]:
     return msgspec.structs.replace(commit(exchange), dry_run=True)
 
 
-def _told(settled: Settled) -> Response:
+def _finish(settled: Settled) -> Response:
     if not isinstance(settled, Published):
         raise settled
     return Response(200, msgspec.json.encode({"hash": settled.head.obj_id.hex()}))
@@ -167,7 +167,7 @@ class Place:
         return found
 
 
-class Running(Place):
+class RunningServer(Place):
     """A server in a thread of its own."""
 
     def __init__(self, server: Server, address: str, repositories: KernelRepositories) -> None:
@@ -196,12 +196,12 @@ def running(
     faces: Sequence[Any] | None = None,
     options: Options | None = None,
     *,
-    watch: RequestObservers | None = None,
+    observers: RequestObservers | None = None,
     names: Sequence[str] = (),
     own: Any = None,
-    chores: Sequence[Any] = (),
+    periodic_tasks: Sequence[Any] = (),
     repositories: Any = None,
-) -> Iterator[Running]:
+) -> Iterator[RunningServer]:
     """Starts a server on a free port and stops it afterwards; errors of its thread are raised."""
     store = store if store is not None else MemoryStore()
     repositories = repositories or KernelRepositories(store, *names)
@@ -211,10 +211,16 @@ def running(
     async def live() -> None:
         ended = asyncio.Event()
         stop.append((asyncio.get_running_loop(), ended))
-        options_ = options or Options(port=0)
-        faces_ = [SmallFace()] if faces is None else faces
-        server = Server(store, repositories, faces_, options_, watch=watch, own=own, chores=chores)
-        state["running"] = Running(server, await server.start(), repositories)
+        server = Server(
+            store,
+            repositories,
+            [SmallFace()] if faces is None else faces,
+            options or Options(port=0),
+            observers=observers,
+            own=own,
+            periodic_tasks=periodic_tasks,
+        )
+        state["running"] = RunningServer(server, await server.start(), repositories)
         started.set()
         await ended.wait()
         await server.stop()
@@ -259,7 +265,7 @@ class Answer(msgspec.Struct):
 
 
 class Client:
-    """A client that sends what it is told, byte for byte."""
+    """A client that sends exactly the given bytes."""
 
     def __init__(self, place: Place) -> None:
         self._host = f"{place.host}:{place.port}"

@@ -10,7 +10,7 @@ from lochan.base.errors import KeysConflict, LochanError
 from lochan.base.ids import EMPTY_ID
 from lochan.base.names import RefName
 from lochan.kernel.publish import Published, Publisher
-from lochan.kernel.publish_many import Job, publish_many
+from lochan.kernel.publish_many import BranchBatch, publish_many
 from lochan.testing.call_counts import CallCounts
 from lochan.testing.faults import Fault, FaultKind, FaultyStore
 from tests.kernel.workbench import (
@@ -56,7 +56,7 @@ def test_five_branches_are_one_call():
     bench.names.create_many([branch(name, EMPTY_ID) for name in NAMES], "")
     publishers = warm(bench)
     counts.reset()
-    answers = publish_many([Job(one, [wants(1), wants(2)]) for one in publishers])
+    answers = publish_many([BranchBatch(one, [wants(1), wants(2)]) for one in publishers])
     assert counts.calls == {"apply_each": 1}
     for name, answer in zip(NAMES, answers, strict=True):
         assert isinstance(answer, list)
@@ -67,7 +67,7 @@ def test_five_branches_are_one_call():
 
 def test_who_does_not_know_its_row_goes_alone(bench):
     publishers = [*warm(bench)[:4], Publisher(bench.context, NAMES[4])]
-    answers = publish_many([Job(one, [wants(1)]) for one in publishers])
+    answers = publish_many([BranchBatch(one, [wants(1)]) for one in publishers])
     assert [answer is None for answer in answers] == [False] * 4 + [True]
     assert logs(bench) == [["put 1"]] * 4 + [[]]
 
@@ -75,7 +75,7 @@ def test_who_does_not_know_its_row_goes_alone(bench):
 def test_who_was_overtaken_is_sent_away_and_writes_nothing(bench):
     publishers = warm(bench)
     Publisher(bench.context, NAMES[2]).publish([wants(7)])
-    answers = publish_many([Job(one, [wants(1)]) for one in publishers])
+    answers = publish_many([BranchBatch(one, [wants(1)]) for one in publishers])
     assert [at for at, answer in enumerate(answers) if answer is None] == [2]
     assert logs(bench)[2] == ["put 7"]
     (settled,) = publishers[2].publish([wants(1)])
@@ -87,12 +87,12 @@ def test_a_refused_member_is_refused_beside_others(bench):
     publishers = warm(bench)
     refused = Wants(plan([put(table(100), element(5), None)], "refused"))
     answers = publish_many(
-        [Job(publishers[0], [refused, wants(1)]), Job(publishers[1], [wants(1)])]
+        [BranchBatch(publishers[0], [refused, wants(1)]), BranchBatch(publishers[1], [wants(1)])]
     )
     assert isinstance(answers[0], list)
     assert isinstance(answers[0][0], KeysConflict)
     assert logs(bench)[:2] == [["put 1"], ["put 1"]]
-    assert publish_many([Job(publishers[0], [refused])]) == [None]
+    assert publish_many([BranchBatch(publishers[0], [refused])]) == [None]
 
 
 @pytest.mark.parametrize("kind", [FaultKind.LOST_REPLY, FaultKind.NOT_APPLIED])
@@ -110,10 +110,10 @@ def test_a_lost_reply_publishes_each_once(bench, kind, call):
     faulty = bench.again(FaultyStore(bench.store, OnCalls(choose)))
     publishers = warm(faulty)
     assert len(seen) == 5
-    jobs = [Job(one, [wants(1)]) for one in publishers]
-    for job, answer in zip(jobs, publish_many(jobs), strict=True):
+    batches = [BranchBatch(one, [wants(1)]) for one in publishers]
+    for batch, answer in zip(batches, publish_many(batches), strict=True):
         if answer is None:
-            answer = job.publisher.publish(job.proposals)
+            answer = batch.publisher.publish(batch.proposals)
         assert not isinstance(answer, LochanError)
         published(answer[0])
     assert logs(bench) == [["put 1"]] * 5
@@ -129,10 +129,10 @@ def test_together_or_alone_makes_the_same_history(bench):
             rival = pick.choice(chosen)
             Publisher(bench.context, NAMES[rival]).publish([wants(1_000 + number)])
             expected[rival].append(f"put {1_000 + number}")
-        jobs = [Job(publishers[at], [wants(number)]) for at in chosen]
-        for job, answer in zip(jobs, publish_many(jobs), strict=True):
+        batches = [BranchBatch(publishers[at], [wants(number)]) for at in chosen]
+        for batch, answer in zip(batches, publish_many(batches), strict=True):
             if answer is None:
-                job.publisher.publish(job.proposals)
+                batch.publisher.publish(batch.proposals)
         for at in chosen:
             expected[at].append(f"put {number}")
     assert logs(bench) == expected

@@ -126,9 +126,9 @@ def test_processes_never_share_random_bytes_and_no_lock_holds_them_up() -> None:
     with random._lock:
         # As if another thread were inside at the moment of the fork.
         children = [ForkedChild(work) for _ in range(3)]
-        told = [child.result() for child in children]
-    told.append(random.random_bytes(16).hex())
-    assert len(set(told)) == 4
+        drawn = [child.result() for child in children]
+    drawn.append(random.random_bytes(16).hex())
+    assert len(set(drawn)) == 4
 
 
 def test_counters_that_a_thread_was_changing_can_be_used_by_a_child() -> None:

@@ -6,7 +6,7 @@ import gc
 from types import FunctionType, ModuleType
 from typing import Any
 
-from lochan.assembly.serving import chores
+from lochan.assembly.serve import periodic_tasks
 from lochan.base.limits import EMBEDDED_SWEEP_WRITES
 from lochan.embedded import Embedded
 from lochan.kernel import recent
@@ -115,7 +115,7 @@ def test_rows_and_memory_of_a_server_reach_a_plateau(record_property, monkeypatc
     monkeypatch.setattr(recent, "RECENT_COMMITS_MAX", 16)
     monkeypatch.setattr(recent, "RECENT_KEYS_MAX", 16)
     month = Month()
-    work = chores(month.repositories)
+    work = periodic_tasks(month.repositories)
     claims: list[int] = []
     references: list[int] = []
     objects: list[int] = []
@@ -124,14 +124,14 @@ def test_rows_and_memory_of_a_server_reach_a_plateau(record_property, monkeypatc
         for _ in range(STEPS):
             month.write(month.run)
             most = max(most, month.rows(Kind.CLAIMS))
-            for chore in work:
-                while chore.work() is True:
+            for task in work:
+                while task.work() is True:
                     pass
         # A publisher is kept while its branch is busy; as lanes do, others are forgotten.
         month.publishers.clear()
         claims.append(most)
         references.append(month.rows(Kind.REFERENCES))
-        objects.append(count_objects(month.repositories, *(chore.work for chore in work)))
+        objects.append(count_objects(month.repositories, *(task.work for task in work)))
     record_property(
         "counted", f"claims by day {claims}, references {references}, objects {objects}"
     )

@@ -16,7 +16,7 @@ from lochan.base.errors import LochanError
 from lochan.base.names import RefName, ref_name
 from lochan.kernel.lane import Lane
 from lochan.kernel.publish import Proposal, Publisher, Settled
-from lochan.kernel.publish_many import Job, publish_many
+from lochan.kernel.publish_many import BranchBatch, publish_many
 from lochan.testing.models.history import History as Plain
 from lochan.testing.models.merges import Outcome
 from lochan.testing.sim import Server
@@ -90,7 +90,10 @@ class Lanes:
         if len(taken) > 1:
             answers = list(
                 publish_many(
-                    [Job(self.publishers[name], [one[0] for one in batch]) for name, batch in taken]
+                    [
+                        BranchBatch(self.publishers[name], [one[0] for one in batch])
+                        for name, batch in taken
+                    ]
                 )
             )
         for (name, batch), answer in zip(taken, answers, strict=True):

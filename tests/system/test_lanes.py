@@ -277,7 +277,7 @@ def test_the_lane_is_handed_to_the_first_who_waits_and_not_to_who_is_awake():
         again.start()
         while len(lane._lane._waiting) < 2:
             Event().wait(0.001)
-        assert lane._heir is not None, "the lane is kept for who waited"
+        assert lane._successor is not None, "the lane is kept for the thread that waited"
         assert not lane._lane._under_way
         heir_awake.set()
 

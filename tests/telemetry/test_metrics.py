@@ -99,8 +99,8 @@ def test_lengths_of_chains_and_readings_are_shown():
 
 def test_a_server_tells_its_metrics_of_every_request():
     metrics = Metrics()
-    watch = RequestObservers([metrics])
-    with running(watch=watch, options=Options(port=0)) as server, Client(server) as client:
+    observers = RequestObservers([metrics])
+    with running(observers=observers, options=Options(port=0)) as server, Client(server) as client:
         client.ask("POST", "/t/commit/main", b"[1]")
         client.ask("GET", "/t/echo/x")
         client.ask("GET", "/t/nothing")

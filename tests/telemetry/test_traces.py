@@ -87,7 +87,7 @@ def serve(collector: Collector, share: float, *requests: tuple[str, str, str]) -
     face.add("GET", b"tired", tired, brief=False)
     try:
         with (
-            running(store, [face], watch=RequestObservers(tracer=traces)) as server,
+            running(store, [face], observers=RequestObservers(tracer=traces)) as server,
             Client(server) as client,
         ):
             for method, target, parent in requests:

@@ -1,4 +1,4 @@
-"""Joins the context: from an address to a store that is open and of a format we know."""
+"""From an address to an open store whose format is known."""
 
 from __future__ import annotations
 

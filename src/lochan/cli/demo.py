@@ -22,7 +22,7 @@ from lochan.cli.output import make_console
 from lochan.settings import Settings
 
 if TYPE_CHECKING:
-    from lochan.assembly.serving import Serving
+    from lochan.assembly.serve import ServerReady
 
 
 @click.command()
@@ -42,7 +42,7 @@ def demo(data: Path | None, port: int, once: bool, report: Path | None) -> None:
     """Start a server, run examples on it, and keep serving until Ctrl-C."""
     if data is not None and data.is_dir() and any(data.iterdir()):
         raise click.UsageError(f"{data} is not empty; name a new or empty directory")
-    from lochan.assembly.serving import serve
+    from lochan.assembly.serve import serve
 
     with TemporaryDirectory(prefix="lochan-demo-") as temporary:
         directory = Path(temporary) if data is None else data
@@ -68,7 +68,7 @@ class _Examples:
         self._is_finished = False
         self._thread: Thread | None = None
 
-    def start(self, serving: Serving) -> None:
+    def start(self, serving: ServerReady) -> None:
         """Starts the thread; returns at once."""
         self._thread = Thread(target=self._run, args=(serving.url,), name="demo", daemon=True)
         self._thread.start()

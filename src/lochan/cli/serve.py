@@ -49,10 +49,10 @@ def serve(config: Path | None, as_json: bool, **flags: Any) -> None:
     over the default.
     """
     settings = read_settings(flags, os.environ, config or SETTINGS_FILE)
-    from lochan.assembly.serving import Serving
-    from lochan.assembly.serving import serve as serve_until_stopped
+    from lochan.assembly.serve import ServerReady
+    from lochan.assembly.serve import serve as serve_until_stopped
 
-    def ready(serving: Serving) -> None:
+    def ready(serving: ServerReady) -> None:
         if as_json:
             import msgspec
 

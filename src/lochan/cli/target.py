@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from lochan.base.errors import Unavailable
-from lochan.http.server_file import SERVER_FILE, ServerFile, find_presence
+from lochan.http.server_file import SERVER_FILE, ServerFile, read_server_file
 from lochan.kv.url import parse_store_url
 
 if TYPE_CHECKING:
@@ -63,4 +63,4 @@ def find_target(url: str | None, store: str | None, repository: str) -> Target:
 
 def find_server() -> ServerFile | None:
     """Returns the server that runs in this directory; ignores the file of one that has ended."""
-    return find_presence(DATA_DIRECTORY / SERVER_FILE)
+    return read_server_file(DATA_DIRECTORY / SERVER_FILE)

@@ -1,4 +1,4 @@
-"""Finds who serves a path: a face, for a repository, or the server itself.
+"""Finds the face and the repository that a path names, or the server's own handler.
 
 `/r/{repository}` before the prefix of a face names a repository; without it the default is meant.
 """
@@ -59,7 +59,7 @@ class App:
         self.default_repository = default_repository
 
     def find(self, request: Request) -> Found | Response:
-        """Returns who serves the request, or the answer if nobody does or the server itself."""
+        """Returns the route of the request, or the answer where there is no route."""
         path = request.path
         own = self._own.get(path)
         if own is not None:
@@ -83,7 +83,7 @@ class App:
 def _find_route(face: Face, method: str, rest: bytes, repository: str) -> Found | Response:
     found = face.match(method, rest)
     if method == "HEAD" and not isinstance(found, Match):
-        # Who asks for headers only gets those of the answer to a GET.
+        # A HEAD request gets the headers of the answer to a GET.
         found = face.match("GET", rest)
     if isinstance(found, Match):
         return Found(face, found, repository)

@@ -4,8 +4,8 @@ The parser is llhttp through httptools; what it lets pass and we do not is refus
 request of a connection is served at a time. What was sent ahead waits, and nothing more is read
 until its turn has come, so that a connection holds no more memory than one read and one body.
 
-Time is watched by the server's own clock, which ticks for all connections at once: `deadline` is
-when this one has to have got further.
+One clock of the server checks the time of all connections: `deadline` is when this connection must
+have made progress.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from lochan.http.problems import build_problem, plain_problem, reason_of
 from lochan.process import Descriptor
 
 if TYPE_CHECKING:
-    from lochan.http.driver import Running
+    from lochan.http.driver import RequestState
     from lochan.http.listener import Listener
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -52,8 +52,8 @@ _NEVER: Final = float("inf")
 _EMPTY: Final = Framing(NO_HEADERS)
 
 
-class _Asked(msgspec.Struct):
-    """A request that is whole and waits for its turn; a refusal ends the connection."""
+class _Received(msgspec.Struct):
+    """A complete request that waits to be served; a refusal ends the connection."""
 
     request: Request | None
     framing: Framing
@@ -66,13 +66,13 @@ class _Asked(msgspec.Struct):
 class Connection(asyncio.Protocol):
     """Speaks HTTP/1.1 with one client."""
 
-    def __init__(self, listening: Listener) -> None:
-        self._listening = listening
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self._parser = httptools.HttpRequestParser(self)
-        self._asked: deque[_Asked] = deque()
-        self._current: _Asked | None = None
-        self._running: Running | None = None
+        self._received: deque[_Received] = deque()
+        self._current: _Received | None = None
+        self._state: RequestState | None = None
         self._pumping = False
         self._may_write = True
         self._reading = True
@@ -89,7 +89,7 @@ class Connection(asyncio.Protocol):
         self._framing = _EMPTY
         self._body: bytes | bytearray = b""
         self._owes_continue = False
-        # Nothing that comes after the last request is looked at.
+        # What the client sends after the last request is ignored.
         self._last = False
         self._half_closed = False
         self._ended = False
@@ -101,7 +101,7 @@ class Connection(asyncio.Protocol):
     @property
     def is_idle(self) -> bool:
         """Whether nothing is being read, served or written."""
-        return not self._began and self._current is None and not self._asked and self._may_write
+        return not self._began and self._current is None and not self._received and self._may_write
 
     def descriptor(self) -> Descriptor | None:
         """Returns the descriptor of the connection, None if it is closing."""
@@ -112,21 +112,21 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Is called by the loop once."""
         self._transport = cast("asyncio.Transport", transport)
-        listening = self._listening
-        self.deadline = listening.now + listening.timeouts.header_s
-        if len(listening.connections) >= HTTP_CONNECTIONS_MAX:
+        listener = self._listener
+        self.deadline = listener.now + listener.timeouts.header_s
+        if len(listener.connections) >= HTTP_CONNECTIONS_MAX:
             self._refuse(503, "too many connections; try again later")
-        listening.connections.add(self)
+        listener.connections.add(self)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
-        """Is called by the loop once; what nobody waits for any more is given up if it can be."""
+        """Is called by the loop once; a commit that still waits in its lane is cancelled."""
         self._ended = self._last = True
-        self._listening.forget(self)
+        self._listener.forget(self)
         self._hold(-self._held_bytes)
-        self._asked.clear()
-        if self._running is not None:
-            self._running.cancel()
-            self._running = None
+        self._received.clear()
+        if self._state is not None:
+            self._state.cancel()
+            self._state = None
 
     def eof_received(self) -> bool:
         """Is called when the client has sent its last, most likely because it is gone.
@@ -135,14 +135,14 @@ class Connection(asyncio.Protocol):
         may have closed one direction only.
         """
         self._last = self._half_closed = True
-        if self._running is not None and self._running.give_up():
+        if self._state is not None and self._state.give_up():
             return False
-        return not self._ended and (self._current is not None or bool(self._asked))
+        return not self._ended and (self._current is not None or bool(self._received))
 
     def pause_writing(self) -> None:
         """Is called when the client reads more slowly than we write."""
         self._may_write = False
-        self.deadline = self._listening.now + self._listening.timeouts.write_s
+        self.deadline = self._listener.now + self._listener.timeouts.write_s
 
     def resume_writing(self) -> None:
         """Is called when the client has caught up."""
@@ -185,8 +185,8 @@ class Connection(asyncio.Protocol):
                 self._parser.feed_data(data)
                 return
             except httptools.HttpParserUpgrade as upgrade:
-                # We stay with HTTP/1.1, as the protocol allows: the same request is read once
-                # more, without its wish, because the parser takes its body for another protocol.
+                # We stay with HTTP/1.1, as the protocol allows: the same request is parsed again
+                # without its upgrade headers, as the parser takes its body for another protocol.
                 head = _without_upgrade(self._parser.get_method(), self._target, self._headers)
                 self._parser = httptools.HttpRequestParser(self)
                 self._began = False
@@ -194,7 +194,7 @@ class Connection(asyncio.Protocol):
 
     def _hold(self, count: int) -> None:
         self._held_bytes += count
-        self._listening.held_bytes += count
+        self._listener.held_bytes += count
 
     # What the parser calls, in this order.
 
@@ -205,9 +205,9 @@ class Connection(asyncio.Protocol):
         self._target = b""
         self._headers = []
         self._body = b""
-        listening = self._listening
+        listener = self._listener
         if self._current is None:
-            self.deadline = listening.now + listening.timeouts.header_s
+            self.deadline = listener.now + listener.timeouts.header_s
 
     def on_url(self, part: bytes) -> None:
         """Is called by the parser with pieces of the address."""
@@ -237,14 +237,14 @@ class Connection(asyncio.Protocol):
         if version not in ("1.1", "1.0"):
             raise Refused(505, "this server speaks HTTP/1.1")
         self._target, self._query = check_target(self._target)
-        listening = self._listening
+        listener = self._listener
         headers, self._headers = self._headers, []
-        framing = self._framing = listening.header_checks.check(headers, version)
+        framing = self._framing = listener.header_checks.check(headers, version)
         if framing.has_body:
             if self._current is None:
-                self.deadline = listening.now + listening.timeouts.body_s
+                self.deadline = listener.now + listener.timeouts.body_s
             if framing.expects_continue:
-                if self._current is None and not self._asked:
+                if self._current is None and not self._received:
                     self._transport.write(_CONTINUE)
                 else:
                     self._owes_continue = True
@@ -253,7 +253,7 @@ class Connection(asyncio.Protocol):
         """Is called by the parser with pieces of the body; each gives the client more time."""
         self._silent_bytes = 0
         if self._current is None:
-            self.deadline = self._listening.now + self._listening.timeouts.body_s
+            self.deadline = self._listener.now + self._listener.timeouts.body_s
         if not self._body:
             self._body = part
         else:
@@ -263,13 +263,13 @@ class Connection(asyncio.Protocol):
         self._hold(len(part))
         if len(self._body) > HTTP_BODY_BYTES_MAX:
             raise Refused(413, f"the body is longer than {HTTP_BODY_BYTES_MAX} bytes")
-        if self._listening.held_bytes > HTTP_BODIES_BYTES_MAX:
+        if self._listener.held_bytes > HTTP_BODIES_BYTES_MAX:
             raise Refused(503, "too many bodies are being read; try again later")
 
     def on_message_complete(self) -> None:
         """Is called by the parser after the last byte of a request."""
         if self._in_head:
-            # A wish to speak another protocol: the request is about to be read again.
+            # The request has an upgrade header: it is about to be parsed again without it.
             return
         self._began = False
         self._owes_continue = False
@@ -285,12 +285,12 @@ class Connection(asyncio.Protocol):
             bytes(self._body),
             framing.request_id.decode("ascii")
             if framing.request_id
-            else self._listening.new_request_id(),
+            else self._listener.new_request_id(),
         )
         self._body = b""
         self._last = not keep_alive
         body_bytes = len(request.body)
-        self._asked.append(_Asked(request, framing, keep_alive, method == "HEAD", body_bytes))
+        self._received.append(_Received(request, framing, keep_alive, method == "HEAD", body_bytes))
         self._pump()
 
     # Serving.
@@ -301,15 +301,15 @@ class Connection(asyncio.Protocol):
             return
         self._pumping = True
         try:
-            while self._asked and self._current is None and self._may_write and not self._ended:
-                asked = self._current = self._asked.popleft()
+            while self._received and self._current is None and self._may_write and not self._ended:
+                received = self._current = self._received.popleft()
                 self.deadline = _NEVER
-                if asked.refusal is not None or asked.request is None:
-                    self._reply(asked.refusal or build_problem(500, "nothing to serve", "BUG"))
+                if received.refusal is not None or received.request is None:
+                    self._reply(received.refusal or build_problem(500, "nothing to serve", "BUG"))
                     continue
-                running = self._listening.driver.run(asked.request, asked.framing, self._reply)
-                # Answered already, or still under way: only then somebody may have to cancel it.
-                self._running = running if self._current is asked else None
+                state = self._listener.driver.run(received.request, received.framing, self._reply)
+                # A request that is answered already need not be cancelled when the client leaves.
+                self._state = state if self._current is received else None
         finally:
             self._pumping = False
         self._throttle()
@@ -318,32 +318,34 @@ class Connection(asyncio.Protocol):
         """Stops reading while requests wait for their turn."""
         if self._ended:
             return
-        if self._asked and self._reading:
+        if self._received and self._reading:
             self._reading = False
             self._transport.pause_reading()
-        elif not self._asked and not self._reading:
+        elif not self._received and not self._reading:
             self._reading = True
             self._transport.resume_reading()
 
     def _reply(self, response: Response) -> None:
         """Writes the answer to the current request."""
-        asked = self._current
-        if asked is None or self._ended:
+        received = self._current
+        if received is None or self._ended:
             return
-        self._current = self._running = None
-        listening = self._listening
-        self._hold(-asked.body_bytes)
-        keep_alive = asked.keep_alive and not listening.stopping
-        if self._half_closed and not self._asked:
+        self._current = self._state = None
+        listener = self._listener
+        self._hold(-received.body_bytes)
+        keep_alive = received.keep_alive and not listener.stopping
+        if self._half_closed and not self._received:
             keep_alive = False
-        request_id = asked.request.id if asked.request is not None else listening.new_request_id()
+        request_id = (
+            received.request.id if received.request is not None else listener.new_request_id()
+        )
         try:
-            head = listening.heads.build(response, request_id, keep_alive=keep_alive)
+            head = listener.heads.build(response, request_id, keep_alive=keep_alive)
         except Bug as error:
             report_bug(error)
             response = plain_problem(error, request_id)
-            head = listening.heads.build(response, request_id, keep_alive=keep_alive)
-        if asked.head_only or response.status in (204, 304):
+            head = listener.heads.build(response, request_id, keep_alive=keep_alive)
+        if received.head_only or response.status in (204, 304):
             self._transport.write(head)
         elif len(response.body) <= HTTP_JOINED_BYTES_MAX:
             self._transport.write(head + response.body)
@@ -353,7 +355,7 @@ class Connection(asyncio.Protocol):
             self._end()
             return
         self._rest()
-        if self._owes_continue and not self._asked:
+        if self._owes_continue and not self._received:
             self._owes_continue = False
             self._transport.write(_CONTINUE)
         if not self._pumping:
@@ -363,25 +365,25 @@ class Connection(asyncio.Protocol):
         """Sets the time by which something has to happen, after an answer was written."""
         if self._ended or self._current is not None or not self._may_write:
             return
-        listening = self._listening
-        timeouts = listening.timeouts
+        listener = self._listener
+        timeouts = listener.timeouts
         if not self._began:
-            self.deadline = listening.now + timeouts.idle_s
+            self.deadline = listener.now + timeouts.idle_s
         elif self._in_head:
-            self.deadline = listening.now + timeouts.header_s
+            self.deadline = listener.now + timeouts.header_s
         else:
-            self.deadline = listening.now + timeouts.body_s
+            self.deadline = listener.now + timeouts.body_s
 
     # Ending.
 
     def _refuse(self, status: int, message: str) -> None:
-        """Answers what came before, then says why nothing more is read, and closes."""
+        """Answers the requests before, then states why nothing more is read, and closes."""
         self._last = True
         self._began = False
         self._hold(-len(self._body))
         self._body = b""
         problem = build_problem(status, message, reason_of(status).upper().replace(" ", "_"))
-        self._asked.append(_Asked(None, _EMPTY, False, False, refusal=problem))
+        self._received.append(_Received(None, _EMPTY, False, False, refusal=problem))
         self._pump()
 
     def _end(self) -> None:
@@ -390,12 +392,12 @@ class Connection(asyncio.Protocol):
         Closing while unread data lies in the socket would make the kernel throw our answer away.
         """
         self._ended = self._last = True
-        self._asked.clear()
+        self._received.clear()
         if not self._reading:
             self._reading = True
             self._transport.resume_reading()
-        self.deadline = self._listening.now + self._listening.timeouts.linger_s
-        self._cut_at = self._listening.now + self._listening.timeouts.write_s
+        self.deadline = self._listener.now + self._listener.timeouts.linger_s
+        self._cut_at = self._listener.now + self._listener.timeouts.write_s
         if self._transport.can_write_eof():
             self._transport.write_eof()
         else:
@@ -413,12 +415,12 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def _stop_lingering(self) -> None:
-        """Closes for good; who is still reading the last answer gets as long as anybody."""
+        """Closes for good; a client that still reads the last answer has the usual time for it."""
         if not self._transport.get_write_buffer_size():
             # What is left is in the kernel's hands, which goes on sending it.
             self._transport.close()
-        elif self._listening.now < self._cut_at:
-            self.deadline = self._listening.now + self._listening.timeouts.linger_s
+        elif self._listener.now < self._cut_at:
+            self.deadline = self._listener.now + self._listener.timeouts.linger_s
         else:
             self.abort()
 
@@ -441,7 +443,7 @@ class Connection(asyncio.Protocol):
 
 
 def _without_upgrade(method: bytes, target: bytes, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """Writes the head of a request again, without the wish to speak another protocol."""
+    """Writes the head of a request again, without its upgrade headers."""
     lines = [method + b" " + target + b" HTTP/1.1"]
     for name, value in headers:
         if name not in (b"upgrade", b"http2-settings"):

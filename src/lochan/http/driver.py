@@ -2,9 +2,9 @@
 
 1. find the route and open the repository;
 2. run the handler: on the loop if it is brief and the store answers at once, else in a thread;
-3. what it wants to commit goes through the lane of its branch;
-4. the reply is made, packed if the client takes that and it pays;
-5. it leaves when everything that it may show is durable.
+3. a write that it returns goes through the lane of its branch;
+4. the answer is built, and compressed if the client accepts that and the answer is long;
+5. it is sent when everything that it may show is durable.
 
 Everything here runs on the loop, by callbacks: a request costs no task and no future.
 """
@@ -34,7 +34,7 @@ from lochan.http.exchange import Exchange, Request, Response
 from lochan.http.group_flush import GroupFlush
 from lochan.http.gzip_bodies import accepts_gzip, pack, unpack
 from lochan.http.hygiene import Framing
-from lochan.http.lanes import Lanes, Waiter
+from lochan.http.lanes import Lanes, QueuedWrite
 from lochan.http.observers import Finished, RequestObservers
 from lochan.http.pool import Pool
 from lochan.http.problems import plain_problem
@@ -54,14 +54,14 @@ Answer = Response | LochanError
 Outcome = Answer | PendingWrite[Response]
 """What a handler returned: an answer, or a write that is still to be published."""
 
-# What a reference is called, in a path; what follows says which of its commits is meant.
+# The name of a reference in a path; what follows selects one of its commits.
 _REFERENCE: Final = re.compile(r"[^@~^*]+")
 _READS: Final = ("GET", "HEAD")
 _PACKED: Final = ((b"content-encoding", b"gzip"), (b"vary", b"accept-encoding"))
 
 
 class DriverContext(msgspec.Struct, frozen=True):
-    """What requests are driven with."""
+    """What all requests of a server share."""
 
     loop: asyncio.AbstractEventLoop
     app: App
@@ -69,24 +69,24 @@ class DriverContext(msgspec.Struct, frozen=True):
     brief_pool: Pool
     long_pool: Pool
     lanes: Lanes
-    readings: ReadBatches
-    flushing: GroupFlush
-    watch: RequestObservers
+    read_batches: ReadBatches
+    group_flush: GroupFlush
+    observers: RequestObservers
     show_traces: bool = False
 
 
 class Driver:
-    """Starts requests; knows how many are under way."""
+    """Starts requests; counts those that are not answered yet."""
 
     def __init__(self, context: DriverContext) -> None:
         self.context = context
         self.under_way = 0
         self._default: Repository | None = None
 
-    def run(self, request: Request, framing: Framing, reply: Reply) -> Running:
+    def run(self, request: Request, framing: Framing, reply: Reply) -> RequestState:
         """Starts a request; `reply` is called once, maybe before this returns."""
         self.under_way += 1
-        running = Running(self, request, framing, reply)
+        running = RequestState(self, request, framing, reply)
         running.start()
         return running
 
@@ -106,8 +106,8 @@ class Driver:
         return repository
 
 
-class Running:
-    """One request under way."""
+class RequestState:
+    """The state of one request, from its last byte to its reply."""
 
     __slots__ = (
         "_began_ns",
@@ -118,14 +118,14 @@ class Running:
         "_face",
         "_framing",
         "_heavy",
-        "_mark",
-        "_on_lane",
+        "_queued",
         "_reply",
         "_repository",
         "_request",
         "_response",
         "_route",
-        "_waiter",
+        "_trace",
+        "_write",
     )
 
     def __init__(self, driver: Driver, request: Request, framing: Framing, reply: Reply) -> None:
@@ -135,28 +135,28 @@ class Running:
         self._framing = framing
         self._reply: Reply | None = reply
         self._face: Face | None = None
-        self._waiter: Waiter | None = None
-        self._mark: Any = None
+        self._queued: QueuedWrite | None = None
+        self._trace: Any = None
         self._route = "none"
         self._repository = ""
         self._began_ns = 0
 
     def start(self) -> None:
         """Steps 1 and 2; a packed body is unpacked first."""
-        if self._context.watch.is_on:
+        if self._context.observers.is_on:
             self._began_ns = perf_counter_ns()
         self._proceed(self._unpack if self._framing.content_encoding else self._find)
 
     def cancel(self) -> None:
-        """Says that nobody waits for the reply; what is not yet being published is given up."""
+        """Drops the reply, because the client is gone; a write that still waits is taken back."""
         self._reply = None
         self.give_up()
 
     def give_up(self) -> bool:
         """Takes back what waits in its lane; False if there is nothing that could be taken back."""
-        if self._waiter is None or not self._context.lanes.cancel(self._waiter):
+        if self._queued is None or not self._context.lanes.cancel(self._queued):
             return False
-        self._waiter = self._reply = None
+        self._queued = self._reply = None
         self._driver.under_way -= 1
         return True
 
@@ -187,16 +187,18 @@ class Running:
         context = self._context
         found = context.app.find(self._request)
         if isinstance(found, Response):
-            # What the server says of itself shows nothing that could be lost.
+            # Answers of the server itself show nothing that could be lost, so they need no flush.
             self._route = "server"
-            self._leave(found)
+            self._send(found)
             return None
         self._face = found.face
         match = found.match
         self._route = match.route.name
-        if context.watch.tracer is not None:
+        if context.observers.tracer is not None:
             traceparent = self._framing.traceparent.decode("latin-1") or None
-            self._mark = context.watch.tracer.begin(self._request.method, self._route, traceparent)
+            self._trace = context.observers.tracer.begin(
+                self._request.method, self._route, traceparent
+            )
         repository = self._driver.find_open(found.repository)
         if repository is not None:
             return self._handle(match, repository)
@@ -222,17 +224,17 @@ class Running:
         on_loop = brief and (
             context.inline or (route.prepares is not None and route.prepares(exchange))
         )
-        if self._mark is None and on_loop:
+        if self._trace is None and on_loop:
             return self._enqueue(route.handler(exchange))
         handle: Callable[[], Outcome] = partial(route.handler, exchange)
-        if self._mark is not None and context.watch.tracer is not None:
-            handle = partial(context.watch.tracer.within, self._mark, handle)
+        if self._trace is not None and context.observers.tracer is not None:
+            handle = partial(context.observers.tracer.within, self._trace, handle)
         if on_loop:
             return self._enqueue(handle())
-        if brief and self._mark is None and self._request.method in _READS:
+        if brief and self._trace is None and self._request.method in _READS:
             reference = _REFERENCE.match(match.params.get("ref", ""))
             if reference is not None:
-                context.readings.add(Reading(repository, reference[0], handle, self._handled))
+                context.read_batches.add(Reading(repository, reference[0], handle, self._handled))
                 return None
         pool = context.brief_pool if brief else context.long_pool
         pool.submit(handle, self._handled)
@@ -250,7 +252,7 @@ class Running:
             # The client is gone and nothing is in the lane yet.
             self._driver.under_way -= 1
             return None
-        self._on_lane = outcome
+        self._write = outcome
         context = self._context
         repository = self._exchange.repository
         heavy = self._heavy = not self._brief or outcome.operations > BRIEF_OPERATIONS_MAX
@@ -262,30 +264,30 @@ class Running:
             else:
                 context.long_pool.submit(preview, self._previewed)
             return None
-        waiter = Waiter(outcome.proposal, heavy, self._settled, self._mark)
-        context.lanes.offer((repository.name, outcome.branch), repository.publisher, waiter)
-        self._waiter = waiter
+        queued = QueuedWrite(outcome.proposal, heavy, self._settled, self._trace)
+        context.lanes.offer((repository.name, outcome.branch), repository.publisher, queued)
+        self._queued = queued
         return None
 
     def _previewed(self, settled: list[Settled] | LochanError) -> None:
         self._settled(settled if isinstance(settled, LochanError) else settled[0])
 
     def _settled(self, settled: Settled) -> None:
-        self._waiter = None
+        self._queued = None
         if self._heavy:
-            # What tells of a hundred thousand keys takes long to say, too.
+            # An answer about a hundred thousand keys takes long to build, too.
             work = partial(self._finish, settled)
             self._context.long_pool.submit(work, self._answer, must=True)
-        elif not self._context.inline and self._on_lane.finish_uses_store(settled):
+        elif not self._context.inline and self._write.finish_uses_store(settled):
             # It is published and must be finished, however full the pool is.
             work = partial(self._finish, settled)
             self._context.brief_pool.submit(work, self._answer, must=True)
         else:
-            self._answer(attempt(self._on_lane.finish, settled))
+            self._answer(attempt(self._write.finish, settled))
 
     def _finish(self, settled: Settled) -> Response:
-        told = attempt(self._on_lane.finish, settled)
-        return self._problem(told) if isinstance(told, LochanError) else told
+        answer = attempt(self._write.finish, settled)
+        return self._problem(answer) if isinstance(answer, LochanError) else answer
 
     def _answer(self, outcome: Response | LochanError) -> None:
         """Step 4."""
@@ -300,7 +302,7 @@ class Running:
                     self._context.long_pool.submit(work, self._pack_ended, must=True)
                     return
                 self._response = _packed(outcome, pack(outcome.body))
-        self._context.flushing.after(self._durable)
+        self._context.group_flush.after(self._durable)
 
     def _problem(self, error: LochanError) -> Response:
         log_failure(error, self._request.id, self._route)
@@ -308,27 +310,29 @@ class Running:
             error.public = f"{error.message}\n{trace_of(error)}"
         if self._face is None:
             return plain_problem(error, self._request.id)
-        told = attempt(self._face.problem, self._request, error)
-        return plain_problem(told, self._request.id) if isinstance(told, LochanError) else told
+        problem = attempt(self._face.problem, self._request, error)
+        if isinstance(problem, LochanError):
+            return plain_problem(problem, self._request.id)
+        return problem
 
     def _pack_ended(self, body: bytes | LochanError) -> None:
         if not isinstance(body, LochanError):
             self._response = _packed(self._response, body)
-        self._context.flushing.after(self._durable)
+        self._context.group_flush.after(self._durable)
 
     def _durable(self) -> None:
         """Step 5."""
-        self._leave(self._response)
+        self._send(self._response)
 
-    def _leave(self, response: Response) -> None:
+    def _send(self, response: Response) -> None:
         self._driver.under_way -= 1
-        watch = self._context.watch
-        if watch.is_on:
-            self._tell(watch, response)
+        observers = self._context.observers
+        if observers.is_on:
+            self._report(observers, response)
         if self._reply is not None:
             self._reply(response)
 
-    def _tell(self, watch: RequestObservers, response: Response) -> None:
+    def _report(self, observers: RequestObservers, response: Response) -> None:
         request = self._request
         done = Finished(
             request.method,
@@ -341,10 +345,10 @@ class Running:
             perf_counter_ns() - self._began_ns,
             request.id,
         )
-        for watcher in watch.watchers:
-            watcher.finished(done)
-        if self._mark is not None and watch.tracer is not None:
-            watch.tracer.end(self._mark, done)
+        for observer in observers.all:
+            observer.finished(done)
+        if self._trace is not None and observers.tracer is not None:
+            observers.tracer.end(self._trace, done)
 
 
 def _may_pack(response: Response) -> bool:

@@ -1,6 +1,6 @@
 """The one place where the server catches everything: a bug in a handler must not end the others.
 
-What is no error of ours becomes a Bug, is logged with its traceback, and is answered as such.
+An exception that is not a LochanError becomes a Bug and is logged with its traceback.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Arguments = ParamSpec("_Arguments")
 
 _LOG: Final = logging.getLogger("lochan.http")
 
-# A refusal after retries has the last attempt below it, and that what the driver said.
+# A refusal after retries has the error of the last attempt as its cause, and that the driver's.
 _REASONS_MAX: Final = 6
 
 
@@ -47,7 +47,7 @@ def report_bug(error: Bug) -> None:
 
 
 def log_failure(error: LochanError, request_id: str, route: str) -> None:
-    """Logs what the answer to a request does not tell; its id is in the answer."""
+    """Logs the details that the answer to a request conceals; the answer contains its id."""
     reasons = list(_reasons(error))
     if not any(isinstance(each, LochanError) and is_concealed(each) for each in reasons):
         return
@@ -64,9 +64,9 @@ def log_failure(error: LochanError, request_id: str, route: str) -> None:
 
 
 def _reasons(error: BaseException) -> Iterator[BaseException]:
-    """Yields an error and those below it, down to what the store said first.
+    """Yields an error and its causes, down to the first one, which the store raised.
 
-    Of what an error hides (`from None`) only errors of ours: a driver's own words may hold secrets.
+    Of causes that an error hides (`from None`) only ours: a driver's message may contain secrets.
     """
     at: BaseException | None = error
     for _ in range(_REASONS_MAX):
@@ -79,5 +79,5 @@ def _reasons(error: BaseException) -> Iterator[BaseException]:
 
 
 def trace_of(error: LochanError) -> str:
-    """Returns the traceback of an error as text, for operators who want clients to see it."""
+    """Returns the traceback of an error as text; clients see it if a setting allows it."""
     return "".join(traceback.format_exception(error))

@@ -43,7 +43,7 @@ def decode_percent(raw: bytes) -> str:
 
 
 class Query:
-    """The parameters after the question mark; decoded when somebody asks for them."""
+    """The parameters after the question mark; decoded when the first of them is read."""
 
     __slots__ = ("_pairs", "_raw")
 
@@ -144,7 +144,7 @@ class Request:
 
 
 class Response(msgspec.Struct, frozen=True):
-    """What is answered; the length, the date and the request's id are added on the way out."""
+    """An answer; its length, the date and the request's id are added when it is sent."""
 
     status: int
     body: bytes = b""
@@ -153,7 +153,7 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """What a handler gets: the request, the repository it means, and the decoded path values."""
+    """What a handler gets: the request, its repository, and the decoded values of its path."""
 
     request: Request
     repository: Repository

@@ -1,4 +1,4 @@
-"""Group commit: no reply leaves before what it shows is durable, and one flush serves all who wait.
+"""Group commit: no reply is sent before what it shows is durable; one flush serves many replies.
 
 1. A handler is done: the number of the last write (its epoch) is noted, and the reply waits unless
    everything up to that number is durable already. So reads wait too, but only while something that
@@ -6,8 +6,8 @@
 2. If no flush is under way, the flusher's thread is woken. It flushes up to the newest write.
 3. Back on the loop all replies up to that number leave; if others wait by then, it starts again.
 
-A flush that failed ends the process before any success is told: what the disk holds is unknown, and
-asking it again may lie. The cause is logged before.
+A flush that failed ends the process before any success is reported: what the disk holds is unknown,
+and a second flush may succeed without having written it. The cause is logged before.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from lochan.http.error_boundary import attempt
 from lochan.kv.store import Store
 
 EXIT_FLUSH_FAILED: Final = 70
-"""What a process says that ended because its disk did not take what was written."""
+"""The exit status of a process that ended because a flush failed."""
 
 _LOG: Final = logging.getLogger("lochan.http")
 
-# A cause of a cause of a cause is nearly always the system's own word.
+# The fourth cause in a row is nearly always the message of the operating system.
 _CAUSES_MAX: Final = 4
 
 
@@ -130,7 +130,7 @@ class GroupFlush:
 
     def _fail(self, error: BaseException) -> None:
         _LOG.critical(
-            "a flush failed; the process ends, and what it has acknowledged is kept; cause=%s",
+            "flush failed: the process ends; everything that was acknowledged is durable cause=%r",
             _describe(error),
         )
         self._failed()

@@ -50,7 +50,7 @@ def pack(body: bytes) -> bytes:
 
 
 def accepts_gzip(accepted: bytes) -> bool:
-    """Tells whether an Accept-Encoding header takes gzip, by name or by a star."""
+    """Returns whether an Accept-Encoding header accepts gzip, by name or by a star."""
     taken: dict[bytes, bool] = {}
     for part in accepted.lower().split(b","):
         name, _, parameters = part.partition(b";")

@@ -22,8 +22,8 @@ class Health:
     def __init__(self, store: Store, pool: Pool | None) -> None:
         self._store = store
         self._pool = pool
-        self._asking = False
-        self._trouble: str | None = None
+        self._checking = False
+        self._problem: str | None = None
         self.ready = False
 
     def routes(self) -> Mapping[bytes, OwnHandler]:
@@ -37,34 +37,34 @@ class Health:
     def check_ready(self, request: Request) -> Response:  # noqa: ARG002
         """Answers whether requests may be sent here.
 
-        A store that may block is asked in a thread, and the answer is that of the last time: the
-        check itself must never wait.
+        A store that may block is checked in a thread, and the answer is the result of the last
+        check: this call must never wait.
         """
         if not self.ready:
             return _answer(503, "DOWN", "the server is starting or stopping")
         if self._pool is None:
-            self._ask_and_note()
-        elif not self._asking:
-            self._asking = True
-            self._pool.submit(self._ask, self._note, must=True)
-        if self._trouble is not None:
-            return _answer(503, "DOWN", self._trouble)
+            self._check_store_now()
+        elif not self._checking:
+            self._checking = True
+            self._pool.submit(self._check_store, self._note, must=True)
+        if self._problem is not None:
+            return _answer(503, "DOWN", self._problem)
         return _answer(200, "UP")
 
-    def _ask_and_note(self) -> None:
+    def _check_store_now(self) -> None:
         try:
-            self._ask()
+            self._check_store()
         except LochanError as error:
             self._note(error)
         else:
             self._note(None)
 
-    def _ask(self) -> None:
+    def _check_store(self) -> None:
         self._store.get(_PROBE, b"format")
 
     def _note(self, outcome: LochanError | None) -> None:
-        self._asking = False
-        self._trouble = None if outcome is None else f"the store does not answer ({outcome.kind})"
+        self._checking = False
+        self._problem = None if outcome is None else f"the store does not answer ({outcome.kind})"
 
 
 def _answer(status: int, word: str, reason: str | None = None) -> Response:

@@ -1,8 +1,8 @@
 """What is refused before anything else sees a request.
 
-Each rule closes a door that some server has left open: two framings of one body, two hosts, paths
-that mean another path once decoded, headers without end. Whoever is refused is also cut off: what
-follows on that connection cannot be trusted to be a request.
+Each rule prevents an attack that is known from other servers: two framings of one body, two hosts,
+paths that mean another path once decoded, headers without end. A refusal also closes the
+connection: what follows on it cannot be trusted to be a request.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lochan.base.limits import (
 )
 from lochan.http.exchange import RawHeaders, RequestHeaders, decode_percent
 
-# Nobody serves the last two; they are here to be told what is allowed at their address.
+# The last two are never served; they are accepted here so that they get a 405 with `Allow`.
 METHODS: Final = frozenset(b"GET HEAD POST PUT DELETE PATCH OPTIONS TRACE QUERY".split())
 
 LOOPBACK_NAMES: Final = frozenset((b"localhost", b"127.0.0.1", b"[::1]"))
@@ -66,10 +66,10 @@ class Framing(msgspec.Struct, frozen=True):
 
 
 class Hosts:
-    """Which names this server answers to.
+    """The names under which this server is reached.
 
     A page of the web can make a browser believe that its own name is ours. It cannot make the
-    browser send another name than the one it asked for, so foreign names are turned away.
+    browser send another name than that of the page, so foreign names are refused.
     """
 
     def __init__(self, names: frozenset[bytes]) -> None:
@@ -84,7 +84,7 @@ class Hosts:
             raise Refused(421, "this server does not answer to that Host")
 
     def check_origin(self, value: bytes) -> None:
-        """Raises if a browser says that the page which sends this request is not ours."""
+        """Raises if the Origin header names a page that is not ours."""
         scheme, slashes, host = value.partition(b"://")
         match = _HOST.match(host)
         if not slashes or scheme not in (b"http", b"https") or match is None:
@@ -181,7 +181,7 @@ def check_headers(headers: RawHeaders, version: str, hosts: Hosts) -> Framing:
 
 
 def _check_length(found: dict[bytes, bytes], version: str) -> bool:
-    """Tells whether a body follows; its length has one source and a limit."""
+    """Returns whether a body follows; its length has one source and a limit."""
     length = found.get(b"content-length")
     if b"transfer-encoding" in found:
         if length is not None:

@@ -1,10 +1,10 @@
 """The lanes of all branches, driven by the event loop.
 
-Who is offered to a lane that is free is published on the next turn of the loop, together with all
-who came in the same turn: one chain, one compare-and-swap, one write. On a store that answers at
-once this happens on the loop, unless a proposal is heavy; else in a thread, one at a time for each
-branch, while others wait in the lane and are chained next. Branches that are ready at the same time
-are written together.
+All writes that are offered to a free lane during one turn of the loop are published on the next
+turn: one chain, one compare-and-swap, one write. On a store that answers at once this happens on
+the loop, unless a proposal is heavy; else in a thread, one batch at a time for each branch, while
+further writes wait in the lane for the next batch. Branches that are ready at the same time are
+written together.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from lochan.http.error_boundary import attempt
 from lochan.http.pool import Pool
 from lochan.kernel.lane import Lane
 from lochan.kernel.publish import Proposal, Publisher, Settled
-from lochan.kernel.publish_many import Job, publish_many
+from lochan.kernel.publish_many import BranchBatch, publish_many
 
 OpenPublisher = Callable[[RefName], Publisher]
 
 LaneName = tuple[str, RefName]
 """Repository and branch."""
 
-Within = Callable[[Any, Callable[[], Sequence[Settled]]], Sequence[Settled]]
-"""Runs a call as a part of what a trace mark stands for."""
+RunInTrace = Callable[[Any, Callable[[], Sequence[Settled]]], Sequence[Settled]]
+"""Runs a call as a part of a trace."""
 
 
-class Waiter:
-    """One who waits in a lane, and whom to tell what became of it."""
+class QueuedWrite:
+    """A write that waits in a lane; `done` is called with its outcome."""
 
-    __slots__ = ("done", "driven", "heavy", "mark", "proposal")
+    __slots__ = ("branch_lane", "done", "heavy", "proposal", "trace")
 
     def __init__(
-        self, proposal: Proposal, heavy: bool, done: Callable[[Settled], None], mark: Any
+        self, proposal: Proposal, heavy: bool, done: Callable[[Settled], None], trace: Any
     ) -> None:
         self.proposal = proposal
         self.heavy = heavy
         self.done = done
-        self.mark = mark
-        self.driven: _Driven | None = None
+        self.trace = trace
+        self.branch_lane: _BranchLane | None = None
 
 
-class _Driven:
+class _BranchLane:
     """A lane and its publisher; the lock is for proposals that join from a thread."""
 
     __slots__ = ("lane", "lock", "name", "publisher", "scheduled")
@@ -57,7 +57,7 @@ class _Driven:
     def __init__(self, name: LaneName, publisher: Publisher) -> None:
         self.name = name
         self.publisher = publisher
-        self.lane: Lane[Waiter] = Lane()
+        self.lane: Lane[QueuedWrite] = Lane()
         self.lock = Lock()
         self.scheduled = False
 
@@ -67,10 +67,10 @@ class _Driven:
 
     def join(self) -> Sequence[Proposal]:
         with self.lock:
-            return [waiter.proposal for waiter in self.lane.take_more()]
+            return [queued.proposal for queued in self.lane.take_more()]
 
 
-_Taken = tuple[_Driven, Sequence[Waiter]]
+_Taken = tuple[_BranchLane, Sequence[QueuedWrite]]
 _Answers = Sequence[Sequence[Settled] | LochanError | None] | LochanError
 
 
@@ -84,50 +84,50 @@ class Lanes:
         *,
         inline: bool,
         published: Callable[[int], None],
-        within: Within | None = None,
+        run_in_trace: RunInTrace | None = None,
         lanes_max: int = LANES_MAX,
     ) -> None:
         self._loop = loop
         self._pool = pool
         self._inline = inline
         self._published = published
-        self._within = within
+        self._run_in_trace = run_in_trace
         self._lanes_max = lanes_max
-        self._lanes: OrderedDict[LaneName, _Driven] = OrderedDict()
-        self._ready: list[_Driven] = []
+        self._lanes: OrderedDict[LaneName, _BranchLane] = OrderedDict()
+        self._ready: list[_BranchLane] = []
         self._writing = 0
         self.inside = 0
-        """How many wait or are being published, over all lanes."""
+        """How many writes wait or are being published, over all lanes."""
 
     def __len__(self) -> int:
         return len(self._lanes)
 
-    def offer(self, name: LaneName, open_publisher: OpenPublisher, waiter: Waiter) -> None:
-        """Puts one at the end of the lane; Exhausted if its queue is full."""
-        driven = self._lanes.get(name)
-        if driven is None:
+    def offer(self, name: LaneName, open_publisher: OpenPublisher, queued: QueuedWrite) -> None:
+        """Puts a write at the end of its lane; Exhausted if the queue is full."""
+        branch_lane = self._lanes.get(name)
+        if branch_lane is None:
             self._forget_idle()
-            driven = self._lanes[name] = _Driven(name, open_publisher(name[1]))
-        with driven.lock:
-            driven.lane.offer(waiter)
+            branch_lane = self._lanes[name] = _BranchLane(name, open_publisher(name[1]))
+        with branch_lane.lock:
+            branch_lane.lane.offer(queued)
         self.inside += 1
-        waiter.driven = driven
-        self._schedule(driven)
+        queued.branch_lane = branch_lane
+        self._schedule(branch_lane)
 
-    def cancel(self, waiter: Waiter) -> bool:
-        """Takes one back who still waits; False once it is being published."""
-        driven = waiter.driven
-        if driven is None:
+    def cancel(self, queued: QueuedWrite) -> bool:
+        """Takes a write back that still waits; False once it is being published."""
+        branch_lane = queued.branch_lane
+        if branch_lane is None:
             return False
-        with driven.lock:
-            taken_back = driven.lane.cancel(waiter)
+        with branch_lane.lock:
+            taken_back = branch_lane.lane.cancel(queued)
         self.inside -= taken_back
         return taken_back
 
-    def _schedule(self, driven: _Driven) -> None:
-        if not driven.scheduled and driven.lane.may_take:
-            driven.scheduled = True
-            self._ready.append(driven)
+    def _schedule(self, branch_lane: _BranchLane) -> None:
+        if not branch_lane.scheduled and branch_lane.lane.may_take:
+            branch_lane.scheduled = True
+            self._ready.append(branch_lane)
             if len(self._ready) == 1:
                 self._loop.call_soon(self._turn)
 
@@ -136,26 +136,26 @@ class Lanes:
         if not self._ready or self._writing == WRITES_TOGETHER_MAX:
             return
         taken: list[_Taken] = []
-        for driven in self._ready:
-            driven.scheduled = False
-            with driven.lock:
-                batch = driven.lane.take()
+        for branch_lane in self._ready:
+            branch_lane.scheduled = False
+            with branch_lane.lock:
+                batch = branch_lane.lane.take()
             if batch:
-                taken.append((driven, batch))
+                taken.append((branch_lane, batch))
         self._ready = []
         together: list[_Taken] = []
-        for driven, batch in taken:
-            if len(taken) > 1 and not any(one.heavy or one.mark is not None for one in batch):
-                together.append((driven, batch))
+        for branch_lane, batch in taken:
+            if len(taken) > 1 and not any(each.heavy or each.trace is not None for each in batch):
+                together.append((branch_lane, batch))
             else:
-                self._publish_alone(driven, batch)
+                self._publish_alone(branch_lane, batch)
         if together:
             self._publish_together(together)
 
     def _publish_together(self, together: Sequence[_Taken]) -> None:
         jobs = [
-            Job(driven.publisher, [waiter.proposal for waiter in batch])
-            for driven, batch in together
+            BranchBatch(branch_lane.publisher, [queued.proposal for queued in batch])
+            for branch_lane, batch in together
         ]
         work = partial(publish_many, jobs)
         if self._inline:
@@ -172,42 +172,42 @@ class Lanes:
     def _written(self, together: Sequence[_Taken], answers: _Answers) -> None:
         if isinstance(answers, LochanError):
             answers = [answers] * len(together)
-        for (driven, batch), answer in zip(together, answers, strict=True):
+        for (branch_lane, batch), answer in zip(together, answers, strict=True):
             if answer is None:
-                self._publish_alone(driven, batch)
+                self._publish_alone(branch_lane, batch)
             else:
-                self._settle(driven, answer)
+                self._settle(branch_lane, answer)
 
-    def _publish_alone(self, driven: _Driven, batch: Sequence[Waiter]) -> None:
-        publish = partial(self._publish, driven, batch)
-        if self._inline and not any(waiter.heavy for waiter in batch):
-            self._settle(driven, attempt(publish))
+    def _publish_alone(self, branch_lane: _BranchLane, batch: Sequence[QueuedWrite]) -> None:
+        publish = partial(self._publish, branch_lane, batch)
+        if self._inline and not any(queued.heavy for queued in batch):
+            self._settle(branch_lane, attempt(publish))
         else:
-            # Others depend on it: what was taken must be published, however full the pool is.
-            self._pool.submit(publish, partial(self._settle, driven), must=True)
+            # Clients wait for it: what was taken must be published, however full the pool is.
+            self._pool.submit(publish, partial(self._settle, branch_lane), must=True)
 
-    def _publish(self, driven: _Driven, batch: Sequence[Waiter]) -> Sequence[Settled]:
-        proposals = [waiter.proposal for waiter in batch]
-        publish = partial(driven.publisher.publish, proposals, driven.join)
-        if self._within is not None:
-            mark = next((waiter.mark for waiter in batch if waiter.mark is not None), None)
-            return self._within(mark, publish)
+    def _publish(self, branch_lane: _BranchLane, batch: Sequence[QueuedWrite]) -> Sequence[Settled]:
+        proposals = [queued.proposal for queued in batch]
+        publish = partial(branch_lane.publisher.publish, proposals, branch_lane.join)
+        if self._run_in_trace is not None:
+            trace = next((queued.trace for queued in batch if queued.trace is not None), None)
+            return self._run_in_trace(trace, publish)
         return publish()
 
-    def _settle(self, driven: _Driven, answers: Sequence[Settled] | LochanError) -> None:
-        with driven.lock:
-            batch = driven.lane.settle()
+    def _settle(self, branch_lane: _BranchLane, answers: Sequence[Settled] | LochanError) -> None:
+        with branch_lane.lock:
+            batch = branch_lane.lane.settle()
         self.inside -= len(batch)
         self._published(len(batch))
         if isinstance(answers, LochanError):
             answers = [answers] * len(batch)
-        self._lanes.move_to_end(driven.name)
-        self._schedule(driven)
-        for waiter, answer in zip(batch, answers, strict=True):
-            attempt(waiter.done, answer)
+        self._lanes.move_to_end(branch_lane.name)
+        self._schedule(branch_lane)
+        for queued, answer in zip(batch, answers, strict=True):
+            attempt(queued.done, answer)
 
     def _forget_idle(self) -> None:
-        """Drops the lane that was not used for longest, if nobody is in it."""
+        """Drops the lane that was idle for longest, while there are too many."""
         while len(self._lanes) >= self._lanes_max:
             oldest = next((each for each in self._lanes.values() if each.is_idle), None)
             if oldest is None:

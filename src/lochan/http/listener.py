@@ -1,4 +1,4 @@
-"""What all connections of a server share: its clock, its names, its driver, who is connected."""
+"""What all connections of a server share: the clock, the names, the driver, the list of them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Timeouts(msgspec.Struct, frozen=True):
 class Listener:
     """The state that connections share; one clock ticks for all of them.
 
-    A timer for each request would cost more than everything else in this room together.
+    A timer for each request would cost more than all other work of `http` for it.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Listener:
         return f"{self._prefix}-{self._requests:x}"
 
     def tick(self) -> None:
-        """Looks at the clock, and closes whose time is over."""
+        """Reads the clock, and ends connections whose deadline has passed."""
         self.now = now = self._loop.time()
         self.heads.set_time(time.time())
         for connection in [each for each in self.connections if each.deadline < now]:

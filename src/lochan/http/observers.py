@@ -1,4 +1,4 @@
-"""Who watches requests: metrics, traces, the access log. Nobody by default, and then it is free."""
+"""Observers of requests: metrics, traces, the access log. None by default, at no cost then."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Finished(msgspec.Struct, frozen=True):
 
 
 class RequestObserver(Protocol):
-    """Is told when a request has been answered."""
+    """Is called when a request has been answered."""
 
     def finished(self, done: Finished) -> None:
-        """Takes notice; must not raise and must be quick."""
+        """Records the request; must not raise and must be quick."""
         ...
 
 
@@ -49,11 +49,11 @@ class Tracer(Protocol):
 
 
 class RequestObservers:
-    """All who watch, as the driver sees them."""
+    """All observers of a server, as the driver uses them."""
 
     def __init__(
-        self, watchers: Sequence[RequestObserver] = (), tracer: Tracer | None = None
+        self, observers: Sequence[RequestObserver] = (), tracer: Tracer | None = None
     ) -> None:
-        self.watchers = tuple(watchers)
+        self.all = tuple(observers)
         self.tracer = tracer
-        self.is_on = bool(self.watchers) or tracer is not None
+        self.is_on = bool(self.all) or tracer is not None

@@ -1,8 +1,8 @@
 """A bounded pool of threads for what must not run on the event loop.
 
 Work goes in on the loop and its result comes back on the loop. Many results cost one wake-up. The
-queue is bounded: whoever comes when it is full is told so at once, instead of waiting for an answer
-that would come too late.
+queue is bounded: work that comes when it is full is refused at once, instead of waiting for an
+answer that would come too late.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Pool:
             self._jobs.put(None)
 
     def join(self, timeout_s: float) -> bool:
-        """Waits for the threads that were told to stop; tells whether all have ended."""
+        """Waits for the threads to end after `stop`; returns whether all have ended."""
         for thread in self._threads:
             thread.join(timeout_s)
         return not any(thread.is_alive() for thread in self._threads)
@@ -81,14 +81,14 @@ class Pool:
             work, done = job
             outcome: object | LochanError = attempt(work)
             with self._lock:
-                # Whoever comes second finds the first one's wake-up on its way.
+                # Only the first result has to wake the loop; the others are delivered with it.
                 must_wake = not self._results
                 self._results.append((done, outcome))
             if must_wake:
                 try:
                     self._loop.call_soon_threadsafe(self._deliver)
                 except RuntimeError:
-                    # The loop is closed: nobody waits for results any more.
+                    # The loop is closed: no client waits for results any more.
                     return
 
     def _deliver(self) -> None:

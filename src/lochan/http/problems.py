@@ -1,4 +1,4 @@
-"""How the server itself says that something went wrong, outside of any face."""
+"""The server's own answers to errors, where no face is responsible."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lochan.http.exchange import Response
 
 RETRY_AFTER: Final = ((b"retry-after", b"1"),)
 
-# The first that fits counts; what is not here is our own fault.
+# The first that fits counts; all other errors are 500.
 _STATUSES: Final[tuple[tuple[type[LochanError], int], ...]] = (
     (NotFound, 404),
     (AlreadyExists, 409),
@@ -40,7 +40,7 @@ _STATUSES: Final[tuple[tuple[type[LochanError], int], ...]] = (
 
 
 def reason_of(status: int) -> str:
-    """Returns the words that belong to a status."""
+    """Returns the reason phrase of a status."""
     try:
         return HTTPStatus(status).phrase
     except ValueError:
@@ -48,7 +48,7 @@ def reason_of(status: int) -> str:
 
 
 def status_of(error: LochanError) -> int:
-    """Returns the status for an error: 503 means no effect, 504 means nobody knows."""
+    """Returns the status for an error: 503 means no effect, 504 means unknown."""
     for kind, status in _STATUSES:
         if isinstance(error, kind):
             return status
@@ -71,11 +71,11 @@ def plain_problem(error: LochanError, request_id: str = "") -> Response:
 
 
 def public_text(error: LochanError, request_id: str) -> str:
-    """Returns what a client is told, with the id by which the log tells the rest."""
+    """Returns the message for a client, with the id under which the log has the details."""
     text = error.public_message
     return f"{text} (request {request_id})" if request_id and is_concealed(error) else text
 
 
 def is_concealed(error: LochanError) -> bool:
-    """Tells whether an error says more to the operator than to a client."""
+    """Returns whether an error has details for the operator that a client must not see."""
     return error.public_message != error.message

@@ -1,9 +1,9 @@
 """Reads on a store where each is a round trip: those that wait together share one.
 
-What a brief read asks the store for is mostly the row of its reference. Requests that come while
+What a brief read needs of the store is mostly the row of its reference. Requests that come while
 others are being served are served together: one thread reads all their rows by one call, and then
-runs their handlers one after the other. Every row is read after the request came, so an answer is
-as fresh as if it had been asked for alone.
+runs their handlers one after the other. Every row is read after its request came, so an answer is
+as fresh as if the request had been served alone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Outcome = Response | PendingWrite[Response] | LochanError
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """One read: of which reference, how, and whom to tell."""
+    """One read: its reference, its handler, and the call that takes the outcome."""
 
     repository: Repository
     reference: str
@@ -56,7 +56,7 @@ class ReadBatches:
         if self._under_way:
             self._schedule()
         else:
-            # Nobody is waited for who may not come: the first one goes at once.
+            # The first read is served at once; it does not wait for others that may not come.
             self._turn()
 
     def _schedule(self) -> None:

@@ -10,7 +10,7 @@ from lochan.base.errors import Bug
 from lochan.http.exchange import Response
 from lochan.http.problems import reason_of
 
-# A value with a line break would let whoever chose it write headers of his own.
+# A value with a line break would let its author add headers to the answer.
 _UNSAFE: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 

@@ -30,7 +30,7 @@ class Route(msgspec.Struct, frozen=True):
     handler: Handler
     brief: bool | Callable[[Exchange], bool] = True
     prepares: Callable[[Exchange], bool] | None = None
-    """Tells whether the handler will not touch the store: then it runs on the loop on any store."""
+    """Returns whether the handler will not use the store: then it runs on the loop on any store."""
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -59,5 +59,5 @@ class Face(Protocol):
         ...
 
     def problem(self, request: Request, error: LochanError) -> Response:
-        """Returns how this protocol says that something went wrong."""
+        """Returns the answer to an error in the form of this protocol."""
         ...

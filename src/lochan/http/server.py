@@ -1,10 +1,11 @@
 """The running server: listens on loopback, serves, and stops without losing what is under way.
 
-Stopping: 1. accept nobody new; 2. close idle connections, answer what is under way, each answer the
-last of its connection; 3. after 20 seconds cut the rest; 4. let lanes, threads and the flusher end.
-Who was answered has its commit on the disk; who was cut has no answer, and may ask.
+Stopping: 1. accept no new connection; 2. close idle connections, answer the requests under way,
+each answer the last of its connection; 3. after 20 seconds cut the rest; 4. let lanes, threads and
+the flusher end. A client that was answered has its commit on the disk; one that was cut has no
+answer and must read the branch.
 
-A forked process serves nobody: it gives up the sockets, which would otherwise stay open with it.
+A forked process serves no client: it gives up the sockets, which would otherwise stay open with it.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ class Options(msgspec.Struct, frozen=True):
     default_repository: str = "default"
 
 
-class Chore(msgspec.Struct, frozen=True):
-    """Work that is done again and again, in a thread, some seconds after it was last done.
+class PeriodicTask(msgspec.Struct, frozen=True):
+    """Work that is repeated in a thread, some seconds after it ended last.
 
-    Work that returns True has more to do, and goes on after a pause.
+    Work that returns True has more to do, and is called again after a pause.
     """
 
     every_s: float
@@ -72,14 +73,14 @@ class Server:
         faces: Sequence[Face],
         options: Options,
         *,
-        watch: RequestObservers | None = None,
+        observers: RequestObservers | None = None,
         own: Mapping[bytes, OwnHandler] | None = None,
-        chores: Sequence[Chore] = (),
+        periodic_tasks: Sequence[PeriodicTask] = (),
     ) -> None:
         check_loopback(options.host)
         loop = self._loop = asyncio.get_running_loop()
         self.options = options
-        watch = watch or RequestObservers()
+        observers = observers or RequestObservers()
         inline = store.capabilities.inline
         # A publish waits for a disk far away, and many may do so at once. Brief requests mostly
         # compute: more threads would only take the interpreter from each other.
@@ -87,14 +88,14 @@ class Server:
         self.publish_pool = Pool(loop, "publish", options.publish_threads)
         self.long_pool = Pool(loop, "long", options.long_threads)
         self._pools = (self.brief_pool, self.publish_pool, self.long_pool)
-        self.flushing = GroupFlush(loop, store)
+        self.group_flush = GroupFlush(loop, store)
         self.chains: dict[int, int] = {}
         self.lanes = Lanes(
             loop,
             self.long_pool if inline else self.publish_pool,
             inline=inline,
             published=self._published,
-            within=None if watch.tracer is None else watch.tracer.within,
+            run_in_trace=None if observers.tracer is None else observers.tracer.within,
         )
         self.health = Health(store, self.brief_pool if not inline else None)
         served = {**self.health.routes(), **(own or {})}
@@ -107,18 +108,18 @@ class Server:
                 brief_pool=self.brief_pool,
                 long_pool=self.long_pool,
                 lanes=self.lanes,
-                readings=ReadBatches(loop, self.brief_pool),
-                flushing=self.flushing,
-                watch=watch,
+                read_batches=ReadBatches(loop, self.brief_pool),
+                group_flush=self.group_flush,
+                observers=observers,
                 show_traces=options.show_traces,
             )
         )
-        self.listening = Listener(loop, self.driver, Hosts(_names(options)), options.timeouts)
+        self.listener = Listener(loop, self.driver, Hosts(_names(options)), options.timeouts)
         self.is_stopping = False
-        self._chores = chores
+        self._periodic_tasks = periodic_tasks
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._server: asyncio.Server | None = None
-        self._listener: Descriptor | None = None
+        self._listening_socket: Descriptor | None = None
         self._switch_interval_s = sys.getswitchinterval()
 
     async def start(self) -> str:
@@ -127,21 +128,21 @@ class Server:
         try:
             listener = self._bind()
         except OSError as error:
-            self.listening.close()
+            self.listener.close()
             raise Unavailable(
                 f"cannot listen on {self.options.host}:{self.options.port}: {error.strerror}; "
-                "stop whoever has that port, or choose another"
+                "stop the process that has that port, or choose another port"
             ) from error
         host, port = listener.getsockname()[:2]
-        self._listener = Descriptor(listener.fileno())
+        self._listening_socket = Descriptor(listener.fileno())
         after_fork(self, Server._forked)
-        # Before anybody can ask: who is let in is served.
+        # Before the first connection: a client that is accepted is served.
         self.health.ready = True
         self._server = await self._loop.create_server(
-            lambda: Connection(self.listening), sock=listener, backlog=LISTEN_BACKLOG
+            lambda: Connection(self.listener), sock=listener, backlog=LISTEN_BACKLOG
         )
-        for number in range(len(self._chores)):
-            self._later(number)
+        for number in range(len(self._periodic_tasks)):
+            self._schedule(number)
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def _bind(self) -> socket.socket:
@@ -155,11 +156,11 @@ class Server:
 
     def connections(self) -> int:
         """Returns how many clients are connected."""
-        return len(self.listening.connections)
+        return len(self.listener.connections)
 
     def cut(self) -> None:
         """Cuts all connections, whatever is under way."""
-        self.listening.cut()
+        self.listener.cut()
 
     async def stop(self) -> None:
         """Stops as described above; the caller closes the store."""
@@ -167,13 +168,13 @@ class Server:
         self.is_stopping = True
         for timer in self._timers.values():
             timer.cancel()
-        self._chores = ()
+        self._periodic_tasks = ()
         if self._server is not None:
             self._server.close()
-        await self.listening.drain(self.options.drain_s)
-        self.listening.close()
-        # Whoever was cut off may still be in a lane or a thread: what it writes is whole or not at
-        # all, and the store is closed only after it.
+        await self.listener.drain(self.options.drain_s)
+        self.listener.close()
+        # A request that was cut may still be in a lane or a thread: it writes everything or
+        # nothing, and the store is closed only after it.
         for pool in self._pools:
             pool.stop()
         await self._loop.run_in_executor(None, self._join)
@@ -182,30 +183,30 @@ class Server:
         sys.setswitchinterval(self._switch_interval_s)
 
     def _forked(self) -> None:
-        sockets = [each.descriptor() for each in self.listening.connections]
-        for each in (self._listener, *sockets):
+        sockets = [each.descriptor() for each in self.listener.connections]
+        for each in (self._listening_socket, *sockets):
             if each is not None:
                 each.abandon()
 
-    def _later(self, number: int, outcome: object = None) -> None:
-        if number < len(self._chores):
-            chore = self._chores[number]
-            wait_s = chore.pause_s if outcome is True else chore.every_s
-            self._timers[number] = self._loop.call_later(wait_s, self._do, number)
+    def _schedule(self, number: int, outcome: object = None) -> None:
+        if number < len(self._periodic_tasks):
+            task = self._periodic_tasks[number]
+            wait_s = task.pause_s if outcome is True else task.every_s
+            self._timers[number] = self._loop.call_later(wait_s, self._run_task, number)
 
-    def _do(self, number: int) -> None:
-        # What failed is tried next time; a chore is nobody's request.
-        done = partial(self._later, number)
-        self.long_pool.submit(self._chores[number].work, done, must=True)
+    def _run_task(self, number: int) -> None:
+        # A task that failed is tried again next time; no client waits for it.
+        done = partial(self._schedule, number)
+        self.long_pool.submit(self._periodic_tasks[number].work, done, must=True)
 
     def _join(self) -> None:
         for pool in self._pools:
             pool.join(self.options.drain_s)
-        self.flushing.stop()
+        self.group_flush.stop()
 
     def _published(self, proposals: int) -> None:
         self.chains[proposals] = self.chains.get(proposals, 0) + 1
-        self.flushing.begin()
+        self.group_flush.begin()
 
 
 def check_loopback(host: str) -> None:

@@ -1,7 +1,7 @@
-"""The note that a server leaves beside its embedded store, so that the command line finds it.
+"""The file that a server writes beside its embedded store, so that the command line finds it.
 
-Only one process can own such a store, and the note is written by the owner: one that lies there
-already was left by a process that died, and is replaced.
+Only one process can own such a store, and only the owner writes the file: one that exists already
+was left by a process that died, and is replaced.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ServerFile(msgspec.Struct, frozen=True):
 
 
 def server_file(store: str) -> Path | None:
-    """Returns where the note of an embedded store lies; None for stores that many may open."""
+    """Returns the path of the file; None for stores that several processes may open."""
     url = parse_store_url(store)
     if url.scheme != "rocksdb":
         return None
@@ -33,27 +33,27 @@ def server_file(store: str) -> Path | None:
     return path.parent / SERVER_FILE
 
 
-def announce(file: Path, url: str) -> ServerFile:
-    """Writes the note, whole or not at all."""
-    presence = ServerFile(url, os.getpid())
-    unfinished = file.with_name(f"{file.name}.{presence.pid}")
-    unfinished.write_bytes(msgspec.json.encode(presence) + b"\n")
+def write_server_file(file: Path, url: str) -> ServerFile:
+    """Writes the file, whole or not at all."""
+    server = ServerFile(url, os.getpid())
+    unfinished = file.with_name(f"{file.name}.{server.pid}")
+    unfinished.write_bytes(msgspec.json.encode(server) + b"\n")
     unfinished.replace(file)
-    return presence
+    return server
 
 
-def find_presence(file: Path) -> ServerFile | None:
-    """Returns who serves; None if nobody does, or if whoever left the note is gone."""
+def read_server_file(file: Path) -> ServerFile | None:
+    """Returns the server of a store; None if there is no file or its process has ended."""
     try:
-        presence = msgspec.json.decode(file.read_bytes(), type=ServerFile)
+        server = msgspec.json.decode(file.read_bytes(), type=ServerFile)
     except (OSError, msgspec.DecodeError):
         return None
-    return presence if _is_alive(presence.pid) else None
+    return server if _is_alive(server.pid) else None
 
 
-def withdraw(file: Path, presence: ServerFile) -> None:
-    """Removes the note if it is still ours."""
-    if find_presence(file) == presence:
+def remove_server_file(file: Path, server: ServerFile) -> None:
+    """Removes the file if it is still ours."""
+    if read_server_file(file) == server:
         file.unlink(missing_ok=True)
 
 

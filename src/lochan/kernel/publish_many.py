@@ -17,8 +17,8 @@ from lochan.kernel.publish import Begun, Proposal, Publisher, Settled
 from lochan.kv.store import Outcome
 
 
-class Job(msgspec.Struct, frozen=True):
-    """The proposals for one branch, and its publisher."""
+class BranchBatch(msgspec.Struct, frozen=True):
+    """The proposals that wait for one branch, and the publisher of the branch."""
 
     publisher: Publisher
     proposals: Sequence[Proposal]
@@ -27,47 +27,49 @@ class Job(msgspec.Struct, frozen=True):
 Answer = list[Settled] | LochanError
 
 
-def publish_many(jobs: Sequence[Job]) -> list[Answer | None]:
-    """Publishes what can be published together; None for a job that must be published alone.
+def publish_many(batches: Sequence[BranchBatch]) -> list[Answer | None]:
+    """Publishes what can be published together; None for a batch that must be published alone.
 
-    Jobs may be of several repositories, but of one store.
+    Batches may be of several repositories, but of one store.
     """
-    answers: list[Answer | None] = [None] * len(jobs)
+    answers: list[Answer | None] = [None] * len(batches)
     begun: list[tuple[int, Begun]] = []
-    for at, job in enumerate(jobs):
+    for at, batch in enumerate(batches):
         try:
-            planned = job.publisher.begin(job.proposals)
+            planned = batch.publisher.begin(batch.proposals)
         except LochanError:
-            # Published alone it will raise the same, and report it.
+            # Published alone, it fails in the same way and reports it.
             continue
         if planned is not None:
             begun.append((at, planned))
-    for batch in _batches(begun):
+    for group in _groups(begun):
         try:
-            outcomes = _written(jobs, batch)
+            outcomes = _written(batches, group)
         except Unavailable:
             continue
-        for (at, planned), outcome in zip(batch, outcomes, strict=True):
+        for (at, planned), outcome in zip(group, outcomes, strict=True):
             try:
-                answers[at] = jobs[at].publisher.end(planned, outcome)
+                answers[at] = batches[at].publisher.end(planned, outcome)
             except LochanError as error:
                 answers[at] = error
     return answers
 
 
-def _written(jobs: Sequence[Job], batch: Sequence[tuple[int, Begun]]) -> Sequence[Outcome | None]:
+def _written(
+    batches: Sequence[BranchBatch], group: Sequence[tuple[int, Begun]]
+) -> Sequence[Outcome | None]:
     """Returns the outcome of each write, None where it is unknown."""
     changes = [
-        (jobs[at].publisher.context.objects.adds(planned.objects), planned.condition)
-        for at, planned in batch
+        (batches[at].publisher.context.objects.adds(planned.objects), planned.condition)
+        for at, planned in group
     ]
     try:
-        return jobs[batch[0][0]].publisher.context.store.apply_each(changes)
+        return batches[group[0][0]].publisher.context.store.apply_each(changes)
     except Unknown:
-        return [None] * len(batch)
+        return [None] * len(group)
 
 
-def _batches(begun: Sequence[tuple[int, Begun]]) -> list[list[tuple[int, Begun]]]:
+def _groups(begun: Sequence[tuple[int, Begun]]) -> list[list[tuple[int, Begun]]]:
     """Divides what was begun into writes of a size that one statement may have."""
     batches: list[list[tuple[int, Begun]]] = []
     bytes_left = 0

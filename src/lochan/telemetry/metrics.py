@@ -1,7 +1,7 @@
-"""Counters of requests, store calls, sleeps and whatever the server can tell, for Prometheus.
+"""Counters of requests, store calls, sleeps and the server's own state, for Prometheus.
 
-Counting is a few additions to plain numbers; the library that knows Prometheus' format is only
-asked when somebody reads them.
+Counting is a few additions to plain numbers; the library for Prometheus' format is called only when
+they are read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Several who want to know of store calls and sleeps, as one."""
+"""Several observers of store calls and sleeps, as one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class SleepObserver(Protocol):
     """Wants to know of sleeps between attempts."""
 
     def slept(self, duration_ms: float) -> None:
-        """Takes notice of a sleep that has ended; must not raise."""
+        """Records a sleep that has ended; must not raise."""
         ...
 
 
 class Observers:
-    """Tells all of them."""
+    """Passes each store call to several observers."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers = tuple(observers)
@@ -31,21 +31,21 @@ class Observers:
 
 
 class ObservedWaiting:
-    """A Waiting that tells of every sleep."""
+    """A Waiting that reports every sleep."""
 
     def __init__(self, waiting: Waiting, observers: Sequence[SleepObserver]) -> None:
         self._waiting = waiting
         self._observers = tuple(observers)
 
     def sleep_ms(self, duration_ms: float) -> None:
-        """Sleeps, then tells."""
+        """Sleeps, then reports it."""
         self._waiting.sleep_ms(duration_ms)
         for observer in self._observers:
             observer.slept(duration_ms)
 
 
 def missing_extra(setting: str, error: ImportError) -> Invalid:
-    """Says which package a setting needs."""
+    """Returns the error that names the package which a setting needs."""
     return Invalid(
         f"the setting {setting} needs a package that is not installed ({error.name}); "
         "install lochan[telemetry]"

@@ -26,7 +26,7 @@ _FLUSH_TIMEOUT_MS: Final = 5_000
 
 
 class Traced(Protocol):
-    """As much of an answered request as its span tells."""
+    """The facts of an answered request that its span contains."""
 
     @property
     def method(self) -> str:
@@ -50,7 +50,7 @@ class Traced(Protocol):
 
     @property
     def request_id(self) -> str:
-        """The id that the client was told."""
+        """The id that the answer contains."""
         ...
 
 

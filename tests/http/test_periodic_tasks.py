@@ -1,11 +1,11 @@
-"""What a server does by itself: chores, again and again, until it stops."""
+"""What a server does by itself: periodic_tasks, again and again, until it stops."""
 
 from __future__ import annotations
 
 from threading import Event
 
 from lochan.base.errors import Unavailable
-from lochan.http.server import Chore
+from lochan.http.server import PeriodicTask
 from tests.http.world import running
 
 
@@ -19,7 +19,7 @@ def test_a_chore_is_done_again_and_again_even_after_it_failed():
             done.set()
         raise Unavailable("not now")
 
-    with running(chores=[Chore(0.01, work)]):
+    with running(periodic_tasks=[PeriodicTask(0.01, work)]):
         assert done.wait(20)
     after = len(times)
     assert after >= 3
@@ -37,5 +37,5 @@ def test_a_chore_with_more_to_do_goes_on_after_a_pause():
         return len(times) < 200
 
     # Without the pauses two hundred turns would take longer than anybody waits here.
-    with running(chores=[Chore(0.5, work, 0.001)]):
+    with running(periodic_tasks=[PeriodicTask(0.5, work, 0.001)]):
         assert done.wait(60)

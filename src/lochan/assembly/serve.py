@@ -1,4 +1,4 @@
-"""From settings to a server that runs: store, repositories, faces and what watches them, joined."""
+"""From settings to a running server: store, repositories, faces and telemetry, joined."""
 
 from __future__ import annotations
 
@@ -19,8 +19,14 @@ from lochan.http.nessie.documents import document_handlers
 from lochan.http.nessie.face import nessie_faces
 from lochan.http.observers import RequestObserver, RequestObservers
 from lochan.http.serve import run_until_stopped
-from lochan.http.server import Chore, Options, Server, check_loopback
-from lochan.http.server_file import ServerFile, announce, find_presence, server_file, withdraw
+from lochan.http.server import Options, PeriodicTask, Server, check_loopback
+from lochan.http.server_file import (
+    ServerFile,
+    read_server_file,
+    remove_server_file,
+    server_file,
+    write_server_file,
+)
 from lochan.kernel.context import Tuning
 from lochan.kernel.repository import Ports
 from lochan.kv.observe import ObservedStore, Observer
@@ -43,7 +49,7 @@ _LOG: Final = logging.getLogger("lochan.sweeps")
 
 
 def tuning_of(settings: Settings) -> Tuning:
-    """Returns what the settings say of each repository."""
+    """Returns the tuning of each repository that the settings ask for."""
     sleep_first_ms = (settings.retry_sleep_low_ms, settings.retry_sleep_high_ms)
     return Tuning(
         Caches(settings.cache_mb * _MEGABYTE),
@@ -53,15 +59,15 @@ def tuning_of(settings: Settings) -> Tuning:
     )
 
 
-class Serving(msgspec.Struct, frozen=True):
+class ServerReady(msgspec.Struct, frozen=True):
     """A server that is ready: where it is, and what it serves, without passwords."""
 
     url: str
     store: str
 
 
-class Watching:
-    """Everything that a setting asks to watch with; nothing by default."""
+class Telemetry:
+    """The access log, metrics and traces that the settings ask for; none by default."""
 
     def __init__(self, settings: Settings) -> None:
         self._log = AccessLog(settings.access_log) if settings.access_log != "off" else None
@@ -74,36 +80,36 @@ class Watching:
         if self._metrics is not None:
             self._exposition = Exposition(self._metrics, self._readings, self._chains)
 
-    def watch(self) -> RequestObservers:
-        """Returns what the driver of requests tells."""
-        watchers: list[RequestObserver] = [
+    def request_observers(self) -> RequestObservers:
+        """Returns the observers of requests."""
+        observers: list[RequestObserver] = [
             each for each in (self._log, self._metrics) if each is not None
         ]
-        return RequestObservers(watchers, self._traces)
+        return RequestObservers(observers, self._traces)
 
     def store(self, store: Store) -> Store:
-        """Returns the store, watched if anybody wants to know of its calls."""
+        """Returns the store, with its calls observed if metrics or traces are on."""
         observers: list[Observer] = [each for each in (self._metrics, self._traces) if each]
         return ObservedStore(store, Observers(observers), SystemClock()) if observers else store
 
     def ports(self) -> Ports:
-        """Returns the doors to the world, with sleeps watched if anybody wants to know."""
+        """Returns clock, randomness and sleeps; sleeps are observed if metrics or traces are on."""
         observers: list[SleepObserver] = [each for each in (self._metrics, self._traces) if each]
         waiting = ThreadWaiting()
         watched = ObservedWaiting(waiting, observers) if observers else waiting
         return Ports(SystemClock(), SystemRandom(), watched)
 
     def own_routes(self) -> Mapping[bytes, OwnHandler]:
-        """Returns what is served beside the faces."""
+        """Returns the handlers that are served beside the faces."""
         return {} if self._exposition is None else {b"/metrics": self._serve_metrics}
 
-    def notice(self, server: Server, repository: Repository) -> None:
-        """Gets to know what can be read from."""
+    def attach(self, server: Server, repository: Repository) -> None:
+        """Takes the server and the repository whose numbers `/metrics` shows."""
         self._server = server
         self._repository = repository
 
     def close(self) -> None:
-        """Sends what is left."""
+        """Sends the traces that are left."""
         if self._traces is not None:
             self._traces.close()
 
@@ -129,44 +135,44 @@ class Watching:
             "pool_brief_under_way": server.brief_pool.under_way,
             "pool_publish_under_way": server.publish_pool.under_way,
             "pool_long_under_way": server.long_pool.under_way,
-            "flush_waiting": server.flushing.waiting,
-            "flushes_total": server.flushing.flushes,
+            "flush_waiting": server.group_flush.waiting,
+            "flushes_total": server.group_flush.flushes,
             "node_cache_hits_total": nodes.hits,
             "node_cache_misses_total": nodes.misses,
             "commit_cache_misses_total": views.reads,
         }
 
 
-def serve(settings: Settings, ready: Callable[[Serving], None]) -> None:
+def serve(settings: Settings, ready: Callable[[ServerReady], None]) -> None:
     """Serves until SIGTERM or SIGINT; `ready` is called once, when requests may be sent.
 
     1. refuse what cannot work before anything is opened; 2. open the store, make the repository if
-    it is missing; 3. listen, and leave a note beside an embedded store; 4. stop in the opposite
-    order. A crash leaves a note, and the next server replaces it.
+    it is missing; 3. listen, and write the server file beside an embedded store; 4. stop in the
+    opposite order. A crash leaves the server file, and the next server replaces it.
     """
     check_loopback(settings.host)
-    watching = Watching(settings)
+    telemetry = Telemetry(settings)
     try:
-        note = server_file(settings.store)
-        if note is not None and settings.store == Settings().store:
-            note.parent.mkdir(parents=True, exist_ok=True)
-        store = watching.store(_open_free(settings.store, note))
+        file = server_file(settings.store)
+        if file is not None and settings.store == Settings().store:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        store = telemetry.store(_open_free(settings.store, file))
         try:
-            _serve(settings, watching, store, note, ready)
+            _serve(settings, telemetry, store, file, ready)
         finally:
             store.close()
     finally:
-        watching.close()
+        telemetry.close()
 
 
 def _serve(
     settings: Settings,
-    watching: Watching,
+    telemetry: Telemetry,
     store: Store,
-    note: Path | None,
-    ready: Callable[[Serving], None],
+    file: Path | None,
+    ready: Callable[[ServerReady], None],
 ) -> None:
-    repositories = Repositories(store, watching.ports(), tuning=tuning_of(settings))
+    repositories = Repositories(store, telemetry.ports(), tuning=tuning_of(settings))
     repository = _open_or_create(repositories, settings)
     store.flush(store.epoch())
 
@@ -178,33 +184,33 @@ def _serve(
             repositories,
             nessie_faces(repositories),
             options_of(settings),
-            watch=watching.watch(),
-            own={**document_handlers(), **watching.own_routes()},
-            chores=chores(repositories),
+            observers=telemetry.request_observers(),
+            own={**document_handlers(), **telemetry.own_routes()},
+            periodic_tasks=periodic_tasks(repositories),
         )
-        watching.notice(server, repository)
+        telemetry.attach(server, repository)
         return server
 
-    def tell(url: str) -> None:
-        if note is not None:
-            written.append(announce(note, url))
-        ready(Serving(url, str(parse_store_url(settings.store))))
+    def on_ready(url: str) -> None:
+        if file is not None:
+            written.append(write_server_file(file, url))
+        ready(ServerReady(url, str(parse_store_url(settings.store))))
 
     try:
-        run_until_stopped(make, tell)
+        run_until_stopped(make, on_ready)
     finally:
-        for presence in written:
-            if note is not None:
-                withdraw(note, presence)
+        for own_file in written:
+            if file is not None:
+                remove_server_file(file, own_file)
 
 
-def chores(repositories: Repositories) -> list[Chore]:
+def periodic_tasks(repositories: Repositories) -> list[PeriodicTask]:
     """Returns what a server does by itself: it sweeps branches, tombstones and claims."""
     references = sweep_of_references(repositories, report_failure)
     claims = sweep_of_claims(repositories, report_failure)
     return [
-        Chore(SWEEP_EVERY_S, references.turn, SWEEP_PAUSE_S),
-        Chore(SWEEP_CLAIMS_EVERY_S, claims.turn, SWEEP_PAUSE_S),
+        PeriodicTask(SWEEP_EVERY_S, references.turn, SWEEP_PAUSE_S),
+        PeriodicTask(SWEEP_CLAIMS_EVERY_S, claims.turn, SWEEP_PAUSE_S),
     ]
 
 
@@ -221,7 +227,7 @@ def report_failure(failure: SweepFailure) -> None:
 
 
 def options_of(settings: Settings) -> Options:
-    """Returns how the server runs."""
+    """Returns the options of the server that the settings ask for."""
     return Options(
         host=settings.host,
         port=settings.port,
@@ -235,12 +241,12 @@ def options_of(settings: Settings) -> Options:
     )
 
 
-def _open_free(address: str, note: Path | None) -> Store:
-    """Opens the store; if another server has it, says where that one is."""
+def _open_free(address: str, file: Path | None) -> Store:
+    """Opens the store; if another server has it, the error names that server."""
     try:
         return open_store(address)
     except StoreLocked as error:
-        other = None if note is None else find_presence(note)
+        other = None if file is None else read_server_file(file)
         if other is None:
             raise
         raise StoreLocked(
