@@ -17,8 +17,7 @@ from lochan.base.errors import (
     Unavailable,
     Unknown,
 )
-from lochan.client.exchange import exchange
-from lochan.client.failures import error_of
+from lochan.client.failures import error_of, exchange
 from lochan.client.messages import HttpReply, HttpRequest
 from lochan.client.replies import ReferenceReply
 from lochan.http.exchange import Request, RequestHeaders

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lochan.base.errors import Invalid
-from lochan.wire.instants import instant, micros, span_us
+from lochan.wire.codec import instant, micros, span_us
 
 _DAY = 86_400_000_000
 

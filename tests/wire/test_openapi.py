@@ -8,11 +8,10 @@ import re
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from lochan.wire.openapi import build_document, document_text
+from lochan.wire.openapi import build_document, document_text, to_yaml
 from lochan.wire.operations import PARAMETERS, WIRE_NAMES
 from lochan.wire.operations_v1 import OPERATIONS_V1
 from lochan.wire.operations_v2 import OPERATIONS_V2
-from lochan.wire.yaml import to_yaml
 from tests.architecture.tree import ROOT
 
 OPERATIONS = (*OPERATIONS_V1, *OPERATIONS_V2)

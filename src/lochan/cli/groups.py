@@ -48,7 +48,7 @@ class CommandFailure(click.ClickException):
         }
         if isinstance(self._error, KeysConflict):
             from lochan.model.results import ContentConflict
-            from lochan.wire.conflicts import conflict_out
+            from lochan.wire.problems import conflict_out
 
             document["conflicts"] = [
                 conflict_out(conflict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -11,6 +11,7 @@ from lochan.base.errors import (
     Bug,
     Conflict,
     ContentNotFound,
+    Corrupt,
     Denied,
     Exhausted,
     HeadConflict,
@@ -25,10 +26,15 @@ from lochan.base.errors import (
     Unavailable,
     Unknown,
 )
-from lochan.client.messages import HttpReply, HttpRequest
+from lochan.client.messages import Flow, HttpReply, HttpRequest
 from lochan.model.commits import ContentKey
-from lochan.wire.conflicts import conflict_in
-from lochan.wire.problems import ERROR_CODES, ContentKeyDetails, ErrorJson, ReferenceConflicts
+from lochan.wire.problems import (
+    ERROR_CODES,
+    ContentKeyDetails,
+    ErrorJson,
+    ReferenceConflicts,
+    conflict_in,
+)
 
 _UNEXPECTED_HASH: Final = "UNEXPECTED_HASH"
 _SHOWN_BYTES: Final = 200
@@ -88,3 +94,23 @@ def _by_status(request: HttpRequest, status: int, message: str) -> LochanError:
         return Invalid(message)
     # A write may have taken effect before the server failed.
     return Bug(message) if request.key is None else Unknown(message)
+
+
+_Shape = TypeVar("_Shape")
+
+
+def exchange(request: HttpRequest, shape: type[_Shape]) -> Flow[_Shape]:
+    """Returns the decoded body of the reply; raises the error that the server replied with."""
+    reply = yield from exchange_undecoded(request)
+    try:
+        return msgspec.json.decode(reply.body, type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Corrupt(f"the server's answer cannot be read: {error}") from None
+
+
+def exchange_undecoded(request: HttpRequest) -> Flow[HttpReply]:
+    """Returns a reply whose body does not matter; raises the error that the server replied with."""
+    reply = yield request
+    if not 200 <= reply.status < 300:
+        raise error_of(request, reply)
+    return reply

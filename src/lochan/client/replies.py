@@ -6,11 +6,10 @@ from typing import Any
 
 import msgspec
 
+from lochan.wire.codec import Instant
 from lochan.wire.commits import AddedContentJson, LogEntryIn
 from lochan.wire.contents import ContentJson
-from lochan.wire.instants import Instant
-from lochan.wire.jobs import JobJson
-from lochan.wire.listings import ContentWithKey, DiffEntryJson, EntryV2
+from lochan.wire.listings import ContentWithKey, DiffEntryJson, EntryV2, JobJson
 from lochan.wire.merges import KeyDetailsV2
 from lochan.wire.references import ReferenceMoveJson, ReferenceOfServer
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from lochan.client.exchange import exchange
+from lochan.client.failures import exchange
 from lochan.client.messages import Flow, HttpRequest
 from lochan.client.replies import ReferenceReply
 from lochan.model.references import Reference

@@ -23,7 +23,7 @@ from lochan.model.commits import (
     Unchanged,
 )
 from lochan.model.contents import Content, KnownContent
-from lochan.wire.codec import not_readable
+from lochan.wire.codec import PageJson, not_readable
 from lochan.wire.contents import ContentJson, content_in, content_out, content_v1, optional_in
 from lochan.wire.keys import KeyJson
 from lochan.wire.metas import (
@@ -36,7 +36,6 @@ from lochan.wire.metas import (
     meta_v1,
     meta_v2,
 )
-from lochan.wire.pages import PageJson
 from lochan.wire.references import ReferenceV1, ReferenceV2
 
 

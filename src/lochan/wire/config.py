@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 
-from lochan.wire.instants import Instant
-from lochan.wire.pages import PageJson
+from lochan.wire.codec import Instant, PageJson
 
 
 class ConfigV2(msgspec.Struct, frozen=True, rename="camel"):

@@ -1,4 +1,4 @@
-"""Entries, contents and differences on the wire."""
+"""Pages and contents on the wire: entries, contents, differences, namespaces, jobs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Annotated
 
 import msgspec
 
-from lochan.model.commits import ContentKey
-from lochan.model.contents import Content
+from lochan.model.commits import ContentKey, JobRecord
+from lochan.model.contents import Content, Namespace
 from lochan.model.results import DiffEntry, Entry
+from lochan.wire.codec import PageJson
 from lochan.wire.contents import (
     ContentJson,
     content_in,
@@ -18,7 +19,6 @@ from lochan.wire.contents import (
     optional_out,
 )
 from lochan.wire.keys import KeyJson
-from lochan.wire.pages import PageJson
 from lochan.wire.references import ReferenceV2
 
 
@@ -149,3 +149,40 @@ def diff_v1(entry: DiffEntry) -> DiffEntryJson:
 def diff_in(entry: DiffEntryJson) -> DiffEntry:
     """Returns the difference that JSON describes."""
     return DiffEntry(entry.key.elements, optional_in(entry.left), optional_in(entry.right))
+
+
+class NamespacesV1(msgspec.Struct, frozen=True):
+    """Namespaces below another."""
+
+    namespaces: tuple[Namespace, ...]
+
+
+class NamespaceUpdateIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Properties to set and to remove."""
+
+    property_updates: dict[str, str] | None = None
+    property_removals: frozenset[str] | None = None
+
+
+class JobJson(msgspec.Struct, frozen=True):
+    """A job that has written a content, and the facts that it recorded."""
+
+    job: str
+    facts: dict[str, str]
+
+
+class JobsJson(PageJson, frozen=True, rename="camel"):
+    """A page of jobs, in the order of their names."""
+
+    jobs: list[JobJson]
+    effective_reference: ReferenceV2
+
+
+def job_out(record: JobRecord) -> JobJson:
+    """Returns a record as JSON."""
+    return JobJson(record.job, dict(record.facts))
+
+
+def job_in(record: JobJson) -> JobRecord:
+    """Returns the record that JSON describes."""
+    return JobRecord(record.job, tuple(sorted(record.facts.items())))

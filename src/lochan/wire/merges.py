@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from lochan.model.results import KeyOutcome, Merged
-from lochan.wire.conflicts import ConflictJson, conflict_in, conflict_out
 from lochan.wire.contents import ContentJson
 from lochan.wire.keys import KeyJson
 from lochan.wire.metas import CommitMetaIn
+from lochan.wire.problems import ConflictJson, conflict_in, conflict_out
 
 
 class KeyBehaviourIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):

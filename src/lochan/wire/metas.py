@@ -6,7 +6,7 @@ import msgspec
 
 from lochan.base.errors import Invalid
 from lochan.model.commits import CommitMeta, Properties
-from lochan.wire.instants import Instant, instant, instant_to_send, micros
+from lochan.wire.codec import Instant, instant, instant_to_send, micros
 
 
 class CommitMetaIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):

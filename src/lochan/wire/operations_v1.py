@@ -8,9 +8,15 @@ from lochan.model.contents import Namespace
 from lochan.wire.commits import CommitBody, LogV1
 from lochan.wire.config import ConfigV1
 from lochan.wire.contents import ContentJson
-from lochan.wire.listings import ContentsRequest, ContentsV1, DiffV1, EntriesV1
+from lochan.wire.listings import (
+    ContentsRequest,
+    ContentsV1,
+    DiffV1,
+    EntriesV1,
+    NamespacesV1,
+    NamespaceUpdateIn,
+)
 from lochan.wire.merges import MergeBody, MergeV1, TransplantBody
-from lochan.wire.namespaces import NamespacesV1, NamespaceUpdateIn
 from lochan.wire.operations import ApiOperation
 from lochan.wire.references import ReferenceIn, ReferencesV1, ReferenceV1
 

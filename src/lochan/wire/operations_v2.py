@@ -17,8 +17,14 @@ from lochan.wire.config import (
     RepositoryJson,
     RepositoryList,
 )
-from lochan.wire.jobs import JobsJson
-from lochan.wire.listings import ContentResponse, ContentsRequest, ContentsV2, DiffV2, EntriesV2
+from lochan.wire.listings import (
+    ContentResponse,
+    ContentsRequest,
+    ContentsV2,
+    DiffV2,
+    EntriesV2,
+    JobsJson,
+)
 from lochan.wire.merges import (
     CherryPickBody,
     MergeBody,

@@ -12,7 +12,7 @@ import msgspec
 from lochan.base.errors import Invalid
 from lochan.model.commits import CommitMeta
 from lochan.model.references import Annotation, Reference, ReferenceMetadata, ReferenceMove
-from lochan.wire.instants import Instant, instant, micros
+from lochan.wire.codec import Instant, PageJson, instant, micros
 from lochan.wire.metas import (
     CommitMetaIn,
     CommitMetaV1,
@@ -21,7 +21,6 @@ from lochan.wire.metas import (
     meta_v1,
     meta_v2,
 )
-from lochan.wire.pages import PageJson
 
 _Meta = TypeVar("_Meta")
 

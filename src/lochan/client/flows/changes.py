@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from lochan.client.exchange import exchange
+from lochan.client.failures import exchange
 from lochan.client.flows.queries import new_idempotency_key
 from lochan.client.messages import Flow, HttpRequest
 from lochan.client.replies import CommitReply, MergeReply

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from lochan.client.exchange import exchange
+from lochan.client.failures import exchange
 from lochan.client.flows.queries import keys_query, page_query, query_of
 from lochan.client.messages import Flow, HttpRequest, Query
 from lochan.client.replies import ContentReply, ContentsReply, EntriesReply, JobsReply
@@ -23,9 +23,8 @@ from lochan.model.results import Entry, Page
 from lochan.model.specs import ReferenceSpec
 from lochan.wire.codec import encode
 from lochan.wire.contents import content_in, optional_in
-from lochan.wire.jobs import job_in
 from lochan.wire.keys import KeyJson, key_to_path
-from lochan.wire.listings import ContentsRequest, content_with_key_in
+from lochan.wire.listings import ContentsRequest, content_with_key_in, job_in
 from lochan.wire.references import reference_in
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lochan.client.exchange import exchange
+from lochan.client.failures import exchange
 from lochan.client.flows.queries import keys_query, page_query, query_of
 from lochan.client.messages import Flow, HttpRequest
 from lochan.client.replies import DiffReply, LogReply

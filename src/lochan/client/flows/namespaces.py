@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import quote
 
-from lochan.client.exchange import exchange, exchange_undecoded
+from lochan.client.failures import exchange, exchange_undecoded
 from lochan.client.flows.queries import new_idempotency_key, query_of
 from lochan.client.messages import Flow, HttpRequest, Query
 from lochan.model.commits import ContentKey
@@ -20,7 +20,7 @@ from lochan.model.requests import (
 from lochan.model.specs import ReferenceSpec, parse_spec
 from lochan.wire.codec import encode
 from lochan.wire.keys import key_to_path
-from lochan.wire.namespaces import NamespacesV1, NamespaceUpdateIn
+from lochan.wire.listings import NamespacesV1, NamespaceUpdateIn
 
 _NAMESPACES: Final = "/api/v1/namespaces"
 _DETACHED: Final = "DETACHED"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from lochan.base.ids import EMPTY_ID
-from lochan.client.exchange import exchange
+from lochan.client.failures import exchange
 from lochan.client.flows.queries import new_idempotency_key, page_query, query_of
 from lochan.client.messages import Flow, HttpRequest, Query
 from lochan.client.replies import (
@@ -29,8 +29,7 @@ from lochan.model.requests import (
 )
 from lochan.model.results import Page
 from lochan.model.specs import parse_spec
-from lochan.wire.codec import encode
-from lochan.wire.instants import instant_to_send
+from lochan.wire.codec import encode, instant_to_send
 from lochan.wire.references import (
     NewReferenceIn,
     NewReferencesIn,

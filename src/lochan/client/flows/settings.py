@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from lochan.client.exchange import exchange
+from lochan.client.failures import exchange
 from lochan.client.flows.queries import new_idempotency_key
 from lochan.client.messages import Flow, HttpRequest
 from lochan.client.replies import ConfigReply, PreviousReply, SettingsReply
@@ -14,9 +14,8 @@ from lochan.model.requests import (
     UpdateSettingsRequest,
 )
 from lochan.model.results import RepositoryInfo
-from lochan.wire.codec import encode
+from lochan.wire.codec import encode, micros
 from lochan.wire.config import RepositoryConfigUpdate
-from lochan.wire.instants import micros
 
 _CONFIG: Final = "/api/v2/config"
 

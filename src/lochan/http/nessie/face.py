@@ -22,10 +22,10 @@ from lochan.http.nessie.params import (
 from lochan.http.nessie.paths import find_place
 from lochan.http.nessie.problems import problem_of
 from lochan.http.routes import Face, Match, MethodNotAllowed, Route
-from lochan.wire.conflicts import conflict_v1
 from lochan.wire.operations import ApiOperation
 from lochan.wire.operations_v1 import OPERATIONS_V1
 from lochan.wire.operations_v2 import OPERATIONS_V2
+from lochan.wire.problems import conflict_v1
 
 Brief = bool | Callable[[Exchange], bool]
 Bound = Mapping[str, tuple[Handler, Brief]]

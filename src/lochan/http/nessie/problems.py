@@ -16,9 +16,15 @@ from lochan.http.exchange import Request, Response
 from lochan.http.problems import public_text, reason_of
 from lochan.model.results import ContentConflict
 from lochan.wire.codec import encode
-from lochan.wire.conflicts import ConflictJson, conflict_out
 from lochan.wire.keys import KeyJson
-from lochan.wire.problems import ERROR_CODES, ContentKeyDetails, ErrorJson, ReferenceConflicts
+from lochan.wire.problems import (
+    ERROR_CODES,
+    ConflictJson,
+    ContentKeyDetails,
+    ErrorJson,
+    ReferenceConflicts,
+    conflict_out,
+)
 
 Details = ReferenceConflicts | ContentKeyDetails | msgspec.UnsetType
 

@@ -19,8 +19,14 @@ from lochan.service.pending_writes import PendingWrite
 from lochan.wire.codec import Reader
 from lochan.wire.contents import content_v1
 from lochan.wire.keys import key_from_path
-from lochan.wire.listings import ContentsV1, DiffV1, content_with_key_v1, diff_v1
-from lochan.wire.namespaces import NamespacesV1, NamespaceUpdateIn
+from lochan.wire.listings import (
+    ContentsV1,
+    DiffV1,
+    NamespacesV1,
+    NamespaceUpdateIn,
+    content_with_key_v1,
+    diff_v1,
+)
 
 _read_namespace: Final = Reader(Namespace)
 _read_update: Final = Reader(NamespaceUpdateIn)

@@ -31,7 +31,7 @@ from lochan.model.specs import (
 )
 from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
-from lochan.wire.codec import Reader
+from lochan.wire.codec import Reader, instant
 from lochan.wire.config import (
     NewRepository,
     ObjectIds,
@@ -41,7 +41,6 @@ from lochan.wire.config import (
     RepositoryJson,
     RepositoryList,
 )
-from lochan.wire.instants import instant
 from lochan.wire.merges import (
     CherryPickBody,
     MoveBody,

@@ -26,20 +26,21 @@ from lochan.model.commits import ContentKey
 from lochan.model.references import PreviousHead, Reference
 from lochan.model.specs import ReferenceSpec, parse_on_reference, parse_path
 from lochan.service.pages import Selection
+from lochan.wire.codec import instant
 from lochan.wire.commits import LogV2, log_entry_v2
 from lochan.wire.config import ConfigV2, RepositoryConfigs
 from lochan.wire.contents import content_out
-from lochan.wire.instants import instant
-from lochan.wire.jobs import JobsJson, job_out
 from lochan.wire.keys import key_from_path
 from lochan.wire.listings import (
     ContentResponse,
     ContentsV2,
     DiffV2,
     EntriesV2,
+    JobsJson,
     content_with_key,
     diff_out,
     entry_v2,
+    job_out,
 )
 from lochan.wire.metas import meta_v2
 from lochan.wire.references import (

@@ -21,10 +21,9 @@ from lochan.model.specs import (
     parse_path,
 )
 from lochan.service.pending_writes import PendingWrite
-from lochan.wire.codec import Reader
+from lochan.wire.codec import Instant, Reader, micros, span_us
 from lochan.wire.commits import commit_response
 from lochan.wire.config import RepositoryConfigPrevious, RepositoryConfigUpdate
-from lochan.wire.instants import Instant, micros, span_us
 from lochan.wire.merges import MergeBody, TransplantBody, merge_v2
 from lochan.wire.references import (
     ReferenceIn,
