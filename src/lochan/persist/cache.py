@@ -7,6 +7,7 @@ are open. Each repository has maps of its own, and never finds an object of anot
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
@@ -38,15 +39,15 @@ class CacheBudget:
     def __init__(self, bytes_max: int) -> None:
         self._half_bytes = bytes_max // 2
         self._young_bytes = 0
-        self._made = 0
+        # Threads open repositories at the same time: no two caches may get one number.
+        self._numbers = count()
         # Weak, so that a repository that is closed takes its caches along.
         self._caches: WeakValueDictionary[int, _Aging] = WeakValueDictionary()
 
     def cache(self, weigh: Callable[[_Held], int]) -> BoundedCache[_Held]:
         """Returns a new cache; `weigh` returns the bytes that a value takes in memory."""
         made: BoundedCache[_Held] = BoundedCache(self, weigh)
-        self._made += 1
-        self._caches[self._made] = made
+        self._caches[next(self._numbers)] = made
         return made
 
     def take(self, weight: int) -> None:
