@@ -27,7 +27,7 @@ COMMITS = 10
 
 
 class Marked(Client):
-    """Commits with messages that can be found in the log; remembers the hash that each was hashes."""
+    """Commits with messages that can be found in the log; remembers the hash in each answer."""
 
     def __init__(self, world: World, branch: tuple[str, str], who: int) -> None:
         self._world = world
