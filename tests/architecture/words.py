@@ -10,16 +10,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# Folders and files that still have to be rewritten; they are not checked. Empty it, then delete it.
-STILL_TO_REWRITE: tuple[str, ...] = (
-    "src/lochan/assembly/",
-    "src/lochan/http/",
-    "src/lochan/process.py",
-    "src/lochan/settings.py",
-    "src/lochan/system.py",
-    "src/lochan/telemetry/",
-)
-
 # What to write instead, by the word; each also in its plural and its other forms.
 INSTEAD: dict[str, str] = {
     "room|rooms": "package",
