@@ -25,6 +25,7 @@ GROUPS = {
 }
 
 _COMMANDS = {
+    "against": "benchmarks.against",
     "http": "benchmarks.http_load.command",
     "memory": "benchmarks.memory",
     "peers": "benchmarks.peers",
@@ -52,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "\nover HTTP, each with a --help of its own:\n"
         "  python -m benchmarks http rows                one server alone\n"
         "  python -m benchmarks peers                    side by side with the real Nessie\n"
+        "  python -m benchmarks against --old CHECKOUT   two versions in alternation\n"
         "  python -m benchmarks memory                   one repository against 200\n"
         "\non Spark:\n"
         "  python -m benchmarks spark read --rows 1000000   by branch against plain Parquet\n"

@@ -29,6 +29,7 @@ from benchmarks.measure import emit
 from lochan.assembly import open_store
 from lochan.base.errors import LochanError
 from lochan.base.keys import table_key
+from lochan.base.limits import CACHE_BYTES_MAX
 from lochan.catalog.types import ContentTypes
 from lochan.codec.elements import pack_table
 from lochan.kernel.build import Head
@@ -38,7 +39,8 @@ from lochan.kernel.repository import create_repository
 from lochan.kv.store import Store
 from lochan.model.contents import IcebergTable
 
-_PUTS = 1_000
+_CACHE_MB = CACHE_BYTES_MAX >> 20
+_FILL_PUTS = 1_000
 _SAMPLES = 50
 
 
@@ -46,8 +48,9 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks memory", description=__doc__)
     parser.add_argument("--repositories", type=int, default=200, help="default: 200")
     parser.add_argument("--keys", type=int, default=20_000, help="of each; default: 20000")
-    parser.add_argument("--operations", type=int, default=40_000, help="default: 40000")
-    parser.add_argument("--cache-mb", type=int, default=64, help="default: 64")
+    parser.add_argument("--operations", type=int, default=30_000, help="default: 30000")
+    parser.add_argument("--puts", type=int, default=10, help="of a commit; default: 10")
+    parser.add_argument("--cache-mb", type=int, default=_CACHE_MB, help=f"default: {_CACHE_MB}")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args(arguments)
     one, many = (_measure(count, chosen) for count in (1, chosen.repositories))
@@ -60,14 +63,18 @@ def _measure(repositories: int, chosen: argparse.Namespace) -> float:
         url = f"rocksdb:{folder}/store"
         began = time.monotonic()
         store = open_store(url)
+        fill = [
+            _Puts(range(start, min(start + _FILL_PUTS, chosen.keys)))
+            for start in range(0, chosen.keys, _FILL_PUTS)
+        ]
         for number in range(repositories):
-            _fill(store, number, chosen.keys)
+            _fill(store, number, fill)
         store.close()
         filled_s = time.monotonic() - began
         with start_lochan(url, Path(folder), "--cache-mb", str(chosen.cache_mb)) as server:
             samples = [resident_mb([server.pid])]
             began = time.monotonic()
-            with closing(_Client(server, repositories, chosen.keys, chosen.seed)) as client:
+            with closing(_Client(server, repositories, chosen)) as client:
                 for number in range(chosen.operations):
                     client.do_something()
                     if number % max(1, chosen.operations // _SAMPLES) == 0:
@@ -80,6 +87,7 @@ def _measure(repositories: int, chosen: argparse.Namespace) -> float:
         keys=chosen.keys,
         cache_mb=chosen.cache_mb,
         operations=chosen.operations,
+        puts=chosen.puts,
         start_mb=samples[0],
         end_mb=samples[-1],
         max_mb=max(samples),
@@ -92,11 +100,12 @@ def _measure(repositories: int, chosen: argparse.Namespace) -> float:
 class _Client:
     """Reads and commits, each every second time, at random places."""
 
-    def __init__(self, server: Served, repositories: int, keys: int, seed: int) -> None:
+    def __init__(self, server: Served, repositories: int, chosen: argparse.Namespace) -> None:
         self._connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
         self._repositories = repositories
-        self._keys = keys
-        self._random = Random(seed)
+        self._keys = chosen.keys
+        self._puts = chosen.puts
+        self._random = Random(chosen.seed)
         self._heads: dict[int, str] = {}
 
     def close(self) -> None:
@@ -104,17 +113,18 @@ class _Client:
 
     def do_something(self) -> None:
         repository = self._random.randrange(self._repositories)
-        number = self._random.randrange(self._keys)
+        numbers = self._random.sample(range(self._keys), self._puts)
         path = f"/r/{_repository(repository)}/api/v2/trees/main"
         if self._random.random() < 0.5:
-            self._call("GET", f"{path}/contents/{'.'.join(_elements(number))}")
+            self._call("GET", f"{path}/contents/{'.'.join(_elements(numbers[0]))}")
             return
         if repository not in self._heads:
             found = json.loads(self._call("GET", path))
             self._heads[repository] = found["reference"]["hash"]
-        changed = put(_elements(number), self._random.randrange(1 << 30), _content_id(number))
+        snapshot = self._random.randrange(1 << 30)
+        puts = [put(_elements(number), snapshot, _content_id(number)) for number in numbers]
         reply = self._call(
-            "POST", f"{path}@{self._heads[repository]}/history/commit", commit_body([changed])
+            "POST", f"{path}@{self._heads[repository]}/history/commit", commit_body(puts)
         )
         self._heads[repository] = hash_after_commit(reply)
 
@@ -156,10 +166,10 @@ class _Puts:
         return [self._plan]
 
 
-def _fill(store: Store, repository: int, keys: int) -> None:
+def _fill(store: Store, repository: int, commits: Sequence[_Puts]) -> None:
     publisher = Publisher(create_repository(store, PORTS, _repository(repository)), MAIN)
-    for start in range(0, keys, _PUTS):
-        (settled,) = publisher.publish([_Puts(range(start, min(start + _PUTS, keys)))])
+    for commit in commits:
+        (settled,) = publisher.publish([commit])
         if isinstance(settled, LochanError):
             raise settled
 

@@ -48,7 +48,6 @@ def test_no_metaphor_is_a_term_in_source_and_docs():
     assert found == []
 
 
-@pytest.mark.skipif("src/lochan/cli/" in words.STILL_TO_REWRITE, reason="still to be rewritten")
 def test_no_metaphor_is_a_term_in_the_help():
     found = [
         line

@@ -1,4 +1,4 @@
-"""Two kinds of broken belief: our own mistake, and bytes that were changed outside."""
+"""Two kinds of broken invariants: our own mistake, and bytes that were changed outside."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from lochan.base.checks import check, check_stored
 from lochan.base.errors import Bug, Corrupt
 
 
-def test_a_belief_that_holds_passes():
-    check(True, "never said")
-    check_stored(True, "never said")
+def test_an_invariant_that_holds_passes():
+    check(True, "never raised")
+    check_stored(True, "never raised")
 
 
 def test_our_own_mistake_is_a_bug():

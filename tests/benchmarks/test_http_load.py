@@ -34,9 +34,9 @@ EMPTY = b"HTTP/1.1 204 No Content\r\nX: y\r\n\r\n"
 def test_replies_are_read_however_they_are_cut(reply, expected):
     for size in (1, 7, len(reply)):
         replies = Replies()
-        told = [replies.feed(reply[at : at + size]) for at in range(0, len(reply), size)]
-        assert [one for one in told if one is not None] == [expected]
-        assert told[-1] == expected
+        fed = [replies.feed(reply[at : at + size]) for at in range(0, len(reply), size)]
+        assert [one for one in fed if one is not None] == [expected]
+        assert fed[-1] == expected
         assert replies.feed(reply) == expected, "the next reply starts afresh"
 
 
@@ -116,9 +116,9 @@ def test_answers_conflicts_and_errors_are_counted_apart():
     assert measured.sample.startswith("500")
     assert len(measured.times["call"]) == 4
     assert 0 < measured.seconds < 30, "it ends when there is nothing more to do"
-    told = measured.figures() | measured.costs()
-    assert told["operations"] == 4
-    assert told["p50_ms"] <= told["p99_ms"] <= told["max_ms"]
+    summary = measured.figures() | measured.costs()
+    assert summary["operations"] == 4
+    assert summary["p50_ms"] <= summary["p99_ms"] <= summary["max_ms"]
 
 
 def test_a_lost_connection_is_an_error_and_ends_its_client():
@@ -203,20 +203,20 @@ def test_every_experiment_runs_on_our_server_without_an_error(server, monkeypatc
 
     async def experiments() -> None:
         preparation = Preparation(Requests(server.address), "experiments")
-        told = await asymmetric(preparation, 1, seconds=0.2, warm_s=0, pids=[server.pid])
-        assert told["errors"] == told["conflicts"] == 0
-        assert told["small_to_large"] > 0
+        summary = await asymmetric(preparation, 1, seconds=0.2, warm_s=0, pids=[server.pid])
+        assert summary["errors"] == summary["conflicts"] == 0
+        assert summary["small_to_large"] > 0
         for name in generators.WORKLOADS:
-            told = await generators.generate(
+            summary = await generators.generate(
                 preparation, name, scale=0.00002, clients=2, pids=[server.pid]
             )
-            assert told["errors"] == told["conflicts"] == 0, told
-            assert len(told["commits_s_by_decile"]) == 10
+            assert summary["errors"] == summary["conflicts"] == 0, summary
+            assert len(summary["commits_s_by_decile"]) == 10
         for name, (_, simulate) in simulations.SIMULATIONS.items():
-            told = await simulate(preparation, 2, [server.pid])
-            assert told["errors"] == 0, (name, told)
+            summary = await simulate(preparation, 2, [server.pid])
+            assert summary["errors"] == 0, (name, summary)
             if "SINGLE_TABLE" not in name and "RANDOM" not in name:
-                assert told["conflicts"] == 0, (name, told)
+                assert summary["conflicts"] == 0, (name, summary)
         preparation.caller.close()
 
     run(experiments)

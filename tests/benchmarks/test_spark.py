@@ -18,11 +18,11 @@ BEFORE = {1: Account(0, 10.0, 5.0), 2: Account(1, 4.0, 0.0), 3: Account(2, 2.0, 
         ({**BEFORE, 4: Account(1, 3.0, 1.0)}, 4),
         # The third ended after one more second, and its parent waited.
         ({1: BEFORE[1], 2: Account(1, 4.0, 3.0)}, 1),
-        # It ended and nobody waited: what it used last is not known, and never below nothing.
+        # It ended and no parent waited: its last use is unknown, and never below zero.
         ({1: BEFORE[1], 2: BEFORE[2]}, 0),
         # The second waited for the third, used one more second and ended itself.
         ({1: Account(0, 10.0, 12.0)}, 1),
-        # Somebody came and went.
+        # A process started and ended.
         ({**BEFORE, 1: Account(0, 10.0, 5.5)}, 0.5),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.running import Shell
+from tests.cli.shell import Shell
 from tests.client.serving import serving
 
 

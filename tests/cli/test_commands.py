@@ -1,4 +1,4 @@
-"""Every command does what it says, for people and for programs."""
+"""Every command does what its help promises, for people and for programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lochan.client import Client
 from lochan.embedded import open_repository
 from lochan.model.commits import CommitMeta, Put
 from lochan.model.contents import Namespace
-from tests.cli.running import Shell
+from tests.cli.shell import Shell
 from tests.kernel.check.newer import make_reference_newer
 
 
@@ -114,8 +114,8 @@ def test_the_log_is_shown_whole_in_part_and_with_operations(shell):
     (one,) = shell.lines("log", "-n", "1", "-o")
     assert one["operations"][0]["key"]["elements"] == ["orders"]
     assert "put orders" in shell.out("log", "-o", "-n", "1")
-    wanted = shell.lines("log", "--filter", "commit.message == 'nothing'")
-    assert wanted == []
+    matching = shell.lines("log", "--filter", "commit.message == 'nothing'")
+    assert matching == []
 
 
 def test_differences_are_shown_and_told_by_the_exit_code(shell):
@@ -149,9 +149,9 @@ def diverged(shell: Shell) -> None:
 
 def test_a_merge_shows_conflicts_and_takes_decisions(shell):
     diverged(shell)
-    told = shell.out("merge", "dev", code=3)
-    assert "orders" in told
-    assert "nothing was written" in told
+    printed = shell.out("merge", "dev", code=3)
+    assert "orders" in printed
+    assert "nothing was written" in printed
     outcome = shell.one("merge", "dev", code=3)
     assert (outcome["wasApplied"], outcome["wasSuccessful"]) == (False, False)
     assert "would have" in shell.out("merge", "dev", "--dry-run", "--default", "FORCE")
@@ -159,8 +159,8 @@ def test_a_merge_shows_conflicts_and_takes_decisions(shell):
     done = shell.out("merge", "dev", "--key", "orders=FORCE", "-m", "both", "--author", "Ada")
     assert "merged dev into main" in done
     assert shell.location("orders") == "s3://dev"
-    said = shell.lines("log", "-n", "1")[0]["commitMeta"]
-    assert (said["message"], said["authors"]) == ("both", ["Ada"])
+    meta = shell.lines("log", "-n", "1")[0]["commitMeta"]
+    assert (meta["message"], meta["authors"]) == ("both", ["Ada"])
     assert "nothing to do" in shell.out("merge", "dev")
     shell.run("merge", "dev", "--key", "orders=SIDEWAYS", code=2)
 
@@ -271,14 +271,14 @@ def test_a_healthy_store_is_whole_and_a_damaged_one_is_not(local, place: Path):
     assert "whole" in shown
     assert "1 contents" in shown
     assert "not judged: claims" in shown
-    told = local.one("check")
-    assert (told["verdict"], told["findings"]) == ("whole", [])
-    assert set(told) == {"verdict", "findings", "untold", "progress", "unjudged"}
+    printed = local.one("check")
+    assert (printed["verdict"], printed["findings"]) == ("whole", [])
+    assert set(printed) == {"verdict", "findings", "untold", "progress", "unjudged"}
     _damage(place / ".lochan/store")
     assert "damaged" in local.out("check", code=8)
-    told = local.one("check", code=8)
-    assert told["verdict"] == "damaged"
-    assert set(told["findings"][0]) == {
+    printed = local.one("check", code=8)
+    assert printed["verdict"] == "damaged"
+    assert set(printed["findings"][0]) == {
         "severity",
         "problem",
         "kind",
@@ -288,8 +288,8 @@ def test_a_healthy_store_is_whole_and_a_damaged_one_is_not(local, place: Path):
         "referredBy",
         "repository",
     }
-    assert told["findings"][0]["severity"] == "damage"
-    assert told["findings"][0]["problem"] == "missing"
+    assert printed["findings"][0]["severity"] == "damage"
+    assert printed["findings"][0]["problem"] == "missing"
 
 
 def test_a_check_makes_no_repository_and_checks_all_if_asked(local, place: Path):

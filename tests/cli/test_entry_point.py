@@ -26,17 +26,19 @@ def test_version_is_told(runner):
 
 @pytest.mark.slow
 def test_python_m_lochan_is_the_same_runner():
-    told = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "lochan", "--version"], capture_output=True, text=True, check=True
     )
-    assert told.stdout == f"lochan {__version__}\n"
+    assert completed.stdout == f"lochan {__version__}\n"
 
 
 @pytest.mark.slow
 def test_asking_for_the_version_loads_no_database():
-    asked = "import sys, lochan.cli.main; print('rocksdict' in sys.modules, 'rich' in sys.modules)"
-    told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
-    assert told.stdout.split() == ["False", "False"]
+    code = "import sys, lochan.cli.main; print('rocksdict' in sys.modules, 'rich' in sys.modules)"
+    completed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert completed.stdout.split() == ["False", "False"]
 
 
 def test_stores_are_listed_for_people_and_for_programs(runner):
@@ -51,13 +53,13 @@ def test_stores_are_listed_for_people_and_for_programs(runner):
 
 def test_our_errors_leave_as_a_sentence_and_a_hint_with_their_own_code(runner, monkeypatch):
     def broken() -> None:
-        raise Conflict("somebody was faster")
+        raise Conflict("another commit was faster")
 
     monkeypatch.setitem(commands.commands, "broken", click.Command("broken", callback=broken))
     result = runner.invoke(commands, ["broken"])
     assert result.exit_code == 3
     assert result.stderr.splitlines() == [
-        "error: somebody was faster",
+        "error: another commit was faster",
         "hint: read the current state, then try again",
     ]
     assert result.stdout == ""

@@ -69,9 +69,9 @@ def test_success_is_zero_and_a_wrong_call_is_two(shell):
 
 def test_a_conflict_is_three(shell):
     shell.run("branch", "create", "dev")
-    told = shell.run("branch", "create", "dev", code=3).stderr
-    assert "error: " in told
-    assert "hint: choose another name" in told
+    printed = shell.run("branch", "create", "dev", code=3).stderr
+    assert "error: " in printed
+    assert "hint: choose another name" in printed
 
 
 def test_what_is_missing_is_four(shell):
@@ -81,19 +81,19 @@ def test_what_is_missing_is_four(shell):
 
 @pytest.mark.slow
 def test_a_server_that_is_away_is_six(local):
-    told = local.run("branch", "--url", "http://127.0.0.1:9", code=6).stderr
-    assert "no connection to http://127.0.0.1:9" in told
-    assert "lochan serve" in told
+    printed = local.run("branch", "--url", "http://127.0.0.1:9", code=6).stderr
+    assert "no connection to http://127.0.0.1:9" in printed
+    assert "lochan serve" in printed
 
 
 def test_errors_are_json_for_programs(shell):
     shell.put("orders", "s3://1")
     shell.run("branch", "create", "old", "--bare")
     result = shell.run("content", "put", "a.b", "--location", "s3://x", "--json", code=3)
-    told = msgspec.json.decode(result.stderr)
-    assert (told["error"], told["exitCode"]) == ("keys_conflict", 3)
-    assert told["conflicts"][0]["conflictType"] == "NAMESPACE_ABSENT"
-    assert "-p" in told["hint"]
+    printed = msgspec.json.decode(result.stderr)
+    assert (printed["error"], printed["exitCode"]) == ("keys_conflict", 3)
+    assert printed["conflicts"][0]["conflictType"] == "NAMESPACE_ABSENT"
+    assert "-p" in printed["hint"]
     assert result.stdout == ""
 
 
@@ -104,7 +104,7 @@ def test_a_failure_never_shows_a_traceback():
 
 
 class CutsWrites(BaseHTTPRequestHandler):
-    """Answers reads, and hangs up on those who write."""
+    """Answers reads, and closes the connection on writes."""
 
     def do_GET(self) -> None:
         body = b'{"reference":{"type":"BRANCH","name":"main","hash":"%s"}}' % (b"ab" * 32)
@@ -117,7 +117,7 @@ class CutsWrites(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its own name
-        """Says nothing."""
+        """Logs nothing."""
 
 
 @pytest.mark.slow
@@ -127,17 +127,17 @@ def test_an_unknown_outcome_is_five(local):
     thread.start()
     try:
         url = f"http://127.0.0.1:{server.server_address[1]}"
-        told = local.run("branch", "create", "dev", "--url", url, code=5).stderr
+        printed = local.run("branch", "create", "dev", "--url", url, code=5).stderr
     finally:
         server.shutdown()
         thread.join(60)
         server.server_close()
-    assert "it is unknown whether the change took effect" in told
-    assert "before a retry" in told
+    assert "it is unknown whether the change took effect" in printed
+    assert "before a retry" in printed
 
 
 def test_files_that_cannot_be_read_are_a_wrong_call(shell):
-    told = shell.run("content", "put", "a", "--file", "missing.json", code=2).stderr
-    assert "missing.json cannot be read" in told
+    printed = shell.run("content", "put", "a", "--file", "missing.json", code=2).stderr
+    assert "missing.json cannot be read" in printed
     shell.run("branch", "create", "dev")
     shell.run("merge", "dev", "--resolve", "a=missing.json", code=2)

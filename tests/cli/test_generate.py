@@ -19,7 +19,7 @@ from lochan.cli.generate.progress import Progress
 from lochan.cli.generate.worker import Worker
 from lochan.embedded import open_repository
 from lochan.model.contents import type_of
-from tests.cli.running import Shell
+from tests.cli.shell import Shell
 
 LONG = "stuff.s-${every,15,uuid}.key_${every,2,uuid}.${uuid}_0"
 
@@ -84,14 +84,14 @@ def test_branches_and_tags_are_made_and_used(shell):
 def test_every_type_is_generated(shell, kind):
     shell.run("generate", "-n", "3", "--type", kind, "--author", "Ada", "--message", "no {number}")
     assert kind in [one["type"] for one in shell.lines("content")]
-    said = shell.lines("log")[0]["commitMeta"]
-    assert (said["authors"], said["message"]) == (["Ada"], "no 2")
+    meta = shell.lines("log")[0]["commitMeta"]
+    assert (meta["authors"], meta["message"]) == (["Ada"], "no 2")
 
 
 def test_people_see_deciles_and_a_summary(shell):
-    told = shell.out("generate", "-n", "10", "-w", "2")
-    assert "commits/s" in told.splitlines()[0]
-    assert "10 commits with 10 puts" in told
+    printed = shell.out("generate", "-n", "10", "-w", "2")
+    assert "commits/s" in printed.splitlines()[0]
+    assert "10 commits with 10 puts" in printed
 
 
 def test_a_wrong_wish_is_refused_before_anything_is_made(shell):
@@ -106,9 +106,9 @@ def test_a_wrong_wish_is_refused_before_anything_is_made(shell):
 def test_an_error_ends_the_run_unless_it_shall_go_on(shell):
     # A table stands where the generator needs a namespace.
     shell.put("generated", "s3://in-the-way")
-    told = shell.run("generate", "-n", "5", "--json", code=3)
-    assert '"commits":0' in told.stdout
-    assert '"errors":1' in told.stdout
+    printed = shell.run("generate", "-n", "5", "--json", code=3)
+    assert '"commits":0' in printed.stdout
+    assert '"errors":1' in printed.stdout
     done = shell.one("generate", "-n", "5", "--continue-on-error")
     assert (done["commits"], done["errors"]) == (0, 5)
 
@@ -137,7 +137,7 @@ def test_a_run_that_is_stopped_counts_what_was_done():
     progress = Progress(Stopwatch(), 100)
     assert [progress.next_number() for _ in range(3)] == [0, 1, 2]
     progress.count(commits=1, puts=1)
-    progress.stop()
+    progress.stopped.set()
     assert progress.next_number() is None
     assert progress.summary(1).commits == 1
 

@@ -35,7 +35,7 @@ ALL = dict(all_commands())
 def test_every_command_and_option_says_what_it_does(name):
     command = ALL[name]
     assert command.help
-    # What the generator counts is said by the names of its options.
+    # The names of these options of the generator are enough.
     bare = {"num_commits", "num_branches", "num_tables", "puts_per_commit", "kind", "author"}
     bare |= {"tag_probability", "message"}
     for param in command.params:
@@ -71,10 +71,10 @@ def test_every_option_in_the_docs_exists():
 
 
 def test_the_docs_and_the_code_tell_the_same_functions():
-    told = re.findall(r"^\| `\$\{(\w+)[^`]*\}` \| (.+) \|$", PAGE, re.MULTILINE)
+    documented = re.findall(r"^\| `\$\{(\w+)[^`]*\}` \| (.+) \|$", PAGE, re.MULTILINE)
     known = re.findall(r"^    (\w+)(?:,\S+)? {2,}(.+)$", patterns.__doc__ or "", re.MULTILINE)
-    assert told == known
-    assert len(told) == 6
+    assert documented == known
+    assert len(documented) == 6
 
 
 def test_the_readmes_commands_work_as_they_stand(shell):

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from tests.architecture.tree import ROOT
-from tests.cli.running import Shell
+from tests.cli.shell import Shell
 
 # They start processes.
 pytestmark = pytest.mark.slow
@@ -69,12 +69,12 @@ def ready(started: subprocess.Popen[str]) -> Any:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_server_says_where_it_is_is_found_and_stops_when_told(place, number):
     with process("serve", "--port", "0", "--json", where=place) as server:
-        told = ready(server)
-        assert told["url"].startswith("http://127.0.0.1:")
+        report = ready(server)
+        assert report["url"].startswith("http://127.0.0.1:")
         Shell().put("orders", "s3://1")
-        assert Shell().one("config")["where"] == told["url"]
-        code, said = stopped(server, number)
-        assert (code, said) == (0, "")
+        assert Shell().one("config")["where"] == report["url"]
+        code, output = stopped(server, number)
+        assert (code, output) == (0, "")
     assert not (place / ".lochan/server.json").exists()
     # The same data, now without a server.
     assert Shell().location("orders") == "s3://1"
@@ -83,19 +83,19 @@ def test_a_server_says_where_it_is_is_found_and_stops_when_told(place, number):
 def test_settings_come_from_flag_environment_and_file(place):
     (place / "lochan.toml").write_text('store = "memory:"\nport = 1\n')
     with process("serve", "--json", where=place, LOCHAN_PORT="0") as server:
-        told = ready(server)
-        assert told["store"] == "memory:"
-        assert not told["url"].endswith(":1")
+        report = ready(server)
+        assert report["store"] == "memory:"
+        assert not report["url"].endswith(":1")
     assert "port" in Shell().run("serve", "--port", "many", code=2).stderr
     assert "only this machine" in Shell().run("serve", "--host", "0.0.0.0", code=2).stderr
 
 
 def test_a_second_server_on_the_same_store_is_refused_and_told_of_the_first(place):
     with process("serve", "--port", "0", "--json", where=place) as server:
-        told = ready(server)
+        report = ready(server)
         refused = ran(*LOCHAN, "serve", "--port", "0", where=place)
     assert refused.returncode == 6
-    assert told["url"] in refused.stderr
+    assert report["url"] in refused.stderr
 
 
 def test_a_server_that_was_killed_is_not_found_any_more(place):
@@ -109,7 +109,7 @@ def test_a_server_that_was_killed_is_not_found_any_more(place):
 
 
 def without_spark(place: Path) -> dict[str, str]:
-    """Surroundings in which pyspark is not installed; tests/spark tells the demo with it."""
+    """Returns an environment without pyspark; tests/spark runs the demo with it."""
     hidden = place / "hidden"
     hidden.mkdir()
     (hidden / "pyspark.py").write_text("raise ModuleNotFoundError('none', name='pyspark')\n")
@@ -141,9 +141,9 @@ def test_the_demo_serves_on_until_it_is_stopped_and_keeps_named_data(place):
         )
         assert next(line for line in lines if "runs until Ctrl-C" in line)
         assert len(Shell("--url", url).lines("log")) > 3
-        code, said = stopped(demo, signal.SIGINT)
+        code, output = stopped(demo, signal.SIGINT)
     assert code == 0
-    assert "stopped" in said
+    assert "stopped" in output
     assert len(Shell("--store", "rocksdb:kept/store").lines("log")) > 3
     assert "not empty" in Shell().run("demo", "--data", "kept", code=2).stderr
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from lochan.cli.target import find_target
-from tests.cli.running import Shell
+from tests.cli.shell import Shell
 
 
 def note(place: Path, url: str, pid: int) -> None:
@@ -62,12 +62,12 @@ def test_a_store_that_somebody_has_is_not_opened_twice(local, place):
     from lochan.embedded import open_repository
 
     with open_repository(f"rocksdb:{place / 'mine'}"):
-        told = local.run("branch", "--store", f"rocksdb:{place / 'mine'}", code=6).stderr
-    assert "hint: a running server has the store open" in told
+        printed = local.run("branch", "--store", f"rocksdb:{place / 'mine'}", code=6).stderr
+    assert "hint: a running server has the store open" in printed
 
 
 def test_passwords_are_not_shown(local):
-    told = local.run("branch", "--store", "postgresql://me:secret@127.0.0.1:9/x", code=6)
-    assert "secret" not in told.output
+    printed = local.run("branch", "--store", "postgresql://me:secret@127.0.0.1:9/x", code=6)
+    assert "secret" not in printed.output
     local.run("branch", "--store", "nothing", code=2)
     local.run("branch", "--url", "ftp://x", code=2)

@@ -21,10 +21,11 @@ from lochan.client.exchange import exchange
 from lochan.client.failures import error_of
 from lochan.client.messages import HttpReply, HttpRequest
 from lochan.client.replies import ReferenceReply
-from lochan.http.exchange import Request
-from lochan.http.nessie.problems import CODES, problem_of
+from lochan.http.exchange import Request, RequestHeaders
+from lochan.http.nessie.problems import problem_of
 from lochan.model.contents import Namespace
 from lochan.model.results import ContentConflict
+from lochan.wire.problems import ERROR_CODES
 
 READ = HttpRequest("GET", "/config")
 WRITE = HttpRequest("POST", "/trees", body=b"{}", key="k")
@@ -37,11 +38,13 @@ def build_error(kind: type[LochanError]) -> LochanError:
 
 def received(error: LochanError, request: HttpRequest = READ) -> LochanError:
     """The error that the client raises after the server's response to an error."""
-    response = problem_of(Request("GET", b"/", headers=((b"nessie-client-spec", b"2.2.0"),)), error)
+    response = problem_of(
+        Request("GET", b"/", headers=RequestHeaders([(b"nessie-client-spec", b"2.2.0")])), error
+    )
     return error_of(request, HttpReply(response.status, response.body, {}))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in CODES if kind not in INSIDE])
+@pytest.mark.parametrize("kind", [kind for kind in ERROR_CODES if kind not in INSIDE])
 def test_every_error_of_the_servers_table_comes_back_as_itself(kind):
     error = received(build_error(kind))
     assert type(error) is kind

@@ -112,7 +112,7 @@ def test_every_truncation_is_corrupt(decode, raw):
 
 
 @pytest.mark.parametrize("decode", [decode_row, decode_reference_element, decode_description])
-def test_no_bytes_do_anything_but_decode_or_say_corrupt(decode):
+def test_any_bytes_are_decoded_or_corrupt(decode):
     random = Random(1)
     raws = [encode_row(ROW), encode_reference_element(ELEMENT), encode_row(DESCRIPTION)]
     for number in range(3_000):

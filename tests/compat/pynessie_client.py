@@ -48,7 +48,7 @@ def must_raise(kind, call, *arguments):
 
 
 class Session:
-    """The story, told in chapters that build on each other."""
+    """Runs all calls, in steps that build on each other."""
 
     def __init__(self, address):
         self.client = pynessie.init(config_dict={"endpoint": f"{address}/api/v1", "verify": True})
@@ -97,7 +97,7 @@ class Session:
         assert self.client.get_content("dev", key("db.orders"), first).snapshot_id == 1
         self.commit("dev", "log goes", Delete(key("db.log")), Unchanged(key("db.orders")))
         must_raise(NessieNotFoundException, self.client.get_content, "dev", key("db.log"))
-        # Somebody who knows only the first commit may not change what has changed since.
+        # A writer that knows only the first commit may not change keys that were changed later.
         stale = Put(key("db.orders"), table(9, orders.id))
         must_raise(NessieConflictException, self.client.commit, "dev", first, "late", "cy", stale)
         assert self.keys("dev") == {
@@ -176,15 +176,15 @@ class Session:
 
 def main(address, filled):
     session = Session(address)
-    chapters = [
+    steps = [
         *(session.references, session.commits, session.logs, session.merges),
         session.assignments,
     ]
     if filled == "busy":
-        chapters = [session.busy]
-    for chapter in chapters:
-        chapter()
-    print(f"pynessie {pynessie.__version__}: {len(chapters)} chapters")
+        steps = [session.busy]
+    for step in steps:
+        step()
+    print(f"pynessie {pynessie.__version__}: {len(steps)} steps")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ class Commands:
 
     def __init__(self, program: Path, address: str, folder: Path) -> None:
         self._words = [str(program), "--json", "--endpoint", f"{address}/api/v1"]
-        # Else it would read and write the configuration of whoever runs the tests.
+        # Otherwise it would use the configuration of the user that runs the tests.
         self._environment = os.environ | {"NESSIE_CLIENTDIR": str(folder)}
         self.ran = 0
 
@@ -63,7 +63,7 @@ def table(location: str, snapshot: int, content_id: str | None = None) -> str:
     return json.dumps(content)
 
 
-def tell(nessie: Commands) -> None:
+def run_all(nessie: Commands) -> None:
     """Branches, tags, commits, logs, differences, merges, picks and deletes; asserts each."""
     namespace = json.dumps({"type": "NAMESPACE", "id": None, "elements": ["db"]})
     commit(nessie, "main", "db", namespace, "begin", "ada")
@@ -143,7 +143,7 @@ def _commits_and_logs(nessie: Commands) -> None:
     assert [one["type"] for one in full[0]["operations"]] == ["PUT"]
     newest, older = (one["hash"] for one in nessie.read("log", "-n", "2", "dev"))
     assert messages(nessie, "dev", "-r", older) == ["orders", "begin"]
-    # Whatever its help says, both ends are shown.
+    # In contrast to its help, both ends are shown.
     both = ["orders again", "orders"]
     assert messages(nessie, "dev", "-r", f"{older}..{newest}") == both
 

@@ -16,13 +16,13 @@ from tests.compat.published_results import (
 FRAME = "[engine:nessie-multi-env]/[nessie-api:V{}]/[class:compat.PublishedTests]"
 
 
-def told(*names: str, outcome: str = "successful") -> list[Outcome]:
+def results(*names: str, outcome: str = "successful") -> list[Outcome]:
     split = [name.split(" ") for name in names]
     return [Outcome(outcome, version, name, "because") for version, name in split]
 
 
 def everything() -> list[Outcome]:
-    return told(*(f"{version} t{n}" for version, last in EXPECTED.items() for n in range(last)))
+    return results(*(f"{version} t{n}" for version, last in EXPECTED.items() for n in range(last)))
 
 
 def test_outcomes_are_read_with_their_version_and_name():
@@ -54,14 +54,16 @@ def test_when_all_pass_there_is_nothing_to_say():
     assert "v2: 159 passed of 159, 0 failed, 0 skipped" in count(everything())
 
 
-def test_a_failure_that_is_not_named_is_told():
-    (sentence, missing) = find_complaints([*everything()[1:], *told("v1 t0", outcome="failed")], {})
+def test_a_failure_that_is_not_named_is_reported():
+    (sentence, missing) = find_complaints(
+        [*everything()[1:], *results("v1 t0", outcome="failed")], {}
+    )
     assert sentence == "v1 t0 failed: because"
     assert missing == "v1: 28 passed, 29 expected"
 
 
 def test_a_failure_that_is_named_is_accepted():
-    outcomes = [*everything()[1:], *told("v1 t0", outcome="failed")]
+    outcomes = [*everything()[1:], *results("v1 t0", outcome="failed")]
     assert find_complaints(outcomes, {"v1 t0": "a quirk"}) == []
 
 
@@ -77,7 +79,7 @@ def test_a_test_that_was_not_run_is_missed():
 
 def test_there_are_three_exceptions_at_most():
     four = {f"v2 t{number}": "a quirk" for number in range(4)}
-    failed = told(*four, outcome="failed")
+    failed = results(*four, outcome="failed")
     kept = [one for one in everything() if one.full_name not in four]
     assert find_complaints([*kept, *failed], four) == ["4 exceptions; at most 3"]
     assert len(EXCEPTIONS) <= 3

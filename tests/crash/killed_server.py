@@ -20,7 +20,7 @@ from benchmarks.http_load.preparation import (
     put,
     put_namespace,
 )
-from tests.linearity.chain import Attempt, Fate, Link
+from tests.linearity.chain import Attempt, Link, Outcome
 from tests.linearity.journal import Journal
 
 BRANCH = "main"
@@ -39,7 +39,7 @@ class Load:
 
     def acknowledged(self, one: Attempt, told: str) -> None:
         """Notes what a client was told, and kills the server when that was enough."""
-        self.journal.settle(one, Fate.ACKNOWLEDGED, told)
+        self.journal.settle(one, Outcome.ACKNOWLEDGED, told)
         self.latest = told
         self.left -= bool(one.name)
         if not self.left:
@@ -90,7 +90,7 @@ class Committer:
             self._at = hash_after_commit(body)
             self._load.acknowledged(one, self._at)
         elif status == 409 and one is not None and one.touches == (".".join(SHARED),):
-            self._load.journal.settle(one, Fate.REFUSED)
+            self._load.journal.settle(one, Outcome.REFUSED)
             # Who was refused looks again, as a person would.
             self._at = self._load.latest or self._at
         elif not self.gone.done():
@@ -113,9 +113,9 @@ async def prepare(requests: Requests, journal: Journal) -> tuple[str, str]:
         request = requests.post(f"/trees/{BRANCH}@{head}/history/commit", body)
         status, reply = await caller.call(request)
         assert status == 200, reply
-        journal.settle(one, Fate.ACKNOWLEDGED, hash_after_commit(reply))
+        journal.settle(one, Outcome.ACKNOWLEDGED, hash_after_commit(reply))
         told = await caller.get(f"/trees/{BRANCH}/contents/{'.'.join(SHARED)}")
-        return one.told, told["content"]["id"]
+        return one.reply_hash, told["content"]["id"]
     finally:
         caller.close()
 
@@ -163,6 +163,8 @@ def _commit(name: str, puts: list[bytes]) -> bytes:
 
 
 def count_fates(journal: Journal) -> str:
-    """Returns how many commits met which fate."""
+    """Returns how many commits met which outcome."""
     commits = [one for one in journal.attempts if one.name]
-    return ", ".join(f"{sum(one.fate is fate for one in commits)} {fate.value}" for fate in Fate)
+    return ", ".join(
+        f"{sum(one.outcome is outcome for one in commits)} {outcome.value}" for outcome in Outcome
+    )

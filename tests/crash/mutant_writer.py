@@ -1,4 +1,4 @@
-"""The doomed process on a store with a planted fault, named by the first argument."""
+"""The killed writer on a store with a planted fault, named by the first argument."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rocksdict import WriteOptions
 from lochan.stores.rocksdb import database
 from lochan.stores.rocksdb import store as rocks
 from lochan.stores.rocksdb.directory import Directory
-from lochan.testing import doomed
+from lochan.testing import killed_writer
 
 RocksStore = rocks.RocksStore
 
@@ -62,4 +62,4 @@ FAULTS = {fault.__name__: fault for fault in (no_log, early_acknowledgement, res
 
 if __name__ == "__main__":
     FAULTS[sys.argv[1]]()
-    doomed.main(sys.argv[2], int(sys.argv[3]))
+    killed_writer.main(sys.argv[2], int(sys.argv[3]))

@@ -16,7 +16,7 @@ from benchmarks.http_load.connection import Requests
 from benchmarks.http_load.drive import run
 from benchmarks.http_load.processes import Served, start_lochan
 from tests.crash.killed_server import Load, count_fates, load_until_killed, prepare, walk
-from tests.linearity.chain import Fate, Link, find_violations
+from tests.linearity.chain import Link, Outcome, find_violations
 from tests.linearity.journal import Journal, read_names
 from tests.profile import counted
 
@@ -50,8 +50,8 @@ class Story:
             assert await walk(requests) == self.chain, "the history has changed since it was seen"
         self.journal.close()
         names = {link.name for link in self.chain}
-        assert read_names(self._path, Fate.ACKNOWLEDGED) <= names
-        assert not read_names(self._path, Fate.REFUSED) & names
+        assert read_names(self._path, Outcome.ACKNOWLEDGED) <= names
+        assert not read_names(self._path, Outcome.REFUSED) & names
 
     async def _one_life(self, served: Served, life: int) -> None:
         requests = Requests(served.address)

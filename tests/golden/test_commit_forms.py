@@ -147,7 +147,7 @@ def test_a_commit_has_these_bytes_and_this_id():
     assert decode_commit(ObjId(bytes.fromhex(COMMIT_ID_HEX)), stored) == COMMIT
 
 
-def test_a_commit_is_told_from_everything_else_by_its_first_bytes():
+def test_a_commit_is_recognised_by_its_first_bytes():
     assert is_commit(encode_commit(COMMIT))
     assert is_commit(bytes.fromhex("dc001101"))
     assert is_commit(bytes.fromhex("dc00170102")), "one of a later version is a commit too"

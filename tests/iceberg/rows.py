@@ -33,7 +33,7 @@ def held(catalog: LochanCatalog, name: str | tuple[str, ...] = "shop.orders") ->
 
 
 def messages(catalog: LochanCatalog, ref: str = "main") -> list[str]:
-    """What the commits of a branch say, the latest first."""
+    """Returns the messages of the commits of a branch, the latest first."""
     return [entry.meta.message for entry in catalog.repository.history.iterate(ref)]
 
 

@@ -207,10 +207,10 @@ def test_metadata_that_pyiceberg_cannot_read_is_told_and_kept(catalog, warehouse
         catalog.register_table("shop.odd", f"file://{place}")
     assert not catalog.table_exists("shop.odd")
     # Another client may have registered it, and then it stays.
-    told = CommitMeta(message="a table of 2030")
+    meta = CommitMeta(message="a table of 2030")
     ordinary = content(catalog, "shop", "orders")
     odd_one = msgspec.structs.replace(ordinary, id=None, metadata_location=f"file://{place}")
-    catalog.repository.commits.commit("main", told, [Put(key=("shop", "odd"), content=odd_one)])
+    catalog.repository.commits.commit("main", meta, [Put(key=("shop", "odd"), content=odd_one)])
     with pytest.raises(Invalid, match=r"pyiceberg cannot read the metadata of shop\.odd"):
         catalog.load_table("shop.odd")
     assert content(catalog, "shop", "odd").metadata_location == f"file://{place}"

@@ -1,4 +1,4 @@
-"""Metadata that somebody else wrote: it runs no code here, and what is broken changes nothing."""
+"""Metadata from others: it runs no code here, and broken metadata changes nothing."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def hostile(folder: Path, mark: Path, **more: object) -> str:
     with LochanCatalog(uri="memory:", warehouse=f"file://{folder}") as own:
         table = own.create_table("a.b", SCHEMA)
         table.append(rows(1))
-    told = stored(table)
-    told["properties"] = {CODE: "builtins.exec", "write.metadata.path": f"file://{folder}/m"}
-    told["location"] = f"open({str(mark)!r}, 'w').close()"
+    hostile = stored(table)
+    hostile["properties"] = {CODE: "builtins.exec", "write.metadata.path": f"file://{folder}/m"}
+    hostile["location"] = f"open({str(mark)!r}, 'w').close()"
     place = folder / "hostile.metadata.json"
-    place.write_bytes(msgspec.json.encode(told | more))
+    place.write_bytes(msgspec.json.encode(hostile | more))
     return f"file://{place}"
 
 

@@ -1,4 +1,4 @@
-"""A reply that is lost at the swing: done once, told truly, and nothing deleted."""
+"""A lost reply to a commit: the change is made once, reported truly, and nothing is deleted."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_when_all_replies_are_lost_the_state_is_unknown_and_every_file_stays(los
         table.append(rows(1))
     assert isinstance(failure.value.__cause__, Unknown)
     transport.losses = 0
-    # It was done in truth, and whoever looks finds all of it.
+    # The commit took effect, and readers find all of it.
     assert len(files(warehouse) - before) == 4
     assert held(beside) == [1]
     assert Path(content(beside, "shop", "orders").metadata_location[7:]).exists()

@@ -32,7 +32,7 @@ ODD = [
 
 @pytest.mark.parametrize("name", REFUSED, ids=repr)
 def test_a_name_that_no_repository_holds_is_refused_in_words(local, name):
-    for ask in (
+    for method in (
         local.load_table,
         local.table_exists,
         local.drop_table,
@@ -50,7 +50,7 @@ def test_a_name_that_no_repository_holds_is_refused_in_words(local, name):
         lambda odd: local.register_table(odd, "file:///none"),
     ):
         with pytest.raises(InvalidKey, match="names no table, view or namespace"):
-            ask(name)
+            method(name)
     assert messages(local) == []
 
 

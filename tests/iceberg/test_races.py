@@ -1,4 +1,4 @@
-"""Two writers at once: nobody's rows are lost, and only what meets is a conflict."""
+"""Two writers at once: no rows are lost, and only changes of the same keys conflict."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def test_a_delete_that_meets_new_rows_is_refused_by_its_own_rules(catalog):
 
 
 def test_many_threads_append_to_one_table_and_no_row_is_lost(catalog):
-    wanted = {"commit.retry.min-wait-ms": "1", "commit.retry.num-retries": "100"}
-    catalog.create_table("shop.orders", schema=SCHEMA, properties=wanted)
+    retries = {"commit.retry.min-wait-ms": "1", "commit.retry.num-retries": "100"}
+    catalog.create_table("shop.orders", schema=SCHEMA, properties=retries)
 
     def append(number: int) -> None:
         catalog.load_table("shop.orders").append(rows(number))
@@ -112,7 +112,7 @@ def test_a_change_between_reading_and_the_swing_is_never_overwritten(race, wareh
     with pytest.raises(CommitFailedException, match="branch main has changed"):
         table.append(rows(3))
     assert held(other) == [1, 2]
-    # What the late one has written was heard of by nobody.
+    # No commit refers to the files of the later writer.
     assert len(metadata_files(warehouse)) == before + 1
 
 

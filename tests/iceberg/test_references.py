@@ -81,9 +81,9 @@ def test_only_branches_take_changes_and_a_refusal_leaves_no_metadata(catalog, wa
 
 def test_a_reference_that_is_not_there_is_told(catalog):
     nowhere = catalog.at("nowhere")
-    for ask in (nowhere.load_table, nowhere.table_exists, nowhere.drop_table):
+    for method in (nowhere.load_table, nowhere.table_exists, nowhere.drop_table):
         with pytest.raises(ReferenceNotFound, match="nowhere"):
-            ask("shop.orders")
+            method("shop.orders")
     with pytest.raises(ReferenceNotFound):
         nowhere.create_table("shop.orders", schema=SCHEMA)
     with pytest.raises(ReferenceNotFound):

@@ -17,11 +17,11 @@ SQL = "select id from shop.orders"
 
 
 def version(sql: str = SQL) -> ViewVersion:
-    told = SQLViewRepresentation(type="sql", sql=sql, dialect="spark")
+    representation = SQLViewRepresentation(type="sql", sql=sql, dialect="spark")
     return ViewVersion.model_validate(
         {
             "schema-id": 0,
-            "representations": [ViewRepresentation(told)],
+            "representations": [ViewRepresentation(representation)],
             "default-namespace": ("shop",),
         }
     )
@@ -32,9 +32,9 @@ def test_a_view_is_made_and_loaded(catalog, warehouse):
     loaded = catalog.load_view("shop.big")
     assert loaded == made
     assert loaded.name() == ("shop", "big")
-    told = loaded.sql_for("spark")
-    assert told is not None
-    assert told.sql == SQL
+    representation = loaded.sql_for("spark")
+    assert representation is not None
+    assert representation.sql == SQL
     assert [field.field_id for field in loaded.schema().fields] == [1, 2]
     assert loaded.properties == {"owner": "shop"}
     assert loaded.location().startswith(f"{warehouse}/shop/big_")
@@ -65,7 +65,7 @@ def test_a_name_that_is_taken_is_refused(catalog):
         catalog.create_view("shop.big", SCHEMA, version())
     with pytest.raises(TableAlreadyExistsError, match="Table with same name already exists"):
         catalog.create_view("shop.orders", SCHEMA, version())
-    with pytest.raises(ViewAlreadyExistsError, match="taken"):
+    with pytest.raises(ViewAlreadyExistsError, match="Namespace with same name"):
         catalog.create_view("shop", SCHEMA, version())
     with pytest.raises(TableAlreadyExistsError, match="View with same name already exists"):
         catalog.create_table("shop.big", schema=SCHEMA)

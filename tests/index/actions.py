@@ -1,6 +1,6 @@
 """The five actions of the source document, computed from what an index stores.
 
-Stored elements say only put or remove, so that the next commit can splice them unchanged. Which of
+Stored elements are only put or remove, so that the next commit can splice them unchanged. Which of
 them belong to the commit itself is known from the commit's own keys.
 """
 
@@ -19,7 +19,7 @@ from lochan.index.source import NodeSource
 
 
 class Action(Enum):
-    """What an element says about its key, seen from one commit."""
+    """What an element means for its key, seen from one commit."""
 
     ADD = "ADD"
     REMOVE = "REMOVE"
@@ -51,12 +51,12 @@ def embedded_actions(index: Index, own: Set[bytes]) -> Iterator[ActionElement]:
 
 def own_actions(source: NodeSource, index: Index, own: Set[bytes]) -> list[ActionElement]:
     """Returns the commit's own operations, also those that were spilled at once."""
-    shown = [item for item in embedded_actions(index, own) if item.key in own]
-    spilled = sorted(own - {item.key for item in shown})
+    found = [item for item in embedded_actions(index, own) if item.key in own]
+    spilled = sorted(own - {item.key for item in found})
     for key, element in zip(spilled, find_many(source, index.root, spilled), strict=True):
         action = Action.REMOVE if element is None else Action.ADD
-        shown.append(ActionElement(key, action, element))
-    return sorted(shown, key=lambda item: item.key)
+        found.append(ActionElement(key, action, element))
+    return sorted(found, key=lambda item: item.key)
 
 
 def tree_actions(source: NodeSource, index: Index) -> Iterator[ActionElement]:

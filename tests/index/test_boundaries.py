@@ -42,7 +42,7 @@ def described(rule, level, keys, sizes, hard_share) -> list[int]:
 @pytest.mark.parametrize("level", [0, 1, 2, 5])
 @pytest.mark.parametrize("one_in", [HARD_BREAK_ONE_IN, 300])
 @pytest.mark.parametrize("large", [False, True])
-def test_cuts_are_where_the_description_says(monkeypatch, level, one_in, large):
+def test_cuts_are_where_the_description_puts_them(monkeypatch, level, one_in, large):
     hard_one_in(monkeypatch, one_in)
     random = Random(level)
     sizes = [random.choice([20, 90, 9_000 if large else 90]) for _ in KEYS]
@@ -53,7 +53,7 @@ def test_cuts_are_where_the_description_says(monkeypatch, level, one_in, large):
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
-def test_looking_at_one_element_agrees_with_cutting_many(monkeypatch, level):
+def test_testing_one_element_agrees_with_cutting_many(monkeypatch, level):
     hard_one_in(monkeypatch, 300)
     cuts, start = [], 0
     for at, key in enumerate(KEYS):

@@ -54,10 +54,10 @@ def test_a_node_is_fetched_once_and_then_remembered(tree):
 
 def test_one_fetch_covers_all_that_is_missing_and_the_order_is_kept(tree):
     source = CachedNodes(tree.stored, Caches(1 << 24))
-    wanted = [*tree.leaves[:6], tree.inner[0]]
-    source.load_nodes([wanted[2].obj_id, wanted[4].obj_id])
+    nodes = [*tree.leaves[:6], tree.inner[0]]
+    source.load_nodes([nodes[2].obj_id, nodes[4].obj_id])
     tree.stored.forget_fetches()
-    assert source.load_nodes([new.obj_id for new in wanted]) == [new.node for new in wanted]
+    assert source.load_nodes([new.obj_id for new in nodes]) == [new.node for new in nodes]
     assert tree.stored.fetches == [5]
     assert (source.hits, source.misses) == (2, 7)
     assert source.load_nodes([]) == []
@@ -168,7 +168,7 @@ def test_a_failed_fetch_leaves_nothing_wrong_behind(tree):
 @pytest.mark.parametrize("fault", ["short values", "inner node"])
 @pytest.mark.parametrize("twice", [False, True])
 def test_a_leaf_of_the_wrong_shape_is_corrupt_when_a_key_is_looked_up(fault, twice):
-    """Its bytes hash to its id, so only the shape can tell; a lookup must not slice it short."""
+    """Its bytes hash to its id, so only its shape is wrong; a lookup must not slice it short."""
     good = build_node(0, [b"ta", b"tb"], [bytes(50), bytes(50)], 50)
     if fault == "short values":
         bad = msgspec.structs.replace(good, values=good.values[:60])

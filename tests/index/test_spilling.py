@@ -204,10 +204,10 @@ def test_the_five_actions():
         ActionElement(key_of(1), Action.REMOVE, None),
         ActionElement(key_of(11), Action.ADD, element(11)),
     ]
-    assert branch.stored.fetches == [], "a commit's own operations are shown without the tree"
+    assert branch.stored.fetches == [], "a commit's own operations are found without the tree"
 
 
-def test_own_operations_are_shown_also_when_they_spilled_at_once():
+def test_own_operations_are_found_also_when_they_spilled_at_once():
     branch = Branch(limit=0)
     branch.commit((key_of(1), element(1)), (key_of(2), element(2)))
     branch.commit((key_of(1), None), (key_of(3), element(3)))

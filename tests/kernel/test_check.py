@@ -19,7 +19,6 @@ from lochan.kernel.head_moves import HeadMoves, Source
 from lochan.kernel.merge import Choices, MergeProposal
 from lochan.kernel.publish import Publisher
 from lochan.kernel.references import ReferenceIndex
-from lochan.kernel.tags import Tags
 from lochan.kv.store import Kind, partition
 from lochan.model.references import Annotation
 from lochan.stores.memory.store import MemoryStore
@@ -35,6 +34,7 @@ from tests.kernel.workbench import (
     plan,
     put,
     table,
+    tag,
     wants,
 )
 from tests.sim.kernel_scenarios import (
@@ -71,7 +71,7 @@ def grown() -> Bench:
     HeadMoves(bench.context, bench.names).rebase(SIDE, Source(bench.head(), "main"), "me")
     Publisher(bench.context, SIDE).publish([wants(5_003)])
     bench.names.delete(GONE, EMPTY_ID, "me")
-    Tags(bench.context, bench.names).create(V1, bench.head().obj_id, "me", Annotation("first"))
+    tag(bench, V1, bench.head().obj_id, "me", Annotation("first"))
     return bench
 
 
@@ -204,7 +204,7 @@ def set_row(bench: Bench, reference: RefName, **changes: object) -> None:
     [
         ({"pointer": b"p" * 32}, "leads nowhere"),
         ({"pointer": b"p"}, "does not point at an object"),
-        ({"pointer": EMPTY_ID}, "does not stand on"),
+        ({"pointer": EMPTY_ID}, "does not descend from"),
         ({"name": "other"}, "names another"),
         ({"kind": "WHAT"}, "unknown kind"),
         ({"kind": "TAG"}, "do not agree"),
@@ -212,8 +212,8 @@ def set_row(bench: Bench, reference: RefName, **changes: object) -> None:
         ({"moves": ()}, "no moves"),
         ({"deleted": True}, "whether it is deleted"),
         ({"version": 0}, "out of order"),
-        ({"incarnation": 99}, "of a later life"),
-        ({"incarnation": 0}, "in an earlier life"),
+        ({"incarnation": 99}, "of a later incarnation"),
+        ({"incarnation": 0}, "in an earlier incarnation"),
         ({"previous": ((b"q" * 32, 1),)}, "leads nowhere"),
         ({"previous": tuple((EMPTY_ID, 1) for _ in range(21))}, "more than a row may"),
     ],

@@ -11,7 +11,7 @@ from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.names import RefName
 from lochan.kernel import head_moves
 from lochan.kernel.head_moves import HeadMoves, Source
-from lochan.kernel.logs import Logs
+from lochan.kernel.history import ahead_behind
 from lochan.kernel.merge import Behaviour, Choices, MergeProposal
 from lochan.kernel.provenance import read_provenance
 from lochan.kernel.publish import Publisher
@@ -198,7 +198,7 @@ def test_a_rebase_brings_both_sides_together_whatever_was_merged_before(seed):
             wanted = Wants(plan([put(key, expected[key])], f"edit {number}"))
             Publisher(world.context, RefName(name)).publish([wanted])
     onto, head = world.head("main"), world.head("side")
-    ahead = Logs(world.context).ahead_behind(head, onto).ahead
+    ahead = ahead_behind(world.context.views, head, onto).ahead
     told = HeadMoves(world.context, world.names).rebase(SIDE, Source(onto), "")
     found = content_of(world.context, world.head("side"))
     assert {key: found.get(key) for key in expected} == expected

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 import pytest
@@ -22,6 +22,7 @@ from lochan.base.limits import MOVES_MAX
 from lochan.base.names import REFS_NAME, RefName
 from lochan.codec.rows import Move, ReferenceRow
 from lochan.kernel.moves import moved
+from lochan.kernel.name_index import ListedReference
 from lochan.kernel.references import NewReferenceRow
 from lochan.kv.store import Kind, partition
 from lochan.testing.faults import Fault, FaultKind, FaultyStore, PlannedCall
@@ -37,7 +38,7 @@ def bench() -> Bench:
     return Bench()
 
 
-def names_of(rows: list[ReferenceRow]) -> list[str]:
+def names_of(rows: Sequence[ListedReference]) -> list[str]:
     return [row.name for row in rows]
 
 

@@ -17,7 +17,7 @@ from lochan.kv.store import Kind, partition
 from lochan.model.references import Annotation
 from lochan.testing.faults import FaultKind, FaultyStore
 from tests.kernel.reading import any_of, message_of
-from tests.kernel.workbench import Bench, claim, counted, nth, wants
+from tests.kernel.workbench import Bench, branch, claim, counted, nth, tag, wants
 
 V1, V2 = RefName("v1"), RefName("v2")
 NOTE = Annotation("the first", (("who", ("me",)),), b"signed")
@@ -26,7 +26,7 @@ NOTE = Annotation("the first", (("who", ("me",)),), b"signed")
 def tagged() -> tuple[Bench, Tags]:
     bench = Bench()
     bench.commit(wants(1))
-    return bench, Tags(bench.context, bench.names)
+    return bench, Tags(bench.context)
 
 
 def test_the_bytes_of_a_tag_are_for_ever():
@@ -37,19 +37,19 @@ def test_the_bytes_of_a_tag_are_for_ever():
 
 def test_a_light_tag_points_at_the_commit():
     bench, tags = tagged()
-    row = tags.create(V1, bench.head().obj_id, "me")
+    row = tag(bench, V1, bench.head().obj_id, "me")
     assert (row.kind, row.pointer) == ("TAG", bench.head().obj_id)
     assert tags.peel(ObjId(row.pointer)).commit == bench.head()
     assert tags.peel(ObjId(row.pointer)).tags == ()
 
 
 def test_an_annotated_tag_is_an_object_and_is_peeled():
-    bench, tags = tagged()
+    bench, _ = tagged()
     head = bench.head()
-    row = tags.create(V1, head.obj_id, "me", NOTE)
+    row = tag(bench, V1, head.obj_id, "me", NOTE)
     assert row.pointer != head.obj_id
     other = bench.again()
-    peeled = Tags(other.context, other.names).peel(ObjId(other.row(V1).pointer))
+    peeled = Tags(other.context).peel(ObjId(other.row(V1).pointer))
     assert peeled.commit.obj_id == head.obj_id
     assert [(tag.message, tag.headers, tag.signature) for tag in peeled.tags] == [
         (NOTE.message, NOTE.properties, NOTE.signature)
@@ -61,19 +61,19 @@ def test_a_tag_of_a_tag_is_peeled_to_the_commit_and_bounded():
     pointer = bench.head().obj_id
     for number in range(TAG_DEPTH_MAX):
         note = Annotation(f"{number}")
-        pointer = ObjId(tags.create(RefName(f"t{number}"), pointer, "", note).pointer)
+        pointer = ObjId(tag(bench, RefName(f"t{number}"), pointer, "", note).pointer)
     peeled = tags.peel(pointer)
     assert peeled.commit.obj_id == bench.head().obj_id
     assert [tag.message for tag in peeled.tags] == [str(n) for n in reversed(range(TAG_DEPTH_MAX))]
     with pytest.raises(Invalid):
-        tags.create(V1, pointer, "", Annotation("one more"))
+        tag(bench, V1, pointer, "", Annotation("one more"))
     assert bench.names.find(V1) is None
 
 
 @pytest.mark.parametrize("note", [None, NOTE])
 def test_tags_refuse_commits(note):
-    bench, tags = tagged()
-    tags.create(V1, bench.head().obj_id, "", note)
+    bench, _ = tagged()
+    tag(bench, V1, bench.head().obj_id, "", note)
     before = bench.row(V1)
     with pytest.raises(Invalid):
         Publisher(bench.context, V1).publish([wants(2)])
@@ -86,30 +86,30 @@ def test_a_tag_of_nothing_is_refused_and_leaves_no_name():
     bench, tags = tagged()
     for target in (ObjId(b"x" * 32), ObjId(bytes(32))):
         with pytest.raises(NotFound):
-            tags.create(V1, target, "")
+            tag(bench, V1, target, "")
     node_like = object_id(b"\x99\x04")
     changed = ObjId(b"y" * 32)
     for obj_id, error in ((node_like, NotFound), (changed, Corrupt)):
         place = partition(bench.context.instance, Kind.OBJECTS, obj_id[:2])
         bench.store.put_many([(place, obj_id, b"\x99\x04")])
         with pytest.raises(error):
-            tags.create(V1, obj_id, "")
+            tag(bench, V1, obj_id, "")
     assert bench.names.find(V1) is None
     with pytest.raises(Corrupt):
         tags.peel(ObjId(b"x" * 32))
 
 
 def test_names_of_tags_and_branches_are_one_space():
-    bench, tags = tagged()
+    bench, _ = tagged()
     with pytest.raises(AlreadyExists):
-        tags.create(RefName("main"), bench.head().obj_id, "")
-    tags.create(V1, bench.head().obj_id, "")
+        tag(bench, RefName("main"), bench.head().obj_id, "")
+    tag(bench, V1, bench.head().obj_id, "")
     with pytest.raises(AlreadyExists):
-        tags.create_bare(V1, "")
+        bench.names.create_many([branch(V1)], "")
 
 
 def test_what_no_tag_may_carry_is_refused():
-    bench, tags = tagged()
+    bench, _ = tagged()
     head = bench.head().obj_id
     for note, error in (
         (Annotation("x" * (MESSAGE_BYTES_MAX + 1)), TooLarge),
@@ -117,13 +117,13 @@ def test_what_no_tag_may_carry_is_refused():
         (Annotation("\ud800"), Invalid),
     ):
         with pytest.raises(error):
-            tags.create(V1, head, "", note)
+            tag(bench, V1, head, "", note)
     assert bench.names.find(V1) is None
 
 
 def test_a_bare_branch_is_empty_and_takes_commits():
     bench, tags = tagged()
-    row = tags.create_bare(V1, "me")
+    (row,) = bench.names.create_many([branch(V1)], "me")
     assert (row.kind, row.pointer) == ("BRANCH", EMPTY_ID)
     assert tags.peel(EMPTY_ID).commit.body is None
     Publisher(bench.context, V1).publish([wants(5)])
@@ -133,7 +133,7 @@ def test_a_bare_branch_is_empty_and_takes_commits():
 
 def test_a_changed_tag_is_corrupt():
     bench, tags = tagged()
-    pointer = ObjId(tags.create(V1, bench.head().obj_id, "", NOTE).pointer)
+    pointer = ObjId(tag(bench, V1, bench.head().obj_id, "", NOTE).pointer)
     place = partition(bench.context.instance, Kind.OBJECTS, pointer[:2])
     raw = any_of(bench.store.get(place, pointer)).value
     for at in range(2, len(raw)):
@@ -147,13 +147,13 @@ def test_a_changed_tag_is_corrupt():
 
 
 def test_a_light_tag_costs_one_read_and_then_none():
-    bench, tags = tagged()
+    bench, _ = tagged()
     head = bench.head().obj_id
-    tags.create(V1, head, "")
+    tag(bench, V1, head, "")
     store, counts = counted(bench.store)
     other = bench.again(store)
     counts.reset()
-    cold = Tags(other.context, other.names)
+    cold = Tags(other.context)
     for _ in range(2):
         assert cold.peel(head).commit.obj_id == head
     assert counts.calls == {"get": 1}
@@ -163,5 +163,5 @@ def test_a_lost_reply_of_storing_the_tag_is_answered_by_storing_again():
     bench, _ = tagged()
     store = FaultyStore(bench.store, nth("add_many", 0, FaultKind.LOST_REPLY))
     hurt = bench.again(store)
-    row = Tags(hurt.context, hurt.names).create(V2, hurt.head().obj_id, "", NOTE)
-    assert Tags(bench.context, bench.names).peel(ObjId(row.pointer)).tags[0].message == NOTE.message
+    row = tag(hurt, V2, hurt.head().obj_id, "", NOTE)
+    assert Tags(bench.context).peel(ObjId(row.pointer)).tags[0].message == NOTE.message

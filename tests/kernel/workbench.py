@@ -25,9 +25,11 @@ from lochan.kernel.plan import ANY, Anything, CommitPlan, Operation
 from lochan.kernel.publish import Find, Published, Publisher
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository, open_repository
+from lochan.kernel.tags import Tags
 from lochan.kernel.views import CommitView
 from lochan.kv.observe import ObservedStore
 from lochan.kv.store import Capabilities, Store
+from lochan.model.references import Annotation
 from lochan.persist.claims import Claim
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.call_counts import CallCounts
@@ -211,10 +213,20 @@ def branch(name: str, pointer: ObjId = EMPTY_ID) -> NewReferenceRow:
     return NewReferenceRow(RefName(name), "BRANCH", pointer)
 
 
+def tag(
+    bench: Bench, name: RefName, target: ObjId, who: str = "", note: Annotation | None = None
+) -> ReferenceRow:
+    """Creates a tag of a commit or of a tag, as the service does."""
+    tags = Tags(bench.context)
+    tags.peel_named(target)
+    pointer = target if note is None else tags.annotate(target, note)
+    return bench.names.create_many([NewReferenceRow(name, "TAG", pointer)], who)[0]
+
+
 def listed(context: RepositoryContext) -> dict[str, int]:
     """What the index of names says, by itself: name and incarnation."""
     index = NameIndex(context)
-    found = index.find_many([name for _, name in index.page(b"f", b"g", 10_000)])
+    found = index.find_many([name for name, _ in index.page(b"f", b"g", 10_000)])
     return {name: one.incarnation for name, one in found.items()}
 
 

@@ -1,4 +1,4 @@
-"""A store says which storage format it has; what we do not know we do not touch."""
+"""A store contains the number of its storage format; one of an unknown format is left alone."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_store_with_repositories_that_lost_its_mark_is_not_marked_anew() -> No
 @pytest.mark.parametrize(
     ("theirs", "error"), [(encode_mark(1), None), (encode_mark(2), NewerFormat)]
 )
-def test_whoever_marks_first_is_believed(theirs: bytes, error: type[LochanError] | None) -> None:
+def test_the_first_mark_counts(theirs: bytes, error: type[LochanError] | None) -> None:
     class Raced(MemoryStore):
         def set_if(
             self, partition: Partition, key: bytes, value: bytes, expected: Expected

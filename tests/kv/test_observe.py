@@ -35,7 +35,7 @@ class SlowStore(MemoryStore):
         return super().get(partition, key)
 
 
-def test_every_call_is_told_with_keys_bytes_outcome_and_duration() -> None:
+def test_every_call_is_reported_with_keys_bytes_outcome_and_duration() -> None:
     clock, notes = ManualClock(), Notes()
     store = ObservedStore(SlowStore(clock), notes, clock)
     store.put_many([(PLACE, b"a", b"12"), (PLACE, b"b", b"345")])
@@ -70,7 +70,7 @@ def test_every_call_is_told_with_keys_bytes_outcome_and_duration() -> None:
     ]
 
 
-def test_failed_calls_are_told_by_their_kind_and_still_fail() -> None:
+def test_failed_calls_are_reported_by_their_kind_and_still_fail() -> None:
     notes = Notes()
     plan = ListedFaults({0: Fault(FaultKind.NOT_APPLIED)})
     store = ObservedStore(FaultyStore(MemoryStore(), plan), notes, ManualClock())
@@ -81,15 +81,15 @@ def test_failed_calls_are_told_by_their_kind_and_still_fail() -> None:
     assert [call.outcome for call in notes.calls] == ["unavailable", "invalid"]
 
 
-def test_the_apply_of_a_hold_is_told() -> None:
+def test_the_apply_of_a_hold_is_reported() -> None:
     notes = Notes()
     store = ObservedStore(MemoryStore(), notes, ManualClock())
     held = store.hold(PLACE, b"a")
     assert held.entry is None
     held.apply(Adds([], 1), SetIf(PLACE, b"a", b"12", ABSENT))
     held.release()
-    told = [(call.operation, call.outcome) for call in notes.calls]
-    assert told == [("hold", "ok"), ("apply", "won")]
+    reported = [(call.operation, call.outcome) for call in notes.calls]
+    assert reported == [("hold", "ok"), ("apply", "won")]
 
 
 def test_counts_add_up_and_start_again() -> None:

@@ -47,10 +47,10 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 )
 def test_no_printed_form_shows_a_password(text: str) -> None:
     url = parse_store_url(text)
-    for shown in (str(url), repr(url), f"{url}", f"{[url]}", str(list(url.__rich_repr__()))):
-        assert "SECRET" not in shown
-        assert "SEC/RET" not in shown
-        assert "***" in shown
+    for printed in (str(url), repr(url), f"{url}", f"{[url]}", str(list(url.__rich_repr__()))):
+        assert "SECRET" not in printed
+        assert "SEC/RET" not in printed
+        assert "***" in printed
 
 
 def test_what_is_no_secret_is_printed() -> None:

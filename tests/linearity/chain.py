@@ -1,15 +1,15 @@
-"""The witness: a branch's chain of commits testifies against what clients were told.
+"""Compares the chain of a branch's commits with the replies that clients got.
 
-Whether a history is linear is hard to decide in general. Ours carries its own witness: the chain
-says in which order commits took effect, so one walk decides. `find_violations` checks, each in
-linear time:
+Whether a history is linearizable is hard to decide in general. Here the chain contains the order in
+which commits took effect, so one pass decides. `find_violations` checks, each in linear time:
 
-(a) no attempt is in the chain twice, and nothing is there that nobody attempted;
-(b) what was acknowledged is in it under the hash that was told; what was refused is not; what is
-    unknown may be;
-(c) whoever began after another was settled has a later position (a read: not an earlier one);
-(d) replayed in the order of the chain, nobody overwrote what it had not seen: since the commit that
-    it expected, no other one had touched its keys.
+(a) no attempt is in the chain twice, and every commit of the chain was attempted;
+(b) an acknowledged commit is in the chain under the hash of the reply; a refused one is not; an
+    unknown one may be;
+(c) an attempt that began after another was settled has a later position (a read: not an earlier
+    one);
+(d) no commit overwrote a change that its client had not read: between the commit that it expected
+    and itself no other commit of the chain changed its keys.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Fate(Enum):
-    """What a client was told."""
+class Outcome(Enum):
+    """The outcome of an attempt, as the client knows it."""
 
     ACKNOWLEDGED = "acknowledged"
     REFUSED = "refused"
@@ -31,66 +31,68 @@ class Fate(Enum):
 class Attempt:
     """One request: a commit called `name`, or a read of the head when `name` is empty.
 
-    `settled` is when nothing could become of it any more: the reply, or the death of the server.
-    `told` is the hash in the reply; `expected` is the hash it was based on, "" for the beginning.
+    `settled` is the time after which it cannot take effect: the reply, or the death of the server.
+    `reply_hash` is the hash in the reply; `expected` is the hash it was based on, "" for none.
     """
 
     name: str
     began: float
     settled: float = float("inf")
-    fate: Fate = Fate.UNKNOWN
-    told: str = ""
+    outcome: Outcome = Outcome.UNKNOWN
+    reply_hash: str = ""
     expected: str = ""
     touches: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Link:
-    """One commit of the chain: its hash and the name of the attempt that it carries."""
+    """One commit of the chain: its hash and the name of its attempt."""
 
     commit: str
     name: str
 
 
 def find_violations(chain: Sequence[Link], attempts: Sequence[Attempt]) -> list[str]:
-    """Returns sentences about everything that should not be, oldest commit first in `chain`."""
+    """Returns a sentence for each violation; the oldest commit is first in `chain`."""
     commits = {one.name: one for one in attempts if one.name}
-    found = list(_strangers(chain, commits))
+    found = list(_unattempted_or_twice(chain, commits))
     positions: dict[str, int] = {}
     for position, link in enumerate(chain, 1):
         positions.setdefault(link.name, position)
     hashes = {link.commit: position for position, link in enumerate(chain, 1)}
     hashes[""] = 0
     for one in commits.values():
-        found += _broken_word(one, positions, chain)
-    found += _disorder(attempts, positions, hashes)
+        found += _against_the_reply(one, positions, chain)
+    found += _out_of_order(attempts, positions, hashes)
     found += _overwritten(chain, commits, hashes)
     return found
 
 
-def _strangers(chain: Sequence[Link], commits: dict[str, Attempt]) -> Iterator[str]:
+def _unattempted_or_twice(chain: Sequence[Link], commits: dict[str, Attempt]) -> Iterator[str]:
     seen = set()
     for link in chain:
         if link.name not in commits:
-            yield f"{link.name!r} is in the chain and nobody attempted it"
+            yield f"{link.name!r} is in the chain and was not attempted"
         if link.name in seen:
             yield f"{link.name!r} was applied twice"
         seen.add(link.name)
 
 
-def _broken_word(one: Attempt, positions: dict[str, int], chain: Sequence[Link]) -> Iterator[str]:
+def _against_the_reply(
+    one: Attempt, positions: dict[str, int], chain: Sequence[Link]
+) -> Iterator[str]:
     position = positions.get(one.name)
-    if one.fate is Fate.REFUSED and position is not None:
+    if one.outcome is Outcome.REFUSED and position is not None:
         yield f"{one.name!r} was refused and is in the chain"
-    elif one.fate is Fate.ACKNOWLEDGED and position is None:
+    elif one.outcome is Outcome.ACKNOWLEDGED and position is None:
         yield f"{one.name!r} was acknowledged and is lost"
-    elif one.fate is Fate.ACKNOWLEDGED and position is not None:
+    elif one.outcome is Outcome.ACKNOWLEDGED and position is not None:
         commit = chain[position - 1].commit
-        if commit != one.told:
-            yield f"{one.name!r} was told {one.told[:12]} and is {commit[:12]}"
+        if commit != one.reply_hash:
+            yield f"{one.name!r} has the hash {commit[:12]}, the reply had {one.reply_hash[:12]}"
 
 
-def _disorder(
+def _out_of_order(
     attempts: Sequence[Attempt], positions: dict[str, int], hashes: dict[str, int]
 ) -> Iterator[str]:
     """Sweeps over beginnings and ends; of two at the same moment the beginning is first."""
@@ -98,10 +100,10 @@ def _disorder(
     for one in attempts:
         if one.name:
             position = positions.get(one.name)
-        elif one.fate is Fate.ACKNOWLEDGED:
-            position = hashes.get(one.told)
+        elif one.outcome is Outcome.ACKNOWLEDGED:
+            position = hashes.get(one.reply_hash)
             if position is None:
-                yield f"a read was told {one.told[:12]}, which is not in the chain"
+                yield f"a read returned {one.reply_hash[:12]}, which is not in the chain"
         else:
             position = None
         if position is not None:
@@ -114,7 +116,7 @@ def _disorder(
         if not ended:
             # A read may see the same commit again, a commit cannot share its position.
             if position < highest or (one.name and position == highest):
-                yield f"{one.name or 'a read'!r} began after {by!r} and stands before it"
+                yield f"{one.name or 'a read'!r} began after {by!r} and is before it in the chain"
         elif position > highest:
             highest, by = position, one.name or "a read"
 
@@ -133,5 +135,5 @@ def _overwritten(
             continue
         for key in one.touches:
             if touched.get(key, 0) > base:
-                yield f"{one.name!r} overwrote {key!r}, which it had not seen"
+                yield f"{one.name!r} overwrote {key!r}, which it had not read"
             touched[key] = position

@@ -1,7 +1,7 @@
-"""What clients attempted and what they were told, written down before it counts.
+"""The attempts of clients and their outcomes, on the disk before they count.
 
-An attempt is on the disk before its request is sent, and what became of an earlier one is on the
-disk with it; so whoever reads the journal after any crash knows at least what the clients knew.
+An attempt is on the disk before its request is sent, and so is the outcome of every earlier one;
+the journal after a crash therefore contains at least what the clients knew.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from time import monotonic
 
-from tests.linearity.chain import Attempt, Fate
+from tests.linearity.chain import Attempt, Outcome
 
 
 class Journal:
@@ -33,23 +33,28 @@ class Journal:
         one.began = monotonic()
         return one
 
-    def settle(self, one: Attempt, fate: Fate, told: str = "") -> None:
-        """Notes what a client was told; on the disk before the next attempt."""
-        one.settled, one.fate, one.told = monotonic(), fate, told
+    def settle(self, one: Attempt, outcome: Outcome, reply_hash: str = "") -> None:
+        """Notes the outcome of an attempt; on the disk before the next attempt."""
+        one.settled, one.outcome, one.reply_hash = monotonic(), outcome, reply_hash
         del self._open[id(one)]
-        self._note(fate.value, one)
+        self._note(outcome.value, one)
 
     def settle_all(self) -> None:
-        """The server is dead: nothing can become of what is under way any more."""
+        """Settles all open attempts as unknown: the server is dead."""
         for one in list(self._open.values()):
-            self.settle(one, Fate.UNKNOWN)
+            self.settle(one, Outcome.UNKNOWN)
         self._synchronise()
 
     def close(self) -> None:
         os.close(self._file)
 
     def _note(self, what: str, one: Attempt) -> None:
-        line = {"what": what, "name": one.name, "told": one.told, "expected": one.expected}
+        line = {
+            "what": what,
+            "name": one.name,
+            "reply_hash": one.reply_hash,
+            "expected": one.expected,
+        }
         self._pending.append(json.dumps(line) + "\n")
 
     def _synchronise(self) -> None:
@@ -58,7 +63,7 @@ class Journal:
         os.fsync(self._file)
 
 
-def read_names(path: Path, fate: Fate) -> set[str]:
-    """Returns the commits that a journal on the disk says have met this fate."""
+def read_names(path: Path, outcome: Outcome) -> set[str]:
+    """Returns the names of the commits that have this outcome in a journal on the disk."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    return {line["name"] for line in lines if line["what"] == fate.value and line["name"]}
+    return {line["name"] for line in lines if line["what"] == outcome.value and line["name"]}

@@ -5,13 +5,10 @@ from __future__ import annotations
 import pytest
 
 from lochan.base.errors import Corrupt
-from lochan.base.ids import ROOT_INSTANCE, ContentId, InstanceId, ObjId, find_uuid_bytes
-from lochan.codec.elements import decode_table, pack_table
-from lochan.codec.objects import build_value, encode_object, object_id
+from lochan.base.ids import ROOT_INSTANCE, InstanceId, ObjId
+from lochan.codec.objects import object_id
 from lochan.kv.store import Kind, Partition, partition
-from lochan.model.entries import TableEntry
 from lochan.persist.objects import Objects
-from lochan.persist.values import load_content_id
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock
 
@@ -100,25 +97,3 @@ def test_repositories_do_not_see_each_others_objects(objects, store):
     objects.store_many([(obj_id, raw)])
     with pytest.raises(Corrupt, match="missing"):
         other.fetch_many([obj_id])
-
-
-@pytest.mark.parametrize(
-    ("content_id", "fetches"),
-    [("01234567-89ab-cdef-0123-456789abcdef", 0), ("an old catalog's id", 1), ("ÜÜ😀", 1)],
-)
-def test_any_content_id_is_found_again_and_only_one_that_is_no_uuid_costs_a_read(
-    objects, store, content_id, fetches
-):
-    obj_id, raw = named(encode_object(build_value(ContentId(content_id), 3, b"table metadata")))
-    if fetches:
-        objects.store_many([(obj_id, raw)])
-    entry = decode_table(pack_table(3, obj_id, find_uuid_bytes(ContentId(content_id))))
-    # A UUID is answered without the value: it is not even stored.
-    assert load_content_id(objects, entry) == content_id
-
-
-def test_a_value_that_is_no_value_is_corrupt(objects):
-    obj_id, raw = named(b"\x94\x05\x01\xa1a\xc4\x00")
-    objects.store_many([(obj_id, raw)])
-    with pytest.raises(Corrupt):
-        load_content_id(objects, TableEntry(3, obj_id, None))

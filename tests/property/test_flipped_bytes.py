@@ -1,4 +1,4 @@
-"""Every byte of every stored node, flipped in turn: a read says Corrupt, never something else."""
+"""Every byte of every stored node, flipped in turn: a read raises Corrupt, never returns data."""
 
 from __future__ import annotations
 

@@ -24,10 +24,10 @@ from lochan.catalog.iceberg import (
 from lochan.catalog.iceberg.requirements import REQUIREMENTS
 from lochan.catalog.iceberg.tables import UPDATES
 from lochan.catalog.iceberg.views import VIEW_UPDATES
-from tests.catalog.iceberg import drawing
-from tests.catalog.iceberg.making import NOW, SCHEMA, UUID, Json, table
+from tests.catalog.iceberg import strategies
+from tests.catalog.iceberg.builders import NOW, SCHEMA, UUID, Json, table
 
-ALL_MOVES = [*drawing.MOVES, drawing.move_encrypt]
+ALL_MOVES = [*strategies.MOVES, strategies.move_encrypt]
 ELEMENTS = {
     "schemas": "schema-id",
     "partition-specs": "spec-id",
@@ -43,16 +43,16 @@ def oddly(draw, updates: list[Json]) -> list[Json]:
     for each in updates:
         for name in ("schema", "spec", "sort-order", "snapshot", "statistics", "encryption-key"):
             if name in each:
-                each[name] = {**each[name], "x-odd": draw(drawing.ODD)}
+                each[name] = {**each[name], "x-odd": draw(strategies.ODD)}
         for field in each.get("schema", {}).get("fields", []):
-            field["x-odd"] = draw(drawing.ODD)
+            field["x-odd"] = draw(strategies.ODD)
     return copy.deepcopy(updates)
 
 
 def attempt(metadata: Json | None, updates: list[Json], number: int) -> Json | None:
     try:
         return apply_updates(
-            metadata, updates, now_ms=drawing.time_of(number), previous_location="l"
+            metadata, updates, now_ms=strategies.time_of(number), previous_location="l"
         )
     except (Invalid, Conflict):
         return None
@@ -106,17 +106,19 @@ def check_sound(metadata: Json) -> None:
         ]
         assert max(rows, default=0) <= metadata["next-row-id"]
     if metadata["format-version"] == 1:
-        assert metadata["schema"] == drawing.current_schema(metadata)
-    ids = [owner[name] for each in metadata["schemas"] for owner, name in drawing.id_places(each)]
+        assert metadata["schema"] == strategies.current_schema(metadata)
+    ids = [
+        owner[name] for each in metadata["schemas"] for owner, name in strategies.id_places(each)
+    ]
     assert max(ids) <= metadata["last-column-id"]
     assert table_content(metadata, "l", None).schema_id == metadata["current-schema-id"]
 
 
 @given(st.data())
 def test_requests_leave_a_sound_table_and_lose_nothing(data):
-    metadata = data.draw(drawing.tables(odd=True))
+    metadata = data.draw(strategies.tables(odd=True))
     for number in range(1, 7):
-        drawn = drawing.draw_request(data.draw, metadata, number, ALL_MOVES)
+        drawn = strategies.draw_request(data.draw, metadata, number, ALL_MOVES)
         updates = oddly(data.draw, copy.deepcopy(drawn))
         if data.draw(st.sampled_from([True, False, False, False])):
             updates.append({"action": "upgrade-format-version", "format-version": 3})
@@ -134,8 +136,8 @@ def test_requests_leave_a_sound_table_and_lose_nothing(data):
 
 @given(st.data())
 def test_the_same_request_always_comes_to_the_same_bytes(data):
-    metadata = data.draw(drawing.tables())
-    updates = drawing.draw_request(data.draw, metadata, 1, ALL_MOVES)
+    metadata = data.draw(strategies.tables())
+    updates = strategies.draw_request(data.draw, metadata, 1, ALL_MOVES)
     turned = [dict(reversed(each.items())) for each in updates]
     first, again, other = (attempt(metadata, each, 1) for each in (updates, updates, turned))
     assert msgspec.json.encode(first) == msgspec.json.encode(again)
@@ -144,8 +146,8 @@ def test_the_same_request_always_comes_to_the_same_bytes(data):
 
 @given(st.data())
 def test_a_request_that_changes_nothing_writes_nothing(data):
-    metadata = data.draw(drawing.tables())
-    updates = drawing.draw_request(data.draw, metadata, 1, ALL_MOVES)
+    metadata = data.draw(strategies.tables())
+    updates = strategies.draw_request(data.draw, metadata, 1, ALL_MOVES)
     after = attempt(metadata, updates, 1)
     if after is not None and after["metadata-log"] == metadata["metadata-log"]:
         assert after == metadata
@@ -195,11 +197,11 @@ def spoil(draw, value: Any) -> None:
 
 @given(st.data())
 def test_spoiled_requests_get_a_sentence(data):
-    metadata = data.draw(drawing.tables())
+    metadata = data.draw(strategies.tables())
     for number in range(1, 4):
-        after = attempt(metadata, drawing.draw_request(data.draw, metadata, number), number)
+        after = attempt(metadata, strategies.draw_request(data.draw, metadata, number), number)
         metadata = after or metadata
-    updates = copy.deepcopy(drawing.draw_request(data.draw, metadata, 5, ALL_MOVES))
+    updates = copy.deepcopy(strategies.draw_request(data.draw, metadata, 5, ALL_MOVES))
     spoil(data.draw, updates)
     after = attempt(metadata, updates, 5)
     if after is not None:
@@ -210,12 +212,12 @@ def test_spoiled_requests_get_a_sentence(data):
 
 @given(st.data())
 def test_spoiled_metadata_gets_a_sentence(data):
-    metadata = data.draw(drawing.tables())
+    metadata = data.draw(strategies.tables())
     for number in range(1, 4):
-        after = attempt(metadata, drawing.draw_request(data.draw, metadata, number), number)
+        after = attempt(metadata, strategies.draw_request(data.draw, metadata, number), number)
         metadata = after or metadata
     spoiled = copy.deepcopy(metadata)
-    updates = drawing.draw_request(data.draw, metadata, 5, ALL_MOVES)
+    updates = strategies.draw_request(data.draw, metadata, 5, ALL_MOVES)
     spoil(data.draw, spoiled)
     attempt(spoiled, updates, 5)
     kinds = data.draw(st.sampled_from(sorted(REQUIREMENTS)))

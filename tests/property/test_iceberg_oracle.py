@@ -23,8 +23,8 @@ from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_m
 
 from lochan.base.errors import Conflict, Invalid, RequirementFailed
 from lochan.catalog.iceberg import apply_updates, check_requirements
-from tests.catalog.iceberg import drawing, making
-from tests.catalog.iceberg.making import Json, adding, grown, pointing, table
+from tests.catalog.iceberg import builders, strategies
+from tests.catalog.iceberg.builders import Json, adding, grown, pointing, table
 
 UPDATE: TypeAdapter[Any] = TypeAdapter(TableUpdate)
 REQUIREMENT: TypeAdapter[Any] = TypeAdapter(TableRequirement)
@@ -209,7 +209,7 @@ def main_as_a_tag(metadata: Json, updates: list[Json]) -> bool:
 
 
 def spec_without_its_columns(metadata: Json, updates: list[Json]) -> bool:
-    known = {each["id"] for each in drawing.current_schema(metadata)["fields"]}
+    known = {each["id"] for each in strategies.current_schema(metadata)["fields"]}
     fields = [one for each in acts(updates, "add-spec") for one in each["spec"]["fields"]]
     fields += [one for e in acts(updates, "add-sort-order") for one in e["sort-order"]["fields"]]
     return any(each["source-id"] not in known for each in fields) or (
@@ -230,7 +230,7 @@ DIFFERENCES: dict[str, tuple[Meets, Json, list[Json]]] = {
     "a schema that is there is stored again": (
         same_schema_again,
         table(),
-        [{"action": "add-schema", "schema": {**making.SCHEMA, "schema-id": 1}}],
+        [{"action": "add-schema", "schema": {**builders.SCHEMA, "schema-id": 1}}],
     ),
     "a schema with a taken id is stored under that id": (
         taken_schema_id,
@@ -238,7 +238,7 @@ DIFFERENCES: dict[str, tuple[Meets, Json, list[Json]]] = {
         [
             {
                 "action": "add-schema",
-                "schema": making.schema(*making.SCHEMA["fields"][:2], **{"schema-id": 0}),
+                "schema": builders.schema(*builders.SCHEMA["fields"][:2], **{"schema-id": 0}),
             }
         ],
     ),
@@ -256,7 +256,7 @@ DIFFERENCES: dict[str, tuple[Meets, Json, list[Json]]] = {
                 "action": "add-spec",
                 "spec": {
                     "spec-id": 1,
-                    "fields": [making.partition(1, "i", **{"field-id": 1001})],
+                    "fields": [builders.partition(1, "i", **{"field-id": 1001})],
                 },
             },
         ],
@@ -272,13 +272,13 @@ DIFFERENCES: dict[str, tuple[Meets, Json, list[Json]]] = {
         [
             {
                 "action": "add-sort-order",
-                "sort-order": {"order-id": 0, "fields": [making.sorting(1)]},
+                "sort-order": {"order-id": 0, "fields": [builders.sorting(1)]},
             }
         ],
     ),
     "the one added last is the one with the highest id": (
         last_one_by_number,
-        table(order={"fields": [making.sorting(1)]}),
+        table(order={"fields": [builders.sorting(1)]}),
         [
             {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
             {"action": "set-default-sort-order", "sort-order-id": -1},
@@ -331,7 +331,10 @@ DIFFERENCES: dict[str, tuple[Meets, Json, list[Json]]] = {
         [
             {
                 "action": "add-spec",
-                "spec": {"spec-id": 1, "fields": [making.partition(99, "x", **{"field-id": 1001})]},
+                "spec": {
+                    "spec-id": 1,
+                    "fields": [builders.partition(99, "x", **{"field-id": 1001})],
+                },
             }
         ],
     ),
@@ -342,7 +345,7 @@ DIFFERENCES: dict[str, tuple[Meets, Json, list[Json]]] = {
 def test_each_named_difference_is_still_one(name):
     meets, metadata, updates = DIFFERENCES[name]
     assert meets(metadata, updates)
-    after = as_the_oracle_reads(ours(metadata, updates, making.NOW + 1_000))
+    after = as_the_oracle_reads(ours(metadata, updates, builders.NOW + 1_000))
     assert after != oracle(metadata, updates)
 
 
@@ -352,10 +355,10 @@ def differs(metadata: Json, updates: list[Json]) -> bool:
 
 @given(st.data())
 def test_requests_come_to_the_same_result(data):
-    metadata = data.draw(drawing.tables(versions=(1, 2)))
+    metadata = data.draw(strategies.tables(versions=(1, 2)))
     for number in range(1, 6):
-        updates = drawing.draw_request(data.draw, metadata, number)
-        after = ours(metadata, updates, drawing.time_of(number))
+        updates = strategies.draw_request(data.draw, metadata, number)
+        after = ours(metadata, updates, strategies.time_of(number))
         if not differs(metadata, updates):
             assert as_the_oracle_reads(after) == oracle(metadata, updates)
         if isinstance(after, dict):
@@ -367,11 +370,11 @@ def test_the_oracle_is_asked_often_enough():
 
     @given(st.data())
     def count(data):
-        metadata = data.draw(drawing.tables(versions=(1, 2)))
+        metadata = data.draw(strategies.tables(versions=(1, 2)))
         for number in range(1, 6):
-            updates = drawing.draw_request(data.draw, metadata, number)
+            updates = strategies.draw_request(data.draw, metadata, number)
             asked[differs(metadata, updates)] += 1
-            after = ours(metadata, updates, drawing.time_of(number))
+            after = ours(metadata, updates, strategies.time_of(number))
             metadata = after if isinstance(after, dict) else metadata
 
     count()
@@ -380,9 +383,9 @@ def test_the_oracle_is_asked_often_enough():
 
 @given(st.data())
 def test_new_tables_come_out_the_same(data):
-    schema = data.draw(drawing.schemas())
-    spec = data.draw(drawing.specs(schema))
-    order = data.draw(drawing.orders(schema))
+    schema = data.draw(strategies.schemas())
+    spec = data.draw(strategies.specs(schema))
+    order = data.draw(strategies.orders(schema))
     version = data.draw(st.sampled_from([1, 2]))
     made = table(version, schema=schema, spec=spec, order=order, properties={"a": "b"})
     theirs = new_table_metadata(
@@ -391,7 +394,7 @@ def test_new_tables_come_out_the_same(data):
         SortOrder.model_validate(order),
         "s3://lake/t",
         {"a": "b", "format-version": str(version)},
-        table_uuid=making.UUID,  # type: ignore[arg-type]
+        table_uuid=builders.UUID,  # type: ignore[arg-type]
     )
     assert told(TableMetadataUtil.parse_obj(made)) == told(theirs)
 
@@ -448,10 +451,10 @@ def holds_with_the_oracle(metadata: Json, requirement: Json) -> bool:
 
 @given(st.data())
 def test_requirements_hold_and_fail_alike(data):
-    metadata = data.draw(drawing.tables(versions=(1, 2)))
+    metadata = data.draw(strategies.tables(versions=(1, 2)))
     for number in range(1, 3):
-        updates = drawing.draw_request(data.draw, metadata, number)
-        after = ours(metadata, updates, drawing.time_of(number))
+        updates = strategies.draw_request(data.draw, metadata, number)
+        after = ours(metadata, updates, strategies.time_of(number))
         metadata = after if isinstance(after, dict) else metadata
     for _ in range(4):
         each = draw_requirement(data.draw, metadata)

@@ -11,7 +11,7 @@ from tests.property.tree_runs import TreeRun, hard_one_in
 RUNS = counted(2, 15)
 BATCHES = 40
 HARD_ONE_IN = [50_000, 200, 30, 6]
-LIVES = [
+KINDS_OF_TREES = [
     (tree_runs.sequential, tree_runs.table_values, 5_000),
     (tree_runs.scattered, tree_runs.varied_values, 1_000),
     (tree_runs.shared_prefixes, tree_runs.table_values, 2_500),
@@ -22,11 +22,11 @@ LIVES = [
 
 
 def test_as_many_comparisons_are_made_as_promised():
-    assert len(HARD_ONE_IN) * len(LIVES) * RUNS * BATCHES >= counted(1_000, 10_000)
+    assert len(HARD_ONE_IN) * len(KINDS_OF_TREES) * RUNS * BATCHES >= counted(1_000, 10_000)
 
 
 @pytest.mark.parametrize("one_in", HARD_ONE_IN)
-@pytest.mark.parametrize(("keys", "values", "first_batch_max"), LIVES)
+@pytest.mark.parametrize(("keys", "values", "first_batch_max"), KINDS_OF_TREES)
 def test_every_batch_leaves_the_tree_that_a_fresh_build_makes(
     monkeypatch, keys, values, first_batch_max, one_in
 ):

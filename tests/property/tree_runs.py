@@ -1,4 +1,4 @@
-"""Random lives of one tree: after every batch it is compared with a fresh build of its content.
+"""Random edits of one tree: after every batch it is compared with a fresh build of its content.
 
 A run is decided by its number alone, so a failure is repeated by naming it.
 """
@@ -26,7 +26,7 @@ ValueMaker = Callable[[], bytes]
 
 
 def hard_one_in(monkeypatch: pytest.MonkeyPatch, one_in: int) -> None:
-    """Makes hard breaks as frequent as asked.
+    """Makes hard breaks as frequent as the test needs.
 
     They must be rarer than ordinary boundaries and those rarer than eager ones, so both follow.
     """

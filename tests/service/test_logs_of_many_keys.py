@@ -13,12 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lochan.base.ids import ObjId
-from lochan.base.keys import table_key
 from lochan.base.limits import COMMIT_OWN_KEYS_MAX
 from lochan.kernel import build as build_module
 from lochan.kernel.check import check_repository
-from lochan.kernel.logs import Logs, only_key
 from lochan.model.commits import ContentKey, Delete, Put
 from lochan.model.contents import Content
 from lochan.model.specs import parse_spec
@@ -102,19 +99,3 @@ def operations_of(
             changed = msgspec.structs.replace(held[one], schema_id=99)
             operations.append(Put(key=one, content=changed))
     return operations
-
-
-def test_a_log_of_one_key_has_the_commit_that_put_it_again(monkeypatch):
-    for limit in (1_000, 1):
-        monkeypatch.setattr(build_module, "COMMIT_OWN_KEYS_MAX", limit)
-        service, held = filled(5)
-        again = [Put(key=one, content=content) for one, content in held.items()][:3]
-        service.commit(*again, expected=head(service), message="again")
-        logs = Logs(service.repository.context)
-        for number, commits in ((1, 2), (4, 1)):
-            page = logs.touching(
-                ObjId(bytes.fromhex(head(service))),
-                only_key(bytes(table_key(list(key(number))))),
-                10,
-            )
-            assert len(page.commits) == commits

@@ -77,7 +77,7 @@ def test_of_two_tries_to_make_a_repository_both_get_the_one_that_was_made(monkey
     def server(seed: int) -> Repositories:
         return Repositories(store, Ports(clock, SeededRandom(seed), RecordedWaiting(clock)))
 
-    right = Repositories._find_made
+    right = Repositories._find_created
     rival: list[Any] = []
 
     def find_made(self: Repositories, name: str, operation: bytes) -> Any:
@@ -87,7 +87,7 @@ def test_of_two_tries_to_make_a_repository_both_get_the_one_that_was_made(monkey
             rival[0] = server(2).create(KEYED, "one")
         return found
 
-    monkeypatch.setattr(Repositories, "_find_made", find_made)
+    monkeypatch.setattr(Repositories, "_find_created", find_made)
     made = server(1).create(KEYED, "one")
     assert made.context.instance == rival[0].context.instance
 

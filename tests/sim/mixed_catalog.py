@@ -37,10 +37,10 @@ from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repository import Repository
 from lochan.testing.models import catalog as catalog_model
-from lochan.testing.models import merging as model
+from lochan.testing.models import merges as model
 from lochan.testing.models.catalog import CATALOG, Held
 from lochan.testing.models.history import History as Plain
-from lochan.testing.models.merging import Outcome
+from lochan.testing.models.merges import Outcome
 from lochan.testing.sim import Server
 from tests.service.bench import optional_spec
 from tests.sim.kernel_scenarios import parts_of
@@ -231,7 +231,7 @@ class CatalogDraws(Draws):
         def outcomes(plain: Plain, head: str) -> list[Outcome]:
             if expected is not None and not plain.is_on_line(head, expected):
                 return [Outcome(invalid="not there")]
-            found = model.merge(plain, head, view, wanted, replay=not squash, laws=CATALOG)
+            found = model.merge(plain, head, view, wanted, replay=not squash, merge_rules=CATALOG)
             return list(found.values())
 
         asked = self._repository.merges.merge(Call(principal=name), ask)
@@ -264,7 +264,7 @@ class CatalogDraws(Draws):
 
         def outcomes(plain: Plain, head: str) -> list[Outcome]:
             wanted = model.Choices(default)
-            return [model.pick(plain, head, line, wanted, squash=squash, laws=CATALOG)]
+            return [model.pick(plain, head, line, wanted, squash=squash, merge_rules=CATALOG)]
 
         merges = self._repository.merges
         make = merges.transplant if transplant else merges.cherry_pick
@@ -284,7 +284,7 @@ class CatalogDraws(Draws):
         def outcomes(plain: Plain, head: str) -> list[Outcome]:
             if not plain.is_on_line(head, undone):
                 return [Outcome(invalid="not there")]
-            return [model.revert(plain, head, [undone], laws=CATALOG)]
+            return [model.revert(plain, head, [undone], merge_rules=CATALOG)]
 
         asked = self._repository.merges.revert(Call(principal=name), ask)
         return self._request(name, "revert", asked, outcomes)
@@ -312,7 +312,7 @@ class CatalogDraws(Draws):
         def outcome(plain: Plain, head: str) -> Outcome | None:
             if how == "rebase":
                 wanted = model.Choices(default)
-                rebased = model.rebase(plain, head, source, wanted, laws=CATALOG)
+                rebased = model.rebase(plain, head, source, wanted, merge_rules=CATALOG)
                 return rebased.outcome if rebased.moved else None
             return None if head == source else Outcome()
 

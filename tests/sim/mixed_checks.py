@@ -23,7 +23,7 @@ from lochan.kernel.publish import Published
 from lochan.persist.references import References
 from lochan.testing.invariants import check_chain, content_of
 from lochan.testing.models.history import History as Plain
-from lochan.testing.models.merging import Outcome
+from lochan.testing.models.merges import Outcome
 from lochan.testing.sim import Event, History, World
 from tests.sim.mixed_requests import BRANCHES, DrawnMove, Request
 

@@ -35,10 +35,10 @@ from lochan.kernel.publish import Publisher
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository
 from lochan.kernel.views import CommitView
-from lochan.testing.models import merging as model
+from lochan.testing.models import merges as model
 from lochan.testing.models.history import Content, applied
 from lochan.testing.models.history import History as Plain
-from lochan.testing.models.merging import Conflict, Outcome, Planned
+from lochan.testing.models.merges import Conflict, Outcome, Planned
 from lochan.testing.sim import Server
 from tests.kernel.workbench import claim
 from tests.sim.kernel_scenarios import parts_of

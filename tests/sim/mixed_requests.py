@@ -18,7 +18,7 @@ from lochan.kernel.lane import Lane
 from lochan.kernel.publish import Proposal, Publisher, Settled
 from lochan.kernel.publish_many import Job, publish_many
 from lochan.testing.models.history import History as Plain
-from lochan.testing.models.merging import Outcome
+from lochan.testing.models.merges import Outcome
 from lochan.testing.sim import Server
 
 MAIN, SIDE, THIRD = BRANCHES = [ref_name(name) for name in ("main", "side", "third")]

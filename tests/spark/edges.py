@@ -168,12 +168,12 @@ def arrow_of(kind: Kind) -> pa.DataType:
 
 def column(kind: Kind, values: Sequence[Any]) -> pa.Array:
     """Values as an array; days and microseconds are numbers, of any year."""
-    wanted = arrow_of(kind)
-    if pa.types.is_date(wanted):
-        return pa.array(values, pa.int32()).cast(wanted)
-    if pa.types.is_timestamp(wanted):
-        return pa.array(values, pa.int64()).cast(wanted)
-    return pa.array(values, wanted)
+    arrow_type = arrow_of(kind)
+    if pa.types.is_date(arrow_type):
+        return pa.array(values, pa.int32()).cast(arrow_type)
+    if pa.types.is_timestamp(arrow_type):
+        return pa.array(values, pa.int64()).cast(arrow_type)
+    return pa.array(values, arrow_type)
 
 
 def schema_of(kind: Kind) -> Schema:

@@ -333,20 +333,20 @@ def test_checks_may_come_from_a_file(spark, lake, tmp_path):
 
 def test_leaving_checks_again_what_was_looked_at_early(spark, lake):
     """A table may have been fresh enough hours ago."""
-    looked = []
+    calls = []
 
     def look(frame):
-        looked.append(1)
+        calls.append(1)
         return True
 
     check = Custom(ORDERS, look, name="counts its calls")
     for publish in PUBLISH_MODES:
-        looked.clear()
+        calls.clear()
         with lake.audited("main", checks=check, publish=publish) as audit:
             audit.write(orders(spark), ORDERS)
             assert audit.check().commit
             assert audit.verdict is not None
-        assert len(looked) == 2
+        assert len(calls) == 2
         assert head(lake) == audit.report.commits.published
 
 

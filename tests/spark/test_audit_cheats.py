@@ -200,18 +200,18 @@ def test_a_target_that_moves_between_check_and_publish_is_checked_as_it_is_then(
 ):
     """The first look passes; what the target has got meanwhile makes the second one fail."""
     lake.write(orders(spark), "shop.customers", branch="main")
-    looked = []
+    calls = []
 
     def moves(frame):
-        looked.append(1)
-        if len(looked) == 1:
+        calls.append(1)
+        if len(calls) == 1:
             lake.write(orders(spark, 10), "shop.customers", branch="main")
         return True
 
     ten = Query("SELECT count(*) FROM {shop.customers}", equals=10, name="ten customers")
     block = either(*CHECKS, Custom(ORDERS, moves, name="moves"), ten)
     refused(block, lambda audit: audit.write(orders(spark), ORDERS), "ten customers: 20")
-    assert len(looked) == 2
+    assert len(calls) == 2
     assert [one.key for one in lake.client.contents.iterate("main")] == [
         ("shop",),
         ("shop", "customers"),

@@ -33,8 +33,8 @@ def test_a_write_whose_note_failed_is_not_made_twice_when_it_is_tried_again(
     spark, lake, monkeypatch, place, job
 ):
     group, _, name = place.partition(".")
-    asked, write = getattr(lake.client, group), lake.write
-    ask, failures = getattr(asked, name), []
+    client_group, write = getattr(lake.client, group), lake.write
+    method, failures = getattr(client_group, name), []
 
     def written(*given, **more):
         done = write(*given, **more)
@@ -45,10 +45,10 @@ def test_a_write_whose_note_failed_is_not_made_twice_when_it_is_tried_again(
     def fails_once(*given, **more):
         if failures:
             raise failures.pop()
-        return ask(*given, **more)
+        return method(*given, **more)
 
     monkeypatch.setattr(lake, "write", written)
-    monkeypatch.setattr(asked, name, fails_once)
+    monkeypatch.setattr(client_group, name, fails_once)
     block = run(lake.audited("main", checks=RANGE, job=job), tried_twice(spark))
     assert block.report.is_published
     assert rows(lake) == 10

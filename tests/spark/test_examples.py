@@ -105,11 +105,11 @@ def test_the_notebook_is_valid_and_holds_no_output_of_any_machine():
     book, code = cells()
     assert (book["nbformat"], book["nbformat_minor"]) == (4, 5)
     for cell in book["cells"]:
-        wanted = {"cell_type", "id", "metadata", "source"}
+        expected = {"cell_type", "id", "metadata", "source"}
         if cell["cell_type"] == "code":
-            wanted |= {"execution_count", "outputs"}
+            expected |= {"execution_count", "outputs"}
             assert (cell["outputs"], cell["execution_count"]) == ([], None)
-        assert set(cell) == wanted
+        assert set(cell) == expected
         assert re.fullmatch(r"[\w-]{1,64}", cell["id"])
     assert len({cell["id"] for cell in book["cells"]}) == len(book["cells"])
     assert len(code) == 5

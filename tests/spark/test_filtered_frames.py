@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.spark.read import filtered_frames
-from tests.spark.comparing import rows
-from tests.spark.deleting import delete_positions, paths_of
+from tests.spark.delete_files import delete_positions, paths_of
+from tests.spark.row_values import rows
 
 SCHEMA = Schema(
     iceberg.NestedField(1, "n", iceberg.LongType(), required=False),

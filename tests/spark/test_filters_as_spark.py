@@ -164,26 +164,26 @@ def matching(plain: DataFrame, conditions: list[str | Column]) -> list[set[int] 
             known.append(None)
     found: list[set[int] | None] = [None] * len(known)
     for first in range(0, len(known), TOGETHER):
-        asked = {n: known[n] for n in range(first, min(first + TOGETHER, len(known)))}
-        for number, chosen in chosen_by(plain, {n: c for n, c in asked.items() if c is not None}):
+        several = {n: known[n] for n in range(first, min(first + TOGETHER, len(known)))}
+        for number, chosen in chosen_by(plain, {n: c for n, c in several.items() if c is not None}):
             found[number] = chosen
     return found
 
 
-def chosen_by(plain: DataFrame, asked: dict[int, Column]) -> Iterator[tuple[int, set[int]]]:
+def chosen_by(plain: DataFrame, conditions: dict[int, Column]) -> Iterator[tuple[int, set[int]]]:
     """Asks one job for all; if a condition fails while it runs, two jobs for half of them each."""
-    if not asked:
+    if not conditions:
         return
-    marked = [F.coalesce(each, F.lit(False)).alias(str(n)) for n, each in asked.items()]
+    marked = [F.coalesce(each, F.lit(False)).alias(str(n)) for n, each in conditions.items()]
     try:
         rows = plain.select("id", *marked).toArrow().to_pylist()
     except PySparkException:
-        numbers = list(asked)
+        numbers = list(conditions)
         halves = (numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :])
         for half in halves if len(numbers) > 1 else ():
-            yield from chosen_by(plain, {n: asked[n] for n in half})
+            yield from chosen_by(plain, {n: conditions[n] for n in half})
         return
-    for number in asked:
+    for number in conditions:
         yield number, {row["id"] for row in rows if row[str(number)]}
 
 
@@ -285,9 +285,11 @@ def test_a_merge_looks_into_every_file_that_has_one_of_its_keys(lake, tables, tm
             facts = read_facts(layout, f"file://{path}")
             assert not facts.problem, facts.problem
             node = _ranges([first.table.schema().find_field(kind.name)], [facts])
-            wanted = {n for n, each in enumerate(values_of(kind)) if repr(each) in map(repr, keys)}
+            matching_rows = {
+                n for n, each in enumerate(values_of(kind)) if repr(each) in map(repr, keys)
+            }
             for files in tables[kind.name]:
                 compared += 1
                 kept, _ = files.kept(node)
-                assert wanted <= kept, (files.name, keys)
+                assert matching_rows <= kept, (files.name, keys)
     assert compared > 300

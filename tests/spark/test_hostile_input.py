@@ -233,7 +233,7 @@ def test_errors_of_libraries_become_ours_by_what_the_caller_should_do():
 def test_a_warehouse_that_cannot_be_written_is_an_error_in_words(spark, server, tmp_path):
     (tmp_path / "file").write_text("in the way")
     with Lake(spark, server, warehouse=str(tmp_path / "file" / "lake")) as lake:
-        with pytest.raises(Unavailable, match="file is not a directory; mend that"):
+        with pytest.raises(Unavailable, match="file is not a directory; repair that"):
             lake.write(spark.range(3), "shop.orders")
         with pytest.raises(Unavailable, match="not a directory"), lake.writing() as batch:
             batch.write(spark.range(3), "shop.orders")

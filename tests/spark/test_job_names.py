@@ -74,8 +74,8 @@ def test_a_job_that_was_rolled_back_in_the_table_is_done_again(lake):
     table.manage_snapshots().rollback_to_snapshot(first.snapshot_id).commit()
     again = lake.write(people(lake, (5, "e", "Bern")), TABLE, job="daily")
     assert not again.was_done_before
-    wanted = people(lake, *FOUR, (5, "e", "Bern"))
-    assert same_for_all(lake, TABLE) == by_frame(wanted)
+    expected = people(lake, *FOUR, (5, "e", "Bern"))
+    assert same_for_all(lake, TABLE) == by_frame(expected)
     assert lake.write(people(lake, *FOUR), TABLE, job="first").was_done_before
     assert lake.write(people(lake, (5, "e", "Bern")), TABLE, job="daily").was_done_before
 

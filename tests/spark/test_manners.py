@@ -23,13 +23,13 @@ def last_commit(lake, ref: str = "main"):
 
 def test_every_commit_of_a_pipeline_names_its_author_and_its_application(spark, server, tmp_path):
     with Lake(spark, server, warehouse=str(tmp_path), author="daily-etl") as lake:
-        wanted = {
+        properties = {
             "application-type": ("lochan-spark",),
             "app-id": (spark.conf.get("spark.app.id"),),
         }
         lake.write(spark.range(3), "shop.orders", job="one")
         assert last_commit(lake).authors == ("daily-etl",)
-        assert dict(last_commit(lake).properties) == wanted | {"lochan.job": ("one",)}
+        assert dict(last_commit(lake).properties) == properties | {"lochan.job": ("one",)}
         with lake.writing(job="two") as batch:
             batch.write(spark.range(3), "shop.lines")
         assert last_commit(lake).authors == ("daily-etl",)
@@ -39,11 +39,11 @@ def test_every_commit_of_a_pipeline_names_its_author_and_its_application(spark, 
                 audit.write(spark.range(3), "shop.orders")
                 assert last_commit(lake, audit.branch).authors == ("daily-etl",)
             assert last_commit(lake).authors == ("daily-etl",)
-            assert dict(last_commit(lake).properties) == wanted | {"lochan.job": (mode,)}
+            assert dict(last_commit(lake).properties) == properties | {"lochan.job": (mode,)}
         lake.catalog.create_namespace("made")
         lake.catalog.drop_table("shop.lines")
         assert last_commit(lake).authors == ("daily-etl",)
-        assert dict(last_commit(lake).properties) == wanted
+        assert dict(last_commit(lake).properties) == properties
         assert {row.author for row in lake.log("main").collect()} == {"daily-etl"}
 
 

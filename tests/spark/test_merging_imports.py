@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
-from tests.spark.comparing import rows
+from tests.spark.row_values import rows
 
 # A name that a merge would like to use for itself.
 NAMED = Schema(

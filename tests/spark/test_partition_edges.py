@@ -13,7 +13,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 
-from tests.spark import deleting
+from tests.spark import delete_files
 
 
 def ids(frame) -> list[int]:
@@ -102,9 +102,9 @@ def test_deletes_of_a_partition_that_is_nan_are_applied(lake):
     table = lake.catalog.create_table("t.nan", schema, partition_spec=spec)
     lake.write(lake.spark.createDataFrame(pa.table({"id": [1, 2], "d": [math.nan] * 2})), "t.nan")
     table.refresh()
-    (path,) = deleting.paths_of(table)
-    place = deleting._place(table, "deletes.parquet")
-    columns = pa.Table.from_pylist([{"file_path": path, "pos": 0}], deleting._COLUMNS)
+    (path,) = delete_files.paths_of(table)
+    place = delete_files._place(table, "deletes.parquet")
+    columns = pa.Table.from_pylist([{"file_path": path, "pos": 0}], delete_files._COLUMNS)
     pa.parquet.write_table(columns, place)
     file = DataFile.from_args(
         _table_format_version=3,
@@ -115,6 +115,6 @@ def test_deletes_of_a_partition_that_is_nan_are_applied(lake):
         record_count=1,
         file_size_in_bytes=1,
     )
-    deleting._commit(table, [file])
+    delete_files._commit(table, [file])
     assert lake.read("t.nan").count() == 1
     assert lake.read("t.nan", where="isnan(d) or d > 5").count() == 1

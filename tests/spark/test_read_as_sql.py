@@ -120,14 +120,14 @@ def split_by_file() -> Iterator[pa.Table]:
         yield pa.Table.from_pylist(several, schema)
 
 
-def wanted(spark) -> dict[str, set[int]]:
+def chosen_in_memory(spark) -> dict[str, set[int]]:
     """The rows that every condition chooses in memory, by one job."""
     frame = spark.createDataFrame(ROWS, TYPES)
-    asked = [
+    columns = [
         F.coalesce(F.expr(sql), F.lit(False)).alias(str(number))
         for number, (_, sql) in enumerate(CONDITIONS.values())
     ]
-    rows = frame.select("id", *asked).toArrow().to_pylist()
+    rows = frame.select("id", *columns).toArrow().to_pylist()
     return {
         name: {row["id"] for row in rows if row[str(number)]}
         for number, name in enumerate(CONDITIONS)
@@ -145,7 +145,7 @@ def found(frames: dict[str, DataFrame]) -> dict[str, set[int]]:
 
 def differing(lake, names: list[str]) -> list[str]:
     """The conditions that choose other rows in files, as a filter of a read or of its frame."""
-    expected, whole = wanted(lake.spark), lake.read("t.values")
+    expected, whole = chosen_in_memory(lake.spark), lake.read("t.values")
     by_read = {
         name: lake.read("t.values", columns=["id"], where=CONDITIONS[name][0]) for name in names
     }
@@ -166,7 +166,7 @@ def test_filters_choose_in_imported_files_what_they_choose_in_memory(lake, impor
 
 
 def test_the_reader_in_executors_leaves_out_nothing_that_is_chosen_in_memory(lake, table):
-    expected = wanted(lake.spark)
+    expected = chosen_in_memory(lake.spark)
     for name, (ours, _) in CONDITIONS.items():
         plan = plan_table(lake, lake.catalog.load_table("t.values"), where=ours)
         passed = {

@@ -12,7 +12,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from lochan.base.errors import ContentNotFound, Invalid, ReferenceNotFound
 from lochan.spark.read.table_reader import plan_read
-from tests.spark.comparing import rows
+from tests.spark.row_values import rows
 
 ORDERS = Schema(
     NestedField(1, "id", LongType(), required=False),

@@ -8,8 +8,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 from lochan.base.errors import Invalid
-from tests.spark.comparing import rows
-from tests.spark.deleting import delete_by_vector, delete_equal, delete_positions, paths_of
+from tests.spark.delete_files import delete_by_vector, delete_equal, delete_positions, paths_of
+from tests.spark.row_values import rows
 
 NUMBERS = Schema(NestedField(1, "n", LongType(), required=False))
 

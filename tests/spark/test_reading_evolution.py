@@ -34,7 +34,7 @@ from pyiceberg.types import (
 from lochan.spark.lake import Lake
 from lochan.spark.read.arrow import arrow_frame
 from lochan.spark.read.table_reader import plan_read
-from tests.spark.comparing import rows
+from tests.spark.row_values import rows
 
 NUMBERS = Schema(
     NestedField(1, "a", LongType(), required=False),

@@ -22,8 +22,8 @@ from pyiceberg.table.update import (
 
 from lochan.spark.read.native import shape_by_ids
 from lochan.spark.write.file_rows import _split
-from tests.spark.comparing import rows
-from tests.spark.deleting import delete_by_vector, paths_of
+from tests.spark.delete_files import delete_by_vector, paths_of
+from tests.spark.row_values import rows
 
 # The stubs know only names of arguments that are never written.
 X: Any = expressions

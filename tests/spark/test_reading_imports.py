@@ -13,8 +13,8 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
 
 from lochan.spark.read.table_reader import plan_read
-from tests.spark.comparing import rows
-from tests.spark.deleting import delete_positions, paths_of
+from tests.spark.delete_files import delete_positions, paths_of
+from tests.spark.row_values import rows
 
 PLACES = Schema(
     NestedField(1, "n", IntegerType(), required=False),

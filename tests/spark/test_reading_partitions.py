@@ -25,7 +25,7 @@ from pyiceberg.types import (
 
 from lochan.spark.read.arrow import arrow_frame
 from lochan.spark.read.table_reader import plan_read
-from tests.spark.comparing import rows
+from tests.spark.row_values import rows
 
 UTC = dt.UTC
 EVENTS = Schema(

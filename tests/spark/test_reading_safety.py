@@ -33,8 +33,8 @@ from lochan.base.errors import Corrupt
 from lochan.spark.read.arrow import arrow_frame
 from lochan.spark.read.footers import find_files_without_ids
 from lochan.spark.read.table_reader import plan_read, plan_table, split
-from tests.spark.comparing import rows
-from tests.spark.deleting import delete_by_vector, paths_of
+from tests.spark.delete_files import delete_by_vector, paths_of
+from tests.spark.row_values import rows
 
 NUMBERS = Schema(
     NestedField(1, "n", LongType(), required=False),

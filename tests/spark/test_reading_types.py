@@ -16,8 +16,8 @@ from pyiceberg.schema import Schema
 from lochan.base.errors import Invalid
 from lochan.spark.read.arrow import arrow_frame
 from lochan.spark.read.table_reader import plan_read
-from tests.spark.comparing import rows
-from tests.spark.deleting import delete_by_vector, paths_of
+from tests.spark.delete_files import delete_by_vector, paths_of
+from tests.spark.row_values import rows
 
 UTC = dt.UTC
 MIXED = Schema(

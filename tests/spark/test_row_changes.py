@@ -11,7 +11,7 @@ from pyiceberg.expressions.literals import literal
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import AuditFailed, ContentNotFound, Invalid
-from tests.spark.deleting import delete_positions
+from tests.spark.delete_files import delete_positions
 from tests.spark.readers import same_for_all
 from tests.spark.test_writing_races import Once, found, numbers
 

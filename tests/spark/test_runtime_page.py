@@ -42,6 +42,6 @@ def test_every_statement_of_the_page_gives_what_it_shows(server, tmp_path):
     assert done.returncode == 0, done.stderr[-3_000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert [each for each in found if each[1] != each[2]] == []
-    asked = sum(len(list(statements(text))) for kind, text in BLOCKS if kind == "sql")
+    statements_run = sum(len(list(statements(text))) for kind, text in BLOCKS if kind == "sql")
     blocks = [text for kind, text in BLOCKS if kind == "python"]
-    assert len(found) == asked + len(blocks) + len(REFUSED)
+    assert len(found) == statements_run + len(blocks) + len(REFUSED)

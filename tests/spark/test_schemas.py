@@ -103,10 +103,10 @@ def test_everything_may_be_null_unless_it_is_asked_for():
     # Iceberg knows no map with a key that may be NULL.
     assert keys == {"m.key"}
     some = ["id", "s.x", "l.element", "m.value.x"]
-    asked = to_iceberg(frame, some)
-    assert {name for name in asked.column_names if asked.find_field(name).required} == keys | {
-        *some
-    }
+    required = to_iceberg(frame, some)
+    assert {
+        name for name in required.column_names if required.find_field(name).required
+    } == keys | {*some}
     for wrong in ("gone", "s.y", "l.x", "", "m.valu"):
         with pytest.raises(Invalid, match="no such column"):
             to_iceberg(frame, [wrong])

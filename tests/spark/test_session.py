@@ -187,8 +187,8 @@ from pyiceberg.types import LongType, NestedField
 from pyspark.sql import SparkSession
 from lochan.spark import Lake
 from lochan.spark.session import RUNTIME_SETTINGS
-from tests.spark.deleting import delete_by_vector, delete_positions, paths_of
-from tests.spark.filtering import filter_frames
+from tests.spark.delete_files import delete_by_vector, delete_positions, paths_of
+from tests.spark.connect_filters import filter_frames
 
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 schema = Schema(NestedField(1, "n", LongType(), required=False))

@@ -66,7 +66,7 @@ def test_the_note_of_a_neighbouring_store_is_not_believed(tmp_path):
     try:
         with (
             open_repository(f"rocksdb:{tmp_path}/two"),
-            pytest.raises(StoreLocked, match="serves another one"),
+            pytest.raises(StoreLocked, match="serves another store"),
         ):
             open_server(f"rocksdb:{tmp_path}/two")
     finally:

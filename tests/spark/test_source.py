@@ -299,13 +299,13 @@ def test_rows_are_cut_into_batches_that_arrow_and_a_worker_can_hold(monkeypatch)
 
 
 def test_what_stays_secret_comes_from_the_environment_of_the_worker(monkeypatch):
-    wanted = read_options({"uri": "http://127.0.0.1:1", "kind": "refs"})
-    assert wanted.client()._core.headers == {}
-    assert wanted.client() is wanted.client()
+    options = read_options({"uri": "http://127.0.0.1:1", "kind": "refs"})
+    assert options.client()._core.headers == {}
+    assert options.client() is options.client()
     monkeypatch.setenv("LOCHAN_TOKEN", "opensesame")
     monkeypatch.setenv("LOCHAN_TOKEN_URI", "http://127.0.0.1:1")
-    assert wanted.client()._core.headers == {"authorization": "Bearer opensesame"}
-    assert "opensesame" not in repr(wanted)
+    assert options.client()._core.headers == {"authorization": "Bearer opensesame"}
+    assert "opensesame" not in repr(options)
 
 
 @pytest.mark.parametrize("allowed", ["true", "false"])

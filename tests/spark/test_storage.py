@@ -17,7 +17,7 @@ from lochan.spark.storage import (
     native_path,
     shown_path,
 )
-from tests.spark.comparing import rows
+from tests.spark.row_values import rows
 
 NUMBERS = Schema(
     NestedField(1, "n", LongType(), required=False),

@@ -86,17 +86,17 @@ def test_only_the_first_offset_names_its_beginning(client, server):
 def test_a_first_offset_without_its_beginning_is_refused(client, server):
     hashes = make_commits(client, 1)
     stream = follow(server)
-    with pytest.raises(Invalid, match="where its first batch began"):
+    with pytest.raises(Invalid, match="the beginning of its first batch"):
         stream.partitions(stream.initialOffset(), {"ref": "main", "commit": hashes[0], "seq": 1})
 
 
 def test_a_stream_that_waits_asks_only_where_its_branch_is(client, server):
     make_commits(client, 3)
-    asked: list[str] = []
+    requests: list[str] = []
 
     class Watching(httpx.HTTPTransport):
         def handle_request(self, request: httpx.Request) -> httpx.Response:
-            asked.append(request.url.raw_path.decode())
+            requests.append(request.url.raw_path.decode())
             return super().handle_request(request)
 
     class Watched(ChangeStream):
@@ -109,16 +109,18 @@ def test_a_stream_that_waits_asks_only_where_its_branch_is(client, server):
     with Watched.client:
         end = stream.latestOffset()
         stream.partitions(stream.initialOffset(), end)
-        asked.clear()
+        requests.clear()
         assert stream.latestOffset() == end
-        assert [path.partition("/api/")[2] for path in asked] == ["v2/trees/main"]
+        assert [path.partition("/api/")[2] for path in requests] == ["v2/trees/main"]
 
 
 @pytest.mark.parametrize("ref", ["main~1", "ab" * 32, "main@" + "ab" * 32])
 def test_only_what_moves_can_be_followed(ref):
-    wanted = read_options({"uri": "http://127.0.0.1:1", "kind": "changes", "ref": ref}, follow=True)
+    options = read_options(
+        {"uri": "http://127.0.0.1:1", "kind": "changes", "ref": ref}, follow=True
+    )
     with pytest.raises(Invalid, match="the name of a branch"):
-        stream_reader(wanted, kinds.schema_of("changes"))
+        stream_reader(options, kinds.schema_of("changes"))
 
 
 def test_a_beginning_is_looked_for_where_a_query_that_reads_what_is_there_ends(client, server):
@@ -129,10 +131,10 @@ def test_a_beginning_is_looked_for_where_a_query_that_reads_what_is_there_ends(c
     from lochan.spark.history.admission import AdmittedChanges
 
     make_commits(client, 2)
-    wanted = read_options(
+    options = read_options(
         {"uri": server, "kind": "changes", "ref": "main", "since": "latest"}, follow=True
     )
-    stream = AdmittedChanges(wanted, kinds.schema_of("changes"))
+    stream = AdmittedChanges(options, kinds.schema_of("changes"))
     stream.prepareForTriggerAvailableNow()
     make_commits(client, 1, first=3)
     end = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())

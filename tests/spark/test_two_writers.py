@@ -38,7 +38,7 @@ class Act(msgspec.Struct, frozen=True):
 
     @property
     def is_reading(self) -> bool:
-        """Tells whether it writes what it has computed from rows that it read before."""
+        """Returns whether it writes what it has computed from rows that it read before."""
         return self.kind.endswith("_read")
 
     @property
@@ -89,7 +89,7 @@ def after(now: Rows, read: Rows, act: Act) -> Rows:
 
 
 def must_conflict(first: Act, second: Act) -> bool:
-    """Tells what the first must do when the second came in between."""
+    """Returns what the first must do when the second came in between."""
     is_same = first.half == second.half or second.kind == "overwrite"
     match first.kind:
         case "overwrite" | "overwrite_read":
@@ -151,7 +151,7 @@ def commits(lake: Lake, branch: str) -> int:
 
 
 def is_commit(act: Act, before: Rows, now: Rows) -> bool:
-    """Tells whether an act makes a commit: to delete or update no row is none."""
+    """Returns whether an act makes a commit; a delete or update of no row makes none."""
     return act.kind not in ("delete", "update") or before != now
 
 
@@ -191,11 +191,11 @@ def check_pair(
     assert bool(message) == must_conflict(first, second), about
     if message:
         assert f"by commit {done[0].commit} (" in message, about
-        wanted, made = between, 1
+        expected, made = between, 1
     else:
-        wanted = sorted(after(between, FIRST_ROWS, first))
-        made = 1 + is_commit(first, between, wanted)
-    assert stored(one.lake, branch) == wanted, about
+        expected = sorted(after(between, FIRST_ROWS, first))
+        made = 1 + is_commit(first, between, expected)
+    assert stored(one.lake, branch) == expected, about
     assert commits(one.lake, branch) == before + made, about
 
 
@@ -224,8 +224,8 @@ def test_the_pairs_of_all_kinds_and_steps_are_many():
     assert {first.kind for first, _, _ in every} == {*KINDS, *READING}
     assert {second.kind for _, second, _ in every} == set(KINDS)
     assert {second.half for _, second, _ in every} == {0, 1}
-    wanted = {"read", "looked", "matched", "written", "merged", "staged"}
-    assert {step for _, _, step in every} == wanted
+    expected = {"read", "looked", "matched", "written", "merged", "staged"}
+    assert {step for _, _, step in every} == expected
     assert len(every) == counted(18, 408)
 
 

@@ -17,7 +17,7 @@ from lochan.base.errors import Unavailable, Unknown
 from lochan.client import Client
 from lochan.iceberg import LochanCatalog
 from tests.profile import counted, in_deep_only
-from tests.spark.connecting import ConnectServer
+from tests.spark.connect_server import ConnectServer
 from tests.spark.write_child import KILLED, Order
 
 ROOT = Path(__file__).parents[2]

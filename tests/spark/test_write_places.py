@@ -72,9 +72,9 @@ def test_directories_may_have_names_that_mean_something_to_spark(spark, server, 
         frame = people(lake, (1, "a", "x/y", None), (2, "b", "x y%", None))
         lake.write(frame, "odd name.t-1", partition_by=["city"])
         lake.write(people(lake, (2, "B", "z", None)), "odd name.t-1", mode="merge", keys=["id"])
-        wanted = people(lake, (1, "a", "x/y", None), (2, "B", "z", None))
-        assert same_for_all(lake, "odd name.t-1") == by_frame(wanted)
-        lists = wanted.selectExpr("id", "array(id) as numbers", "city")
+        expected = people(lake, (1, "a", "x/y", None), (2, "B", "z", None))
+        assert same_for_all(lake, "odd name.t-1") == by_frame(expected)
+        lists = expected.selectExpr("id", "array(id) as numbers", "city")
         lake.write(lists, "odd name.lists", partition_by=["city"])
         assert same_for_all(lake, "odd name.lists") == by_frame(lists)
 
@@ -88,10 +88,10 @@ def test_a_table_may_have_its_data_elsewhere(lake, tmp_path):
     assert len(same_for_all(lake, "t.n")) == 3
 
 
-@pytest.mark.parametrize(("asked", "manifests"), [({}, 5), ({"enabled": "false"}, 13)])
-def test_small_appends_do_not_leave_a_manifest_each(lake, asked, manifests):
+@pytest.mark.parametrize(("settings", "manifests"), [({}, 5), ({"enabled": "false"}, 13)])
+def test_small_appends_do_not_leave_a_manifest_each(lake, settings, manifests):
     properties = {"commit.manifest.min-count-to-merge": "5"}
-    properties |= {f"commit.manifest-merge.{name}": value for name, value in asked.items()}
+    properties |= {f"commit.manifest-merge.{name}": value for name, value in settings.items()}
     lake.write(lake.spark.range(1), "t.n", properties=properties)
     (file,) = [task.file for task in lake.catalog.load_table("t.n").scan().plan_files()]
     with lake.catalog.many("small appends") as many:
@@ -99,5 +99,5 @@ def test_small_appends_do_not_leave_a_manifest_each(lake, asked, manifests):
             replace_files(many.load_table("t.n"), [file], [], {})
     table = lake.catalog.load_table("t.n")
     found = len(table.current_snapshot().manifests(table.io))
-    assert found == manifests if asked else found <= manifests
+    assert found == manifests if settings else found <= manifests
     assert len(list(table.scan().plan_files())) == 13

@@ -18,7 +18,7 @@ from lochan.base.errors import (
     TooLarge,
 )
 from lochan.model.contents import Namespace
-from tests.spark.deleting import delete_positions
+from tests.spark.delete_files import delete_positions
 from tests.spark.readers import by_frame, by_pyiceberg, same_for_all
 
 
@@ -194,8 +194,8 @@ def test_a_merge_replaces_rows_by_several_keys_across_specs_and_files(lake):
     )
     lake.write(source, "t.wide", mode="merge", keys=["id", "half"])
     rows = [(number, number % 2, "new" if number == 3 else "old") for number in range(40)]
-    wanted = lake.spark.createDataFrame([*rows, (3, 0, "new"), (77, 1, "new")], frame.schema)
-    assert same_for_all(lake, "t.wide") == by_frame(wanted)
+    expected = lake.spark.createDataFrame([*rows, (3, 0, "new"), (77, 1, "new")], frame.schema)
+    assert same_for_all(lake, "t.wide") == by_frame(expected)
     with pytest.raises(Invalid, match="partitioned otherwise"):
         lake.write(source, "t.wide", mode="overwrite_partitions")
 
@@ -204,8 +204,8 @@ def test_a_merge_makes_the_table_and_rows_without_a_key_stay(lake):
     lake.write(people(lake, *FOUR), "t.people", mode="merge", keys=["id"])
     lake.write(people(lake, (None, "n", None)), "t.people")
     lake.write(people(lake, (4, "D", "Bern")), "t.people", mode="merge", keys=["id"])
-    wanted = people(lake, *FOUR[:3], (4, "D", "Bern"), (None, "n", None))
-    assert same_for_all(lake, "t.people") == by_frame(wanted)
+    expected = people(lake, *FOUR[:3], (4, "D", "Bern"), (None, "n", None))
+    assert same_for_all(lake, "t.people") == by_frame(expected)
 
 
 def test_rows_that_were_deleted_by_position_do_not_come_back(lake):
@@ -216,8 +216,8 @@ def test_rows_that_were_deleted_by_position_do_not_come_back(lake):
     new = lake.spark.createDataFrame([(3, "new"), (4, "new")], frame.schema)
     lake.write(new, "t.n", mode="merge", keys=["id"])
     kept = [(number, "old") for number in (0, 1, 5, 6, 7, 8, 9)]
-    wanted = lake.spark.createDataFrame([*kept, (3, "new"), (4, "new")], frame.schema)
-    assert same_for_all(lake, "t.n") == by_frame(wanted)
+    expected = lake.spark.createDataFrame([*kept, (3, "new"), (4, "new")], frame.schema)
+    assert same_for_all(lake, "t.n") == by_frame(expected)
     delete_positions(lake.catalog.load_table("t.n"), {min(files_of(lake, "t.n")): [0]})
     lake.write(new, "t.n", mode="overwrite")
     assert same_for_all(lake, "t.n") == by_frame(new)
@@ -268,7 +268,7 @@ def test_properties_of_a_table_that_is_there_are_not_passed_over(lake):
     lake.write(people(lake, *FOUR), "t.people", properties=mine)
     before = head(lake)
     for other in ({"owner": "bob"}, {"more": "1"}, {"format-version": "1"}):
-        with pytest.raises(Invalid, match=r"t\.people has not the property \S+ that is asked"):
+        with pytest.raises(Invalid, match=r"t\.people has not the property \S+ that is requested"):
             lake.write(people(lake, *FOUR), "t.people", properties=other)
     assert head(lake) == before
 
@@ -289,12 +289,12 @@ def test_a_frame_of_another_session_is_written_as_iceberg_wants_it(lake):
     row = "date'1500-01-01' as d, timestamp'1500-01-01 00:00:00Z' as ts"
     lake.write(mine.sql(f"select 1L as id, {row}"), "t.old", partition_by=["day(ts)"])
     lake.write(mine.sql(f"select 2L as id, {row}"), "t.old", mode="merge", keys=["id"])
-    wanted = [
+    expected = [
         {"id": each, "d": date(1500, 1, 1), "ts": datetime(1500, 1, 1, tzinfo=UTC)}
         for each in (1, 2)
     ]
     rows = lake.catalog.load_table("t.old").scan().to_arrow().to_pylist()
-    assert sorted(rows, key=lambda row: row["id"]) == wanted
+    assert sorted(rows, key=lambda row: row["id"]) == expected
     assert lake.read("t.old", where="d = '1500-01-01'").count() == 2
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import Conflict, Invalid
 from lochan.spark.provenance import find_table_reads
-from tests.spark.deleting import delete_positions
+from tests.spark.delete_files import delete_positions
 from tests.spark.test_writing_races import Once, found, numbers, prepare
 
 
@@ -120,10 +120,10 @@ def test_what_a_frame_reads_is_found_whatever_was_done_to_it(lake):
         "a scalar": spark.sql("select (select max(id) from bases_view) m"),
         "Python": frame.mapInArrow(lambda batches: batches, frame.schema),
     }
-    wanted = find_table_reads(frame)
-    assert len(wanted) == 1
+    expected = find_table_reads(frame)
+    assert len(expected) == 1
     for name, each in reading.items():
-        assert find_table_reads(each) == wanted, name
+        assert find_table_reads(each) == expected, name
     assert not find_table_reads(plain)
     assert len(find_table_reads(frame.union(lake.read("t.other")))) == 2
     assert not find_table_reads(frame.localCheckpoint())

@@ -234,10 +234,10 @@ def test_a_table_that_was_evolved_is_written_in_its_new_shape(lake):
         mode="merge",
         keys=["a"],
     )
-    wanted = lake.spark.sql(
+    expected = lake.spark.sql(
         "select 'm' as more, 2L as a, 'y' as name union all select 'Z', 1L, 'z'"
     )
-    assert same_for_all(lake, "t.evolved") == by_frame(wanted)
+    assert same_for_all(lake, "t.evolved") == by_frame(expected)
 
 
 def test_a_type_that_iceberg_lacks_makes_no_table(lake):

@@ -211,17 +211,17 @@ LAST_SECONDS = st.builds(
 def test_an_instant_is_in_its_own_year_month_day_and_hour(when):
     for kind, zone in (("timestamptz", "UTC"), ("timestamptz", "Asia/Tokyo"), ("timestamp", None)):
         values = pa.array([when, None], pa.timestamp("us", "UTC")).cast(pa.timestamp("us", zone))
-        for transform, wanted in by_python(when).items():
+        for transform, expected in by_python(when).items():
             found = transform_array(transform, kind, values).cast(pa.int32())
-            assert found.to_pylist() == [wanted, None], transform
+            assert found.to_pylist() == [expected, None], transform
 
 
 @given(st.dates())
 def test_a_day_is_in_its_own_year_and_month(day):
-    wanted = by_python(datetime(day.year, day.month, day.day, tzinfo=UTC))
+    expected = by_python(datetime(day.year, day.month, day.day, tzinfo=UTC))
     for transform in ("year", "month", "day"):
         found = transform_array(transform, "date", pa.array([day], pa.date32())).cast(pa.int32())
-        assert found.to_pylist() == [wanted[transform]]
+        assert found.to_pylist() == [expected[transform]]
 
 
 def test_the_last_second_of_a_day_before_1970_is_of_that_day(lake):
@@ -251,10 +251,10 @@ def test_uuids_are_placed_by_their_bytes(words):
     stored = pa.chunked_array([pa.ExtensionArray.from_storage(pa.uuid(), raw)])
     (found,) = values_of(IDS, spec, [stored])
     function = spec.fields[0].transform.transform(UUIDType())
-    wanted = {function(each) for each in TOKENS} | {None}
+    expected = {function(each) for each in TOKENS} | {None}
     if words == "u":
-        wanted = {each and each.bytes for each in wanted}
-    assert set(found) == wanted
+        expected = {each and each.bytes for each in expected}
+    assert set(found) == expected
     texts = pa.array([str(each).upper() for each in TOKENS] + [None, "no uuid"])
     if words != "u":
         groups = transform_array(str(spec.fields[0].transform), "uuid", texts).to_pylist()

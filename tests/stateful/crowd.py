@@ -16,7 +16,7 @@ import msgspec
 
 from lochan.base.errors import Exhausted, LochanError, NotFound
 from lochan.testing.models.catalog import Delete, Held, Name, Operation
-from lochan.testing.models.merging import Choice, Choices
+from lochan.testing.models.merges import Choice, Choices
 from tests.stateful.history_values import (
     SPACES,
     TABLES,

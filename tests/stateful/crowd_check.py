@@ -20,10 +20,10 @@ from typing import Any
 
 from lochan.base.errors import Exhausted, HeadConflict, LochanError, NotFound
 from lochan.model.commits import LogEntry, Put
-from lochan.testing.models import catalog, merging
+from lochan.testing.models import catalog, merges
 from lochan.testing.models.catalog import CATALOG
 from lochan.testing.models.history import History
-from lochan.testing.models.merging import Outcome, Planned
+from lochan.testing.models.merges import Outcome, Planned
 from tests.stateful.crowd import BRANCHES, COMMITTING, Done, Shared
 from tests.stateful.history_answers import (
     Difference,
@@ -174,30 +174,30 @@ class CrowdCheck:
         """Returns what the model says of a request on a head."""
         if done.kind == "merge":
             assert source is not None
-            return merging.merge(
+            return merges.merge(
                 self.history,
                 head,
                 source,
                 done.choices,
                 message=done.message,
                 replay=not done.squash,
-                laws=CATALOG,
+                merge_rules=CATALOG,
             )
         if done.kind == "revert":
             return {
-                "": merging.revert(
-                    self.history, head, done.commits, message=done.message, laws=CATALOG
+                "": merges.revert(
+                    self.history, head, done.commits, message=done.message, merge_rules=CATALOG
                 )
             }
         return {
-            "": merging.pick(
+            "": merges.pick(
                 self.history,
                 head,
                 done.commits,
                 done.choices,
                 message=done.message,
                 squash=done.squash,
-                laws=CATALOG,
+                merge_rules=CATALOG,
             )
         }
 
@@ -222,8 +222,8 @@ class CrowdCheck:
         if done.kind == "force":
             return head != done.source, ()
         if done.kind == "fast-forward":
-            return merging.fast_forward(self.history, head, done.source), ()
-        wanted = merging.rebase(self.history, head, done.source, done.choices, CATALOG)
+            return merges.fast_forward(self.history, head, done.source), ()
+        wanted = merges.rebase(self.history, head, done.source, done.choices, CATALOG)
         if wanted.outcome.refused:
             return None, ()
         return wanted.moved, wanted.outcome.commits
@@ -292,7 +292,7 @@ class CrowdCheck:
             wanted = catalog.commit(self.history, head, done.expected, done.operations, {})
             outcomes: Mapping[str, Outcome] = {"": wanted.outcome}
         elif done.kind == "rebase":
-            found = merging.rebase(self.history, head, done.source, done.choices, CATALOG)
+            found = merges.rebase(self.history, head, done.source, done.choices, CATALOG)
             outcomes = {"": found.outcome}
         else:
             outcomes = self.outcomes(done, head, done.source)

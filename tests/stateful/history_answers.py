@@ -16,7 +16,7 @@ from lochan.base.errors import (
 from lochan.model.commits import LogEntry, Put
 from lochan.model.results import ContentConflict, Merged
 from lochan.testing.models.history import Key
-from lochan.testing.models.merging import Choices, Conflict, Outcome, Planned
+from lochan.testing.models.merges import Choices, Conflict, Outcome, Planned
 from tests.stateful.history_values import held, kind_of_conflict, sides_of
 
 # The most specific ones first.

@@ -12,7 +12,7 @@ import msgspec
 from lochan.model.contents import Namespace
 from lochan.testing.models.catalog import Delete, Held, Name, Operation, Unchanged
 from lochan.testing.models.history import Content, Key
-from lochan.testing.models.merging import Choice, Choices
+from lochan.testing.models.merges import Choice, Choices
 from lochan.testing.models.repository import RepositoryModel
 from tests.stateful.history_values import (
     SPACES,

@@ -7,7 +7,7 @@ from typing import Any
 
 from lochan.base.errors import NotFound
 from lochan.testing.models.history import difference
-from lochan.testing.models.merging import Planned
+from lochan.testing.models.merges import Planned
 from lochan.testing.models.repository import RepositoryModel
 from tests.stateful.history_answers import check_entry, require
 from tests.stateful.history_values import held, held_or_none

@@ -22,7 +22,7 @@ from lochan.model.contents import (
 )
 from lochan.model.results import ContentConflict
 from lochan.testing.models.catalog import NAMESPACE, Delete, Held, Name, Operation, Put
-from lochan.testing.models.merging import Choice
+from lochan.testing.models.merges import Choice
 
 SPACES: list[Name] = [("n",), ("n", "m"), ("o",)]
 TABLES: list[Name] = [

@@ -12,10 +12,10 @@ from typing import Any
 
 from lochan.base.errors import LochanError
 from lochan.model.references import Annotation
-from lochan.testing.models import catalog, merging
+from lochan.testing.models import catalog, merges
 from lochan.testing.models.catalog import CATALOG
 from lochan.testing.models.history import Commit
-from lochan.testing.models.merging import Choices, Outcome, Planned
+from lochan.testing.models.merges import Choices, Outcome, Planned
 from lochan.testing.models.repository import Refused, RepositoryModel
 from tests.stateful.history_answers import (
     Difference,
@@ -201,8 +201,8 @@ def _merge(walk: Walk) -> None:
         return
     head = walk.model.head(target.name)
     said = message or f"Merged {source.spec} at {source.commit} into {target.name}"
-    outcomes = merging.merge(
-        walk.history, head, source.commit, choices, message=said, replay=replay, laws=CATALOG
+    outcomes = merges.merge(
+        walk.history, head, source.commit, choices, message=said, replay=replay, merge_rules=CATALOG
     )
     walk.settle("merge", target, answer, outcomes, choices, dry_run=dry)
 
@@ -231,24 +231,30 @@ def _pick(walk: Walk, kind: str, *, contiguous: bool) -> None:
         "conflicts_as_result": as_result,
         "squash": squash,
     }
-    merges = walk.system.merges
+    system = walk.system.merges
     text = f"{kind} {picked} onto {target} {choices} squash={squash} dry={dry}"
     if contiguous:
         answer = walk.attempt(
             text,
-            lambda: merges.transplant(
+            lambda: system.transplant(
                 target.name, picked.source, picked.specs, message or None, **more
             ),
         )
     else:
         answer = walk.attempt(
-            text, lambda: merges.cherry_pick(target.name, picked.specs, message or None, **more)
+            text, lambda: system.cherry_pick(target.name, picked.specs, message or None, **more)
         )
     if walk.refused(answer, reasons):
         return
     head = walk.model.head(target.name)
-    outcome = merging.pick(
-        walk.history, head, picked.commits, choices, message=message, squash=squash, laws=CATALOG
+    outcome = merges.pick(
+        walk.history,
+        head,
+        picked.commits,
+        choices,
+        message=message,
+        squash=squash,
+        merge_rules=CATALOG,
     )
     walk.settle(kind, target, answer, {"": outcome}, choices, dry_run=dry)
 
@@ -273,7 +279,9 @@ def _revert(walk: Walk) -> None:
     if walk.refused(answer, reasons):
         return
     head = walk.model.head(target.name)
-    outcome = merging.revert(walk.history, head, picked.commits, message=message, laws=CATALOG)
+    outcome = merges.revert(
+        walk.history, head, picked.commits, message=message, merge_rules=CATALOG
+    )
     walk.settle("revert", target, answer, {"": outcome}, Choices(), dry_run=dry)
 
 
@@ -290,7 +298,7 @@ def _rebase(walk: Walk) -> None:
     if walk.refused(answer, reasons):
         return
     head = walk.model.head(target.name)
-    wanted = merging.rebase(walk.history, head, onto.commit, Choices(default), CATALOG)
+    wanted = merges.rebase(walk.history, head, onto.commit, Choices(default), CATALOG)
     if isinstance(answer, LochanError):
         first_agreeing({"": wanted.outcome}, answer)
     else:
@@ -336,7 +344,7 @@ def _fast_forward(walk: Walk) -> None:
     if walk.refused(answer, reasons):
         return
     head = walk.model.head(target.name)
-    moves = merging.fast_forward(walk.history, head, source.commit)
+    moves = merges.fast_forward(walk.history, head, source.commit)
     if moves is None:
         walk.refused(answer, {"HEAD"})
     else:

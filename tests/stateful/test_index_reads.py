@@ -22,14 +22,14 @@ def test_as_many_steps_are_made_as_promised():
 
 @pytest.mark.parametrize("number", range(WORLDS))
 def test_reads_agree_with_the_model(monkeypatch, number):
-    world = lived(monkeypatch, number, STEPS)
+    world = run_world(monkeypatch, number, STEPS)
     assert world.steps == STEPS
     sizes = sorted(len(version.model.elements) for version in world.versions)
     assert sizes[len(sizes) // 2] > 20, "a world of empty versions would promise nothing"
     world.check_nothing_changed()
 
 
-def lived(monkeypatch: pytest.MonkeyPatch, number: int, steps: int) -> World:
+def run_world(monkeypatch: pytest.MonkeyPatch, number: int, steps: int) -> World:
     random = Random(number)
     hard_one_in(monkeypatch, [50_000, 30, 6, 200][number % 4])
     universe = [Universe.TABLES, Universe.FILES][number // 4 % 2]
@@ -44,9 +44,9 @@ def lived(monkeypatch: pytest.MonkeyPatch, number: int, steps: int) -> World:
     return world
 
 
-def live_all_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
+def run_all_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(WORLDS):
-        lived(monkeypatch, number, 300)
+        run_world(monkeypatch, number, 300)
 
 
 def removes_are_forgotten_on_spilling(monkeypatch):
@@ -99,4 +99,4 @@ def own_elements_are_dropped_on_spilling(monkeypatch):
 def test_a_wrong_read_or_spill_is_noticed(monkeypatch, mutate):
     mutate(monkeypatch)
     with pytest.raises(AssertionError):
-        live_all_worlds(monkeypatch)
+        run_all_worlds(monkeypatch)

@@ -122,9 +122,9 @@ class World:
                 assert item.action is (Action.ADD if own else Action.INCREMENTAL_ADD)
                 held[item.key] = item.element
         assert held == version.model.elements
-        shown = own_actions(self.source, version.index, version.own)
-        assert [item.key for item in shown] == sorted(version.own)
-        for item in shown:
+        found = own_actions(self.source, version.index, version.own)
+        assert [item.key for item in found] == sorted(version.own)
+        for item in found:
             assert item.element == version.model.elements.get(item.key)
             assert item.action is (Action.REMOVE if item.element is None else Action.ADD)
 

@@ -159,7 +159,7 @@ def test_a_plan_cannot_do_the_impossible() -> None:
         FaultyStore(within, ListedFaults({}), atomic_apply=True)
 
 
-def test_a_store_taken_apart_says_so_and_adds_objects_first() -> None:
+def test_a_store_whose_apply_is_two_calls_reports_it_and_adds_objects_first() -> None:
     store = planned({}, atomic_apply=False)
     assert not store.capabilities.atomic_apply
     assert planned({}).capabilities.atomic_apply

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lochan.testing.models.catalog import CATALOG, Delete, Held, Put, Unchanged, commit
 from lochan.testing.models.history import History
-from lochan.testing.models.merging import Choice, Choices, fast_forward, merge, pick, rebase, revert
+from lochan.testing.models.merges import Choice, Choices, fast_forward, merge, pick, rebase, revert
 
 N = ("n",)
 A, B = ("n", "a"), ("n", "b")
@@ -116,7 +116,9 @@ def test_a_namespace_that_both_sides_made_is_kept_unless_the_caller_expects_some
     history.add("m", ["empty"], {})
     history.add("s", ["m"], {N: Held("1", "NAMESPACE", ""), A: Held("a", "TABLE", "1")})
     history.add("t", ["m"], {N: Held("2", "NAMESPACE", "")})
-    done = only(merge(history, "t", "s", laws=CATALOG))
+    done = only(merge(history, "t", "s", merge_rules=CATALOG))
     assert set(done.commits[0].operations) == {A}
     wrong = Choices(keys={N: Choice("NORMAL", None)})
-    assert [one.key for one in only(merge(history, "t", "s", wrong, laws=CATALOG)).conflicts] == [N]
+    assert [
+        one.key for one in only(merge(history, "t", "s", wrong, merge_rules=CATALOG)).conflicts
+    ] == [N]

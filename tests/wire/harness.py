@@ -17,7 +17,7 @@ import msgspec
 from lochan.base.errors import LochanError
 from lochan.base.ids import EMPTY_ID
 from lochan.http.app import App, Found
-from lochan.http.exchange import Exchange, Request, Response
+from lochan.http.exchange import NO_HEADERS, Exchange, Request, RequestHeaders, Response
 from lochan.http.nessie.documents import document_handlers
 from lochan.http.nessie.face import nessie_faces
 from lochan.kernel.publish import Settled
@@ -85,9 +85,14 @@ class Wire:
         self.sent.append((method, target, raw, headers or {}))
         if not isinstance(raw, bytes):
             raw = json.dumps(raw).encode()
-        named = [(k.lower().encode(), v.encode()) for k, v in (headers or {}).items()]
+        raw_headers = [(k.lower().encode(), v.encode()) for k, v in (headers or {}).items()]
         request = Request(
-            method, quote(path, safe="/%@~^*:.-").encode(), query.encode(), named, raw, "1"
+            method,
+            quote(path, safe="/%@~^*:.-").encode(),
+            query.encode(),
+            RequestHeaders(raw_headers),
+            raw,
+            "1",
         )
         self.clock.advance_us(1_000_000)
         response = self._answer(request)
@@ -126,7 +131,7 @@ class Wire:
     def is_brief(self, method: str, target: str, body: bytes) -> bool:
         """Returns whether the request's operation is declared brief."""
         path, _, query = target.partition("?")
-        request = Request(method, path.encode(), query.encode(), (), body, "1")
+        request = Request(method, path.encode(), query.encode(), NO_HEADERS, body, "1")
         found = self.app.find(request)
         assert isinstance(found, Found)
         brief = found.match.route.brief

@@ -15,8 +15,9 @@ from lochan.base.errors import (
     Unavailable,
     Unknown,
 )
-from lochan.http.exchange import Request
-from lochan.http.nessie.problems import CODES, code_of, problem_of
+from lochan.http.exchange import NO_HEADERS, Request, RequestHeaders
+from lochan.http.nessie.problems import code_of, problem_of
+from lochan.wire.problems import ERROR_CODES
 from tests.wire.harness import EMPTY, Wire, put
 
 EXPECTED = {
@@ -71,7 +72,7 @@ def test_every_kind_of_error_has_its_code():
 def test_only_the_root_falls_through_to_the_roots_code():
     for kind in every_kind():
         if kind is not LochanError:
-            assert any(parent in CODES for parent in kind.__mro__[:-3]), kind
+            assert any(parent in ERROR_CODES for parent in kind.__mro__[:-3]), kind
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,7 @@ def test_only_the_root_falls_through_to_the_roots_code():
     ],
 )
 def test_no_internal_detail_is_in_a_response(error, status):
-    request = Request("GET", b"/", b"", (), b"", "id-of-the-request")
+    request = Request("GET", b"/", b"", NO_HEADERS, b"", "id-of-the-request")
     response = problem_of(request, error)
     assert response.status == status
     assert error.message.encode() not in response.body
@@ -109,7 +110,7 @@ def test_only_responses_without_effect_have_retry_after():
     [("2", True), ("2.1.0", True), ("10", True), ("1", False), ("x", False)],
 )
 def test_details_are_for_clients_of_spec_2(spec, has_details):
-    request = Request("GET", b"/", b"", [(b"nessie-client-spec", spec.encode())])
+    request = Request("GET", b"/", b"", RequestHeaders([(b"nessie-client-spec", spec.encode())]))
     body = problem_of(request, ContentNotFound("no", ("a", "b"))).body
     assert (b'"errorDetails":{"type":"CONTENT_KEY"' in body) is has_details
 

@@ -202,6 +202,20 @@ def test_a_hash_of_another_branch_is_not_merged_under_a_wrong_name(wire):
     assert answer.code == (404, "REFERENCE_NOT_FOUND")
 
 
+def test_a_body_names_a_commit_by_its_hash_with_or_without_an_at_sign(wire):
+    hashes = [wire.commit("main", put(f"t{number}")) for number in range(12)]
+    wire.branch("side")
+    for mark in ("", "@"):
+        for commit in hashes:
+            for verb, field in (("force", "source"), ("rebase", "onto")):
+                where = f"/trees/side@{wire.head('side')}/history/{verb}"
+                moved = wire.v2("POST", where, {field: f"{mark}{commit}"})
+                assert moved.json["resultantTargetHash"] == commit
+    many = [{"name": f"b{number}", "source": each} for number, each in enumerate(hashes)]
+    created = wire.v2("POST", "/trees/many", {"references": many}).json["references"]
+    assert [each["hash"] for each in created] == hashes
+
+
 def test_merging_into_an_empty_branch_works(wire):
     wire.branch("dev")
     wire.commit("dev", put("t"))

@@ -68,6 +68,14 @@ class LochanError(Exception):
         return self.public or self.sentence or self.message
 
 
+class _OfOneKey(Exception):
+    """What errors about one key of a repository share; it is no class of the tree."""
+
+    def __init__(self, message: str, key: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.key = key
+
+
 class NotFound(LochanError):
     """What was named does not exist."""
 
@@ -81,24 +89,16 @@ class ReferenceNotFound(NotFound):
     kind = "reference_not_found"
 
 
-class ContentNotFound(NotFound):
+class ContentNotFound(_OfOneKey, NotFound):
     """The key holds no content on that reference."""
 
     kind = "content_not_found"
 
-    def __init__(self, message: str, key: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
-        self.key = key
 
-
-class NamespaceNotFound(NotFound):
+class NamespaceNotFound(_OfOneKey, NotFound):
     """There is no such namespace."""
 
     kind = "namespace_not_found"
-
-    def __init__(self, message: str, key: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
-        self.key = key
 
 
 class AlreadyExists(LochanError):
@@ -108,14 +108,10 @@ class AlreadyExists(LochanError):
     sentence = ""
 
 
-class NamespaceExists(AlreadyExists):
+class NamespaceExists(_OfOneKey, AlreadyExists):
     """There is such a namespace already."""
 
     kind = "namespace_exists"
-
-    def __init__(self, message: str, key: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
-        self.key = key
 
 
 class Conflict(LochanError):
@@ -141,14 +137,10 @@ class HeadConflict(Conflict):
     kind = "head_conflict"
 
 
-class NamespaceNotEmpty(Conflict):
+class NamespaceNotEmpty(_OfOneKey, Conflict):
     """A namespace that still contains something cannot be deleted."""
 
     kind = "namespace_not_empty"
-
-    def __init__(self, message: str, key: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
-        self.key = key
 
 
 class RequirementFailed(Conflict):

@@ -10,6 +10,7 @@ that the job has written, NUL, the name of the job.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from enum import IntEnum
 from hashlib import sha256
@@ -32,6 +33,8 @@ Key = NewType("Key", bytes)
 """An encoded key: universe byte and name."""
 
 SEPARATOR: Final = "\x01"
+
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 _RECORDS: Final = b"f\0"
 _HASHED: Final = b"="
@@ -167,11 +170,11 @@ def _check_element(position: int, part: str) -> None:
         raise InvalidKey(f"element {position} of the key is {type(part).__name__}, not text")
     if not part:
         raise InvalidKey(f"element {position} of the key is empty")
-    for character in part:
-        if character < " " or character == "\x7f":
-            raise InvalidKey(
-                f"element {position} of the key holds the control character {character!r}"
-            )
+    control = _CONTROL.search(part)
+    if control is not None:
+        raise InvalidKey(
+            f"element {position} of the key holds the control character {control[0]!r}"
+        )
 
 
 def _utf8(text: str) -> bytes:

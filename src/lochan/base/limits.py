@@ -302,8 +302,12 @@ GC_THRESHOLDS: Final = (10_000, 4, 500)
 # twenty megabytes would block all other requests.
 HTTP_JOINED_BYTES_MAX: Final = 65_536
 
-# Host names that were checked and are remembered; one client uses one or two.
-GOOD_HOSTS_MAX: Final = 64
+# Headers that were checked and are remembered: a client repeats its own with every request. Beyond
+# this number all are forgotten.
+CHECKED_HEADERS_MAX: Final = 512
+
+# Longer headers are checked each time: with the number above they would take too much memory.
+CHECKED_HEADERS_BYTES_MAX: Final = 1_024
 
 # One call may create a branch for each of a large team's jobs; more are several calls.
 REFERENCES_PER_CALL_MAX: Final = 10_000

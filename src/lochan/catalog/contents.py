@@ -30,7 +30,7 @@ def value_at(element: bytes) -> ObjId:
 
 
 def has_id_in_value(element: bytes) -> bool:
-    """Tells whether the content id of a table's element is no UUID: only the value knows it."""
+    """Returns whether the content id of a table's element is no UUID: the value contains it."""
     return bool(element[0] & FLAG_CONTENT_ID_IN_VALUE)
 
 
@@ -56,7 +56,7 @@ def load_contents(
 ) -> dict[bytes, Content]:
     """Returns the contents of table elements, by element.
 
-    Who plans on a chain may meet elements whose values are not stored yet; it hands them over.
+    A plan on a chain may meet elements whose values are not stored yet; they are `unpublished`.
     """
     raws = load_values(context, elements, unpublished)
     return {element: types.decode(raws[element]) for element in elements}
@@ -68,7 +68,7 @@ def load_values(
     unpublished: Mapping[ObjId, bytes] = NOTHING_UNPUBLISHED,
 ) -> dict[bytes, bytes]:
     """Returns the contents of table elements as they are stored, by element."""
-    # Kept as bytes: a content may hold maps, which whoever got it before could have changed.
+    # Kept as bytes: a content may contain maps, which an earlier caller could have changed.
     raws: dict[bytes, bytes] = {}
     missing: list[bytes] = []
     cache = context.values

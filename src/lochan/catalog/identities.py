@@ -49,7 +49,7 @@ class SharedContent(msgspec.Struct, frozen=True):
     other: bytes
 
     def conflict(self) -> ContentConflict:
-        """Says so, and what can be done."""
+        """The conflict in words, and the next step."""
         key, other = text_of(key_of(self.key)), text_of(key_of(self.other))
         words = (
             f"content of key '{key}' would also be under key '{other}': it was renamed on one side "

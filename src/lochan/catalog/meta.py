@@ -1,4 +1,4 @@
-"""What is said of a commit, as headers of the stored commit and back."""
+"""The metadata of a commit (authors, times, properties) as headers of the stored commit."""
 
 from __future__ import annotations
 
@@ -20,44 +20,44 @@ _PROPERTY: Final = "property."
 
 
 def headers_of(meta: CommitMeta, who: str) -> Headers:
-    """Returns the headers that say so, sorted by name."""
-    said: list[tuple[str, tuple[str, ...]]] = []
+    """Returns the headers of metadata, sorted by name."""
+    headers: list[tuple[str, tuple[str, ...]]] = []
     if any(meta.authors):
-        said.append((_AUTHOR, meta.authors))
+        headers.append((_AUTHOR, meta.authors))
     if meta.author_time_us is not None:
-        said.append((_AUTHOR_TIME, (str(check_time("authorTime", meta.author_time_us)),)))
+        headers.append((_AUTHOR_TIME, (str(check_time("authorTime", meta.author_time_us)),)))
     if meta.commit_time_us is not None:
-        said.append((_COMMIT_TIME, (str(check_time("commitTime", meta.commit_time_us)),)))
+        headers.append((_COMMIT_TIME, (str(check_time("commitTime", meta.commit_time_us)),)))
     committer = who or meta.committer
     if committer:
-        said.append((_COMMITTER, (committer,)))
+        headers.append((_COMMITTER, (committer,)))
     for name, values in meta.properties:
-        said.append((_PROPERTY + name, values))
+        headers.append((_PROPERTY + name, values))
     if any(meta.signed_off_by):
-        said.append((_SIGNED, meta.signed_off_by))
-    if len(said) > 1:
-        said.sort()
-        if len({name for name, _ in said}) != len(said):
+        headers.append((_SIGNED, meta.signed_off_by))
+    if len(headers) > 1:
+        headers.sort()
+        if len({name for name, _ in headers}) != len(headers):
             raise Invalid("a property of a commit is named once")
-    return tuple(said)
+    return tuple(headers)
 
 
 def meta_of(view: CommitView) -> CommitMeta:
-    """Reads what is said of a stored commit."""
+    """Returns the metadata of a stored commit."""
     body = view.body
     if body is None:
         return CommitMeta(message="", hash=view.obj_id.hex())
-    said = dict(body.headers)
-    committer = said.get(_COMMITTER, ("",))[0]
+    headers = dict(body.headers)
+    committer = headers.get(_COMMITTER, ("",))[0]
     commit_time_us = body.created_us
-    if _COMMIT_TIME in said:
-        commit_time_us = int(said[_COMMIT_TIME][0])
-    author_time_us = int(said[_AUTHOR_TIME][0]) if _AUTHOR_TIME in said else commit_time_us
+    if _COMMIT_TIME in headers:
+        commit_time_us = int(headers[_COMMIT_TIME][0])
+    author_time_us = int(headers[_AUTHOR_TIME][0]) if _AUTHOR_TIME in headers else commit_time_us
     cut = len(_PROPERTY)
     return CommitMeta(
         message=body.message,
-        authors=said.get(_AUTHOR, (committer,)),
-        signed_off_by=said.get(_SIGNED, ()),
+        authors=headers.get(_AUTHOR, (committer,)),
+        signed_off_by=headers.get(_SIGNED, ()),
         author_time_us=author_time_us,
         properties=tuple(
             [(name[cut:], values) for name, values in body.headers if name.startswith(_PROPERTY)]

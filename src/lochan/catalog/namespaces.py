@@ -36,7 +36,7 @@ def check_parents(
     staged: Mapping[bytes, bytes | None],
     current: Mapping[bytes, bytes | None],
 ) -> list[ContentConflict]:
-    """Tells what new keys miss; `staged` is what the commit puts (None: removes)."""
+    """Returns which namespaces new keys lack; `staged` is what the commit puts (None: removes)."""
     missing: dict[bytes, ContentConflict] = {}
     for key in keys:
         for parent in parents_of(key):
@@ -60,7 +60,7 @@ def check_left_empty(
     removed: Iterable[bytes],
     staged: Mapping[bytes, bytes | None],
 ) -> list[ContentConflict]:
-    """Tells which of the removed namespaces still hold something after the commit."""
+    """Returns which of the removed namespaces still contain keys after the commit."""
     found = []
     puts = sorted(key for key, element in staged.items() if element is not None)
     gone = {key for key, element in staged.items() if element is None}
@@ -75,7 +75,7 @@ def check_left_empty(
 
 
 def _holds_more(head: Head, start: bytes, gone: set[bytes]) -> bool:
-    """Tells whether a key of the range stays; at most one more than go must be looked at."""
+    """Returns whether a key of the range stays; reads at most one key more than are removed."""
     limit = 1 + sum(1 for key in gone if key.startswith(start))
     page = head.page(Universe.TABLES, start, prefix_end(start), limit)
     return any(key not in gone for key, _ in page)

@@ -1,7 +1,8 @@
 """The registry of content types, and contents as stored values.
 
-Each type has a payload number, which the index keeps beside the key, so that a listing tells types
-without reading values. Types that nobody registered share one number; their values know the name.
+Each type has a payload number, which the index keeps beside the key, so that a listing knows types
+without reading values. Types that are not registered share one number; their values contain the
+name.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class ContentTypes:
         except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             raise Corrupt(f"not a stored content: {error}") from None
         name = fields.pop("type", None)
-        check_stored(isinstance(name, str), "a stored content says its type")
+        check_stored(isinstance(name, str), "a stored content contains its type")
         return OtherContent(str(name), value.content_id, fields)
 
     def _register(self, name: str, payload: int) -> None:
@@ -130,7 +131,7 @@ def _read_large_numbers(data: bytes) -> KnownContent:
 
 
 def _check_depth(fields: dict[str, Any]) -> None:
-    """Refuses what is nested so deep that whoever reads it could run out of stack."""
+    """Refuses fields that are nested so deep that a reader could run out of stack."""
     level: list[Any] = [fields]
     for _ in range(CONTENT_DEPTH_MAX):
         below: list[Any] = []

@@ -1,5 +1,5 @@
-"""The command line: parses, calls, prints; decides nothing itself.
+"""The command line: parses arguments, calls the catalog, prints results; it decides nothing itself.
 
-A command never shows a traceback for an error of our own tree: it prints one sentence and a hint,
-and leaves with a code that scripts can trust (`exits.py`).
+A command never shows a traceback for a LochanError: it prints a message and a hint, and its exit
+code is documented for scripts (`exit_codes.py`).
 """

@@ -1,4 +1,7 @@
-"""Arguments that name branches, tags and commits; the shell completes them if a server runs."""
+"""Arguments and options that several commands have.
+
+The shell completes names of branches and tags if a server runs.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from lochan.base.errors import LochanError
+from lochan.cli.keys import KEY
 from lochan.cli.target import find_server
 
 _SUGGESTED_MAX: Final = 100
@@ -47,3 +51,10 @@ class ReferenceArgument(click.ParamType[str, object]):
 SPEC: Final = ReferenceArgument("spec")
 BRANCH: Final = ReferenceArgument("branch")
 REFERENCE: Final = ReferenceArgument("name")
+
+filter_option = click.option(
+    "--filter", "cel", default="", metavar="CEL", help="Only those that match."
+)
+key_prefix_option = click.option("--prefix", type=KEY, help="Only this key and the keys below it.")
+message_option = click.option("-m", "--message", help="The message of the new commit.")
+author_option = click.option("--author", help="The author of the new commit.")

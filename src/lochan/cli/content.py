@@ -10,7 +10,14 @@ import click
 import msgspec
 
 from lochan.base.errors import ContentNotFound, Invalid
-from lochan.cli.arguments import BRANCH, SPEC
+from lochan.cli.arguments import (
+    BRANCH,
+    SPEC,
+    author_option,
+    filter_option,
+    key_prefix_option,
+    message_option,
+)
 from lochan.cli.command_context import CommandContext, catalog_command
 from lochan.cli.groups import ListsByDefault
 from lochan.cli.history import summary
@@ -42,8 +49,6 @@ _on = click.option(
 _branch = click.option(
     "-b", "--branch", type=BRANCH, default="-", show_default=True, help="The branch to commit to."
 )
-_message = click.option("-m", "--message", help="The message of the commit.")
-_author = click.option("--author", help="The author of the commit.")
 _expected = click.option(
     "--expected", metavar="HASH", help="Refuse if the key was changed after this commit."
 )
@@ -56,8 +61,8 @@ def content() -> None:
 
 @content.command("list")
 @_on
-@click.option("--prefix", type=KEY, help="Only this key and the keys below it.")
-@click.option("--filter", "cel", default="", metavar="CEL", help="Only those that match.")
+@key_prefix_option
+@filter_option
 @click.option("-l", "--long", is_flag=True, help="Also the contents.")
 @catalog_command
 def list_content(
@@ -105,8 +110,8 @@ def get_content(context: CommandContext, key: ContentKey, spec: str) -> None:
 )
 @click.option("-p", "--parents", is_flag=True, help="Create missing namespaces in the same commit.")
 @_branch
-@_message
-@_author
+@message_option
+@author_option
 @_expected
 @catalog_command
 def put_content(
@@ -146,8 +151,8 @@ def put_content(
 @content.command("delete")
 @click.argument("keys", type=KEY, nargs=-1, required=True)
 @_branch
-@_message
-@_author
+@message_option
+@author_option
 @_expected
 @catalog_command
 def delete_content(

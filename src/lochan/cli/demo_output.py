@@ -12,7 +12,7 @@ from lochan.cli.output import Cell, add_row, make_table, plain
 
 
 class DemoOutput:
-    """Prints what the demo did."""
+    """Prints the requests of the demo and their results."""
 
     def __init__(self, console: Console) -> None:
         self.console = console

@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from lochan.base.errors import AuditFailed, Bug, Unavailable
@@ -152,7 +150,11 @@ class PipelineDemo:
     def _run_pipeline(self, lake: Lake, checks: Path, job: str, *, is_good: bool) -> Report:
         star = build_star(lake.spark, is_good=is_good)
         paths = [self._reports / f"{job}.html", self._reports / f"{job}.json"]
-        with _AuditProgress(self._output.console) as progress:
+        with self._output.console.status("writing") as status:
+
+            def show(step: str, detail: str) -> None:
+                status.update(Text(plain(f"{step} {detail}")))
+
             audit = lake.audited(
                 "main",
                 checks,
@@ -160,11 +162,10 @@ class PipelineDemo:
                 publish="merge",
                 message=f"Load the star ({job})",
                 report=paths,
-                progress=progress.update,
+                progress=show,
             )
             try:
                 with audit:
-                    progress.expect(len(star) + checks.read_text("utf-8").count("[[check]]"))
                     for name, frame in star.items():
                         audit.write(frame, name)
             except AuditFailed as refusal:
@@ -241,41 +242,6 @@ def build_star(spark: SparkSession, *, is_good: bool) -> dict[str, DataFrame]:
             "timestampadd(SECOND, -id, current_timestamp()) AS sold_at",
         ),
     }
-
-
-class _AuditProgress:
-    """A bar that advances with every write and every check, and disappears at the end."""
-
-    def __init__(self, console: Console) -> None:
-        self._bar = Progress(
-            TextColumn("   "),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.description}"),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._task = self._bar.add_task("", total=None)
-        self._is_writing = False
-
-    def expect(self, total: int) -> None:
-        """Sets the number of steps."""
-        self._bar.update(self._task, total=total)
-
-    def update(self, name: str, detail: str) -> None:
-        """Shows the current step; a write is finished when the next step begins."""
-        done = int(self._is_writing) + int(name == "checked")
-        self._is_writing = name == "write"
-        self._bar.update(self._task, advance=done, description=plain(f"{name} {detail}"))
-
-    def __enter__(self) -> _AuditProgress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self._bar.stop()
 
 
 @contextmanager

@@ -94,13 +94,12 @@ def exit_code(error: LochanError) -> int:
 
 def hint(error: LochanError) -> str:
     """Returns what to do about an error, '' if its message is enough."""
-    if isinstance(error, KeysConflict) and any(map(_is_absent, error.details)):
+    details = error.details if isinstance(error, KeysConflict) else ()
+    if any(
+        isinstance(each, ContentConflict) and each.kind == "NAMESPACE_ABSENT" for each in details
+    ):
         return "create the namespace first; `lochan content put -p` creates missing ones"
     return _nearest(_HINTS, error, "")
-
-
-def _is_absent(conflict: object) -> bool:
-    return isinstance(conflict, ContentConflict) and conflict.kind == "NAMESPACE_ABSENT"
 
 
 def _nearest(table: dict[type[LochanError], _Value], error: LochanError, default: _Value) -> _Value:

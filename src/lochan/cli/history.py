@@ -9,9 +9,9 @@ from typing import Any, Final, TypeVar
 import click
 from rich.text import Text
 
-from lochan.cli.arguments import REFERENCE, SPEC
+from lochan.cli.arguments import REFERENCE, SPEC, filter_option, key_prefix_option
 from lochan.cli.command_context import CommandContext, catalog_command
-from lochan.cli.keys import KEY, key_text
+from lochan.cli.keys import key_text
 from lochan.cli.output import Cell, first_line, moment, plain, short
 from lochan.model.commits import ContentKey, LogEntry, Put
 from lochan.model.contents import Content, DeltaLakeTable, Namespace, OtherContent, type_of
@@ -29,13 +29,12 @@ _limit = click.option(
     type=click.IntRange(min=1),
     help=f"How many to print at most.  [default: {_ROWS_DEFAULT} in a table, all with --json]",
 )
-_filter = click.option("--filter", "cel", default="", metavar="CEL", help="Only those that match.")
 
 
 @click.command()
 @click.argument("spec", type=SPEC, default="-")
 @_limit
-@_filter
+@filter_option
 @click.option("--until", metavar="HASH", help="Stop after this commit.")
 @click.option("-o", "--operations", is_flag=True, help="Also the keys that each commit changed.")
 @catalog_command
@@ -61,8 +60,8 @@ def log(
 @click.argument("left", type=SPEC, metavar="FROM")
 @click.argument("right", type=SPEC, metavar="TO", default="-")
 @_limit
-@_filter
-@click.option("--prefix", type=KEY, help="Only this key and the keys below it.")
+@filter_option
+@key_prefix_option
 @click.option("--exit-code", is_flag=True, help="Exit with code 1 if there are differences.")
 @catalog_command
 def diff(

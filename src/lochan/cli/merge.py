@@ -11,7 +11,7 @@ from rich.text import Text
 
 from lochan.base.errors import ContentNotFound, Invalid
 from lochan.cli import exit_codes
-from lochan.cli.arguments import BRANCH, SPEC
+from lochan.cli.arguments import BRANCH, SPEC, author_option, message_option
 from lochan.cli.command_context import CommandContext, catalog_command
 from lochan.cli.content import read_content
 from lochan.cli.keys import key_text, parse_key
@@ -26,8 +26,6 @@ _BEHAVIOURS: Final = ("NORMAL", "FORCE", "DROP", "TAKE_TARGET_ON_CONFLICT")
 _into = click.option(
     "-b", "--into", "branch", type=BRANCH, default="-", show_default=True, help="The target branch."
 )
-_message = click.option("-m", "--message", help="The message of the new commit.")
-_author = click.option("--author", help="The author of the new commit.")
 _expected = click.option(
     "--expected", metavar="HASH", help="Refuse if the target changed the keys after this commit."
 )
@@ -67,7 +65,7 @@ def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @click.argument("source", type=SPEC)
-@_options(_into, _message, _author, _expected, _default, _key, _resolve, _dry_run)
+@_options(_into, message_option, author_option, _expected, _default, _key, _resolve, _dry_run)
 @click.option("--no-squash", is_flag=True, help="Repeat the source's commits one by one.")
 @click.option("--ff-only", is_flag=True, help="Fast-forward the target, or refuse.")
 @click.option("--overwrite", is_flag=True, help="Move the target to the source, whatever it holds.")
@@ -97,7 +95,9 @@ def merge(
 @click.command()
 @click.argument("source", type=BRANCH)
 @click.argument("hashes", nargs=-1, required=True)
-@_options(_into, _message, _author, _expected, _default, _key, _resolve, _dry_run, _squash)
+@_options(
+    _into, message_option, author_option, _expected, _default, _key, _resolve, _dry_run, _squash
+)
 @catalog_command
 def transplant(
     context: CommandContext,
@@ -118,7 +118,9 @@ def transplant(
 
 @click.command("cherry-pick")
 @click.argument("hashes", nargs=-1, required=True)
-@_options(_into, _message, _author, _expected, _default, _key, _resolve, _dry_run, _squash)
+@_options(
+    _into, message_option, author_option, _expected, _default, _key, _resolve, _dry_run, _squash
+)
 @catalog_command
 def cherry_pick(
     context: CommandContext, hashes: tuple[str, ...], branch: str, squash: bool, **options: Any
@@ -134,7 +136,7 @@ def cherry_pick(
 
 @click.command()
 @click.argument("hashes", nargs=-1, required=True)
-@_options(_into, _message, _author, _expected, _dry_run)
+@_options(_into, message_option, author_option, _expected, _dry_run)
 @catalog_command
 def revert(context: CommandContext, hashes: tuple[str, ...], branch: str, **options: Any) -> None:
     """Undo commits of a branch by new commits, in the given order."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from lochan.base.errors import Invalid, ReferenceNotFound
-from lochan.cli.arguments import BRANCH, REFERENCE, SPEC, ReferenceArgument
+from lochan.cli.arguments import BRANCH, REFERENCE, SPEC, ReferenceArgument, filter_option
 from lochan.cli.command_context import CommandContext, catalog_command
 from lochan.cli.groups import ListsByDefault
 from lochan.cli.output import Cell, first_line, moment, short
@@ -35,7 +35,7 @@ def _add_reads(group: click.Group, kind: str, plural: str, argument: ReferenceAr
     word = kind.lower()
 
     @group.command("list", help=f"List the {plural}.")
-    @click.option("--filter", "cel", default="", metavar="CEL", help="Only those that match.")
+    @filter_option
     @click.option("--prefix", default="", help="Only names that begin with this text.")
     @click.option("-l", "--long", is_flag=True, help="Also their last commits and distances.")
     @catalog_command

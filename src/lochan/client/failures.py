@@ -8,7 +8,6 @@ from typing import Final
 import msgspec
 
 from lochan.base.errors import (
-    AlreadyExists,
     Bug,
     Conflict,
     ContentNotFound,
@@ -16,15 +15,12 @@ from lochan.base.errors import (
     Exhausted,
     HeadConflict,
     Invalid,
-    KeyReused,
     KeysConflict,
     LochanError,
     NamespaceExists,
     NamespaceNotEmpty,
     NamespaceNotFound,
-    NewerFormat,
     NotFound,
-    ReferenceNotFound,
     TooLarge,
     Unavailable,
     Unknown,
@@ -32,32 +28,19 @@ from lochan.base.errors import (
 from lochan.client.messages import HttpReply, HttpRequest
 from lochan.model.commits import ContentKey
 from lochan.wire.conflicts import conflict_in
-from lochan.wire.problems import ContentKeyDetails, ErrorJson, ReferenceConflicts
+from lochan.wire.problems import ERROR_CODES, ContentKeyDetails, ErrorJson, ReferenceConflicts
 
 _UNEXPECTED_HASH: Final = "UNEXPECTED_HASH"
 _SHOWN_BYTES: Final = 200
 
-_BY_CODE: Final[dict[str, Callable[[str], LochanError]]] = {
-    "REFERENCE_NOT_FOUND": ReferenceNotFound,
-    "REFERENCE_ALREADY_EXISTS": AlreadyExists,
-    "CONTENT_NOT_FOUND": ContentNotFound,
-    "BAD_REQUEST": Invalid,
-    "FORBIDDEN": Denied,
-    "NAMESPACE_NOT_FOUND": NamespaceNotFound,
-    "NAMESPACE_ALREADY_EXISTS": NamespaceExists,
-    "NAMESPACE_NOT_EMPTY": NamespaceNotEmpty,
-    "SERVICE_UNAVAILABLE": Unavailable,
-    "RETRIES_EXHAUSTED": Exhausted,
-    "OUTCOME_UNKNOWN": Unknown,
-    "IDEMPOTENCY_KEY_REUSED": KeyReused,
-    "NEWER_FORMAT": NewerFormat,
-}
+# Codes that name one kind of error; other replies become the error of their status.
+_BY_CODE: Final = {code: kind for kind, (_, code) in ERROR_CODES.items() if code != "UNKNOWN"}
 
-_WITH_KEY: Final[dict[str, Callable[[str, ContentKey], LochanError]]] = {
-    "CONTENT_NOT_FOUND": ContentNotFound,
-    "NAMESPACE_NOT_FOUND": NamespaceNotFound,
-    "NAMESPACE_ALREADY_EXISTS": NamespaceExists,
-    "NAMESPACE_NOT_EMPTY": NamespaceNotEmpty,
+_WITH_KEY: Final[dict[type[LochanError], Callable[[str, ContentKey], LochanError]]] = {
+    ContentNotFound: ContentNotFound,
+    NamespaceNotFound: NamespaceNotFound,
+    NamespaceExists: NamespaceExists,
+    NamespaceNotEmpty: NamespaceNotEmpty,
 }
 
 _BY_STATUS: Final[dict[int, Callable[[str], LochanError]]] = {
@@ -82,12 +65,12 @@ def error_of(request: HttpRequest, reply: HttpReply) -> LochanError:
     details = error.error_details
     if isinstance(details, ReferenceConflicts):
         return _conflict(error.message, details)
-    if isinstance(details, ContentKeyDetails) and error.error_code in _WITH_KEY:
-        return _WITH_KEY[error.error_code](error.message, details.content_key.elements)
-    build = _BY_CODE.get(error.error_code)
-    if build is None:
+    kind = _BY_CODE.get(error.error_code)
+    if kind is None:
         return _by_status(request, reply.status, error.message)
-    return build(error.message)
+    if isinstance(details, ContentKeyDetails) and kind in _WITH_KEY:
+        return _WITH_KEY[kind](error.message, details.content_key.elements)
+    return kind(error.message)
 
 
 def _conflict(message: str, details: ReferenceConflicts) -> LochanError:

@@ -52,6 +52,7 @@ class UniverseIndex(msgspec.Struct, frozen=True, gc=False, array_like=True):
 class CommitObject(
     msgspec.Struct,
     frozen=True,
+    gc=False,
     array_like=True,
     tag=TYPE_COMMIT,
     forbid_unknown_fields=True,

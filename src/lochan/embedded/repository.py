@@ -10,7 +10,7 @@ from lochan.catalog.types import ContentTypes
 from lochan.client.groups.repository import RepositoryGroups
 from lochan.client.methods import BlockingRunner
 from lochan.embedded.lane_runner import LaneRunner
-from lochan.kernel.check import Report, Tell, check_repository
+from lochan.kernel.check import Report, ReportProgress, check_repository
 from lochan.kernel.check_store import CheckOptions
 from lochan.kernel.check_store import check_store as check_stored_repositories
 from lochan.kernel.purge import Purged
@@ -45,7 +45,7 @@ def check_store(
     repositories: Sequence[str] | None = None,
     *,
     history: bool = False,
-    tell: Tell | None = None,
+    tell: ReportProgress | None = None,
 ) -> Report:
     """Checks these repositories of a store, or all of them, and what belongs to none.
 
@@ -76,7 +76,11 @@ class Embedded(RepositoryGroups[BlockingRunner]):
         self.repository = repository.name
 
     def check(
-        self, tell: Tell | None = None, *, history: bool = False, unreferenced: bool = False
+        self,
+        tell: ReportProgress | None = None,
+        *,
+        history: bool = False,
+        unreferenced: bool = False,
     ) -> Report:
         """Reads everything that is referred to and reports damage; repairs nothing.
 

@@ -15,6 +15,7 @@ from lochan.base.errors import Invalid
 from lochan.base.ids import EMPTY_ID
 from lochan.base.limits import PAGE_ENTRIES_MAX
 from lochan.model import requests
+from lochan.model.commits import Committed
 from lochan.model.references import Reference
 from lochan.model.requests import (
     DEFAULT_BRANCH,
@@ -32,9 +33,7 @@ from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repository import Repository
 
-_Write = TypeVar(
-    "_Write", bound=BranchRequest | CommitRequest | AssignReferenceRequest | DeleteReferenceRequest
-)
+_Request = TypeVar("_Request", bound=BranchRequest)
 
 UseCase = Callable[[Repository, Call, Any], Any]
 """Takes the repository, the caller and a request; returns the result or a pending write."""
@@ -71,23 +70,36 @@ def _cherry_pick(
     return repository.merges.cherry_pick(call, _expecting(repository, call, request))
 
 
-def _expecting(repository: Repository, call: Call, request: _Write) -> _Write:
-    """Returns a write with the name of its branch, and with the present head if it expects none."""
-    field = "branch" if isinstance(request, BranchRequest | CommitRequest) else "name"
-    name = getattr(request, field)
+def _assign(repository: Repository, call: Call, request: AssignReferenceRequest) -> Reference:
+    name, expected = _target(repository, call, request.name, request.expected)
+    return repository.references.assign(call, name, expected, request.target, kind=request.kind)
+
+
+def _delete(repository: Repository, call: Call, request: DeleteReferenceRequest) -> Reference:
+    name, expected = _target(repository, call, request.name, request.expected)
+    return repository.references.delete(call, name, expected, kind=request.kind)
+
+
+def _commit(repository: Repository, call: Call, request: CommitRequest) -> PendingWrite[Committed]:
+    branch, expected = _target(repository, call, request.branch, request.expected)
+    return repository.commits.commit(call, branch, expected, request.meta, request.operations)
+
+
+def _expecting(repository: Repository, call: Call, request: _Request) -> _Request:
+    """Returns a request with the name of its branch and its expected hash."""
+    branch, expected = _target(repository, call, request.branch, request.expected)
+    return msgspec.structs.replace(request, branch=branch, expected=expected)
+
+
+def _target(
+    repository: Repository, call: Call, name: str, expected: ReferenceSpec | None
+) -> tuple[str, ReferenceSpec]:
+    """Returns the name of a reference and the expected hash: by default its present head."""
     if name == DEFAULT_BRANCH:
         name = repository.info.default_branch
-    expected = request.expected
     if expected is None:
         expected = ReferenceSpec(None, repository.references.get(call, name).hash)
-    return msgspec.structs.replace(request, **{field: name, "expected": expected})
-
-
-def _assign(repository: Repository, call: Call, request: AssignReferenceRequest) -> Reference:
-    request = _expecting(repository, call, request)
-    return repository.references.assign(
-        call, request.name, request.expected, request.target, kind=request.kind
-    )
+    return name, expected
 
 
 def _by_fields(find: Callable[[Repository], Callable[..., Any]]) -> UseCase:
@@ -128,12 +140,8 @@ WRITES: Final[Mapping[type[RepositoryRequest[Any]], UseCase]] = {
         call, request.new
     ),
     requests.AssignReferenceRequest: _assign,
-    requests.DeleteReferenceRequest: lambda service, call, request: service.references.delete(
-        call, **_fields(_expecting(service, call, request))
-    ),
-    requests.CommitRequest: lambda service, call, request: service.commits.commit(
-        call, **_fields(_expecting(service, call, request))
-    ),
+    requests.DeleteReferenceRequest: _delete,
+    requests.CommitRequest: _commit,
     requests.MergeRequest: _whole(lambda service: service.merges.merge),
     requests.TransplantRequest: _whole(lambda service: service.merges.transplant),
     requests.CherryPickRequest: _cherry_pick,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, cast
 import httptools
 import msgspec
 
-from lochan.base.errors import LochanError
+from lochan.base.errors import Bug
 from lochan.base.limits import (
     HTTP_BODIES_BYTES_MAX,
     HTTP_BODY_BYTES_MAX,
@@ -31,14 +31,12 @@ from lochan.base.limits import (
     HTTP_TARGET_BYTES_MAX,
     HTTP_TRAILER_BYTES_MAX,
 )
-from lochan.http.error_boundary import attempt
-from lochan.http.exchange import Request, Response
+from lochan.http.error_boundary import report_bug
+from lochan.http.exchange import NO_HEADERS, Request, Response
 from lochan.http.hygiene import (
     METHODS,
     Framing,
     Refused,
-    check_header_bytes,
-    check_headers,
     check_target,
 )
 from lochan.http.problems import build_problem, plain_problem, reason_of
@@ -51,7 +49,7 @@ if TYPE_CHECKING:
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _NO_LINGER: Final = struct.pack("ii", 1, 0)
 _NEVER: Final = float("inf")
-_EMPTY: Final = Framing()
+_EMPTY: Final = Framing(NO_HEADERS)
 
 
 class _Asked(msgspec.Struct):
@@ -88,7 +86,6 @@ class Connection(asyncio.Protocol):
         self._target = b""
         self._query = b""
         self._headers: list[tuple[bytes, bytes]] = []
-        self._request_headers: list[tuple[bytes, bytes]] = []
         self._framing = _EMPTY
         self._body: bytes | bytearray = b""
         self._owes_continue = False
@@ -240,12 +237,10 @@ class Connection(asyncio.Protocol):
         if version not in ("1.1", "1.0"):
             raise Refused(505, "this server speaks HTTP/1.1")
         self._target, self._query = check_target(self._target)
+        listening = self._listening
         headers, self._headers = self._headers, []
-        self._request_headers = headers
-        check_header_bytes(headers)
-        framing = self._framing = check_headers(headers, version, self._listening.hosts)
-        if framing.chunked or framing.content_length:
-            listening = self._listening
+        framing = self._framing = listening.header_checks.check(headers, version)
+        if framing.has_body:
             if self._current is None:
                 self.deadline = listening.now + listening.timeouts.body_s
             if framing.expects_continue:
@@ -286,7 +281,7 @@ class Connection(asyncio.Protocol):
             method,
             self._target,
             self._query,
-            self._request_headers,
+            framing.headers,
             bytes(self._body),
             framing.request_id.decode("ascii")
             if framing.request_id
@@ -342,9 +337,11 @@ class Connection(asyncio.Protocol):
         if self._half_closed and not self._asked:
             keep_alive = False
         request_id = asked.request.id if asked.request is not None else listening.new_request_id()
-        head = attempt(listening.heads.build, response, request_id, keep_alive=keep_alive)
-        if isinstance(head, LochanError):
-            response = plain_problem(head, request_id)
+        try:
+            head = listening.heads.build(response, request_id, keep_alive=keep_alive)
+        except Bug as error:
+            report_bug(error)
+            response = plain_problem(error, request_id)
             head = listening.heads.build(response, request_id, keep_alive=keep_alive)
         if asked.head_only or response.status in (204, 304):
             self._transport.write(head)

@@ -48,8 +48,11 @@ if TYPE_CHECKING:
 
 Reply = Callable[[Response], None]
 
-Outcome = Response | PendingWrite[Response] | LochanError
-"""What became of a request, before it is committed and turned into bytes."""
+Answer = Response | LochanError
+"""What a request is answered with, before it is turned into bytes."""
+
+Outcome = Answer | PendingWrite[Response]
+"""What a handler returned: an answer, or a write that is still to be published."""
 
 # What a reference is called, in a path; what follows says which of its commits is meant.
 _REFERENCE: Final = re.compile(r"[^@~^*]+")
@@ -142,7 +145,7 @@ class Running:
         """Steps 1 and 2; a packed body is unpacked first."""
         if self._context.watch.is_on:
             self._began_ns = perf_counter_ns()
-        self._go_on(attempt(self._unpack if self._framing.content_encoding else self._find))
+        self._proceed(self._unpack if self._framing.content_encoding else self._find)
 
     def cancel(self) -> None:
         """Says that nobody waits for the reply; what is not yet being published is given up."""
@@ -157,10 +160,15 @@ class Running:
         self._driver.under_way -= 1
         return True
 
-    # Each step returns what became of the request, or None if the rest happens elsewhere; what it
-    # raises is the answer. So errors are caught in one place, and a step costs one call.
+    # Each step returns the answer, or None if the rest happens elsewhere; an error that it raises
+    # is the answer, too. So errors are caught in one place, and a step costs one call.
 
-    def _unpack(self) -> Outcome | None:
+    def _proceed(self, step: Callable[[], Answer | None]) -> None:
+        answer = attempt(step)
+        if answer is not None:
+            self._answer(answer)
+
+    def _unpack(self) -> Answer | None:
         packed = self._request.body
         if len(packed) > GZIP_INLINE_BYTES_MAX:
             self._context.long_pool.submit(partial(unpack, packed), self._unpacked)
@@ -173,9 +181,9 @@ class Running:
             self._answer(body)
             return
         self._request.body = body
-        self._go_on(attempt(self._find))
+        self._proceed(self._find)
 
-    def _find(self) -> Outcome | None:
+    def _find(self) -> Answer | None:
         context = self._context
         found = context.app.find(self._request)
         if isinstance(found, Response):
@@ -199,10 +207,10 @@ class Running:
     def _opened(self, match: Match, repository: Repository | LochanError) -> None:
         if isinstance(repository, LochanError):
             self._answer(repository)
-        else:
-            self._go_on(attempt(self._handle, match, repository))
+            return
+        self._proceed(partial(self._handle, match, repository))
 
-    def _handle(self, match: Match, repository: Repository) -> Outcome | None:
+    def _handle(self, match: Match, repository: Repository) -> Answer | None:
         context = self._context
         self._repository = repository.name
         exchange = self._exchange = Exchange(self._request, repository, match.params)
@@ -215,12 +223,12 @@ class Running:
             context.inline or (route.prepares is not None and route.prepares(exchange))
         )
         if self._mark is None and on_loop:
-            return route.handler(exchange)
+            return self._enqueue(route.handler(exchange))
         handle: Callable[[], Outcome] = partial(route.handler, exchange)
         if self._mark is not None and context.watch.tracer is not None:
             handle = partial(context.watch.tracer.within, self._mark, handle)
         if on_loop:
-            return handle()
+            return self._enqueue(handle())
         if brief and self._mark is None and self._request.method in _READS:
             reference = _REFERENCE.match(match.params.get("ref", ""))
             if reference is not None:
@@ -230,19 +238,18 @@ class Running:
         pool.submit(handle, self._handled)
         return None
 
-    def _go_on(self, outcome: Outcome | None) -> None:
-        if outcome is not None:
-            self._handled(outcome)
-
     def _handled(self, outcome: Outcome) -> None:
+        """Continues after a handler that ran in a thread."""
+        self._proceed(partial(self._enqueue, outcome))
+
+    def _enqueue(self, outcome: Outcome) -> Answer | None:
         """Step 3."""
         if not isinstance(outcome, PendingWrite):
-            self._answer(outcome)
-            return
+            return outcome
         if self._reply is None:
             # The client is gone and nothing is in the lane yet.
             self._driver.under_way -= 1
-            return
+            return None
         self._on_lane = outcome
         context = self._context
         repository = self._exchange.repository
@@ -252,15 +259,13 @@ class Running:
             preview = partial(publisher.preview, [outcome.proposal])
             if context.inline and not heavy:
                 self._previewed(attempt(preview))
-                return
-            refused = attempt(context.long_pool.submit, preview, self._previewed)
-        else:
-            waiter = self._waiter = Waiter(outcome.proposal, heavy, self._settled, self._mark)
-            name = (repository.name, outcome.branch)
-            refused = attempt(context.lanes.offer, name, repository.publisher, waiter)
-        if refused is not None:
-            self._waiter = None
-            self._answer(refused)
+            else:
+                context.long_pool.submit(preview, self._previewed)
+            return None
+        waiter = Waiter(outcome.proposal, heavy, self._settled, self._mark)
+        context.lanes.offer((repository.name, outcome.branch), repository.publisher, waiter)
+        self._waiter = waiter
+        return None
 
     def _previewed(self, settled: list[Settled] | LochanError) -> None:
         self._settled(settled if isinstance(settled, LochanError) else settled[0])

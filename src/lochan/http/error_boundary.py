@@ -30,15 +30,20 @@ def attempt(
         return work(*args, **kwargs)
     except LochanError as error:
         if isinstance(error, Bug):
-            _LOG.error("a belief turned out wrong: %s", error.message, exc_info=error)
+            report_bug(error)
         return error
     except RecursionError:
         return Invalid("the body is nested too deeply")
     except Exception as error:
-        _LOG.error("a handler failed: %s", error, exc_info=error)
+        _LOG.error("handler failed error=%r", str(error), exc_info=error)
         bug = Bug(f"a handler failed with {type(error).__name__}")
         bug.__cause__ = error
         return bug
+
+
+def report_bug(error: Bug) -> None:
+    """Logs a violated invariant with its traceback."""
+    _LOG.error("invariant violated: %s", error.message, exc_info=error)
 
 
 def log_failure(error: LochanError, request_id: str, route: str) -> None:

@@ -84,25 +84,32 @@ class Query:
 
 
 class RequestHeaders:
-    """The headers of a request; names are asked for in lower case."""
+    """The headers of a request, by their names in lower case; shared by requests that repeat them.
 
-    __slots__ = ("raw",)
+    They are decoded when the first of them is read.
+    """
+
+    __slots__ = ("_values", "raw")
 
     def __init__(self, raw: RawHeaders) -> None:
         self.raw = raw
+        self._values: dict[str, tuple[str, ...]] = {}
 
     def get(self, name: str) -> str | None:
         """Returns the first value, None if there is none."""
-        wanted = name.encode("latin-1")
-        for each, value in self.raw:
-            if each == wanted:
-                return value.decode("latin-1")
-        return None
+        values = (self._values or self._decode()).get(name)
+        return None if values is None else values[0]
 
-    def all(self, name: str) -> list[str]:
+    def all(self, name: str) -> Sequence[str]:
         """Returns every value, in the order in which they came."""
-        wanted = name.encode("latin-1")
-        return [value.decode("latin-1") for each, value in self.raw if each == wanted]
+        return (self._values or self._decode()).get(name, ())
+
+    def _decode(self) -> dict[str, tuple[str, ...]]:
+        values: dict[str, tuple[str, ...]] = {}
+        for name, value in self.items():
+            values[name] = (*values.get(name, ()), value)
+        self._values = values
+        return values
 
     def items(self) -> Iterator[tuple[str, str]]:
         """Yields every header, in the order in which they came."""
@@ -110,8 +117,11 @@ class RequestHeaders:
             yield name.decode("latin-1"), value.decode("latin-1")
 
 
+NO_HEADERS: Final = RequestHeaders(())
+
+
 class Request:
-    """What a client asked, whole."""
+    """A request, whole."""
 
     __slots__ = ("body", "headers", "id", "method", "path", "query")
 
@@ -120,7 +130,7 @@ class Request:
         method: str,
         path: bytes,
         query: bytes = b"",
-        headers: RawHeaders = (),
+        headers: RequestHeaders = NO_HEADERS,
         body: bytes = b"",
         request_id: str = "",
     ) -> None:
@@ -128,7 +138,7 @@ class Request:
         self.path = path
         """Raw and undecoded, without the query."""
         self.query = Query(query)
-        self.headers = RequestHeaders(headers)
+        self.headers = headers
         self.body = body
         self.id = request_id
 

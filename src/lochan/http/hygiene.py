@@ -8,19 +8,21 @@ follows on that connection cannot be trusted to be a request.
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import Final
 
 import msgspec
 
 from lochan.base.errors import Invalid
 from lochan.base.limits import (
-    GOOD_HOSTS_MAX,
+    CHECKED_HEADERS_BYTES_MAX,
+    CHECKED_HEADERS_MAX,
     HTTP_BODY_BYTES_MAX,
     HTTP_HEADER_BYTES_MAX,
     HTTP_HEADERS_MAX,
     HTTP_TARGET_BYTES_MAX,
 )
-from lochan.http.exchange import RawHeaders, decode_percent
+from lochan.http.exchange import RawHeaders, RequestHeaders, decode_percent
 
 # Nobody serves the last two; they are here to be told what is allowed at their address.
 METHODS: Final = frozenset(b"GET HEAD POST PUT DELETE PATCH OPTIONS TRACE QUERY".split())
@@ -51,11 +53,11 @@ class Refused(Exception):
         self.message = message
 
 
-class Framing(msgspec.Struct):
-    """What the headers say about the request as a whole."""
+class Framing(msgspec.Struct, frozen=True):
+    """The headers of a request, and what they state about the request as a whole."""
 
-    content_length: int | None = None
-    chunked: bool = False
+    headers: RequestHeaders
+    has_body: bool = False
     content_encoding: bytes = b""
     accept_encoding: bytes = b""
     expects_continue: bool = False
@@ -72,19 +74,14 @@ class Hosts:
 
     def __init__(self, names: frozenset[bytes]) -> None:
         self._names = names
-        self._good: set[bytes] = set()
 
     def check(self, value: bytes) -> None:
         """Raises unless it is one of our names, with or without a port."""
-        if value in self._good:
-            return
         match = _HOST.match(value)
         if match is None:
             raise Refused(400, "the Host header is not a host")
         if match[1].lower() not in self._names:
             raise Refused(421, "this server does not answer to that Host")
-        if len(self._good) < GOOD_HOSTS_MAX:
-            self._good.add(value)
 
     def check_origin(self, value: bytes) -> None:
         """Raises if a browser says that the page which sends this request is not ours."""
@@ -119,18 +116,43 @@ def _check_segments(path: str) -> None:
             raise Refused(400, "the address holds a dot segment")
 
 
-def check_header_bytes(headers: RawHeaders) -> None:
-    """Refuses too much, and what no header holds; the parser refuses most of it before."""
-    if sum(len(name) + len(value) for name, value in headers) > HTTP_HEADER_BYTES_MAX:
-        raise Refused(431, f"the headers are longer than {HTTP_HEADER_BYTES_MAX} bytes")
-    if _CONTROL.search(b"".join([value for _, value in headers])):
-        raise Refused(400, "a header holds a control character")
+class HeaderChecks:
+    """Checks the headers of all requests; remembers those that passed.
+
+    A client sends the same headers with each request, so that most checks are one lookup.
+    """
+
+    def __init__(self, hosts: Hosts) -> None:
+        self._hosts = hosts
+        self._passed: dict[tuple[tuple[bytes, bytes], ...], Framing] = {}
+
+    def check(self, headers: RawHeaders, version: str) -> Framing:
+        """Returns what the headers state, or raises."""
+        if version != "1.1":
+            return check_headers(headers, version, self._hosts)
+        key = tuple(headers)
+        framing = self._passed.get(key)
+        if framing is None:
+            framing = check_headers(key, version, self._hosts)
+            # An id of one request will not be seen again.
+            is_repeated = not framing.request_id and not framing.traceparent
+            if is_repeated and sum(map(len, chain.from_iterable(key))) <= CHECKED_HEADERS_BYTES_MAX:
+                if len(self._passed) >= CHECKED_HEADERS_MAX:
+                    self._passed.clear()
+                self._passed[key] = framing
+        return framing
 
 
 def check_headers(headers: RawHeaders, version: str, hosts: Hosts) -> Framing:
-    """Returns what the headers say about the body, or raises."""
+    """Returns what the headers state about the body, or raises."""
     if len(headers) > HTTP_HEADERS_MAX:
         raise Refused(431, f"there are more than {HTTP_HEADERS_MAX} headers")
+    # The parser refuses most of what no header may contain; names are tokens for it.
+    joined = b"".join(chain.from_iterable(headers))
+    if len(joined) > HTTP_HEADER_BYTES_MAX:
+        raise Refused(431, f"the headers are longer than {HTTP_HEADER_BYTES_MAX} bytes")
+    if _CONTROL.search(joined):
+        raise Refused(400, "a header holds a control character")
     found: dict[bytes, bytes] = {}
     for name, value in headers:
         if name in _WATCHED:
@@ -146,37 +168,48 @@ def check_headers(headers: RawHeaders, version: str, hosts: Hosts) -> Framing:
     origin = found.get(b"origin")
     if origin is not None:
         hosts.check_origin(origin)
-    return _check_framing(found, version)
-
-
-def _check_framing(found: dict[bytes, bytes], version: str) -> Framing:
-    framing = Framing(
+    request_id = found.get(b"x-request-id", b"")
+    return Framing(
+        RequestHeaders(headers),
+        has_body=_check_length(found, version),
+        content_encoding=_check_encoding(found),
         accept_encoding=found.get(b"accept-encoding", b""),
-        request_id=found.get(b"x-request-id", b""),
+        expects_continue=_check_expectation(found),
+        request_id=request_id if _REQUEST_ID.match(request_id) else b"",
         traceparent=found.get(b"traceparent", b""),
     )
-    if framing.request_id and not _REQUEST_ID.match(framing.request_id):
-        framing.request_id = b""
+
+
+def _check_length(found: dict[bytes, bytes], version: str) -> bool:
+    """Tells whether a body follows; its length has one source and a limit."""
     length = found.get(b"content-length")
     if b"transfer-encoding" in found:
         if length is not None:
             raise Refused(400, "a body has one framing, not two")
         if version != "1.1" or found[b"transfer-encoding"].lower() != b"chunked":
             raise Refused(400, "the only transfer encoding is chunked")
-        framing.chunked = True
-    elif length is not None:
-        if not _DIGITS.match(length):
-            raise Refused(400, "the Content-Length is not a number")
-        framing.content_length = int(length)
-        if framing.content_length > HTTP_BODY_BYTES_MAX:
-            raise Refused(413, f"the body is longer than {HTTP_BODY_BYTES_MAX} bytes")
+        return True
+    if length is None:
+        return False
+    if not _DIGITS.match(length):
+        raise Refused(400, "the Content-Length is not a number")
+    if int(length) > HTTP_BODY_BYTES_MAX:
+        raise Refused(413, f"the body is longer than {HTTP_BODY_BYTES_MAX} bytes")
+    return int(length) > 0
+
+
+def _check_encoding(found: dict[bytes, bytes]) -> bytes:
     encoding = found.get(b"content-encoding", b"").lower()
-    if encoding not in (b"", b"identity"):
-        if encoding not in (b"gzip", b"x-gzip"):
-            raise Refused(415, "the only content encoding is gzip")
-        framing.content_encoding = encoding
-    if b"expect" in found:
-        if found[b"expect"].lower() != b"100-continue":
-            raise Refused(417, "the only expectation is 100-continue")
-        framing.expects_continue = True
-    return framing
+    if encoding in (b"", b"identity"):
+        return b""
+    if encoding not in (b"gzip", b"x-gzip"):
+        raise Refused(415, "the only content encoding is gzip")
+    return encoding
+
+
+def _check_expectation(found: dict[bytes, bytes]) -> bool:
+    if b"expect" not in found:
+        return False
+    if found[b"expect"].lower() != b"100-continue":
+        raise Refused(417, "the only expectation is 100-continue")
+    return True

@@ -18,7 +18,7 @@ from lochan.base.limits import (
     HTTP_LINGER_S,
     HTTP_WRITE_TIMEOUT_S,
 )
-from lochan.http.hygiene import Hosts
+from lochan.http.hygiene import HeaderChecks, Hosts
 from lochan.http.response_heads import Heads
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Listener:
     ) -> None:
         self._loop = loop
         self.driver = driver
-        self.hosts = hosts
+        self.header_checks = HeaderChecks(hosts)
         self.timeouts = timeouts
         self.connections: set[Connection] = set()
         self.heads = Heads()

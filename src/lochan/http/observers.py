@@ -56,8 +56,4 @@ class RequestObservers:
     ) -> None:
         self.watchers = tuple(watchers)
         self.tracer = tracer
-
-    @property
-    def is_on(self) -> bool:
-        """Whether anybody watches."""
-        return bool(self.watchers) or self.tracer is not None
+        self.is_on = bool(self.watchers) or tracer is not None

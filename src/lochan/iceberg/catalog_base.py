@@ -6,18 +6,25 @@ import time
 import uuid
 from abc import ABC
 from collections.abc import Callable
+from typing import Final
 
 from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import TableAlreadyExistsError, ViewAlreadyExistsError
 
 from lochan.base.errors import Invalid
 from lochan.iceberg.files import MetadataFiles
-from lochan.iceberg.names import directory_of, key_of, text_of
+from lochan.iceberg.names import directory_of, key_of, parents_of, text_of
 from lochan.iceberg.session import Change, Session
 from lochan.iceberg.state import State
 from lochan.model.commits import ContentKey
-from lochan.model.contents import Content, Namespace
+from lochan.model.contents import Content, IcebergTable, IcebergView, Namespace, type_of
 
 _LOCATION = "location"
+_KINDS: Final[dict[type, str]] = {
+    IcebergTable: "Table",
+    IcebergView: "View",
+    Namespace: "Namespace",
+}
 
 
 class CatalogBase(Catalog, ABC):
@@ -68,6 +75,26 @@ class CatalogBase(Catalog, ABC):
     def supports_server_side_planning(self) -> bool:
         """Returns False: scans are planned by the client."""
         return False
+
+
+def check_free(state: State, key: ContentKey, own: str) -> None:
+    """Raises the exception that pyiceberg expects if a new `own`, Table or View, has no free key.
+
+    The parents are read in the same request, because a new table or view needs them.
+    """
+    found = state.find([key, *parents_of(key)]).get(key)
+    if found is not None:
+        raise already_exists(key, found, own)
+
+
+def already_exists(
+    key: ContentKey, content: Content, own: str
+) -> TableAlreadyExistsError | ViewAlreadyExistsError:
+    """Returns the exception for a key with a content, in the wording of other catalogs."""
+    kind = _KINDS.get(type(content), type_of(content))
+    error = TableAlreadyExistsError if "Table" in (kind, own) else ViewAlreadyExistsError
+    words = "already exists" if kind == own else "with same name already exists"
+    return error(f"{kind} {words}: {text_of(key)}")
 
 
 def now_ms() -> int:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from pyiceberg.exceptions import (
     NoSuchIcebergTableError,
     NoSuchTableError,
-    TableAlreadyExistsError,
 )
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
@@ -30,7 +29,7 @@ from lochan.catalog.iceberg import (
     check_requirements,
     table_content,
 )
-from lochan.iceberg.catalog_base import CatalogBase, now_ms
+from lochan.iceberg.catalog_base import CatalogBase, already_exists, check_free, now_ms
 from lochan.iceberg.files import Metadata, new_location
 from lochan.iceberg.names import key_of, parents_of, text_of
 from lochan.iceberg.pyiceberg_objects import (
@@ -43,7 +42,7 @@ from lochan.iceberg.pyiceberg_objects import (
 from lochan.iceberg.session import Change
 from lochan.iceberg.state import StagedContent, State
 from lochan.model.commits import ContentKey
-from lochan.model.contents import Content, IcebergTable, IcebergView, Namespace, type_of
+from lochan.model.contents import IcebergTable, IcebergView, Namespace, type_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,7 +83,7 @@ class Tables(CatalogBase):
         build = self._builder(key, schema, location, partition_spec, sort_order, properties)
 
         def plan(state: State) -> Change[_Located]:
-            check_free(state, key)
+            check_free(state, key, "Table")
             metadata = build(state)
             location = new_location(metadata, None)
             content = table_content(metadata, location, None)
@@ -106,7 +105,7 @@ class Tables(CatalogBase):
         key = key_of(identifier)
         build = self._builder(key, schema, location, partition_spec, sort_order, properties)
         state = self._session.state()
-        check_free(state, key)
+        check_free(state, key, "Table")
         metadata = build(state)
         metadata_location = new_location(metadata, None)
         uncreated = _UncreatedTable(
@@ -151,7 +150,7 @@ class Tables(CatalogBase):
                 if own is not None and state.metadata(present).get("table-uuid") == own:
                     content_id = present.id
             else:
-                check_free(state, key)
+                check_free(state, key, "Table")
             content = table_content(metadata, metadata_location, content_id)
             changes = {key: StagedContent(content=content)}
             result = (metadata, metadata_location)
@@ -176,7 +175,7 @@ class Tables(CatalogBase):
         def plan(state: State) -> Change[_Located]:
             state.find([old, new, *parents_of(new)])
             content = get_table(state, old)
-            check_free(state, new)
+            check_free(state, new, "Table")
             result = (state.metadata(content), content.metadata_location)
             changes = {old: None, new: StagedContent(content=content)}
             return Change(f"Rename table {text_of(old)} to {text_of(new)}", changes, result)
@@ -206,7 +205,12 @@ class Tables(CatalogBase):
         is_new = any(each.get("type") == _CREATE for each in requirements)
 
         def plan(state: State) -> Change[_Located]:
-            content = find_table(state, key, is_new=is_new)
+            if is_new:
+                content = state.find([key, *parents_of(key)]).get(key)
+            else:
+                content = get_table(state, key)
+            if content is not None and not isinstance(content, IcebergTable):
+                raise already_exists(key, content, "Table")
             before = None if content is None else state.metadata(content)
             check_requirements(before, requirements)
             previous = None if content is None else content.metadata_location
@@ -274,16 +278,6 @@ class Tables(CatalogBase):
         return build
 
 
-def find_table(state: State, key: ContentKey, *, is_new: bool) -> IcebergTable | None:
-    """Returns a table; None if it is to be created and does not exist."""
-    if not is_new:
-        return get_table(state, key)
-    found = state.find([key, *parents_of(key)]).get(key)
-    if found is not None and not isinstance(found, IcebergTable):
-        raise TableAlreadyExistsError(taken(key, found))
-    return found
-
-
 def get_table(state: State, key: ContentKey) -> IcebergTable:
     """Returns a table; NoSuchTableError if the key has no table."""
     found = state.find([key]).get(key)
@@ -292,22 +286,6 @@ def get_table(state: State, key: ContentKey) -> IcebergTable:
     if found is None or isinstance(found, IcebergView | Namespace):
         raise NoSuchTableError(f"Table does not exist: {text_of(key)}")
     raise NoSuchIcebergTableError(f"Not an Iceberg table: {text_of(key)} is {type_of(found)}")
-
-
-def check_free(state: State, key: ContentKey) -> None:
-    """Raises TableAlreadyExistsError if the key has a content."""
-    # The parents are read in the same request, because a new table needs them.
-    found = state.find([key, *parents_of(key)])
-    if key in found:
-        raise TableAlreadyExistsError(taken(key, found[key]))
-
-
-def taken(key: ContentKey, content: Content) -> str:
-    """Returns the message for a name that is taken, in the wording of other catalogs."""
-    if isinstance(content, IcebergTable):
-        return f"Table already exists: {text_of(key)}"
-    kind = {IcebergView: "View", Namespace: "Namespace"}.get(type(content), type_of(content))
-    return f"{kind} with same name already exists: {text_of(key)}"
 
 
 def _message(key: ContentKey, before: Metadata | None, updates: Sequence[Metadata]) -> str:

@@ -5,25 +5,21 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from pyiceberg.exceptions import (
-    NoSuchViewError,
-    TableAlreadyExistsError,
-    ViewAlreadyExistsError,
-)
+from pyiceberg.exceptions import NoSuchViewError
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 from pyiceberg.types import transform_dict_value_to_str
 from pyiceberg.view import View
 
 from lochan.catalog.iceberg import build_view, view_content
-from lochan.iceberg.catalog_base import CatalogBase, now_ms
+from lochan.iceberg.catalog_base import CatalogBase, check_free, now_ms
 from lochan.iceberg.files import Metadata, new_location
-from lochan.iceberg.names import key_of, parents_of, text_of
+from lochan.iceberg.names import key_of, text_of
 from lochan.iceberg.pyiceberg_objects import json_of, view_metadata
 from lochan.iceberg.session import Change
 from lochan.iceberg.state import StagedContent, State
 from lochan.model.commits import ContentKey
-from lochan.model.contents import IcebergTable, IcebergView
+from lochan.model.contents import IcebergView
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +44,7 @@ class Views(CatalogBase):
         texts = transform_dict_value_to_str(dict(properties))
 
         def plan(state: State) -> Change[Metadata]:
-            check_free(state, key)
+            check_free(state, key, "View")
             metadata = build_view(
                 uuid=str(own),
                 location=(location or self.default_location(state, key, own)).rstrip("/"),
@@ -81,7 +77,7 @@ class Views(CatalogBase):
         registered = _view(key, metadata)
 
         def plan(state: State) -> Change[View]:
-            check_free(state, key)
+            check_free(state, key, "View")
             staged = StagedContent(content=view_content(metadata, metadata_location, None))
             return Change(f"Register view {text_of(key)}", {key: staged}, registered)
 
@@ -98,17 +94,6 @@ def get_view(state: State, key: ContentKey) -> IcebergView:
     if isinstance(found, IcebergView):
         return found
     raise NoSuchViewError(f"View does not exist: {text_of(key)}")
-
-
-def check_free(state: State, key: ContentKey) -> None:
-    """Raises the exception that pyiceberg expects if a name is taken."""
-    found = state.find([key, *parents_of(key)]).get(key)
-    if isinstance(found, IcebergTable):
-        raise TableAlreadyExistsError(f"Table with same name already exists: {text_of(key)}")
-    if isinstance(found, IcebergView):
-        raise ViewAlreadyExistsError(f"View already exists: {text_of(key)}")
-    if found is not None:
-        raise ViewAlreadyExistsError(f"The name is taken already: {text_of(key)}")
 
 
 def _view(key: ContentKey, metadata: Metadata) -> View:

@@ -104,7 +104,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
         return self.builder.nodes
 
     def stands_on(self, other: CommitView) -> bool:
-        """Tells whether a commit is a first-parent ancestor of this one, or is it."""
+        """Returns whether a commit is a first-parent ancestor of this one, or the same."""
         return self.builder.stands_on(self.view, other)
 
     def page(
@@ -119,15 +119,15 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def unpublished(self) -> Mapping[ObjId, bytes]:
-        """Values that elements of the chain lead to; nobody can fetch them yet."""
+        """Values that elements of the chain lead to; they are not stored yet."""
         return self.builder.values
 
 
 class Builder:
     """Builds commits that follow each other on one published head.
 
-    What it made is at hand for the next, and for nobody else: until the chain is published, its
-    nodes and commits exist only here.
+    What it made is visible to the next proposal of the chain only: until the chain is published,
+    its nodes and commits exist only here.
     """
 
     def __init__(
@@ -268,7 +268,7 @@ class Builder:
         return found
 
     def stands_on(self, head: CommitView, other: CommitView) -> bool:
-        """Tells whether a commit is a first-parent ancestor of one of the chain, or is it."""
+        """Returns whether a commit is a first-parent ancestor of one of the chain, or the same."""
         if self._recent is not None and self._recent.knows(other.obj_id):
             return True
         return is_ancestor(self.commits, other, head)
@@ -360,13 +360,15 @@ def _check_texts(plan: CommitPlan) -> None:
     if not message.isascii() and len(_utf8(message)) > MESSAGE_BYTES_MAX:
         raise TooLarge(f"a message has at most {MESSAGE_BYTES_MAX} bytes")
     for name, values in plan.hidden:
-        _utf8("".join((name, *values)))
+        for text in (name, *values):
+            if not text.isascii():
+                _utf8(text)
     size = 0
     for name, values in plan.headers:
-        text = "".join((name, *values))
-        size += len(text)
-        if not text.isascii():
-            _utf8(text)
+        for text in (name, *values):
+            size += len(text)
+            if not text.isascii():
+                _utf8(text)
     if size > HEADERS_BYTES_MAX:
         raise TooLarge(f"the headers of a commit have at most {HEADERS_BYTES_MAX} characters")
 

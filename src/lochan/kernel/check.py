@@ -1,9 +1,9 @@
 """Checking a whole repository: reads everything that is referred to, reports, never repairs.
 
-It reads anew, past the caches of whoever asks:
+It has caches of its own, so everything is read from the store:
 
 1. for every reference, deleted ones too: its row; the tags, commits, trees and contents that it
-   points at and has pointed at, as far as its row says; its row against the index of names;
+   points at and has pointed at, as far as its row remembers; its row against the index of names;
 2. the moves in the log, which must follow each other without a gap, and what they point at;
 3. every commit behind all of that (`check_history.py`), trees and contents once each
    (`check_trees.py`), with `history` those of every commit;
@@ -39,9 +39,9 @@ from lochan.kernel.check_findings import (
     Problem,
     Progress,
     Report,
+    ReportProgress,
     RowKind,
     Severity,
-    Tell,
     Unjudged,
 )
 from lochan.kernel.check_history import HistoryCheck
@@ -61,7 +61,7 @@ from lochan.kernel.views import CommitView
 from lochan.kv.store import Entry, Kind, partition
 from lochan.persist.cache import Caches
 
-__all__ = ["Finding", "Progress", "Report", "Severity", "Tell", "check_repository"]
+__all__ = ["Finding", "Progress", "Report", "ReportProgress", "Severity", "check_repository"]
 
 _CACHE_BYTES: Final = 40 * 1_024 * 1_024
 
@@ -71,18 +71,18 @@ _Got = TypeVar("_Got")
 
 def check_repository(
     context: RepositoryContext,
-    tell: Tell | None = None,
+    report: ReportProgress | None = None,
     *,
     decode: Decode | None = None,
     history: bool = False,
     unreferenced: bool = False,
 ) -> Report:
-    """Checks everything; calls `tell` now and then.
+    """Checks everything; calls `report` with the progress now and then.
 
     `decode` reads contents; without it they are not read. `history` reads the trees and contents of
     every commit; `unreferenced` looks for objects that nothing refers to, which needs `history`.
     """
-    findings = Findings(tell)
+    findings = Findings(report)
     unjudged = check_into(
         findings, context, decode=decode, history=history, unreferenced=unreferenced
     )
@@ -180,7 +180,7 @@ class _Check:
             self._wrong(where, what)
         head = self._check_pointer(f"reference {where}", ObjId(row.pointer))
         if head is not None and row.kind == "BRANCH" and row.moves and not wrong:
-            self._try(RowKind.REFERENCE, where, self._check_stands_on, where, row, head)
+            self._try(RowKind.REFERENCE, where, self._check_descends, where, row, head)
         self._try(RowKind.MOVE, f"of {where}", self._check_copies, where, row)
         held = chain.from_iterable((move.old, move.new) for move in row.moves)
         past = dict.fromkeys([*(raw for raw, _ in row.previous), *held])
@@ -214,10 +214,10 @@ class _Check:
                 by,
             )
 
-    def _check_stands_on(self, where: str, row: ReferenceRow, head: CommitView) -> None:
+    def _check_descends(self, where: str, row: ReferenceRow, head: CommitView) -> None:
         last = self._context.views.load(ObjId(row.moves[-1].new))
         if not is_ancestor(self._context.views, last, head):
-            self._wrong(where, "it does not stand on where its last move led")
+            self._wrong(where, "its head does not descend from where its last move led")
 
     def _check_pointer(self, where: str, pointer: ObjId) -> CommitView | None:
         """Peels a pointer; what lies behind is walked later, with that of others."""
@@ -255,16 +255,16 @@ class _Check:
 
     def _check_log(self) -> None:
         """Checks the copied moves: each by itself, that none is missing, and where they point."""
-        life, last = ("", 0), 0
+        incarnation_of, last = ("", 0), 0
         for entry in self._entries(Kind.LOG):
             name, incarnation, version = place_of(entry.key)
             where = f"{name!r} incarnation {incarnation} version {version}"
-            if (name, incarnation) != life:
-                life, last = (name, incarnation), 0
+            if (name, incarnation) != incarnation_of:
+                incarnation_of, last = (name, incarnation), 0
             row = self._try(RowKind.MOVE, where, read_move, entry)
             self._findings.count("moves")
             if row is None:
-                # What it follows is unknown; the next one says that it follows this one.
+                # Its predecessor is unknown; the next move names this one as its predecessor.
                 last = version
                 continue
             move = row.move
@@ -290,7 +290,7 @@ class _Check:
                     self._check_deletion(RefName(file_path(Key(change.key))), ended.incarnation)
 
     def _check_deletion(self, name: RefName, incarnation: int) -> None:
-        # The row before the log: what leaves the one is in the other by then.
+        # The row before the log: a move is copied to the log before it leaves the row.
         entry = self._context.store.get(
             partition(self._context.instance, Kind.REFERENCES), name.encode()
         )
@@ -304,7 +304,7 @@ class _Check:
             # Reported where the row itself is read.
             return
         if not moves or moves[-1].kind != "delete":
-            what = "the index of names says that it was deleted, and neither row nor log do"
+            what = "the index of names records its deletion, and neither its row nor the log does"
             self._findings.add(RowKind.MOVE, where, Problem.MISSING, what, "index of names")
 
     def _check_listed(self, name: bytes, row: ReferenceRow | None, listed: bytes | None) -> None:
@@ -318,7 +318,7 @@ class _Check:
             self._try(RowKind.REFERENCE, where, self._look_again, name, what)
 
     def _look_again(self, name: bytes, what: str) -> None:
-        """Reports only what stays: somebody may have been at it between the two reads."""
+        """Reads row and index again; a writer may have been between the two first reads."""
         where = repr(name.decode("utf-8", "replace"))
         found = self._context.references.fetch(RefName(name.decode()))
         (listed,) = find_many(self._context.nodes, self._index().files, [b"f" + name])
@@ -333,8 +333,8 @@ class _Check:
                 where,
                 Problem.MISSING,
                 "it is listed and has no row: its row was lost, or its creation stopped half way "
-                "and nobody used the name since; the next use makes it anew where it was created, "
-                "without later commits",
+                "and the name was not used since; the next use creates it again where it was "
+                "created, without later commits",
                 "index of names",
             )
         else:
@@ -377,7 +377,7 @@ class _Check:
             if len(page) < limit:
                 return
             start = page[-1][0] + b"\0"
-        # Nothing can be said of names any more.
+        # Rows and index cannot be compared any more.
         self._index_is_readable = False
 
     def _names_head(self) -> CommitView | None:

@@ -35,7 +35,7 @@ class Problem(Enum):
     MISSING = "missing"
     CORRUPT = "corrupt"
     INCONSISTENT = "inconsistent"
-    """Its bytes are as they were written, and do not fit what other rows say."""
+    """Its bytes are as they were written, and do not fit other rows."""
 
     NEWER_FORMAT = "newer_format"
     UNFINISHED = "unfinished"
@@ -83,7 +83,7 @@ _NEXT_USE: Final = "nothing is lost: the next use of the name finishes it"
 class Finding(msgspec.Struct, frozen=True, rename="camel"):
     """One row that is not as it should be.
 
-    `row` is its key or id, `referred_by` says which row leads to it, `what` is the complaint and
+    `row` is its key or id, `referred_by` the row that leads to it, `what` the problem in words and
     `meaning` what it means for users of the repository.
     """
 
@@ -121,7 +121,7 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class Unjudged(msgspec.Struct, frozen=True):
-    """Rows of a kind of which a check cannot say whether all are there; None: not counted."""
+    """Rows of a kind of which a check cannot find out whether all exist; None: not counted."""
 
     kind: str
     rows: int | None
@@ -139,26 +139,26 @@ class Report(msgspec.Struct, frozen=True):
 
     @property
     def damaged(self) -> bool:
-        """Tells whether anything is wrong that will not heal by itself."""
+        """Whether anything is wrong that the next use will not repair."""
         return self.untold > 0 or self._any(Severity.DAMAGE)
 
     @property
     def newer(self) -> bool:
-        """Tells whether there are rows that only a newer Lochan can judge."""
+        """Whether there are rows that only a newer Lochan can judge."""
         return self._any(Severity.NEWER_FORMAT)
 
     def _any(self, severity: Severity) -> bool:
         return any(one.severity is severity for one in self.findings)
 
 
-Tell = Callable[[Progress], None]
+ReportProgress = Callable[[Progress], None]
 
 
 class Findings:
     """Collects findings, each row once for each problem, and counts; its memory is bounded."""
 
-    def __init__(self, tell: Tell | None = None) -> None:
-        self._tell = tell
+    def __init__(self, report: ReportProgress | None = None) -> None:
+        self._report = report
         self._found: dict[tuple[str, str, str], Finding] = {}
         self.untold = 0
         self.repository = ""
@@ -218,9 +218,9 @@ class Findings:
         self.counts[kind] += number
 
     def report_progress(self) -> None:
-        """Tells whoever waits how far the check is."""
-        if self._tell is not None:
-            self._tell(self.progress())
+        """Reports how far the check is."""
+        if self._report is not None:
+            self._report(self.progress())
 
     def progress(self) -> Progress:
         """Returns the counts."""

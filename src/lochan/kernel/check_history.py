@@ -56,7 +56,7 @@ class HistoryCheck:
         self._looked_at: set[ObjId] = set()
         self.commits: set[ObjId] = set()
         self.names_root = EMPTY_ID
-        """The first commit of the index of names, which tells its commits from all others."""
+        """The first commit of the index of names; its commits are recognised by it."""
 
     def add_head(self, head: CommitView, referred_by: str) -> None:
         """Takes a commit that something points at; what lies behind is walked with that of others.

@@ -1,7 +1,7 @@
 """Checking a store: the mark of its format, the list of repositories, and repositories in turn.
 
 A repository is listed twice, by name and by instance. So one whose row in the list is lost is still
-found, and told from a creation that stopped before its last step by whether it was ever used.
+found; a creation that stopped before its last step differs from it by never having been used.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from lochan.base.ids import EMPTY_ID, InstanceId
 from lochan.base.names import REFS_NAME, RefName
 from lochan.codec.rows import RepositoryRow, decode_any_row
 from lochan.kernel.check import check_into
-from lochan.kernel.check_findings import Findings, Problem, Report, RowKind, Tell, Unjudged
+from lochan.kernel.check_findings import (
+    Findings,
+    Problem,
+    Report,
+    ReportProgress,
+    RowKind,
+    Unjudged,
+)
 from lochan.kernel.check_rows import entries_of
 from lochan.kernel.check_trees import Decode
 from lochan.kernel.context import RepositoryContext
@@ -43,13 +50,13 @@ class CheckOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_store(
-    store: Store, ports: Ports, options: CheckOptions, tell: Tell | None = None
+    store: Store, ports: Ports, options: CheckOptions, report: ReportProgress | None = None
 ) -> Report:
     """Checks a store without writing to it; NotFound if a repository that was named is not there.
 
     The store may be served meanwhile, where its database allows a second process.
     """
-    findings = Findings(tell)
+    findings = Findings(report)
     _check_format(store, findings)
     listed = _listed(store, options.names)
     unjudged: list[Unjudged] = []
@@ -76,7 +83,7 @@ def _check_format(store: Store, findings: Findings) -> None:
     if entry is None:
         if _is_empty(store):
             return
-        what = "the store does not say which format it has"
+        what = "the mark of the storage format is missing"
         findings.add(RowKind.FORMAT, "format", Problem.MISSING, what)
         return
     try:
@@ -86,7 +93,7 @@ def _check_format(store: Store, findings: Findings) -> None:
 
 
 def _is_empty(store: Store) -> bool:
-    """Tells whether no repository was ever made here; then there need not be a mark."""
+    """Returns whether no repository was ever created here; then a mark is not required."""
     places = (REPOSITORIES_PLACE, INSTANCES_PLACE)
     return not any(next(entries_of(store, place, 1), None) for place in places)
 
@@ -102,7 +109,7 @@ def _listed(store: Store, names: Sequence[str] | None) -> list[Entry]:
 
 
 def _was_made(store: Store, name: str) -> bool:
-    """Tells whether an instance was ever made for a name; what became of it is reported later."""
+    """Returns whether an instance was ever created for a name; its state is reported later."""
     for entry in entries_of(store, INSTANCES_PLACE):
         try:
             if decode_any_row(RepositoryRow, entry.value).name == name:
@@ -163,10 +170,10 @@ def _check_instances(store: Store, findings: Findings, names: Sequence[str] | No
 
 
 def _add_unlisted(store: Store, findings: Findings, row: RepositoryRow, *, taken: bool) -> None:
-    """Reports a repository that nobody can open, unless its name is another's and it is unused."""
+    """Reports a repository that cannot be opened, unless it is unused and its name is another's."""
     used = _was_used(store, InstanceId(row.instance))
     if taken and not used:
-        # Two made it at the same time, and the other was first.
+        # Two callers created it at the same time, and the other one was first.
         return
     what = "it was used and is not in the list of repositories"
     problem = Problem.MISSING
@@ -177,7 +184,7 @@ def _add_unlisted(store: Store, findings: Findings, row: RepositoryRow, *, taken
 
 
 def _was_used(store: Store, instance: InstanceId) -> bool:
-    """Tells whether a repository is more than what its creation leaves."""
+    """Returns whether a repository is more than what its creation leaves."""
     references = References(store, instance)
     try:
         index = references.fetch(REFS_NAME)

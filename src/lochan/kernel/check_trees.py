@@ -2,8 +2,8 @@
 
 A tree must be exactly the one that its content builds. Cuts look only backwards, so that holds if
 it holds of every node by itself: its keys ascend and are packed as they should be, the first cut in
-it is at its end (the last node of a level may end earlier), and it is what its parent says. So a
-node that was checked below one root is not read again below another.
+it is at its end (the last node of a level may end earlier), and its parent describes it rightly. So
+a node that was checked below one root is not read again below another.
 
 Memory: about 300 bytes for each node and 100 for each content, remembered as 32 bytes of id in
 Python's own containers; a million keys are some 110 MB.
@@ -57,7 +57,7 @@ Decode = Callable[[bytes], object]
 class Layout(msgspec.Struct, frozen=True, gc=False):
     """What the leaves of a tree hold: the width of values, and the universe of the keys.
 
-    `names` says that files are names of references; no universe, that values are only marks.
+    With `names` the files are names of references; without a universe values are only marks.
     """
 
     width: int | None
@@ -72,7 +72,7 @@ MARKS: Final = Layout(1)
 
 
 class _Facts(msgspec.Struct, frozen=True, gc=False):
-    """What a parent says of a node, and the key that must come before it."""
+    """What a parent states about a node, and the key that must come before it."""
 
     level: int
     total: int
@@ -81,7 +81,7 @@ class _Facts(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Due(msgspec.Struct, frozen=True, gc=False):
-    """A node to be read: where it is referred to, and what its parent says of it."""
+    """A node to be read: where it is referred to, and what its parent states about it."""
 
     obj_id: ObjId
     referred_by: str
@@ -109,7 +109,7 @@ class TreeCheck:
         self._due: dict[ObjId, tuple[TableEntry, str]] = {}
 
     def has_read(self, obj_id: ObjId) -> bool:
-        """Tells whether a node or content was reached."""
+        """Returns whether a node or content was reached."""
         return obj_id in self._nodes or obj_id in self._contents
 
     def check_tree(self, root: ObjId, layout: Layout, referred_by: str) -> None:
@@ -153,7 +153,7 @@ class TreeCheck:
         self._findings.count("contents", len(due))
 
     def _is_known(self, due: _Due) -> bool:
-        """Tells whether a node needs no reading; compares it with what this parent says."""
+        """Returns whether a node was read before; compares it with what this parent states."""
         if due.obj_id not in self._nodes or (not due.ends_level and due.obj_id in self._open):
             return False
         facts = self._nodes[due.obj_id]
@@ -166,7 +166,7 @@ class TreeCheck:
             return
         fits = (facts.level, facts.total, facts.last) == (due.level, due.total, due.last)
         if not fits or not facts.first > due.after:
-            self._inconsistent(due, "it is not the node that its parent says")
+            self._inconsistent(due, "it is not the node that its parent describes")
 
     def _check_node(self, due: _Due, raw: bytes | None, layout: Layout) -> list[_Due]:
         """Checks one node; returns its children."""
@@ -209,7 +209,7 @@ class TreeCheck:
             findings.report_progress()
 
     def _check_form(self, due: _Due, node: Node, keys: list[bytes], layout: Layout) -> None:
-        """Checks that a node is what its elements make, and ends where they say."""
+        """Checks that a node is built from its elements, and ends where they require."""
         width = CHILD_WIDTH if node.level else layout.width
         ascending = all(left < right for left, right in pairwise(keys))
         fixed = isinstance(node.widths, int)
@@ -231,7 +231,7 @@ class TreeCheck:
         if layout.universe is None:
             return
         if key[0] != layout.universe:
-            raise Corrupt("a key stands in the index of another universe")
+            raise Corrupt("a key is in the index of another universe")
         if layout.names:
             decode_reference_element(element)
         elif self._decode is None:
@@ -256,7 +256,7 @@ class TreeCheck:
         inline = content_id_is_inline(ContentId(value.content_id))
         same_id = value.content_id == entry.content_id if inline else entry.content_id is None
         if value.payload != entry.payload or not same_id:
-            what = "its type or content id is not what the index says"
+            what = "its type or content id is not that of the index"
             row = obj_id.hex()
             self._findings.add(RowKind.CONTENT, row, Problem.INCONSISTENT, what, referred_by)
 

@@ -1,4 +1,4 @@
-"""What the kernel's algorithms work with, put together once for each repository."""
+"""What the kernel's algorithms work with, built once for each open repository."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Tuning(msgspec.Struct, frozen=True):
 
 
 class RepositoryContext:
-    """The rooms below and the ports, for one repository on one server."""
+    """Objects, rows, caches and ports of one repository on one server."""
 
     def __init__(
         self,
@@ -57,9 +57,9 @@ class RepositoryContext:
         self.rule = BoundaryRule(description.boundary_seed)
 
     def retry(self) -> Retry:
-        """Begins to count the attempts of one commit."""
+        """Returns the retries of one commit."""
         return Retry(self.clock, self.random, self.waiting, self._retry_policy)
 
     def retry_steps(self) -> Retry:
-        """Begins to count the attempts of an operation of several steps."""
+        """Returns the retries of an operation of several steps."""
         return Retry(self.clock, self.random, self.waiting, self._retry_policy_for_steps)

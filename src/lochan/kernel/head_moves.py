@@ -1,15 +1,15 @@
 """Moving a branch to other commits: fast-forward, force and rebase.
 
-None of them commits on the branch; each moves its row by compare-and-swap and is told in the
-ref-log, with the old head. The steps, and what a crash after each leaves:
+None of them commits on the branch; each moves its row by compare-and-swap and is recorded in
+the ref-log, with the old head. The steps, and what a crash after each leaves:
 
 1. read the row and decide on its head; refusals are raised here, conflicts all together;
-2. rebase only: store the replayed commits and their nodes (a crash leaves objects that nobody
-   refers to, and the collector takes them);
+2. rebase only: store the replayed commits and their nodes (a crash leaves objects that
+   nothing refers to; the collector removes them);
 3. swap the row, on condition that it is the one of step 1. Lost: start over, so a commit that came
-   between is looked at like the others. A lost reply is resolved as for every other move.
+   between is considered, too. A lost reply is resolved as for every other move.
 
-A dry run ends before step 2 and says what would have been done.
+A dry run ends before step 2 and returns what would have been done.
 """
 
 from __future__ import annotations
@@ -56,18 +56,18 @@ def _anyone(row: ReferenceRow) -> None:
 
 
 Carry = Callable[[Head, Sequence[Carried], Choices], Sequence[CommitPlan]]
-"""Plans commits that carry changes onto a head; tells all conflicts together."""
+"""Plans commits that carry changes onto a head; reports all conflicts together."""
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Where a branch is to go: a commit, and what the user called it."""
+    """The destination of a branch: a commit, and how the user named it."""
 
     view: CommitView
     name: str = ""
 
     @property
     def text(self) -> str:
-        """What the ref-log says."""
+        """How the ref-log names it."""
         return self.name or self.view.obj_id.hex()
 
 
@@ -160,7 +160,8 @@ class HeadMoves:
         """Makes the commits that only the branch has anew on another head, and moves it there.
 
         Those that leave nothing to do are skipped, and so is what merges took from the other head.
-        Conflicts of all commits are told together. `plan` carries them, perhaps under more rules.
+        Conflicts of all commits are reported together. `plan` carries them, perhaps under more
+        rules.
         """
         operation = self._context.random.random_bytes(16) if once is None else once.operation
         rebase = _Rebase(self._context, onto, choices or Choices(), who, plan or carry, operation)
@@ -171,12 +172,12 @@ class HeadMoves:
                 rebase.store()
             return wanted
 
-        told = self._move(name, choose, who, expected, dry_run, once, authorise)
+        result = self._move(name, choose, who, expected, dry_run, once, authorise)
         if not dry_run:
             rebase.remember()
         if once is not None and not dry_run:
-            return head_moved(self._context, told)
-        moved = head_moved(self._context, told, look=False)
+            return head_moved(self._context, result)
+        moved = head_moved(self._context, result, look=False)
         return msgspec.structs.replace(moved, commits=tuple(one.view for one in rebase.built))
 
     def _move(
@@ -203,25 +204,27 @@ class HeadMoves:
         return self._names.move(name, decide, who, dry_run=dry_run, once=once)
 
 
-def head_moved(context: RepositoryContext, told: MovedReference, *, look: bool = True) -> HeadMoved:
+def head_moved(
+    context: RepositoryContext, result: MovedReference, *, look: bool = True
+) -> HeadMoved:
     """Returns what became of a branch by one of these moves, just now or earlier.
 
     Which commits a rebase has made is read from history, if one may `look` there.
     """
-    move = told.move
+    move = result.move
     if move is None or move.kind == UNMOVED:
-        return HeadMoved(told.row, False, ObjId(told.row.pointer))
+        return HeadMoved(result.row, False, ObjId(result.row.pointer))
     made = _rebased(context, move) if look else ()
-    return HeadMoved(told.row, True, ObjId(move.old), made)
+    return HeadMoved(result.row, True, ObjId(move.old), made)
 
 
 def _rebased(context: RepositoryContext, move: Move) -> tuple[CommitView, ...]:
-    """Returns the commits that a rebase has made, oldest first: their operations say so."""
+    """Returns the commits of a rebase, oldest first; they are recognised by operation ids."""
     made: list[CommitView] = []
     if move.kind == _REBASE:
         for view in iterate_log(context.views, ObjId(move.new)):
-            said = read_provenance(() if view.body is None else view.body.hidden)
-            if said.operation != _operation_of(move.operation, said.source):
+            provenance = read_provenance(() if view.body is None else view.body.hidden)
+            if provenance.operation != _operation_of(move.operation, provenance.source):
                 break
             made.append(view)
     return tuple(made[::-1])
@@ -292,7 +295,7 @@ class _Rebase:
                 retry.again()
 
     def remember(self) -> None:
-        """Keeps what was published in memory: whoever reads the branch next wants it."""
+        """Keeps in memory what was published; the next read of the branch needs it."""
         for one in self.built:
             self._context.views.remember(one.view)
             self._context.nodes.remember(one.nodes)

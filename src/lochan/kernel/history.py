@@ -1,4 +1,4 @@
-"""Walking history without walking it: ancestors by sequence, proofs, logs, merge bases."""
+"""Questions about history: ancestors by sequence, proofs, logs, merge bases; mostly by jumps."""
 
 from __future__ import annotations
 
@@ -6,12 +6,23 @@ from collections.abc import Iterator
 from functools import lru_cache
 from heapq import heappop, heappush
 
+import msgspec
+
 from lochan.base.checks import check, check_stored
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.codec.commits import CommitObject, jump_sequence
 from lochan.kernel.views import CommitSource, CommitView
 
 _LEFT, _RIGHT, _BOTH = 1, 2, 3
+
+
+class AheadBehind(msgspec.Struct, frozen=True):
+    """How two heads differ: the first-parent commits that only one of them has."""
+
+    base: ObjId
+    ahead: int
+    behind: int
+
 
 # The proposals of a chain ask for ancestors of one head, so the same few hundred jumps are read
 # again and again; computing them was most of a proof.
@@ -32,7 +43,7 @@ def ancestor_at(commits: CommitSource, start: CommitView, sequence: int) -> ObjI
         jump = _jump_of(body.sequence)
         if jump >= sequence:
             view = commits.load(ObjId(body.jump))
-            check_stored(view.sequence == jump, "a jump leads where its sequence says")
+            check_stored(view.sequence == jump, "a jump leads to the right ancestor")
         else:
             view = commits.load(_best_of_tail(body, sequence))
     return view.obj_id
@@ -52,7 +63,7 @@ def _best_of_tail(body: CommitObject, sequence: int) -> ObjId:
 
 
 def is_ancestor(commits: CommitSource, ancestor: CommitView, of: CommitView) -> bool:
-    """Tells whether one commit is a first-parent ancestor of the other, or is it."""
+    """Returns whether one commit is a first-parent ancestor of the other, or the same."""
     if ancestor.obj_id in (of.obj_id, EMPTY_ID):
         return True
     if ancestor.sequence >= of.sequence:
@@ -74,7 +85,7 @@ def iterate_log(commits: CommitSource, start: ObjId) -> Iterator[CommitView]:
 
 
 def contains(commits: CommitSource, head: CommitView, wanted: ObjId, generation: int) -> bool:
-    """Tells whether a commit of that generation is in the first-parent chain of a head.
+    """Returns whether a commit of that generation is in the first-parent chain of a head.
 
     This is how the outcome of a write whose reply was lost is found out, so it walks and never
     guesses; the generation bounds the walk, because it falls with every step.
@@ -152,8 +163,8 @@ def shared_sequence(commits: CommitSource, line: CommitView, other: CommitView) 
     """Returns the sequence on a first-parent line up to which the other head has everything.
 
     That is where the two lines meet, or later, if the other has merged commits of this line. (The
-    merge base alone does not tell: after merges in both directions it may lie off this line.)
-    Who has a commit has all before it, so the place is found by halves.
+    merge base alone is not enough: after merges in both directions it may be off this line.)
+    A head that has a commit has all before it, so the place is found by bisection.
     """
     shared = meeting(commits, line, other)
     low, high = shared.sequence, line.sequence
@@ -168,8 +179,18 @@ def shared_sequence(commits: CommitSource, line: CommitView, other: CommitView) 
     return low
 
 
+def ahead_behind(commits: CommitSource, left: CommitView, right: CommitView) -> AheadBehind:
+    """Counts the commits of each of two first-parent lines that the other head has not."""
+    base = merge_base(commits, left, right)
+    return AheadBehind(
+        EMPTY_ID if base is None else base.obj_id,
+        left.sequence - shared_sequence(commits, left, right),
+        right.sequence - shared_sequence(commits, right, left),
+    )
+
+
 def has_merged(commits: CommitSource, head: CommitView, wanted: CommitView) -> bool:
-    """Tells whether a commit is an ancestor of a head by any parents, or is it."""
+    """Returns whether a commit is an ancestor of a head by any parents, or the same."""
     if wanted.obj_id in (head.obj_id, EMPTY_ID):
         return True
     if wanted.generation >= head.generation:

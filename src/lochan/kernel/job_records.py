@@ -1,10 +1,10 @@
 """Records of jobs in the merge family: they follow the content that they are of.
 
-A record says that a job has written a content, so it is true where the content is one that the job
+A record states that a job has written a content, so it holds where the content is one that the job
 has written. Carried key by key it would not stay true: a merge that leaves a table alone, or takes
 the whole of it by force, must leave or take its records as well. So where a change of a table is
 carried, the content gets the records that it has in the commit which the change leads to. A
-content whose id is no UUID cannot be told from its element; its records are carried key by key.
+content whose id is no UUID cannot be recognised by its element; its records are carried key by key.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class RecordsOnHead:
                 yield Operation(change.key, change.right)
 
     def _unfollowed(self, changes: Sequence[Difference]) -> Iterable[Operation]:
-        """Yields the records of contents that cannot be told from their elements."""
+        """Yields the records of contents that cannot be recognised by their elements."""
         records = [one for one in changes if is_record(one.key) and not has_uuid(one.key)]
         current = self._head.find([one.key for one in records]) if records else {}
         for change in records:

@@ -1,10 +1,10 @@
-"""The lane of one branch on one server: who waits, and who is being published.
+"""The lane of one branch on one server: which commits wait, and which are being published.
 
-A pure state machine. Whoever wants to commit is *offered*; a driver *takes* all who wait (up to a
-bound) when nothing is under way, publishes them, and *settles* the lane, which hands every waiter
-its answer. How one waits, by thread, event loop or simulated greenlet, is the driver's matter.
+A pure state machine. A commit is *offered* to the lane; when no batch is under way, a driver
+*takes* all that wait (up to a bound), publishes them as one batch, and *settles* the lane, which
+returns the batch. A driver decides how a commit waits: by thread, event loop or simulated greenlet.
 
-So those who wait are chained and published by one compare-and-swap, in the order of their arrival:
+So waiting commits are chained and published by one compare-and-swap, in the order of their arrival:
 a committer of ten operations makes the same progress as one of one operation.
 """
 
@@ -34,28 +34,28 @@ class Lane(Generic[_Waiter]):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody waits and nothing is under way; such a lane may be forgotten."""
+        """Whether nothing waits and no batch is under way; such a lane may be dropped."""
         return not self._waiting and not self._under_way
 
     @property
     def may_take(self) -> bool:
-        """Whether somebody waits and nothing is under way."""
+        """Whether a commit waits and no batch is under way."""
         return bool(self._waiting) and not self._under_way
 
     @property
     def first_waiting(self) -> _Waiter | None:
-        """Who would be the first of the next batch."""
+        """The first of the next batch."""
         return self._waiting[0] if self._waiting else None
 
     def offer(self, waiter: _Waiter) -> None:
-        """Puts one at the end of the queue; Exhausted if it is full."""
+        """Appends a waiter to the queue; Exhausted if it is full."""
         if len(self._waiting) >= self._queue_max:
             text = f"{len(self._waiting)} commits wait for this branch already; try again later"
             raise Exhausted(text, public=text)
         self._waiting.append(waiter)
 
     def take(self) -> Sequence[_Waiter]:
-        """Returns the next batch and holds the lane; none if one is under way or nobody waits."""
+        """Returns the next batch, which is under way then; empty if one is or if nothing waits."""
         if self._under_way:
             return ()
         count = min(len(self._waiting), self._batch_max)
@@ -63,7 +63,7 @@ class Lane(Generic[_Waiter]):
         return self._under_way
 
     def take_more(self) -> Sequence[_Waiter]:
-        """Lets those who came meanwhile into the batch that is under way, and returns them."""
+        """Moves waiters that arrived meanwhile into the batch under way, and returns them."""
         check(bool(self._under_way), "a batch is under way before others join it")
         count = min(len(self._waiting), self._batch_max - len(self._under_way))
         joined = tuple(self._waiting.popleft() for _ in range(count))
@@ -71,13 +71,13 @@ class Lane(Generic[_Waiter]):
         return joined
 
     def settle(self) -> Sequence[_Waiter]:
-        """Ends what is under way and returns who was in it."""
+        """Ends the batch under way and returns it."""
         check(bool(self._under_way), "a lane is settled after it was taken")
         done, self._under_way = self._under_way, ()
         return done
 
     def cancel(self, waiter: _Waiter) -> bool:
-        """Takes one back who still waits; False once it is being published."""
+        """Removes a waiter from the queue; False if it is being published already."""
         try:
             self._waiting.remove(waiter)
         except ValueError:

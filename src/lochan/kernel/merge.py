@@ -83,10 +83,10 @@ class MergeConflict(msgspec.Struct, frozen=True, gc=False):
 
 
 KeepsTarget = Callable[[Difference, bytes | None], bool]
-"""Tells whether a change that does not fit leaves the target as it is without a conflict."""
+"""Returns whether a change that does not fit leaves the target as it is, without a conflict."""
 
 
-def _never(change: Difference, target: bytes | None) -> bool:  # noqa: ARG001 - the type says so
+def _never(change: Difference, target: bytes | None) -> bool:  # noqa: ARG001 - the type requires it
     return False
 
 
@@ -217,12 +217,12 @@ class MergeProposal:
         shared = shared_sequence(head.commits, self._source, head.view)
         line = line_above(head.commits, shared, self._source)
         carried = replayed(self._context, line, head, hidden=lambda _: self._hidden)
-        # The last one made says that the source is merged; so it is found to be next time.
+        # The last commit records that the source is merged; the next merge finds it.
         merged = (self._source.obj_id,)
         return [*carried[:-1], msgspec.structs.replace(carried[-1], merged=merged)]
 
 
-def _no_headers(commit: CommitView) -> Headers:  # noqa: ARG001 - the type says so
+def _no_headers(commit: CommitView) -> Headers:  # noqa: ARG001 - the type requires it
     return ()
 
 
@@ -247,13 +247,13 @@ def replayed(
         for merged in context.views.load_many([ObjId(raw) for raw in body.parents[1:]]):
             if target is not None and has_merged(target.commits, target.view, merged):
                 changes = _not_taken_from(context, merged, changes)
-        said = hidden(commit)
+        headers = hidden(commit)
         carried.append(
             Carried(
                 changes=changes,
                 message=body.message,
                 headers=body.headers,
-                hidden=said,
+                hidden=headers,
                 bases=(start,),
                 state=commit,
             )
@@ -359,7 +359,7 @@ def carry(head: Head, carried: Sequence[Carried], choices: Choices) -> list[Comm
 
 
 def check_choices(choices: Choices) -> None:
-    """Refuses resolutions by someone who has not said what is to be replaced."""
+    """Refuses a resolution without the content that it is to replace."""
     for choice in choices.keys.values():
         if choice.has_resolved and not choice.has_expected_target:
             raise Invalid("resolved content needs the expected target content")
@@ -432,11 +432,13 @@ def title_of(view: CommitView) -> str:
 
 def listing(message: str, lines: Sequence[str]) -> str:
     """Returns a message with lines below it, as many as a message may hold."""
-    room = MESSAGE_BYTES_MAX - len(f"{message}\n\n{_more(len(lines))}".encode("utf-8", "replace"))
+    bytes_left = MESSAGE_BYTES_MAX - len(
+        f"{message}\n\n{_more(len(lines))}".encode("utf-8", "replace")
+    )
     count = 0
     for line in lines:
-        room -= len(f"{line}\n".encode("utf-8", "replace"))
-        if room < 0:
+        bytes_left -= len(f"{line}\n".encode("utf-8", "replace"))
+        if bytes_left < 0:
             break
         count += 1
     if count == 0:

@@ -33,9 +33,9 @@ LoggedMove = Move | UnreadableMove
 
 
 UNMOVED: Final = "unmoved"
-"""The kind of a move that leads nowhere: a request that is done once found nothing to do.
+"""The kind of a move that changes no pointer: a request with a key found nothing to do.
 
-It is in the row so that a repetition is answered alike, and in no ref-log.
+It is in the row so that a repetition gets the same answer, and in no ref-log.
 """
 
 
@@ -78,7 +78,7 @@ class MoveLog:
         return found
 
     def fetch_all(self, name: str) -> list[tuple[int, Move]]:
-        """Returns the copied moves of all lives of a name, each with its incarnation."""
+        """Returns the copied moves of all incarnations of a name, each with its incarnation."""
         prefix = name.encode() + b"\0"
         start: bytes | None = prefix
         found: list[tuple[int, Move]] = []
@@ -96,7 +96,7 @@ class MoveLog:
     def fetch_before(
         self, name: str, incarnation: int, version: int, limit: int
     ) -> list[tuple[int, LoggedMove]]:
-        """Returns moves of all lives of a name that are older than one, newest first.
+        """Returns moves of all incarnations of a name that are older than one, newest first.
 
         Each comes with its incarnation; one of a newer format does not hide the others. At least
         one comes if there is any, at most `limit`. Stores scan upwards only; so unless all fit into
@@ -136,7 +136,7 @@ def moved(row: ReferenceRow, move: Move, **changes: object) -> ReferenceRow:
 
 
 def left_by(row: ReferenceRow, incarnation: int, move: Move) -> ReferenceRow:
-    """Returns a row as it was after one of its earlier moves, in whichever life."""
+    """Returns a row as it was after one of its earlier moves, in any incarnation."""
     return msgspec.structs.replace(
         row,
         pointer=move.new,
@@ -180,7 +180,7 @@ def read_move(entry: Entry) -> MoveRow:
 
 
 def place_of(key: bytes) -> tuple[str, int, int]:
-    """Returns the name, incarnation and version that the key of a copied move stands for."""
+    """Returns the name, incarnation and version in the key of a copied move."""
     name, numbers = key[: -2 * _NUMBER_BYTES - 1], key[-2 * _NUMBER_BYTES :]
     return (
         name.decode("utf-8", "replace"),

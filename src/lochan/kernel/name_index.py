@@ -1,7 +1,7 @@
-"""The index of references: which names there are, in which incarnation, now and at any time before.
+"""The index of references: which names exist, in which incarnation, now and at any earlier time.
 
-It is the content of `int/refs`, a chain of internal commits that is only ever added to. So what a
-reference was when it was made stays readable after its row has been replaced or removed.
+It is the content of `int/refs`, a chain of internal commits that is only ever added to. So the
+first state of a reference stays readable after its row has been replaced or removed.
 """
 
 from __future__ import annotations
@@ -40,6 +40,18 @@ class NewReferenceRow(msgspec.Struct, frozen=True):
     expires_us: int | None = None
 
 
+class UnreadableReference(msgspec.Struct, frozen=True, gc=False):
+    """A reference whose row has a newer format: what the index of names contains of it."""
+
+    name: str
+    kind: str
+    created_us: int
+    reason: str
+
+
+ListedReference = ReferenceRow | UnreadableReference
+
+
 class NameIndex:
     """Reads the index of one repository."""
 
@@ -70,23 +82,23 @@ class NameIndex:
             if element is not None
         }
 
-    def page(self, first: bytes, stop: bytes, limit: int) -> list[tuple[bytes, RefName]]:
-        """Returns keys of the index and their names, in order."""
+    def page(self, first: bytes, stop: bytes, limit: int) -> list[tuple[RefName, bytes]]:
+        """Returns the names between two keys of the index, in order, with their elements."""
         items = read_page(self._context.nodes, self.head().files, first, stop, limit)
-        return [(key, RefName(file_path(Key(key)))) for key, _ in items]
+        return [(RefName(file_path(Key(key))), element) for key, element in items]
 
-    def get_made(self, name: RefName, incarnation: int) -> ReferenceElement:
-        """Returns what a reference was when it was made: the commit of its incarnation knows."""
+    def get_created(self, name: RefName, incarnation: int) -> ReferenceElement:
+        """Returns the first state of a reference, from the commit that added its incarnation."""
         views = self._context.views
         made = views.load(ancestor_at(views, self.head(), incarnation))
         element = self.find_many([name], made).get(name)
         if element is None:
-            raise Corrupt(f"the index has forgotten how {name!r} was made")
+            raise Corrupt(f"the index does not contain how {name!r} was created")
         return element
 
 
 def row_of(name: RefName, element: ReferenceElement) -> ReferenceRow:
-    """Returns the first row of a reference, as whoever creates it writes it."""
+    """Returns the first row of a reference; every writer of it writes the same."""
     first = Move(
         _FIRST_VERSION,
         b"",
@@ -162,7 +174,7 @@ class RemoveName:
         self._operation = context.random.random_bytes(16)
 
     def plan(self, head: Head) -> Sequence[CommitPlan]:
-        """Plans the removal; nothing if somebody else has finished it."""
+        """Plans the removal; nothing if another caller has finished it."""
         key = file_key(self._name)
         found = head.find([key])[key]
         if found is None or decode_reference_element(found).incarnation != self._wanted:

@@ -1,7 +1,7 @@
 """What a caller wants of a branch, and what stands against it.
 
 A plan names its operations with what each expects to find. All conflicts of a plan are collected
-and told together; nothing is written unless there are none.
+and reported together; nothing is written unless there are none.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class KeyConflict(msgspec.Struct, frozen=True, gc=False):
 
 
 def keys_conflict(conflicts: Sequence[KeyConflict]) -> KeysConflict:
-    """Makes the error that tells all conflicts of a commit."""
+    """Returns the error that reports all conflicts of a commit."""
     kinds = ", ".join(sorted({conflict.kind.value for conflict in conflicts}))
     message = f"{len(conflicts)} keys are not as expected ({kinds}); read again"
     return KeysConflict(message, tuple(conflicts))
@@ -116,7 +116,7 @@ def find_conflicts(plan: CommitPlan, current: Mapping[bytes, bytes | None]) -> l
     for operation in plan.operations:
         found, expected = current[operation.key], operation.expected
         if isinstance(expected, Anything):
-            # Whoever removes expects at least that there is something.
+            # A removal expects at least that the key exists.
             missing = operation.element is None and found is None
             kind = ConflictKind.KEY_DOES_NOT_EXIST if missing else None
             expected = None
@@ -134,7 +134,7 @@ def find_conflicts(plan: CommitPlan, current: Mapping[bytes, bytes | None]) -> l
 def compare_elements(
     key: bytes, expected: bytes | None, current: bytes | None
 ) -> ConflictKind | None:
-    """Says in which way what is there is not what was expected; None if it is."""
+    """Returns how the present element differs from the expected one; None if it does not."""
     if expected == current:
         return None
     if expected is None:

@@ -1,8 +1,9 @@
 """Reading together what the proposals of a chain would read one after the other.
 
-On a head that this server has made, every node on the way is in memory. On somebody else's, each
-proposal would fetch its own few nodes, a round trip each; while a row is held, everybody waits for
-that. Members that can tell their keys are looked up together, a round trip for each level.
+On a head that this server has published, the needed nodes are in memory. On the head of another
+server, each proposal would fetch its own few nodes, a round trip each; while a row is held, all
+other writers wait for that. The keys of all proposals that can name them are looked up together,
+with one round trip for each level.
 
 Nothing is decided here: a wrong hint, or none, costs time only.
 """

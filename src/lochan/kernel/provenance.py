@@ -1,4 +1,4 @@
-"""What a commit says of its own making, in hidden headers: the ref-log is rebuilt from them."""
+"""How a commit was made, in its hidden headers: the ref-log is rebuilt from them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMMIT_KIND: Final = "commit"
 
 
 class Provenance(msgspec.Struct, frozen=True):
-    """How a commit came to be; what is empty was not said.
+    """How a commit was made; an empty field was not recorded.
 
     `source` is what a user named, a branch or a hash; `base` is in hex.
     """
@@ -30,27 +30,27 @@ class Provenance(msgspec.Struct, frozen=True):
     operation: str = ""
 
     def headers(self) -> Headers:
-        """Returns the hidden headers that say so, in order."""
+        """Returns the hidden headers, in order."""
         if self.kind == COMMIT_KIND and not (self.source or self.base or self.who):
-            # What nearly every commit says; its kind goes without saying.
+            # The case of nearly every commit; the kind `commit` is not stored.
             return ((OPERATION_HEADER, (self.operation,)),) if self.operation else ()
-        said = {
+        headers = {
             KIND_HEADER: self.kind,
             SOURCE_HEADER: self.source,
             BASE_HEADER: self.base,
             WHO_HEADER: self.who,
             OPERATION_HEADER: self.operation,
         }
-        return tuple(sorted((name, (value,)) for name, value in said.items() if value))
+        return tuple(sorted((name, (value,)) for name, value in headers.items() if value))
 
 
 def read_provenance(hidden: Headers) -> Provenance:
     """Reads hidden headers; others than ours are left aside."""
-    said = {name: values[0] for name, values in hidden if values}
+    headers = {name: values[0] for name, values in hidden if values}
     return Provenance(
-        said.get(KIND_HEADER, COMMIT_KIND),
-        said.get(SOURCE_HEADER, ""),
-        said.get(BASE_HEADER, ""),
-        said.get(WHO_HEADER, ""),
-        said.get(OPERATION_HEADER, ""),
+        headers.get(KIND_HEADER, COMMIT_KIND),
+        headers.get(SOURCE_HEADER, ""),
+        headers.get(BASE_HEADER, ""),
+        headers.get(WHO_HEADER, ""),
+        headers.get(OPERATION_HEADER, ""),
     )

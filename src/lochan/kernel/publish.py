@@ -56,11 +56,11 @@ from lochan.persist.rows import Done, Doubt, Stamped, send_until_known
 
 
 class Proposal(Protocol):
-    """One who waits to commit: plans anew on whatever the head has become."""
+    """A pending commit; it is planned again on each head that it meets."""
 
     @property
     def incarnation(self) -> int | None:
-        """The life of the branch that is meant, None for whichever is there."""
+        """The incarnation of the branch that is meant, None for the present one."""
         ...
 
     def plan(self, head: Head) -> Sequence[CommitPlan]:
@@ -80,7 +80,7 @@ Settled = Published | LochanError
 Apply = Callable[[Adds, SetIf], Outcome]
 
 Join = Callable[[], Sequence[Proposal]]
-"""Returns those who came since a batch was taken; they belong to it from then on."""
+"""Returns the proposals that arrived since a batch was taken; they join that batch."""
 
 Find = Callable[[RefName], StampedRow | None]
 """Reads a row: as it is, or by `ReferenceIndex.find`, which finishes what was left half done."""
@@ -89,16 +89,16 @@ _CAUTIOUS_ROUNDS = 8
 _COMMITTED: Final = Doubt("the commit took effect", "read the branch")
 
 
-def _nobody() -> Sequence[Proposal]:
+def _no_more() -> Sequence[Proposal]:
     return ()
 
 
-# What a proposal may be refused for; anything else is the trouble of the whole chain.
+# Errors that refuse one proposal; any other error fails the whole chain.
 _REFUSALS = (Conflict, Denied, Invalid, NotFound)
 
 
 class _Chain(msgspec.Struct):
-    """Members planned on one row: what each got, and what has to be written."""
+    """Proposals planned on one row: the result of each, and what has to be written."""
 
     row: StampedRow
     settled: list[Settled]
@@ -121,10 +121,10 @@ class Begun(msgspec.Struct, frozen=True):
 class Publisher:
     """Publishes the chains of one branch; remembers its row between calls.
 
-    Optimistic while alone: the row comes from memory. Once a swap was lost to another server, rows
-    are held (locked where the store can) before planning, which makes turns fair and a second loss
-    impossible; after eight undisturbed rounds it is optimistic again. The condition stays in every
-    write: a hold is for fairness, never for correctness.
+    Optimistic at first: the row comes from memory. Once a swap was lost to another server, rows are
+    held (locked where the store can) before planning, which makes turns fair and a second loss
+    impossible; after eight rounds without another writer it is optimistic again. The condition
+    stays in every write: a hold is for fairness, never for correctness.
     """
 
     def __init__(self, context: RepositoryContext, name: RefName, find: Find | None = None) -> None:
@@ -140,11 +140,11 @@ class Publisher:
         """The repository that the branch belongs to."""
         return self._context
 
-    def publish(self, proposals: Sequence[Proposal], join: Join = _nobody) -> list[Settled]:
-        """Publishes what can be published of the proposals; answers each.
+    def publish(self, proposals: Sequence[Proposal], join: Join = _no_more) -> list[Settled]:
+        """Publishes the proposals that are not refused; returns a result for each.
 
-        A row that is held may have been waited for. Those who came meanwhile are asked to `join`
-        then, and are answered after the others.
+        It may have to wait for a row that it holds. Proposals that arrived meanwhile `join` the
+        chain then; their results come after the others.
         """
         proposals = list(proposals)
         retry = self._context.retry()
@@ -152,15 +152,16 @@ class Publisher:
             if self._cautious_rounds:
                 settled = self._publish_held(proposals, join)
             else:
-                settled = self._publish_hoping(proposals)
+                settled = self._publish_optimistically(proposals)
             if settled is not None:
                 return settled
             retry.again(at_once=retry.attempts == 1)
 
     def begin(self, proposals: Sequence[Proposal]) -> Begun | None:
-        """Plans proposals for a write together with other branches; None if they go alone.
+        """Plans proposals for a write together with other branches; None if that is not possible.
 
-        Alone goes who is not undisturbed, has nothing to write, or too much.
+        A branch is published on its own if its row is not in memory or another server has changed
+        it lately, if it has nothing to write, or if its write is too large.
         """
         known = self._known
         if known is None or self._cautious_rounds:
@@ -174,7 +175,7 @@ class Publisher:
         return Begun(chain, row, objects, condition)
 
     def end(self, begun: Begun, outcome: Outcome | None) -> list[Settled] | None:
-        """Settles what was begun by the outcome of its write, None if that is unknown.
+        """Settles a chain by the outcome of its write; None is an unknown outcome.
 
         Returns None if the proposals must be published anew.
         """
@@ -184,11 +185,11 @@ class Publisher:
         return None
 
     def preview(self, proposals: Sequence[Proposal]) -> list[Settled]:
-        """Answers as `publish` would, and writes nothing: a dry run."""
-        # It may run beside a publish, so it must not touch what that one remembers.
+        """Returns what `publish` would return, and writes nothing: a dry run."""
+        # A publish may run at the same time, so its remembered row must not be touched.
         return self._plan(self._fetch(), proposals, None).settled
 
-    def _publish_hoping(self, proposals: Sequence[Proposal]) -> list[Settled] | None:
+    def _publish_optimistically(self, proposals: Sequence[Proposal]) -> list[Settled] | None:
         """One attempt on the row as it is remembered; None if it must be tried again."""
         # Read once: the index of names has one publisher for all threads.
         known = self._known
@@ -207,13 +208,13 @@ class Publisher:
             self._cautious_rounds = _CAUTIOUS_ROUNDS
 
     def _publish_held(self, proposals: list[Proposal], join: Join) -> list[Settled] | None:
-        """One attempt on a row that is held meanwhile; where it cannot be held, one that hopes."""
+        """One attempt on a row that is held meanwhile; if it cannot be held, an optimistic one."""
         references = self._context.references
         try:
             hold = references.hold(self._name)
         except Unavailable:
             self._known = None
-            return self._publish_hoping(proposals)
+            return self._publish_optimistically(proposals)
         with closing(_Held(references, hold)) as held:
             proposals += join()
             row = held.row
@@ -243,7 +244,7 @@ class Publisher:
     def _is_current(self, row: StampedRow) -> bool:
         current = self._fetch().stamp == row.stamp
         if not current:
-            # The next attempt reads for itself: a refusal must end even while others go on.
+            # The next attempt reads the row: a refusal must be final although others keep writing.
             self._known = None
         return current
 
@@ -276,7 +277,7 @@ class Publisher:
         return chain
 
     def _swap(self, chain: _Chain, apply: Apply) -> bool:
-        """Steps 3 and 4; tells whether the chain is published."""
+        """Steps 3 and 4; returns whether the chain is published."""
         row, objects, condition = self._write_of(chain)
         outcome: Outcome | None
         try:
@@ -307,7 +308,7 @@ class Publisher:
         return True
 
     def _remember(self, chain: _Chain) -> None:
-        """Keeps what was published at hand for the next chain."""
+        """Keeps in memory what was published, for the next chain."""
         recent = self._recent
         for built in chain.built:
             self._context.views.remember(built.view)
@@ -339,7 +340,7 @@ class Publisher:
         )
 
     def _was_published(self, chain: _Chain) -> bool:
-        """Walks from everywhere the branch has been since."""
+        """Walks from the present head and from every head that the branch was moved away from."""
         context = self._context
         wanted = chain.built[-1].view
         before = chain.row.row
@@ -358,7 +359,7 @@ class Publisher:
 
 
 class _Held:
-    """A held row; given up when it is closed, whatever happened."""
+    """A held row; released when it is closed."""
 
     def __init__(self, references: References, hold: Hold) -> None:
         self._hold = hold
@@ -370,19 +371,19 @@ class _Held:
 
 
 def head_at(context: RepositoryContext, name: RefName, view: CommitView) -> Head:
-    """Returns any commit as a head to plan on; what is planned there is for nobody to publish."""
+    """Returns any commit as a head to plan on; what is planned there is never published."""
     builder = Builder(context.views, context.nodes, context.rule, context.clock, view)
     return Head(view, builder, ReferenceRow(1, name, "BRANCH", view.obj_id, 0, 0, b"", 0))
 
 
 def check_takes_commits(row: ReferenceRow) -> None:
-    """Refuses tags, before what they point at is taken for a commit."""
+    """Refuses tags; what they point at may be no commit."""
     if row.kind not in ("BRANCH", "INTERNAL"):
         raise NotABranch(f"{row.name!r} is not a branch; commits go to branches")
 
 
 def check_incarnation(proposal: Proposal, row: ReferenceRow) -> None:
-    """Refuses a proposal that means an earlier life of the branch."""
+    """Refuses a proposal that means an earlier incarnation of the branch."""
     check_takes_commits(row)
     if proposal.incarnation is not None and proposal.incarnation != row.incarnation:
         raise ReferenceNotFound(f"the branch {row.name!r} was deleted and created again")

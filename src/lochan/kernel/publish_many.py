@@ -1,8 +1,8 @@
 """Publishing the chains of several branches by one call of the store.
 
 Where a call is a round trip and a synchronised log, branches that are written at the same time
-share both. Each is won or lost for itself, and whoever does not win here goes on alone, by the
-protocol of `publish.py`: nothing is decided by the company.
+share both. Each is won or lost by itself. A branch that does not win is published on its own, by
+the protocol of `publish.py`: the result of one branch never depends on the others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lochan.kv.store import Outcome
 
 
 class Job(msgspec.Struct, frozen=True):
-    """Those who wait for one branch, and its publisher."""
+    """The proposals for one branch, and its publisher."""
 
     publisher: Publisher
     proposals: Sequence[Proposal]
@@ -28,7 +28,7 @@ Answer = list[Settled] | LochanError
 
 
 def publish_many(jobs: Sequence[Job]) -> list[Answer | None]:
-    """Publishes what can be published together; None for a job that must go alone.
+    """Publishes what can be published together; None for a job that must be published alone.
 
     Jobs may be of several repositories, but of one store.
     """
@@ -38,7 +38,7 @@ def publish_many(jobs: Sequence[Job]) -> list[Answer | None]:
         try:
             planned = job.publisher.begin(job.proposals)
         except LochanError:
-            # Alone it will meet the same, and answer for it.
+            # Published alone it will raise the same, and report it.
             continue
         if planned is not None:
             begun.append((at, planned))
@@ -70,12 +70,12 @@ def _written(jobs: Sequence[Job], batch: Sequence[tuple[int, Begun]]) -> Sequenc
 def _batches(begun: Sequence[tuple[int, Begun]]) -> list[list[tuple[int, Begun]]]:
     """Divides what was begun into writes of a size that one statement may have."""
     batches: list[list[tuple[int, Begun]]] = []
-    room = 0
+    bytes_left = 0
     for at, planned in begun:
         size = sum(len(raw) for _, raw in planned.objects)
-        if not batches or size > room:
+        if not batches or size > bytes_left:
             batches.append([])
-            room = CHAIN_BYTES_MAX
+            bytes_left = CHAIN_BYTES_MAX
         batches[-1].append((at, planned))
-        room -= size
+        bytes_left -= size
     return batches

@@ -1,4 +1,4 @@
-"""Sweeping what has served its time: expired branches, tombstones of references, and claims.
+"""Removing what has expired: branches, tombstones of references, and claims.
 
 All of it page by page, so that a caller decides how much is done at once and goes on later. Several
 servers may sweep at the same time: everything is removed on condition that it is as it was read.
@@ -6,10 +6,10 @@ servers may sweep at the same time: everything is removed on condition that it i
 An *expired branch* is deleted like any other, by a compare-and-swap that looks at the incarnation
 and the expiry of exactly the row that it replaces.
 
-A *tombstone* keeps late finishers from bringing a deleted reference back, and everybody who might
-be one gives up after a minute; so a day after the deletion it may go, if the index does not list
-the name in the same incarnation any more. The steps for one tombstone, and what a crash after each
-leaves:
+A *tombstone* prevents that a late finisher of a creation brings a deleted reference back. Every
+finisher gives up after a minute, so a day after the deletion the tombstone may be removed, if the
+index does not list the name in the same incarnation any more. The steps for one tombstone, and what
+a crash after each leaves:
 
 1. look whether the index still lists it; a deletion that is half done is finished and left for the
    next time;
@@ -179,9 +179,9 @@ def _deleted_us(found: StampedRow) -> int:
 
 
 def _sweep_all(sweep_page: SweepPage) -> Purged:
-    told = Purged()
+    total = Purged()
     start: bytes | None = b""
     while start is not None:
         swept = sweep_page(start, PAGE_ENTRIES_MAX)
-        told, start = told.plus(swept.purged), swept.next_start
-    return told
+        total, start = total.plus(swept.purged), swept.next_start
+    return total

@@ -1,8 +1,8 @@
 """The latest commits of a branch, in memory: which they are, and when a key was touched last.
 
-Most writers expect a commit that is a few dozen behind the head. Whoever published those commits
-can tell without reading anything that they are in the branch's history, and which keys have not
-changed since: those are looked up once, not twice.
+Most writers expect a commit that is a few dozen behind the head. A publisher that has published
+these commits itself knows, without a read, that they are in the history of the branch, and which
+keys have not changed since: those are looked up once, not twice.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Recent:
         self._steady: dict[bytes, bytes | None] = {}
 
     def add(self, view: CommitView) -> None:
-        """Takes the commit that follows the head; any other makes it forget everything."""
+        """Adds the commit that follows the head; any other commit clears everything before."""
         body = view.body
         own = None if body is None else body.own
         if view.parent != self.head or own is None or len(own) > RECENT_KEYS_MAX:
-            self._start_anew(view)
+            self._clear_to(view)
             return
         if len(self._ids) >= RECENT_COMMITS_MAX or len(self._touched) >= RECENT_KEYS_MAX:
             self._older_ids, self._ids = self._ids, {}
@@ -53,14 +53,14 @@ class Recent:
         return {key: kept[key] for key in keys if key in kept}
 
     def knows(self, obj_id: ObjId) -> bool:
-        """Tells whether a commit is one of these, so that everything after it is known, too."""
+        """Returns whether a commit is one of these; everything after it is known then, too."""
         return obj_id in self._ids or obj_id in self._older_ids
 
     def last_touched(self, key: bytes) -> int:
         """Returns the sequence of the last of these commits that touched a key, 0 if none did."""
         return self._touched.get(key) or self._older_touched.get(key, 0)
 
-    def _start_anew(self, view: CommitView) -> None:
+    def _clear_to(self, view: CommitView) -> None:
         self.head = view.obj_id
         self._ids, self._older_ids = {view.obj_id: view.sequence}, {}
         self._touched, self._older_touched = {}, {}

@@ -1,4 +1,4 @@
-"""References by name: create, find, list, assign, delete; and finishing what others left half done.
+"""References by name: create, find, list, assign, delete; and finishing half-done steps.
 
 `int/refs` is a chain of internal commits whose index lists every live name; its element carries the
 *incarnation*, the sequence of the commit that added it. Each name has a row besides. The steps:
@@ -9,8 +9,8 @@ delete   1. turn the row into a tombstone, on condition that it is as it was rea
          2. commit the removal to `int/refs`, on condition that the incarnation is still the same.
 
 A crash between the two leaves a listed name without a row, or with a tombstone of the same
-incarnation; whoever comes next (get, list, create, delete) finishes the step, under the same
-conditions. Tombstones stay until the collector purges them under its grace, so a late finisher
+incarnation; the next call for that name (get, list, create, delete) finishes the step, under the
+same conditions. Tombstones stay until the collector purges them under its grace, so a late finisher
 finds them and can never bring a deleted reference back.
 """
 
@@ -31,6 +31,7 @@ from lochan.base.errors import (
     Invalid,
     KeysConflict,
     LochanError,
+    NewerFormat,
     ReferenceNotFound,
     Unavailable,
     Unknown,
@@ -38,15 +39,17 @@ from lochan.base.errors import (
 from lochan.base.ids import ObjId
 from lochan.base.limits import MOVES_MAX
 from lochan.base.names import REFS_NAME, RefName
-from lochan.codec.rows import Move, ReferenceElement, ReferenceRow
+from lochan.codec.rows import Move, ReferenceElement, ReferenceRow, decode_reference_element
 from lochan.kernel.claims import ClaimedMove, ClaimedProposal
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.moves import UNMOVED, Once, left_by, moved
 from lochan.kernel.name_index import (
     AddNames,
+    ListedReference,
     NameIndex,
     NewReferenceRow,
     RemoveName,
+    UnreadableReference,
     row_of,
 )
 from lochan.kernel.publish import Proposal, Published, Publisher, Settled
@@ -59,7 +62,7 @@ __all__ = ["Decide", "Destination", "MovedReference", "NewReferenceRow", "Refere
 
 
 class Destination(msgspec.Struct, frozen=True):
-    """Where a move leads, and what the ref-log is to say of it."""
+    """Where a move leads, and what the ref-log records of it."""
 
     pointer: ObjId
     kind: str
@@ -91,7 +94,7 @@ class ReferenceIndex:
 
     @property
     def publisher(self) -> Publisher:
-        """The publisher of the index of names, which everybody on this server shares."""
+        """The publisher of the index of names, shared by all callers on this server."""
         return self._publisher
 
     def create_many(self, wanted: Sequence[NewReferenceRow], who: str) -> list[ReferenceRow]:
@@ -105,9 +108,9 @@ class ReferenceIndex:
     def prepare_create(
         self, wanted: Sequence[NewReferenceRow], who: str, operation: bytes | None = None
     ) -> AddNames:
-        """Prepares step 1 for whoever publishes it, alone or chained with others.
+        """Prepares step 1; the caller publishes it, alone or chained with others.
 
-        With an operation id, names that it has added before are not in its way.
+        With an operation id, names that the same operation has added are no conflict.
         """
         if not wanted or len({new.name for new in wanted}) != len(wanted):
             raise Invalid("references are created by different names, at least one")
@@ -116,15 +119,15 @@ class ReferenceIndex:
     def finish_create(
         self, add: AddNames, settled: Settled, claimed: ClaimedProposal | None = None
     ) -> list[ReferenceRow]:
-        """Step 2, when step 1 was settled; if names were in the way that are gone, both again.
+        """Step 2, after step 1; repeats both if a name conflicted that is deleted by now.
 
-        `claimed` is the same proposal as it was published, if it is to be done once.
+        `claimed` is the published proposal, if the request has an idempotency key.
         """
         retry = self._retry()
         proposal: Proposal = add if claimed is None else claimed
         while isinstance(settled, KeysConflict):
             for name in self._index.find_many(add.names):
-                # A half-deleted one is finished by looking; a live one is in the way.
+                # `find` finishes a half-done deletion; a live reference is a conflict.
                 if self.find(name) is not None:
                     raise AlreadyExists(f"Named reference '{name}' already exists.")
             retry.again(at_once=True)
@@ -132,14 +135,14 @@ class ReferenceIndex:
         if isinstance(settled, LochanError):
             raise settled
         if claimed is not None and claimed.done is not None:
-            return self.made_by(claimed.done.commits[-1], add.names)
+            return self.created_by(claimed.done.commits[-1], add.names)
         with _decided("create"):
             return [self._finish_create(name, one) for name, one in add.elements.items()]
 
-    def made_by(self, commit: CommitView, names: Sequence[RefName]) -> list[ReferenceRow]:
+    def created_by(self, commit: CommitView, names: Sequence[RefName]) -> list[ReferenceRow]:
         """Returns the references that a commit of the index has added, as they were then.
 
-        What was left half made is finished by looking.
+        A creation that is half done is finished.
         """
         made = self._index.find_many(names, commit)
         for name in names:
@@ -169,49 +172,46 @@ class ReferenceIndex:
             raise _missing(name)
         return found
 
-    def page(self, start: str, end: str | None, limit: int) -> list[ReferenceRow]:
+    def page(self, start: str, end: str | None, limit: int) -> list[ListedReference]:
         """Returns live references in the order of their names, from `start` on, before `end`.
 
-        Fewer than `limit` only where there are no more: names that turn out to be deleted are made
-        up for.
+        The page has fewer than `limit` only at the end of the range. A row of a newer format does
+        not hide the other references: it is listed as the index of names knows it. A damaged row
+        fails the listing.
         """
         first = b"f" + start.encode()
         stop = b"g" if end is None else b"f" + end.encode()
-        rows: list[ReferenceRow] = []
-        while len(rows) < limit:
-            missing = limit - len(rows)
+        listed: list[ListedReference] = []
+        while len(listed) < limit:
+            missing = limit - len(listed)
             items = self._index.page(first, stop, missing)
-            rows += self._live([name for _, name in items])
+            rows = self._context.references.find_many([name for name, _ in items])
+            for (name, element), found in zip(items, rows, strict=True):
+                if isinstance(found, NewerFormat):
+                    listed.append(_unreadable(name, element, found))
+                    continue
+                live = self.find(name) if found is None or found.row.deleted else found
+                if live is not None:
+                    listed.append(live.row)
             if len(items) < missing:
                 break
-            first = items[-1][0] + b"\0"
-        return rows
+            first = b"f" + items[-1][0].encode() + b"\0"
+        return listed
 
     def incarnations(self, names: Sequence[RefName]) -> dict[RefName, int]:
         """Returns which of the names the index lists, and in which incarnation."""
         return {name: one.incarnation for name, one in self._index.find_many(names).items()}
 
-    def _live(self, names: Sequence[RefName]) -> list[ReferenceRow]:
-        """Returns the rows of those listed names that are live; finishes what is half done."""
-        rows: list[ReferenceRow] = []
-        for name, found in zip(names, self._context.references.fetch_many(names), strict=True):
-            live = found
-            if found is None or found.row.deleted:
-                live = self.find(name)
-            if live is not None:
-                rows.append(live.row)
-        return rows
-
     def assign(self, name: RefName, expected: ObjId, pointer: ObjId, who: str) -> ReferenceRow:
         """Points a reference elsewhere; the old head stays in the ref-log."""
-        return self.move(name, lambda row: _elsewhere(row, expected, pointer, "assign"), who).row
+        return self.move(name, lambda row: _destination(row, expected, pointer, "assign"), who).row
 
     def delete(
         self, name: RefName, expected: ObjId, who: str, *, once: Once | None = None
     ) -> ReferenceRow:
-        """Deletes a reference that points where the caller believes."""
+        """Deletes a reference if it points at the expected commit."""
         return self.remove(
-            name, lambda row: _elsewhere(row, expected, expected, "delete"), who, once=once
+            name, lambda row: _destination(row, expected, expected, "delete"), who, once=once
         )
 
     def remove(
@@ -224,10 +224,10 @@ class ReferenceIndex:
         return row
 
     def delete_expired(self, seen: ReferenceRow, before_us: int) -> bool:
-        """Deletes a reference that was seen to be expired; tells whether it did.
+        """Deletes a reference that was read as expired; returns whether it did.
 
         The row that is replaced must be of the same incarnation and expired, too: one that was
-        deleted and made again since is another reference, wherever it points.
+        deleted and created again since is another reference.
         """
         name = RefName(seen.name)
 
@@ -244,8 +244,8 @@ class ReferenceIndex:
         return True
 
     def find_done(self, name: RefName, once: Once) -> MovedReference | None:
-        """Returns a reference as the move of an operation left it, in the incarnation meant."""
-        # The row before the log: what leaves the one is in the other by then.
+        """Returns a reference as it was after the move of an operation, None if there is none."""
+        # The row before the log: a move is copied to the log before it leaves the row.
         found = self._context.references.fetch(name)
         row = None if found is None or found.row.incarnation != once.incarnation else found.row
         moves = [] if row is None else [*row.moves]
@@ -254,7 +254,7 @@ class ReferenceIndex:
         for move in moves:
             if move.operation == once.operation:
                 if row is None:
-                    row = row_of(name, self._index.get_made(name, once.incarnation))
+                    row = row_of(name, self._index.get_created(name, once.incarnation))
                 return MovedReference(left_by(row, once.incarnation, move), move)
         return None
 
@@ -267,15 +267,15 @@ class ReferenceIndex:
         dry_run: bool = False,
         once: Once | None = None,
     ) -> MovedReference:
-        """Makes a move that is no commit, by compare-and-swap; resolves a lost reply.
+        """Makes a move that is no commit, by the row protocol of `persist/rows.py`.
 
-        What is to be done `once` is made in one incarnation of the reference: if the row or the log
-        knows it, that is the answer, as it was then. That there was nothing to do is noted in the
-        row too, so that it stays the answer.
+        With `once` the move is made once, in one incarnation of the reference: if the row or the
+        log contains its operation id, the recorded move is the answer. If there was nothing to do,
+        the row records that too, so that a repetition gets the same answer.
 
-        `decide` looks at the live row and says where to, or None if nothing is left to do; it is
-        asked again when somebody else was first. What it points at must be stored by then. A dry
-        run decides and writes nothing.
+        `decide` returns the destination for the live row, None if there is nothing to do; it is
+        called again if another writer was first. The destination must be stored by then. A dry run
+        decides and writes nothing.
         """
         context = self._context
         operation = context.random.random_bytes(16) if once is None else once.operation
@@ -316,14 +316,14 @@ class ReferenceIndex:
         )
 
     def _move_of(self, row: ReferenceRow, operation: bytes) -> Move | None:
-        """Returns the move that an operation has made, in this incarnation."""
+        """Returns the move of an operation in this incarnation, None if it made none."""
         moves = [*row.moves]
         if len(moves) == MOVES_MAX:
             moves += self._context.moves.fetch_after(row.name, row.incarnation, 0)
         return next((move for move in moves if move.operation == operation), None)
 
     def _copy(self, row: ReferenceRow, moves: Sequence[Move]) -> None:
-        """Copies moves that are about to leave a row; a lost reply is answered by sending again."""
+        """Copies moves that are about to leave a row; after a lost reply they are copied again."""
         retry = self._retry()
         while True:
             try:
@@ -352,7 +352,7 @@ class ReferenceIndex:
         )
 
     def _finish_delete(self, name: RefName, incarnation: int) -> None:
-        """Step 2 of delete, by the deleter or by whoever comes next."""
+        """Step 2 of delete, by the deleter or by another caller after a crash."""
         self._publish(RemoveName(self._context, name, incarnation))
 
     def _publish(self, proposal: RemoveName) -> None:
@@ -383,11 +383,16 @@ def _move_to(
     )
 
 
+def _unreadable(name: RefName, raw: bytes, error: NewerFormat) -> UnreadableReference:
+    element = decode_reference_element(raw)
+    return UnreadableReference(name, element.kind, element.created_us, error.message)
+
+
 def _missing(name: RefName) -> ReferenceNotFound:
     return ReferenceNotFound(f"Named reference '{name}' not found")
 
 
-def _elsewhere(row: ReferenceRow, expected: ObjId, pointer: ObjId, kind: str) -> Destination:
+def _destination(row: ReferenceRow, expected: ObjId, pointer: ObjId, kind: str) -> Destination:
     if row.pointer != expected:
         raise HeadConflict(f"{row.name!r} points at {row.pointer.hex()}, not at {expected.hex()}")
     return Destination(pointer, kind)
@@ -395,7 +400,7 @@ def _elsewhere(row: ReferenceRow, expected: ObjId, pointer: ObjId, kind: str) ->
 
 @contextmanager
 def _decided(step: str) -> Iterator[None]:
-    """Keeps the second half of a step from ending in an error that says "without effect"."""
+    """Turns errors that mean "no effect" into Unknown, because step 1 has taken effect."""
     try:
         yield
     except (Exhausted, Unavailable) as error:

@@ -1,17 +1,17 @@
 """The ref-log: everything that ever happened to a name, newest first, in pages.
 
-Moves that are no commits come from the row and from the log partition, all lives of the name;
-commits come from history. Between two moves lie the commits from where the later one started (its
-`old`) down to where the earlier one led (its `new`); after the last move those from the present
-head. A move is in the row from the swap that made it until it is in the log, so reading the row
-first and the log afterwards misses none, whoever crashed where.
+Moves that are no commits come from the row and from the log partition, all incarnations of the
+name; commits come from history. Between two moves lie the commits from where the later one started
+(its `old`) down to where the earlier one led (its `new`); after the last move those from the
+present head. A move is in the row from the swap that made it until it is in the log, so reading the
+row first and the log afterwards misses none, whatever crashed in between.
 
 A copied move of a newer format does not hide the others: it is an entry of the kind UNREADABLE,
-which says where it stands and that an upgrade is needed. The commits next to it are left out,
-because it alone says where they end.
+which contains its position and states that an upgrade is needed. The commits next to it are left
+out, because only that move contains where they end.
 
-A token says which move comes next and from which commit to walk down to it. Both lie in the past
-and never change, so pages fit together while the reference moves on.
+A token contains which move comes next and from which commit to walk down to it. Both are in the
+past and never change, so pages fit together while the reference moves on.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NOWHERE: Final = ObjId(bytes(len(EMPTY_ID)))
 class RefLogEntry(msgspec.Struct, frozen=True):
     """One thing that happened; `old` is empty where the reference came to be.
 
-    Of an unreadable one both are empty, and `source` says why.
+    Of an unreadable one both are empty, and `source` contains the reason.
 
     `version` is that of the row, 0 for commits: several may have been published as one version.
     """
@@ -71,12 +71,12 @@ class RefLogPage(msgspec.Struct, frozen=True):
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """Where reading goes on: at a commit of one life, with all moves below a version to come."""
+    """Where reading continues: at a commit of one incarnation, before the moves below a version."""
 
     incarnation: int
     below: int
     commit: ObjId | None
-    """None below a move that cannot be read: only it knows which commits lie there."""
+    """None below a move that cannot be read: only that move contains which commits lie there."""
 
 
 class RefLog:
@@ -90,7 +90,7 @@ class RefLog:
         """Returns what happened to a name, live or deleted; raises if nothing ever did."""
         if not 0 < limit <= PAGE_ENTRIES_MAX:
             raise Invalid(f"a page has 1 to {PAGE_ENTRIES_MAX} entries, not {limit}")
-        # The row before the log: what leaves the one is in the other by then.
+        # The row before the log: a move is copied to the log before it leaves the row.
         found = self._context.references.fetch(name)
         row = None if found is None else found.row
         recent = () if row is None else tuple((row.incarnation, move) for move in row.moves)
@@ -116,31 +116,31 @@ class RefLog:
             if not moves:
                 moves = self._moves_before(name, recent, place, limit)[::-1]
             incarnation, move = moves[-1] if moves else (0, None)
-            # What lies above the last move of another life is nothing: it ended by a delete.
-            floor = _leads_to(move) if incarnation == place.incarnation else None
-            for view in self._above(place, floor):
+            # Nothing lies above the last move of an earlier incarnation: it ended by a delete.
+            lowest = _leads_to(move) if incarnation == place.incarnation else None
+            for view in self._above(place, lowest):
                 if len(entries) == limit:
                     return entries, _Place(place.incarnation, place.below, view.obj_id)
                 entries.append(_of_commit(view, place.incarnation))
             if move is None:
                 return entries, None
             if len(entries) == limit:
-                at = place.commit if floor is None else floor
+                at = place.commit if lowest is None else lowest
                 return entries, _Place(place.incarnation, place.below, at)
             if isinstance(move, UnreadableMove) or move.kind != UNMOVED:
                 entries.append(_of_move(incarnation, move))
             place = _Place(incarnation, move.version, _starts_from(move))
             moves.pop()
 
-    def _above(self, place: _Place, floor: ObjId | None) -> Iterator[CommitView]:
+    def _above(self, place: _Place, lowest: ObjId | None) -> Iterator[CommitView]:
         """Yields the commits from a place down to where the move below it led."""
-        if floor is None or place.commit is None or place.commit == floor:
+        if lowest is None or place.commit is None or place.commit == lowest:
             return
         for view in iterate_log(self._context.views, place.commit):
-            if view.obj_id == floor:
+            if view.obj_id == lowest:
                 return
             yield view
-        check_stored(floor == EMPTY_ID, "a reference stands on where its last move led")
+        check_stored(lowest == EMPTY_ID, "a head descends from where its last move led")
 
     def _moves_before(
         self, name: RefName, recent: tuple[tuple[int, LoggedMove], ...], place: _Place, limit: int
@@ -173,16 +173,16 @@ class RefLog:
 def _of_commit(view: CommitView, incarnation: int) -> RefLogEntry:
     body = view.body
     check_stored(body is not None, "the empty commit is in no log")
-    said = read_provenance(() if body is None else body.hidden)
+    provenance = read_provenance(() if body is None else body.hidden)
     return RefLogEntry(
-        said.kind,
+        provenance.kind,
         view.parent,
         view.obj_id,
-        said.who,
+        provenance.who,
         0 if body is None else body.created_us,
-        said.operation,
-        said.source,
-        said.base,
+        provenance.operation,
+        provenance.source,
+        provenance.base,
         incarnation,
     )
 

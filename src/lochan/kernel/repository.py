@@ -2,8 +2,8 @@
 
 Creation writes, in this order, so that a crash leaves nothing visible:
 
-1. the description and empty settings, under a fresh instance id that nobody knows yet, and a row
-   in the list of instances that says which name it is to have;
+1. the description and empty settings, under a new random instance id, and a row in the list of
+   instances that contains the name to be;
 2. the row of `int/refs`, the index of names, pointing at the empty commit;
 3. its default branch, like any other;
 4. the repository's own row in the list of repositories, if the name is still free: now it exists.
@@ -47,7 +47,7 @@ _KEY_BYTES = 32
 
 
 class Ports(msgspec.Struct, frozen=True):
-    """The doors to the world that a repository needs."""
+    """Clock, randomness and waiting, which are passed in from outside."""
 
     clock: Clock
     random: Random
@@ -62,7 +62,7 @@ def create_repository(
     tuning: Tuning | None = None,
     operation: bytes = b"",
 ) -> RepositoryContext:
-    """Creates a repository with an empty default branch; remembers an operation that is given."""
+    """Creates a repository with an empty default branch; stores the operation id, if given."""
     ref_name(name)
     branch = ref_name(default_branch)
     instance = InstanceId(ports.random.random_bytes(16))
@@ -140,7 +140,7 @@ def list_repositories(store: Store, start: str, limit: int) -> list[str]:
 
 
 def list_rows(store: Store, start: str, limit: int) -> list[tuple[str, Entry]]:
-    """Returns the same with the row of each name, unread; `read_instance` reads it."""
+    """Returns the same with the row of each name, not decoded; `read_instance` decodes it."""
     found: list[tuple[str, Entry]] = []
     at: bytes | None = start.encode()
     while at is not None and len(found) < limit:
@@ -157,7 +157,7 @@ def join(
     ports: Ports,
     tuning: Tuning | None = None,
 ) -> RepositoryContext:
-    """Joins what is known of a repository; reads and writes nothing."""
+    """Builds the context of a repository; reads and writes nothing."""
     return RepositoryContext(
         store, instance, description, ports.clock, ports.random, ports.waiting, tuning=tuning
     )

@@ -1,8 +1,8 @@
-"""Tags: names that stay; light ones point at a commit, annotated ones at a tag object.
+"""Tags: a light tag points at a commit, an annotated one at a tag object.
 
-A tag object holds where it points, what its maker wrote and perhaps a signature; it is stored by
-its hash before a name points at it. Whoever reads a reference *peels* what it points at until a
-commit is found. Tags take no commits; the publisher refuses them.
+A tag object contains its target, a message, properties and perhaps a signature; it is stored by its
+hash before a name points at it. To read a reference, what it points at is *peeled*: tag objects are
+followed until a commit is found. Tags take no commits; the publisher refuses them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,10 @@ from lochan.base.limits import (
     MESSAGE_BYTES_MAX,
     TAG_DEPTH_MAX,
 )
-from lochan.base.names import RefName
 from lochan.codec.commits import TagObject, decode_commit, is_commit
 from lochan.codec.objects import check_object_id
-from lochan.codec.rows import ReferenceRow
 from lochan.codec.tags import decode_tag, encode_tag, is_tag
 from lochan.kernel.context import RepositoryContext
-from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.views import EMPTY_VIEW, CommitView, view_of
 from lochan.model.references import Annotation
 
@@ -41,22 +38,10 @@ class Peeled(msgspec.Struct, frozen=True):
 
 
 class Tags:
-    """Makes and reads the tags of one repository; makes bare branches, too."""
+    """Stores and reads the tag objects of one repository."""
 
-    def __init__(self, context: RepositoryContext, names: ReferenceIndex) -> None:
+    def __init__(self, context: RepositoryContext) -> None:
         self._context = context
-        self._names = names
-
-    def create(
-        self, name: RefName, target: ObjId, who: str, annotation: Annotation | None = None
-    ) -> ReferenceRow:
-        """Makes a tag of a commit, or of a tag; with an annotation it gets an object of its own."""
-        pointer = target
-        if annotation is not None:
-            pointer = self.annotate(target, annotation)
-        else:
-            self.peel_named(target)
-        return self._names.create_many([NewReferenceRow(name, TAG, pointer)], who)[0]
 
     def annotate(self, target: ObjId, annotation: Annotation) -> ObjId:
         """Stores a tag object, which a name may point at from then on; returns its id."""
@@ -69,17 +54,13 @@ class Tags:
         self._store([(pointer, raw)])
         return pointer
 
-    def create_bare(self, name: RefName, who: str) -> ReferenceRow:
-        """Makes a branch that holds nothing, whatever the others hold."""
-        return self._names.create_many([NewReferenceRow(name, BRANCH, EMPTY_ID)], who)[0]
-
     def peel(self, pointer: ObjId) -> Peeled:
         """Follows what a reference points at; Corrupt if it leads nowhere."""
         try:
             return self.peel_named(pointer)
         except NotFound as error:
             raise Corrupt(
-                f"a reference leads nowhere: {error.message}", pointer, missing=True
+                f"a reference points at no object: {error.message}", pointer, missing=True
             ) from None
 
     def peel_named(self, pointer: ObjId) -> Peeled:
@@ -115,7 +96,7 @@ class Tags:
         raise ReferenceNotFound(f"Commit '{obj_id.hex()}' not found")
 
     def _store(self, objects: Sequence[tuple[ObjId, bytes]]) -> None:
-        """Stores what is about to be pointed at; a lost reply is answered by storing again."""
+        """Stores objects that a name will point at; after a lost reply they are stored again."""
         context = self._context
         retry = context.retry_steps()
         while True:
@@ -126,7 +107,7 @@ class Tags:
 
 
 def _check(annotation: Annotation) -> None:
-    """Refuses what no tag may carry, before anything is written."""
+    """Refuses an annotation that is too large or no valid text, before anything is written."""
     try:
         message_bytes = len(annotation.message.encode())
         headers_bytes = sum(

@@ -73,7 +73,7 @@ class Tokens:
             raise Invalid("this page token is of an earlier version; start again") from None
         if position.kind != kind:
             raise Invalid(f"this page token was made for another listing ({position.kind})")
-        # Whoever names the pinned commit itself, by its hash, means no other.
+        # A caller that names the pinned commit by its hash can mean no other.
         if position.of != _digest(of) and of.rpartition("@")[2] != position.commit.hex():
             raise Invalid("this page token was made for another reference; name the same one")
         if position.filter != _digest(wanted):

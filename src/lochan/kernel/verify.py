@@ -1,7 +1,7 @@
-"""What must hold of one commit, of one row and of a name, as sentences of complaint.
+"""What must hold of one commit, of one row and of a name; what does not is returned as text.
 
-These are judgements without a walk: `check.py` goes through a whole repository with them, and the
-invariants of `lochan.testing` hold worlds against them.
+None of them walks through history: `check.py` applies them to a whole repository, and the
+invariants of `lochan.testing` to simulated ones.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def misplaced(views: Views, view: CommitView) -> Iterator[str]:
     if body.tail != _tail(parent):
         yield "its tail is not the line of its ancestors"
     elif body.jump != _jump(views, body, parent):
-        yield "its jump leads elsewhere than its sequence says"
+        yield "its jump does not lead to the ancestor that its sequence requires"
 
 
 def misindexed(nodes: NodeSource, parent: CommitView, view: CommitView) -> Iterator[str]:
@@ -106,7 +106,7 @@ def malformed(row: ReferenceRow, key: bytes) -> Iterator[str]:
 def mislisted(row: ReferenceRow | None, element: ReferenceElement | None) -> tuple[bool, str]:
     """Compares row and index of one name; returns what is wrong, and whether it is damage.
 
-    What is no damage is a step that somebody left half done: whoever comes next finishes it.
+    A step that was left half done is no damage: the next use of the name finishes it.
     """
     if element is None:
         if row is None or row.deleted:
@@ -115,11 +115,11 @@ def mislisted(row: ReferenceRow | None, element: ReferenceElement | None) -> tup
     if row is None:
         return False, "it is listed and has no row yet: a creation that is half done"
     if row.incarnation > element.incarnation:
-        return True, "its row is of a later life than the index of names says"
+        return True, "its row is of a later incarnation than the index of names lists"
     if row.incarnation < element.incarnation:
         if row.deleted:
-            return False, "its row is of an earlier life: a creation that is half done"
-        return True, "its row is live in an earlier life than the index of names says"
+            return False, "its row is of an earlier incarnation: a creation that is half done"
+        return True, "its row is live in an earlier incarnation than the index of names lists"
     if (row.kind, row.created_us) != (element.kind, element.created_us):
         return True, "its row and the index of names do not agree"
     if row.deleted:

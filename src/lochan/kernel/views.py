@@ -1,4 +1,4 @@
-"""Commits as the kernel sees them: decoded, with the indexes of both universes at hand."""
+"""Commits as the kernel sees them: decoded, with the indexes of both universes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UNIVERSES: Final = frozenset(map(int, Universe))
 
 
 class CommitView(msgspec.Struct, frozen=True, gc=False):
-    """A commit and its indexes; `body` is None for the empty commit, which nobody stored."""
+    """A commit and its indexes; `body` is None for the empty commit, which is not stored."""
 
     obj_id: ObjId
     body: CommitObject | None

@@ -1,1 +1,1 @@
-"""Objects by hash and, later, reference rows by compare-and-swap, on the narrow waist."""
+"""Objects by hash, rows by compare-and-swap, and the caches of a server, on a `kv.Store`."""

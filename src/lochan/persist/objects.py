@@ -1,7 +1,7 @@
 """Content-addressed objects as rows of a store.
 
-An object lives in one of 65,536 partitions of its repository, chosen by the first two bytes of its
-id, so that databases that spread by partition spread objects evenly. Reads re-check the hash.
+An object is stored in one of 65,536 partitions of its repository, chosen by the first two bytes of
+its id, so that databases that spread by partition spread objects evenly. Reads re-check the hash.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Objects:
         )
 
     def store_many(self, objects: Iterable[tuple[ObjId, bytes]]) -> None:
-        """Stores objects, in as many batches as the store's limits ask for."""
+        """Stores objects, in as many batches as the limits of the store require."""
         limits = self._store.capabilities
         batch: list[tuple[ObjId, bytes]] = []
         batch_bytes = 0

@@ -1,4 +1,4 @@
-"""Trying again, within bounds: in number, in time, and never at the same moment as everybody else.
+"""Retries within bounds: a limit in time, and sleeps that differ between callers.
 
 Sleeps start at 5 to 25 ms and double up to 250 ms; the time that the attempt itself took is taken
 off, so that a slow attempt does not wait even longer than a quick one.
@@ -26,7 +26,7 @@ class RetryPolicy(msgspec.Struct, frozen=True):
     sleep_max_ms: int = RETRY_SLEEP_MAX_MS
 
     def for_steps(self) -> RetryPolicy:
-        """Returns the retry_policy of operations of several steps, which must not end half done."""
+        """Returns the policy of operations of several steps, which must not end half done."""
         return msgspec.structs.replace(self, timeout_ms=MULTI_STEP_TIMEOUT_MS)
 
 

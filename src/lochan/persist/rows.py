@@ -97,7 +97,7 @@ def send_until_known(
 ) -> Won | Lost | Done[Answer]:
     """Steps 3 to 5: sends a conditional write until it is known what became of it.
 
-    `in_doubt` says that the caller has sent it already and lost the reply.
+    `in_doubt` is True if the caller has sent the write already and the reply was lost.
     """
     trouble: LochanError
     while True:

@@ -9,11 +9,21 @@ import msgspec
 from lochan.base.errors import ContentNotFound, Invalid
 from lochan.base.keys import Universe, prefix_end, table_key
 from lochan.catalog.conflicts import text_of
-from lochan.kernel.logs import KeyRange
 from lochan.model.commits import ContentKey
 from lochan.model.specs import ReferenceSpec
 
 _ALL_TABLES = bytes((Universe.TABLES,))
+
+
+class KeyRange(msgspec.Struct, frozen=True, gc=False):
+    """The keys of [start, end), with their universe byte; no end is the end of all keys."""
+
+    start: bytes
+    end: bytes | None
+
+    def filter(self) -> str:
+        """Returns the range as text, for a page token."""
+        return f"{self.start.hex()}-{'' if self.end is None else self.end.hex()}"
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):

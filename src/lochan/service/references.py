@@ -21,9 +21,8 @@ from lochan.catalog.meta import meta_of
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.claims import ClaimedProposal, RequestOutcome
 from lochan.kernel.context import RepositoryContext
-from lochan.kernel.history import iterate_log
-from lochan.kernel.listing import ListedReference, UnreadableReference, page_references
-from lochan.kernel.logs import Logs
+from lochan.kernel.history import ahead_behind, iterate_log
+from lochan.kernel.name_index import ListedReference, UnreadableReference
 from lochan.kernel.publish import Settled
 from lochan.kernel.references import Destination, MovedReference, NewReferenceRow, ReferenceIndex
 from lochan.kernel.reflog import RefLog
@@ -70,8 +69,7 @@ class References:
         self._names = names
         self._resolver = resolver
         self._access = access
-        self._tags = Tags(context, names)
-        self._logs = Logs(context)
+        self._tags = Tags(context)
         self._ref_log = RefLog(context)
         self._tokens = Tokens(context.description.token_key)
 
@@ -111,7 +109,7 @@ class References:
         while further is None:
             count = PAGE_ENTRIES_MAX if limit is None or accepts else limit - len(found) + 1
             step = min(count, PAGE_ENTRIES_MAX)
-            rows = page_references(self._context, self._names, at, end, step)
+            rows = self._names.page(at, end, step)
             scanned += len(rows) * (1 if accepts is None else accepts.cost())
             for row in rows:
                 if not self._may_view(call, row):
@@ -178,7 +176,7 @@ class References:
             return NamesWrite(add, claimed, finish, len(rows))
 
         def earlier(done: RequestOutcome) -> tuple[Reference, ...]:
-            made = self._names.made_by(done.commits[-1], [ref_name(name) for name in created])
+            made = self._names.created_by(done.commits[-1], [ref_name(name) for name in created])
             return tuple(self._resolver.reference(row) for row in made)
 
         return self._claims.write(target, prepare, earlier)
@@ -337,7 +335,7 @@ class References:
             other = self._resolver.read_row(call, Action.VIEW_REFERENCE, default)
         except Denied:
             return ReferenceMetadata(meta, head.sequence)
-        apart = self._logs.ahead_behind(head, self._resolver.head(other))
+        apart = ahead_behind(self._context.views, head, self._resolver.head(other))
         return ReferenceMetadata(meta, head.sequence, apart.ahead, apart.behind, apart.base.hex())
 
 

@@ -1,4 +1,4 @@
-"""The repositories of one store: opened once and kept, made, listed."""
+"""The repositories of one store: opened once and kept open, created, listed."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _OPEN_ATTEMPTS_MAX: Final = 3
 
 
 class Repositories:
-    """Opens, makes and lists repositories; any number of threads may ask.
+    """Opens, creates and lists repositories; for any number of threads.
 
-    Those that are used stay open, as many as allowed: in two generations, of which the older is
-    forgotten when the younger is full. Forgetting one loses nothing but its caches.
+    Repositories that are used stay open, up to a limit: in two generations, of which the older is
+    dropped when the younger is full. Dropping one loses nothing but its cached entries.
     """
 
     def __init__(
@@ -64,26 +64,26 @@ class Repositories:
         found = self._old.get(name)
         if found is None:
             known_name(name)
-            found = self._made(open_repository(self._store, self._ports, name, self._tuning))
+            found = self._open_anew(name)
         return self._keep(found)
 
     def look_into(self, name: str) -> Repository:
-        """Returns a repository for a moment: one that is open if it is, else one for the caller.
+        """Returns a repository for a short use: the open one, or a new one for the caller.
 
-        Neither is kept open longer because of it, nor is another one forgotten.
+        It changes nothing about which repositories are kept open.
         """
         found = self._young.get(name) or self._old.get(name)
-        return found or self._made(open_repository(self._store, self._ports, name, self._tuning))
+        return found or self._open_anew(name)
 
     def create(self, call: Call, name: str, default_branch: str = "main") -> Repository:
-        """Makes a repository with an empty default branch; AlreadyExists if the name is taken.
+        """Creates a repository with an empty default branch; AlreadyExists if the name is taken.
 
-        With an idempotency key it is made once, and whoever sends the same again gets it.
+        With an idempotency key it is created once, and the same request sent again returns it.
         """
         self._policy.decide(call, Action.CREATE_REPOSITORY, Resource(name))
         operation = self._claim(call, name)
         if operation:
-            earlier = self._find_made(name, operation)
+            earlier = self._find_created(name, operation)
             if earlier is not None:
                 return earlier
         try:
@@ -91,16 +91,16 @@ class Repositories:
                 self._store, self._ports, name, default_branch, self._tuning, operation
             )
         except AlreadyExists:
-            earlier = self._find_made(name, operation) if operation else None
+            earlier = self._find_created(name, operation) if operation else None
             if earlier is None:
                 raise
             return earlier
-        return self._keep(self._made(made))
+        return self._keep(self._use_cases(made))
 
     def _claim(self, call: Call, name: str) -> bytes:
-        """Claims the key of a request to make a repository; returns its operation, if it has one.
+        """Claims the key of a request to create a repository; returns its operation id, if any.
 
-        There is no incarnation that could be meant, because a repository is never deleted.
+        The claim has no incarnation, because a repository is never deleted.
         """
         key = call.idempotency_key
         if key is None:
@@ -120,7 +120,7 @@ class Repositories:
         ports = self._ports
         return Retry(ports.clock, ports.random, ports.waiting, self._tuning.retry_policy)
 
-    def _find_made(self, name: str, operation: bytes) -> Repository | None:
+    def _find_created(self, name: str, operation: bytes) -> Repository | None:
         try:
             found = self.open(name)
         except NotFound:
@@ -128,7 +128,7 @@ class Repositories:
         return found if found.context.description.operation == operation else None
 
     def open_or_create(self, call: Call, name: str) -> Repository:
-        """Opens a repository and makes it before if need be; of two who make it, one opens."""
+        """Opens a repository, and creates it if there is none; two callers may do so at once."""
         for _ in range(_OPEN_ATTEMPTS_MAX - 1):
             try:
                 return self.open(name)
@@ -137,7 +137,7 @@ class Repositories:
             try:
                 return self.create(call, name)
             except (AlreadyExists, Unknown):
-                # Somebody was first, perhaps this very call: it is there now, or may be made.
+                # Another caller was first, or this call has created it: it exists now.
                 pass
         return self.open(name)
 
@@ -146,12 +146,15 @@ class Repositories:
         self._policy.decide(call, Action.LIST_REPOSITORIES, Resource(""))
         if limit is not None and limit < 1:
             raise Invalid(f"a page has at least one entry, not {limit}")
-        room = PAGE_ENTRIES_MAX if limit is None else min(limit, PAGE_ENTRIES_MAX)
+        count = PAGE_ENTRIES_MAX if limit is None else min(limit, PAGE_ENTRIES_MAX)
         start = "" if token is None else known_name(token)
-        found = list_repositories(self._store, start, room + 1)
-        return Page(tuple(found[:room]), found[room] if len(found) > room else None)
+        found = list_repositories(self._store, start, count + 1)
+        return Page(tuple(found[:count]), found[count] if len(found) > count else None)
 
-    def _made(self, context: RepositoryContext) -> Repository:
+    def _open_anew(self, name: str) -> Repository:
+        return self._use_cases(open_repository(self._store, self._ports, name, self._tuning))
+
+    def _use_cases(self, context: RepositoryContext) -> Repository:
         return Repository(context, self._types, self._policy)
 
     def _keep(self, repository: Repository) -> Repository:

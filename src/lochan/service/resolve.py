@@ -65,7 +65,7 @@ class Resolver:
         self._context = context
         self._names = names
         self._access = access
-        self._tags = Tags(context, names)
+        self._tags = Tags(context)
 
     def read(
         self, call: Call, action: Action, spec: ReferenceSpec, keys: Sequence[ContentKey] = ()

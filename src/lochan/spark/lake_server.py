@@ -44,7 +44,7 @@ main()
 
 
 class LakeServer:
-    """A server that a lake speaks to; `close` ends it only if it was started here."""
+    """The server of a lake; `close` stops it only if it was started here."""
 
     def __init__(self, url: str, child: subprocess.Popen[str] | None = None) -> None:
         self.url: Final = url
@@ -66,7 +66,7 @@ class LakeServer:
 
 
 class _Server(msgspec.Struct, frozen=True):
-    """What a server prints when requests may be sent, and leaves beside an embedded store."""
+    """The line that a server prints when it is ready, and its file beside an embedded store."""
 
     url: str
     pid: int = 0
@@ -97,7 +97,7 @@ def _start(store: str, repository: str) -> LakeServer:
             text=True,
             # Ctrl-C is meant for a cell of a notebook, not for its server.
             start_new_session=True,
-            # By the environment, because arguments are shown to everybody on the machine.
+            # By the environment, because every user of the machine can see arguments.
             env={**os.environ, "LOCHAN_STORE": store},
         )
         try:
@@ -123,7 +123,7 @@ def _first_line(child: subprocess.Popen[str]) -> str:
 
 
 def _stop(child: subprocess.Popen[str]) -> None:
-    """Asks a child to end, and ends it if it does not."""
+    """Terminates a child, and kills it if it does not end in time."""
     child.terminate()
     try:
         child.wait(SERVER_STOP_S)
@@ -143,14 +143,14 @@ def _error_output(errors: IO[str]) -> str:
 
 
 def _find_running(store: str, output: str) -> LakeServer:
-    """Returns the server that has the store, if the one that could not start named it."""
+    """Returns the running server of a store, if the error of the new one names it."""
     note = _read_note(store)
     if note is not None and note.url in output:
         if _has_open(note.pid, _path(store)):
             return LakeServer(note.url)
         raise StoreLocked(
-            f"another process has the store, and {note.url}, whose note lies beside it, "
-            "serves another one"
+            f"another process has the store open, and {note.url}, which the file beside it names, "
+            "serves another store"
         )
     if "already open" in output:
         raise StoreLocked(f"{output}; name its server (http://…) instead of the store")

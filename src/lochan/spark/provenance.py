@@ -48,12 +48,12 @@ class TableRead(msgspec.Struct, frozen=True):
     ref: str
 
     def is_of(self, place: str, table_uuid: str | None) -> bool:
-        """Returns whether it is a table, by its id or by its place."""
+        """Returns whether this is the read of a table, by its id or by its place."""
         return place == self.place or table_uuid == self.table_uuid
 
 
 def place_of(lake: Lake, table: str) -> str:
-    """Returns what stands for a name in a repository on a server, in plain letters."""
+    """Returns a digest of the server, the repository and the name of a table."""
     named = f"{lake.uri}\n{lake.repository}\n{table}"
     return hashlib.sha256(named.encode()).hexdigest()[:_PLACE_CHARACTERS]
 
@@ -67,7 +67,7 @@ def with_read_mark(frame: DataFrame, lake: Lake, table: Table, *, name: str, ref
 
 
 def find_table_reads(frame: DataFrame) -> set[TableRead]:
-    """Returns what a frame reads by `lake.read`; plans the frame and starts no job."""
+    """Returns the tables that a frame reads by `lake.read`; plans the frame, starts no job."""
     # A mark of our own shows that the text can be relied on: a session may hide what it likes.
     probe = TableRead(uuid4().hex, str(uuid4()), None, "probe")
     # Not the frame itself: the view that Spark makes of it would take its cache along when it goes.

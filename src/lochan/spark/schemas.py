@@ -82,7 +82,7 @@ def to_spark(schema: Schema, *, stored: bool = False, ids: bool = True) -> spark
 
 
 def nullable(schema: spark.StructType) -> spark.StructType:
-    """Returns a schema that allows NULL everywhere: what is required is counted, not believed."""
+    """Returns a schema that allows NULL everywhere; required columns are checked by counting."""
     return spark.StructType.fromJson(json.loads(schema.json(), object_hook=_optional))
 
 
@@ -200,7 +200,7 @@ def to_iceberg(schema: spark.StructType, required: Sequence[str] = ()) -> Schema
 
 
 def check_required(required: Sequence[str], names: Iterable[str]) -> None:
-    """Refuses names of columns that there are not."""
+    """Raises Invalid for a name that is no column."""
     known = set(names)
     for name in required:
         if name not in known:
@@ -276,7 +276,7 @@ _Change = Callable[[Column], Column] | None
 
 
 def _change(kind: iceberg.IcebergType, _path: str, inner: list[_Change]) -> _Change:
-    """Returns what must be done to a column of a type; None where it is shown as it is."""
+    """Returns the change that makes a column readable for users; None if it needs none."""
     if isinstance(kind, iceberg.UUIDType):
         return lambda column: F.regexp_replace(F.lower(F.hex(column)), _UUID_DIGITS, _UUID_DASHED)
     if not any(inner):
@@ -307,6 +307,6 @@ def has_types(schema: Schema, *kinds: type[iceberg.IcebergType]) -> bool:
 
 
 def find_defaults(schema: Schema) -> list[str]:
-    """Returns the columns that read as something else than NULL where a file lacks them."""
+    """Returns the columns with a default for files that lack them."""
     names = schema.column_names
     return [name for name in names if schema.find_field(name).initial_default is not None]

@@ -40,7 +40,7 @@ RUNTIME_SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # The other mode moves days before 1582 by those that the Julian calendar is behind.
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
-    # Who reads finds columns by their ids.
+    # Readers find columns by their ids.
     "spark.sql.parquet.fieldId.write.enabled": "true",
 }
 

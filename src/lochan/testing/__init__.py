@@ -1,5 +1,5 @@
-"""Shipped with the package: what proves a store, a kernel or a client right, wherever it lives.
+"""Shipped with the package, for tests of stores, of the kernel and of clients, ours and others'.
 
-Contract suites, deterministic ports, and later models, strategies and the simulator. Nothing
-outside of tests and benchmarks imports from here.
+Contract suites, deterministic ports, models, strategies and the simulator. Only tests and
+benchmarks import from here.
 """

@@ -1,7 +1,7 @@
-"""A wrapper that does to a store what networks, machines and power cuts do, on plan.
+"""A wrapper that injects the faults of networks, machines and power cuts into a store.
 
-Deterministic and without threads: before each call the plan is shown what is about to happen and
-answers with a fault. Faults by what the caller and the store get to see:
+Deterministic and without threads: before each call a plan gets a description of the call and
+returns a fault. Faults by what the store does and what the caller gets:
 
     OK             carried out, answered
     NOT_APPLIED    not carried out, Unavailable
@@ -12,7 +12,7 @@ answers with a fault. Faults by what the caller and the store get to see:
     CRASH_AFTER    carried out, then SimulatedCrash
     TORN           the first n objects of a batch that is not atomic, then SimulatedCrash
 
-Reads know only OK, NOT_APPLIED and the two crashes.
+Only OK, NOT_APPLIED and the two crashes can happen to a read.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _Result = TypeVar("_Result")
 
 
 class SimulatedCrash(BaseException):
-    """The process dies here; not an Exception, so that no handler keeps it alive."""
+    """The process dies here; not an Exception, so that no handler catches it."""
 
 
 class FaultKind(Enum):
@@ -81,7 +81,7 @@ BATCH_FAULTS: Final = (*WRITE_FAULTS, FaultKind.PARTIAL, FaultKind.TORN)
 
 
 class PlannedCall(msgspec.Struct, frozen=True, gc=False):
-    """What a plan sees of a call before it happens.
+    """The description of a call that a plan gets before the call is made.
 
     `partition` and `key` name the row of the condition for `apply`, the start of a scan, the first
     item of a bulk call (None if it is empty). `arguments` are those of the call.
@@ -116,7 +116,7 @@ class ListedFaults:
 
 
 class _Late:
-    """A write under way."""
+    """A late write."""
 
     def __init__(self, calls_left: int, carry_out: Callable[[], object]) -> None:
         self.calls_left = calls_left
@@ -124,10 +124,10 @@ class _Late:
 
 
 class FaultyStore:
-    """A Store to which a plan happens.
+    """A Store whose calls fail as a plan decides.
 
-    With `atomic_apply=False` it also takes the store's atomic `apply` apart: objects first, then
-    the row, as networked stores do, so that batches can be torn.
+    With `atomic_apply=False` it also makes two calls of the store's atomic `apply`: objects first,
+    then the row, as some networked stores do, so that batches can be torn.
     """
 
     def __init__(self, store: Store, plan: Plan, *, atomic_apply: bool | None = None) -> None:
@@ -142,38 +142,38 @@ class FaultyStore:
 
     @property
     def capabilities(self) -> Capabilities:
-        """Those of the store within, but for `atomic_apply`."""
+        """Those of the wrapped store, except `atomic_apply`."""
         return self._capabilities
 
     @property
     def calls(self) -> int:
-        """How many calls the plan has seen."""
+        """The number of calls so far."""
         return self._calls
 
     @property
     def late_writes(self) -> int:
-        """How many writes are still under way."""
+        """The number of late writes that are not carried out yet."""
         return len(self._late)
 
     def settle(self) -> None:
-        """Carries out all writes that are under way, in the order in which they were sent."""
+        """Carries out all late writes, in the order in which they were sent."""
         late, self._late = self._late, []
         for write in late:
             write.carry_out()
 
     def get(self, partition: Partition, key: bytes) -> Entry | None:
-        """Reads, on plan."""
+        """Reads; the plan decides what happens."""
         call = self._call("get", partition, key, 1, READ_FAULTS, (partition, key))
         return self._read(call, lambda: self._store.get(partition, key))
 
     def get_many(self, names: Sequence[Name]) -> list[Entry | None]:
-        """Reads, on plan."""
+        """Reads; the plan decides what happens."""
         partition, key = names[0] if names else (None, None)
         call = self._call("get_many", partition, key, len(names), READ_FAULTS, (names,))
         return self._read(call, lambda: self._store.get_many(names))
 
     def add_many(self, adds: Adds) -> None:
-        """Writes, on plan."""
+        """Writes; the plan decides what happens."""
 
         def add_some(count: int) -> None:
             self._store.add_many(Adds(adds.items[:count], adds.half_day))
@@ -182,7 +182,7 @@ class FaultyStore:
         self._write(call, lambda: self._store.add_many(adds), add_some)
 
     def put_many(self, items: Sequence[Item]) -> None:
-        """Writes, on plan."""
+        """Writes; the plan decides what happens."""
 
         def put_some(count: int) -> None:
             self._store.put_many(items[:count])
@@ -191,30 +191,30 @@ class FaultyStore:
         self._write(call, lambda: self._store.put_many(items), put_some)
 
     def set_if(self, partition: Partition, key: bytes, value: bytes, expected: Expected) -> Outcome:
-        """Writes, on plan."""
+        """Writes; the plan decides what happens."""
         arguments = (partition, key, value, expected)
         call = self._call("set_if", partition, key, 1, WRITE_FAULTS, arguments)
         return self._write(call, lambda: self._store.set_if(partition, key, value, expected))
 
     def delete(self, partition: Partition, key: bytes) -> None:
-        """Writes, on plan."""
+        """Writes; the plan decides what happens."""
         call = self._call("delete", partition, key, 1, WRITE_FAULTS, (partition, key))
         self._write(call, lambda: self._store.delete(partition, key))
 
     def delete_if(self, partition: Partition, key: bytes, expected: Expected) -> Outcome:
-        """Writes, on plan."""
+        """Writes; the plan decides what happens."""
         arguments = (partition, key, expected)
         call = self._call("delete_if", partition, key, 1, WRITE_FAULTS, arguments)
         return self._write(call, lambda: self._store.delete_if(partition, key, expected))
 
     def scan(self, partition: Partition, start: bytes, end: bytes | None, limit: int) -> Page:
-        """Reads, on plan."""
+        """Reads; the plan decides what happens."""
         arguments = (partition, start, end, limit)
         call = self._call("scan", partition, start, 1, READ_FAULTS, arguments)
         return self._read(call, lambda: self._store.scan(partition, start, end, limit))
 
     def apply(self, adds: Adds, condition: SetIf) -> Outcome:
-        """Writes, on plan."""
+        """Writes; the plan decides what happens."""
         possible = WRITE_FAULTS if self._atomic else BATCH_FAULTS
         row, count = condition, len(adds.items) + 1
         call = self._call("apply", row.partition, row.key, count, possible, (adds, condition))
@@ -225,31 +225,31 @@ class FaultyStore:
         return self._write(call, lambda: self._apply_within(adds, condition), add_some)
 
     def apply_each(self, changes: Sequence[tuple[Adds, SetIf]]) -> list[Outcome]:
-        """Writes one after the other, each on plan."""
+        """Writes one after the other; the plan decides about each."""
         return apply_in_turn(self, changes)
 
     def hold(self, partition: Partition, key: bytes) -> Hold:
-        """Reads, on plan, without a lock: a plan is one thread."""
+        """Reads without a lock: a plan is for one thread."""
         call = self._call("hold", partition, key, 1, READ_FAULTS, (partition, key))
         entry = self._read(call, lambda: self._store.get(partition, key))
         return PlainHold(self, entry)
 
     def drop_partition(self, partition: Partition) -> None:
-        """Writes, on plan."""
+        """Writes; the plan decides what happens."""
         call = self._call("drop_partition", partition, None, 1, WRITE_FAULTS, (partition,))
         self._write(call, lambda: self._store.drop_partition(partition))
 
     def epoch(self) -> int:
-        """Passes on: no call to a database."""
+        """Passes on: it is no call to a database."""
         return self._store.epoch()
 
     def flush(self, epoch: int) -> None:
-        """Flushes, on plan; only not at all or with a crash: a lost reply is a failed flush."""
+        """Flushes; the faults are those of a read, because a lost reply is a failed flush."""
         call = self._call("flush", None, None, 0, READ_FAULTS, (epoch,))
         self._read(call, lambda: self._store.flush(epoch))
 
     def close(self) -> None:
-        """Closes the store within; late writes never arrive."""
+        """Closes the wrapped store; late writes are never carried out."""
         self._late.clear()
         self._store.close()
 
@@ -270,14 +270,14 @@ class FaultyStore:
         possible: tuple[FaultKind, ...],
         arguments: tuple[object, ...],
     ) -> PlannedCall:
-        """Lets late writes arrive that are due, then numbers the call."""
+        """Carries out the late writes that are due, then numbers the call."""
         if self._late:
-            self._let_arrive()
+            self._carry_out_due()
         call = PlannedCall(self._calls, operation, partition, key, items, possible, arguments)
         self._calls += 1
         return call
 
-    def _let_arrive(self) -> None:
+    def _carry_out_due(self) -> None:
         for write in self._late:
             write.calls_left -= 1
         due = [write for write in self._late if write.calls_left <= 0]

@@ -35,7 +35,7 @@ def _end(pid: int) -> None:
 
 
 class ChildFailed(AssertionError):
-    """What a child raised, or that it ended before it could say anything."""
+    """A child raised an error, or ended before it sent its result."""
 
 
 class ForkedChild:
@@ -59,14 +59,14 @@ class ForkedChild:
             raise ChildFailed("the child has ended already")
         try:
             with os.fdopen(self._pipe, "rb") as pipe:
-                said = pipe.read()
+                answer = pipe.read()
         finally:
             self._pipe = None
             # One that has answered is about to end; any other must not outlive its test.
             _end(self.pid)
-        if not said:
+        if not answer:
             raise ChildFailed("the child ended without a word")
-        outcome = msgspec.json.decode(said)
+        outcome = msgspec.json.decode(answer)
         if "failed" in outcome:
             raise ChildFailed(outcome["failed"])
         return outcome["done"]
@@ -83,13 +83,13 @@ def _run(work: Callable[[], object], writing: int) -> None:
     outcome: dict[str, object] = {"failed": "the work was left by an exit"}
     try:
         outcome = {"done": work()}
-        said = msgspec.json.encode(outcome)
+        answer = msgspec.json.encode(outcome)
     except BaseException:
-        said = msgspec.json.encode({"failed": traceback.format_exc()})
+        answer = msgspec.json.encode({"failed": traceback.format_exc()})
         raise
     finally:
         with os.fdopen(writing, "wb") as pipe:
-            pipe.write(said)
+            pipe.write(answer)
         os._exit(0)
 
 

@@ -1,6 +1,7 @@
-"""What must hold of a repository at rest, as functions; the letters are those of the catalogue.
+"""Invariants of a repository to which nothing is written, as functions that raise AssertionError.
 
-They read a repository with fresh eyes (no cache of the code under test) and raise AssertionError.
+K1, R1 and so on are the names of the invariants. The context must be a new one: with a cache of the
+code under test an invariant would be checked on what that code remembers.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def all_rows(context: RepositoryContext) -> dict[str, ReferenceRow]:
 
 
 def all_moves(context: RepositoryContext, row: ReferenceRow) -> list[Move]:
-    """Returns the moves of a reference's present life, from row and log."""
+    """Returns the moves of a reference's present incarnation, from row and log."""
     log = context.moves.fetch_after(row.name, row.incarnation, 0)
     return list({move.version: move for move in (*log, *row.moves)}.values())
 
@@ -62,7 +63,7 @@ def check_chain(context: RepositoryContext, head: ObjId) -> None:
 
 
 def content_of(context: RepositoryContext, view: CommitView) -> Content:
-    """Returns everything that a commit's index says."""
+    """Returns all keys and elements of a commit's index."""
     found: Content = {}
     for universe in Universe:
         found |= dict(read_page(context.nodes, view.index(universe), b"", None, _ALL))
@@ -95,7 +96,7 @@ def operations_in(context: RepositoryContext, heads: Iterable[ObjId]) -> list[st
 
 
 def heads_of(context: RepositoryContext, row: ReferenceRow) -> list[ObjId]:
-    """Returns where a reference points and has pointed, as far as its moves say."""
+    """Returns the present pointer of a reference and the former ones that its moves contain."""
     return [ObjId(row.pointer), *(ObjId(m.old) for m in all_moves(context, row) if m.old)]
 
 
@@ -147,13 +148,13 @@ def check_references(context: RepositoryContext) -> None:
         assert not name.startswith(INTERNAL_PREFIX), "R5: internal names are not listed"
 
 
-def check_moves(context: RepositoryContext, name: RefName, told: Iterable[bytes]) -> None:
-    """No acknowledged move of any life of a reference is missing from the ref-log."""
+def check_moves(context: RepositoryContext, name: RefName, acknowledged: Iterable[bytes]) -> None:
+    """No acknowledged move of any incarnation of a reference is missing from the ref-log."""
     row = all_rows(context).get(name)
     assert row is not None, "a reference that was ever moved has a row"
     place = partition(context.instance, Kind.LOG)
     page = context.store.scan(place, name.encode() + b"\0", name.encode() + b"\1", _ALL)
     logged = {entry.value for entry in page.entries}
     known = {move.operation for move in row.moves}
-    for operation in told:
+    for operation in acknowledged:
         assert operation in known or any(operation in raw for raw in logged), "a move is missing"

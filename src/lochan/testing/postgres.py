@@ -72,11 +72,11 @@ class PostgresServer:
         return f"{where}?{urlencode(parameters, quote_via=quote)}" if parameters else where
 
     def fresh_schema(self) -> str:
-        """Returns the name of a schema that nobody has used."""
+        """Returns the name of a schema that was not used before."""
         return f"test_{next(self._numbers)}"
 
     def stop(self) -> None:
-        """Ends the server, politely first; harmless when it has ended already."""
+        """Ends the server, by SIGINT first; harmless when it has ended already."""
         if self._process.poll() is None:
             self._process.send_signal(SIGINT)
             try:
@@ -87,7 +87,7 @@ class PostgresServer:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def crash_and_restart(self) -> None:
-        """Ends the server without a word to its files, and starts it again on them."""
+        """Ends the server without a checkpoint, and starts it again on its files."""
         self._process.send_signal(SIGQUIT)
         self._process.wait()
         self._process = self._start()
@@ -96,7 +96,7 @@ class PostgresServer:
         data = self._folder / "data"
         command = [str(self._binaries / "initdb"), "--pgdata", str(data), "--no-sync"]
         command += ["--username=lochan", "--auth=trust", "--encoding=UTF8", "--locale=C"]
-        done = subprocess.run(  # noqa: S603 - the program was found, not told
+        done = subprocess.run(  # noqa: S603 - the program is no input
             command,
             user=self._user,
             group=self._user and _group(self._user),
@@ -114,7 +114,7 @@ class PostgresServer:
         command += ["-p", str(self.port)]
         for name, value in _SETTINGS.items():
             command += ["-c", f"{name}={value}"]
-        process = subprocess.Popen(  # noqa: S603 - the program was found, not told
+        process = subprocess.Popen(  # noqa: S603 - the program is no input
             command,
             user=self._user,
             group=self._user and _group(self._user),
@@ -168,7 +168,7 @@ def shared_server() -> PostgresServer | None:
 
 
 def _own(folder: Path) -> int | None:
-    """Gives the folder to the user who will run the server; None means that it is this one."""
+    """Gives the folder to the user of the server and returns that user; None for this one."""
     if os.getuid():
         return None
     user = pwd.getpwnam("nobody")

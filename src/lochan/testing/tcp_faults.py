@@ -1,8 +1,8 @@
-"""A proxy on this machine that cuts, swallows or keeps back bytes at a chosen place.
+"""A TCP proxy on this machine that cuts a connection, or drops or delays bytes, at a chosen byte.
 
-It stands between a driver and a real server, so that a connection can end at any byte of any
-exchange. Bytes are counted from the moment a fault is planned; a fault happens once, afterwards
-everything passes. Nothing here measures time: what is kept back waits for `release`.
+It is between a driver and a real server, so that a connection can end at any byte of any exchange.
+Bytes are counted from the moment a fault is planned; a fault happens once, afterwards everything
+passes. Nothing here measures time: delayed bytes wait for `release`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _CHUNK_BYTES: Final = 65_536
 
 
 class Way(Enum):
-    """Which of the two streams."""
+    """The direction of a stream."""
 
     TO_SERVER = "to the server"
     TO_CLIENT = "to the client"
 
 
-class Mishap(Enum):
-    """What happens at the chosen place."""
+class WireFault(Enum):
+    """What happens at the chosen byte."""
 
     NOTHING = "everything passes"
     CUT = "both ends see the connection close"
-    SWALLOW = "bytes vanish, the connection stays"
-    KEEP_BACK = "bytes wait until they are released"
+    DROP = "bytes are lost, the connection stays open"
+    DELAY = "bytes wait until they are released"
 
 
 class FaultyWire:
@@ -40,7 +40,7 @@ class FaultyWire:
         self._server_port = server_port
         self._changed = Condition()
         self._passed = dict.fromkeys(Way, 0)
-        self._mishap = Mishap.NOTHING
+        self._fault = WireFault.NOTHING
         self._way = Way.TO_SERVER
         self._after = 0
         self._sockets: set[socket.socket] = set()
@@ -49,26 +49,26 @@ class FaultyWire:
         self.port: int = self._listener.getsockname()[1]
         Thread(target=self._accept, daemon=True).start()
 
-    def plan(self, mishap: Mishap, way: Way, after: int) -> None:
-        """Plans a mishap for the moment when so many bytes have passed that way; counts anew."""
+    def plan(self, fault: WireFault, way: Way, after: int) -> None:
+        """Plans a fault after `after` further bytes in that direction; restarts the counts."""
         with self._changed:
             self._passed = dict.fromkeys(Way, 0)
-            self._mishap, self._way, self._after = mishap, way, after
+            self._fault, self._way, self._after = fault, way, after
             self.happened.clear()
 
     def passed(self, way: Way) -> int:
-        """Returns how many bytes have gone that way since the last plan."""
+        """Returns the number of bytes in that direction since the last plan."""
         with self._changed:
             return self._passed[way]
 
     def release(self) -> None:
-        """Plans nothing more, and lets go what was kept back."""
+        """Cancels the plan and forwards delayed bytes."""
         with self._changed:
-            self._mishap = Mishap.NOTHING
+            self._fault = WireFault.NOTHING
             self._changed.notify_all()
 
     def cut_now(self) -> None:
-        """Ends every connection where it is."""
+        """Closes every connection at once."""
         with self._changed:
             ends = list(self._sockets)
         _end(*ends)
@@ -95,7 +95,7 @@ class FaultyWire:
                 server = socket.create_connection(("127.0.0.1", self._server_port))
             except OSError:
                 return
-            # Small pieces must leave at once, or a cut would come before what precedes it.
+            # Small pieces must be sent at once, or a cut would come before bytes that precede it.
             for end in (client, server):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._changed:
@@ -104,21 +104,21 @@ class FaultyWire:
             Thread(target=self._pump, args=(server, client, Way.TO_CLIENT), daemon=True).start()
 
     def _pump(self, source: socket.socket, target: socket.socket, way: Way) -> None:
-        swallowing = False
+        dropping = False
         with suppress(OSError):
             while chunk := source.recv(_CHUNK_BYTES):
-                if swallowing:
+                if dropping:
                     continue
-                allowed, mishap = self._allow(way, len(chunk))
+                allowed, fault = self._allow(way, len(chunk))
                 if allowed:
                     target.sendall(chunk[:allowed])
-                if mishap is Mishap.CUT:
+                if fault is WireFault.CUT:
                     self.happened.set()
                     break
-                if mishap is Mishap.SWALLOW:
-                    swallowing = True
+                if fault is WireFault.DROP:
+                    dropping = True
                     self.happened.set()
-                elif mishap is Mishap.KEEP_BACK:
+                elif fault is WireFault.DELAY:
                     self.happened.set()
                     self._wait_for_release()
                     target.sendall(chunk[allowed:])
@@ -127,26 +127,26 @@ class FaultyWire:
             self._sockets.discard(source)
         source.close()
 
-    def _allow(self, way: Way, wanted: int) -> tuple[int, Mishap]:
-        """Returns how many of the bytes may pass, and what then happens."""
+    def _allow(self, way: Way, size: int) -> tuple[int, WireFault]:
+        """Returns how many of the bytes to forward, and the fault that follows them."""
         with self._changed:
             left = self._after - self._passed[way]
-            if self._mishap is Mishap.NOTHING or way is not self._way or wanted < left:
-                self._passed[way] += wanted
-                return wanted, Mishap.NOTHING
+            if self._fault is WireFault.NOTHING or way is not self._way or size < left:
+                self._passed[way] += size
+                return size, WireFault.NOTHING
             self._passed[way] += left
-            mishap = self._mishap
-            if mishap is not Mishap.KEEP_BACK:
-                self._mishap = Mishap.NOTHING
-            return left, mishap
+            fault = self._fault
+            if fault is not WireFault.DELAY:
+                self._fault = WireFault.NOTHING
+            return left, fault
 
     def _wait_for_release(self) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._mishap is not Mishap.KEEP_BACK)
+            self._changed.wait_for(lambda: self._fault is not WireFault.DELAY)
 
 
 def _end(*ends: socket.socket) -> None:
-    """Ends both streams of each; whoever waits on one wakes up."""
+    """Shuts down both streams of each socket, which wakes up the threads that wait on it."""
     for end in ends:
         with suppress(OSError):
             end.shutdown(socket.SHUT_RDWR)

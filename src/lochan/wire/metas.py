@@ -84,15 +84,19 @@ def meta_v1(meta: CommitMeta) -> CommitMetaV1:
 
 def meta_from_client(meta: CommitMetaIn) -> CommitMeta:
     """Returns the meta that a client sent; Invalid if it sets what only the server may set."""
-    for name, value in (
-        ("committer", meta.committer),
-        ("commit time", meta.commit_time),
-        ("commit hash", meta.hash),
-        ("parent commit hashes", meta.parent_commit_hashes or None),
-    ):
-        if value is not None:
-            raise Invalid(f"Cannot set the {name} on the client side. It is set by the server.")
+    if meta.committer is not None:
+        raise _set_by_server("committer")
+    if meta.commit_time is not None:
+        raise _set_by_server("commit time")
+    if meta.hash is not None:
+        raise _set_by_server("commit hash")
+    if meta.parent_commit_hashes:
+        raise _set_by_server("parent commit hashes")
     return _read(meta)
+
+
+def _set_by_server(name: str) -> Invalid:
+    return Invalid(f"Cannot set the {name} on the client side. It is set by the server.")
 
 
 def meta_from_server(meta: CommitMetaIn) -> CommitMeta:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lochan.base.errors import Invalid, RequirementFailed
-from tests.catalog.iceberg.making import (
+from tests.catalog.iceberg.builders import (
     NOW,
     UUID,
     Json,

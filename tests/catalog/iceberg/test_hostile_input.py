@@ -14,7 +14,7 @@ from lochan.catalog.iceberg import (
     check_requirements,
     table_content,
 )
-from tests.catalog.iceberg.making import (
+from tests.catalog.iceberg.builders import (
     NOW,
     SCHEMA,
     UUID,

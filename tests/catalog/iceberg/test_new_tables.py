@@ -6,7 +6,7 @@ import pytest
 
 from lochan.base.errors import Invalid
 from lochan.catalog.iceberg import table_content
-from tests.catalog.iceberg.making import (
+from tests.catalog.iceberg.builders import (
     NOW,
     SCHEMA,
     UUID,

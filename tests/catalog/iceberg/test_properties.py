@@ -1,11 +1,11 @@
-"""What a table says of itself: id, format, place, properties, statistics, keys."""
+"""The UUID, format, location, properties, statistics and keys of a table."""
 
 from __future__ import annotations
 
 import pytest
 
 from lochan.base.errors import Invalid
-from tests.catalog.iceberg.making import (
+from tests.catalog.iceberg.builders import (
     UUID,
     adding,
     changed,

@@ -6,7 +6,7 @@ import pytest
 
 from lochan.base.errors import Conflict, Invalid, RequirementFailed
 from lochan.catalog.iceberg import check_requirements
-from tests.catalog.iceberg.making import UUID, changed, grown, pointing, table
+from tests.catalog.iceberg.builders import UUID, changed, grown, pointing, table
 
 TABLE = changed(grown(table(), 5), pointing(5, "v1", "tag"))
 

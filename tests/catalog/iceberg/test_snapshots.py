@@ -1,11 +1,11 @@
-"""Snapshots, references and the logs: in order, in step, without what nobody saw."""
+"""Snapshots, references and the logs: in order, consistent, without invisible entries."""
 
 from __future__ import annotations
 
 import pytest
 
 from lochan.base.errors import Invalid, RequirementFailed
-from tests.catalog.iceberg.making import (
+from tests.catalog.iceberg.builders import (
     NOW,
     adding,
     changed,

@@ -11,7 +11,7 @@ from lochan.catalog.iceberg import (
     check_view_requirements,
     view_content,
 )
-from tests.catalog.iceberg.making import NOW, UUID, Json, column, ids, schema
+from tests.catalog.iceberg.builders import NOW, UUID, Json, column, ids, schema
 
 SCHEMA = schema(column(1, "n"))
 WIDER = schema(column(1, "n"), column(2, "m"))

@@ -23,6 +23,7 @@ from lochan.kernel.check_findings import Report
 from lochan.kernel.check_store import CheckOptions, check_store
 from lochan.kernel.plan import CommitPlan, Operation
 from lochan.kernel.publish import Publisher
+from lochan.kernel.references import NewReferenceRow
 from lochan.kernel.repository import Ports
 from lochan.kernel.tags import Tags
 from lochan.kv.format import check_format
@@ -182,12 +183,13 @@ def _tag(repo: Embedded) -> None:
     """Makes a tag, an annotated tag, and one on the tag object of that."""
     repo.references.create("plain", "main", kind="TAG")
     context = repo._repository.context
-    tags = Tags(context, repo._repository._names)
+    tags = Tags(context)
     head = ObjId(bytes.fromhex(repo.references.get("side").hash))
-    tags.create(RefName("v1"), head, "me", Annotation("one", (("k", ("v",)),), b"signed"))
-    found = context.references.fetch(RefName("v1"))
-    assert found is not None
-    tags.create(RefName("v2"), ObjId(found.row.pointer), "me", Annotation("two"))
+    first = tags.annotate(head, Annotation("one", (("k", ("v",)),), b"signed"))
+    second = tags.annotate(first, Annotation("two"))
+    for name, pointer in (("v1", first), ("v2", second)):
+        new = NewReferenceRow(RefName(name), "TAG", pointer)
+        repo._repository._names.create_many([new], "me")
 
 
 def rows_of(store: MemoryStore) -> list[Row]:

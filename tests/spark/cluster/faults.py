@@ -77,7 +77,7 @@ class _Output(OutputFile):
         return len(self._made)
 
     def exists(self) -> bool:
-        """Tells whether the file is there."""
+        """Returns whether the file exists."""
         return self._made.exists()
 
     def to_input_file(self) -> Any:

@@ -24,7 +24,7 @@ from lochan.spark.history.catch_up import catch_up
 from lochan.spark.history.functions import register_functions
 from lochan.spark.history.sink import append_to
 from lochan.spark.lake import Lake
-from tests.spark.comparing import rows
+from tests.spark.row_values import rows
 
 Rows = list[dict[str, Any]]
 Promise = Callable[[Lake], None]

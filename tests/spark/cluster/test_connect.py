@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.spark.cluster.suite import NAMES
-from tests.spark.connecting import ConnectServer
+from tests.spark.connect_server import ConnectServer
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import sys
 
 from lochan.assembly import open_store
 from lochan.kv.store import ABSENT, Won
-from lochan.testing.contracts.rows import REFERENCES, fetch
+from lochan.testing.contracts.sample_rows import REFERENCES, fetch
 
 
 def main(url: str, name: str) -> None:

@@ -1,4 +1,4 @@
-"""A server whose database is gone tells its clients nothing of that database; its log tells."""
+"""Answers of a server whose database is gone contain nothing of that database; its log does."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def test_no_answer_names_a_database_that_is_gone(server, schema, wire, caplog):
                 client.ask("POST", commit, body),
             ]
         for answer in answers:
-            shown = answer.body + repr(answer.headers).encode()
+            sent = answer.body + repr(answer.headers).encode()
             for secret in (USER, PASSWORD, str(wire.port), "127.0.0.1", "postgres", schema):
-                assert secret.encode() not in shown, shown
+                assert secret.encode() not in sent, sent
         assert {answer.status for answer in answers} <= {200, 503, 504}
         assert answers[0].status == 503
         request = answers[0].headers["x-request-id"]

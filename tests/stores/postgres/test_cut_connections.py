@@ -21,8 +21,8 @@ from lochan.kv.store import (
     Won,
     partition,
 )
-from lochan.testing.contracts.rows import INSTANCE, OBJECTS, REFERENCES, must_win
-from lochan.testing.tcp_faults import FaultyWire, Mishap, Way
+from lochan.testing.contracts.sample_rows import INSTANCE, OBJECTS, REFERENCES, must_win
+from lochan.testing.tcp_faults import FaultyWire, Way, WireFault
 from tests.stores.postgres.conftest import Open
 from tests.stores.postgres.witness import Witness, resolve
 
@@ -69,10 +69,10 @@ class Experiment:
 
     def measure(self, way: Way) -> int:
         """Returns how many bytes a publish sends that way."""
-        self.publish(Mishap.NOTHING, way, 0)
+        self.publish(WireFault.NOTHING, way, 0)
         return self._wire.passed(way)
 
-    def publish(self, mishap: Mishap, way: Way, after: int) -> None:
+    def publish(self, mishap: WireFault, way: Way, after: int) -> None:
         """One publish with one mishap, settled: its effect must be there once."""
         self._number += 1
         value = b"%06d" % self._number
@@ -130,7 +130,7 @@ def test_every_byte_of_a_publish(
     size = experiment.measure(way)
     for after in range(size + 1):
         experiment.warm()
-        experiment.publish(Mishap.CUT, way, after)
+        experiment.publish(WireFault.CUT, way, after)
     losses, duplicates = experiment.check(witness)
     print(f"{size + 1} cuts {way.value}: {dict(experiment.outcomes)}, ", end="")
     print(f"{losses} losses, {duplicates} duplicates")
@@ -147,11 +147,11 @@ def test_bytes_of_a_publish_that_connects_first(
     witness = Witness(database, schema, "victim")
     experiment.warm()
     # The first cut ends the connection, so that the next publish begins with a handshake.
-    experiment.publish(Mishap.CUT, way, 1)
+    experiment.publish(WireFault.CUT, way, 1)
     size = experiment.measure(way)
-    experiment.publish(Mishap.CUT, way, 1)
+    experiment.publish(WireFault.CUT, way, 1)
     for after in range(0, size, 13):
-        experiment.publish(Mishap.CUT, way, after)
+        experiment.publish(WireFault.CUT, way, after)
     losses, duplicates = experiment.check(witness)
     print(f"cuts {way.value}, {size} bytes: {dict(experiment.outcomes)}, ", end="")
     print(f"{losses} losses, {duplicates} duplicates")

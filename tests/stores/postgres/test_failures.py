@@ -1,4 +1,4 @@
-"""Every class of error, provoked on a real server, says whether something was written."""
+"""Every class of error, provoked on a real server: each states whether something was written."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from lochan.kv.store import PRESENT, Adds, SetIf, Store
 from lochan.stores.postgres.failures import read_failure, write_failure
 from lochan.stores.postgres.hold import LockedRow
 from lochan.stores.postgres.store import PostgresStore
-from lochan.testing.contracts.rows import OBJECTS, REFERENCES, create, fetch, must_win
+from lochan.testing.contracts.sample_rows import OBJECTS, REFERENCES, create, fetch, must_win
 from lochan.testing.postgres import PostgresServer
-from lochan.testing.tcp_faults import FaultyWire, Mishap, Way
+from lochan.testing.tcp_faults import FaultyWire, Way, WireFault
 from tests.stores.postgres.conftest import Open
 from tests.stores.postgres.witness import Witness
 
@@ -40,7 +40,7 @@ READS: dict[str, Callable[[Store], object]] = {
 
 @contextmanager
 def locked(server: PostgresServer, schema: str) -> Iterator[psycopg.Connection]:
-    """Somebody else has the row and does not let go."""
+    """Another connection has the row locked and keeps it."""
     with psycopg.connect(server.url()) as other:
         query = f'SELECT FROM "{schema}".rows WHERE key = %s FOR UPDATE'.encode()
         other.execute(query, (b"main",))
@@ -144,7 +144,7 @@ def test_a_terminated_backend_leaves_writes_unknown(
     assert fetch(store, b"main").value == b"one", "and the store connects again"
 
 
-def test_a_connection_that_died_while_idle_harms_nobody(
+def test_a_connection_that_died_while_idle_is_replaced(
     opened: Open, database: psycopg.Connection
 ) -> None:
     store = opened(application_name="victim")
@@ -174,7 +174,7 @@ def test_a_cut_read_had_no_effect_and_a_cut_write_is_unknown(
             if name == "hold":
                 assert isinstance(warm, LockedRow)
                 warm.release()
-            wire.plan(Mishap.CUT, way, 3)
+            wire.plan(WireFault.CUT, way, 3)
             with pytest.raises(error):
                 call(store)
             assert wire.happened.is_set(), name
@@ -189,7 +189,7 @@ def test_a_black_hole_is_left_by_the_watchdog(opened: Open, wire: FaultyWire, wa
     store = opened(port=wire.port, pool=2, statement_timeout_ms=50)
     # Prepared beforehand, or the hole would swallow the preparation.
     must_win(store.set_if(REFERENCES, b"main", b"one", PRESENT))
-    wire.plan(Mishap.SWALLOW, way, 0)
+    wire.plan(WireFault.DROP, way, 0)
     with pytest.raises(Unknown):
         store.set_if(REFERENCES, b"main", b"two", PRESENT)
     assert wire.happened.is_set()
@@ -201,7 +201,7 @@ def test_a_black_hole_is_left_by_the_watchdog(opened: Open, wire: FaultyWire, wa
 def test_bytes_that_come_late_are_no_failure(opened: Open, wire: FaultyWire) -> None:
     store = opened(port=wire.port, pool=1)
     create(store, b"main", b"one")
-    wire.plan(Mishap.KEEP_BACK, Way.TO_CLIENT, 5)
+    wire.plan(WireFault.DELAY, Way.TO_CLIENT, 5)
     with ThreadPoolExecutor(1) as thread:
         call = thread.submit(fetch, store, b"main")
         assert wire.happened.wait(20)
@@ -255,7 +255,7 @@ def test_a_read_only_server_is_unavailable_for_writes(opened: Open) -> None:
 def test_the_state_decides_and_a_broken_connection_decides_first(
     state: str, reading: type[LochanError], writing: type[LochanError]
 ) -> None:
-    error = psycopg.errors.lookup(state)("said")
+    error = psycopg.errors.lookup(state)("message")
     assert type(read_failure(error)) is reading
     assert type(write_failure(error, broken=False)) is writing
     broken = type(write_failure(error, broken=True))

@@ -13,7 +13,7 @@ from lochan import open_repository
 from lochan.embedded import Embedded
 from lochan.model.commits import Put
 from lochan.model.contents import Namespace
-from lochan.testing.contracts.rows import REFERENCES, create
+from lochan.testing.contracts.sample_rows import REFERENCES, create
 from lochan.testing.forks import ForkedChild
 from lochan.testing.postgres import PostgresServer
 from tests.architecture.tree import ROOT

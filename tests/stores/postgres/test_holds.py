@@ -9,7 +9,14 @@ import pytest
 
 from lochan.base.errors import Invalid, Unavailable
 from lochan.kv.store import ABSENT, Adds, SetIf, Won
-from lochan.testing.contracts.rows import NOTHING, OBJECTS, REFERENCES, create, fetch, must_win
+from lochan.testing.contracts.sample_rows import (
+    NOTHING,
+    OBJECTS,
+    REFERENCES,
+    create,
+    fetch,
+    must_win,
+)
 from tests.stores.postgres.conftest import Open
 from tests.stores.postgres.witness import Witness
 
@@ -68,7 +75,7 @@ def test_an_apply_that_loses_under_the_lock_writes_nothing(opened: Open) -> None
 
 
 @pytest.mark.slow
-def test_a_hold_that_nobody_ends_is_taken_back(opened: Open) -> None:
+def test_a_hold_that_is_not_ended_is_ended_after_its_time_out(opened: Open) -> None:
     mine, theirs = opened(pool=1), opened(lock_timeout_ms=9_000)
     stamp = create(theirs, b"main", b"one")
     held = mine.hold(REFERENCES, b"main")

@@ -18,7 +18,7 @@ from lochan.base.ids import ObjId
 from lochan.kernel.publish import Publisher
 from lochan.kv.store import Store
 from lochan.testing.postgres import PostgresServer
-from lochan.testing.tcp_faults import FaultyWire, Mishap, Way
+from lochan.testing.tcp_faults import FaultyWire, Way, WireFault
 from tests.profile import counted
 from tests.stores.postgres.conftest import Open
 from tests.stores.postgres.kernel_bench import (
@@ -90,7 +90,7 @@ class Experiment:
         """Publishes with a cut; returns whether it came, or the publish was over before."""
         self.warm()
         unknown = self.outcomes["Unknown"]
-        self._wire.plan(Mishap.CUT, way, after)
+        self._wire.plan(WireFault.CUT, way, after)
         try:
             self.publish()
         except Unavailable:
@@ -134,7 +134,7 @@ def test_cuts_at_the_bytes_of_a_publish(
     """A single commit at every byte both ways; the longer exchanges at a sample of them.
 
     A chain of three has every byte to the client, every eleventh to the server; a publish on a held
-    row, which asks for the row first, every seventeenth. The last few are always all there. The
+    row, which reads the row first, every seventeenth. The last few are always all there. The
     default profile takes a sample of these.
     """
     experiment = Experiment(opened, wire, proposals, held=held)
@@ -153,7 +153,7 @@ def test_cuts_at_the_bytes_of_a_publish(
     found = experiment.tally(witness)
     print(
         f"{proposals} proposals, held {held}, {places} places of about {end} bytes {way.value}: "
-        f"{dict(experiment.outcomes)}, {experiment.refused} told to try again, {found}"
+        f"{dict(experiment.outcomes)}, {experiment.refused} refused, {found}"
     )
     assert (found.losses, found.duplicates, found.strangers) == (0, 0, 0)
     assert len(experiment.sent) - found.acknowledged == experiment.refused * proposals
@@ -165,21 +165,21 @@ def test_cuts_at_the_bytes_of_a_publish(
 
 
 class Patient(Write):
-    """Plans only when it is told to."""
+    """Plans when the test allows it."""
 
     def __init__(self, operation: str) -> None:
         super().__init__(operation)
-        self.asked = Event()
+        self.planning = Event()
         self.go_on = Event()
 
     def plan(self, head):
-        self.asked.set()
+        self.planning.set()
         self.go_on.wait()
         return super().plan(head)
 
 
 class LockedRow:
-    """Somebody who holds the row and gives it up without writing."""
+    """Holds the row and releases it without writing."""
 
     def __init__(self, url: str, schema: str) -> None:
         self._connection = psycopg.connect(url)
@@ -200,7 +200,7 @@ class Rival:
         self._experiment = experiment
         self._proposal = Patient(f"rival {len(experiment.sent):06}")
         self._published = threads.submit(publisher.publish, [self._proposal])
-        self._proposal.asked.wait()
+        self._proposal.planning.wait()
 
     def release(self) -> None:
         self._proposal.go_on.set()
@@ -208,7 +208,9 @@ class Rival:
         self._experiment.acknowledged |= acknowledged_by(self._published.result())
 
 
-@pytest.mark.parametrize("then", ["both wait", "zombie first", "zombie gives up", "rival first"])
+@pytest.mark.parametrize(
+    "then", ["both wait", "late write first", "late write fails", "rival first"]
+)
 @pytest.mark.parametrize("proposals", [1, 3])
 def test_a_publish_cut_while_it_waits_for_the_row(
     opened: Open,
@@ -219,7 +221,7 @@ def test_a_publish_cut_while_it_waits_for_the_row(
     proposals: int,
     then: str,
 ) -> None:
-    parameters = {"lock_timeout_ms": 100} if then == "zombie gives up" else {}
+    parameters = {"lock_timeout_ms": 100} if then == "late write fails" else {}
     experiment = Experiment(opened, wire, proposals, held=False, **parameters)
     witness = Witness(database, schema, "victim")
     rival = opened(pool=2, application_name="rival")
@@ -235,17 +237,17 @@ def test_a_publish_cut_while_it_waits_for_the_row(
             )
             first = threads.submit(experiment.publish)
             witness.wait_until_one_waits()
-            if then == "zombie first":
+            if then == "late write first":
                 # What would come after the cut is kept back: the resend, and its handshake.
-                wire.plan(Mishap.KEEP_BACK, Way.TO_SERVER, 0)
+                wire.plan(WireFault.DELAY, Way.TO_SERVER, 0)
             wire.cut_now()
             if then in ("both wait", "rival first"):
                 witness.wait_until_one_waits(2)
-            elif then == "zombie gives up":
+            elif then == "late write fails":
                 Event().wait(0.25)
             assert references.fetch(MAIN) == before, "a read does not find it"
             holder.release()
-            if then == "zombie first":
+            if then == "late write first":
                 while references.fetch(MAIN) == before:
                     pass
                 wire.release()
@@ -255,4 +257,4 @@ def test_a_publish_cut_while_it_waits_for_the_row(
     assert (found.losses, found.duplicates, found.strangers) == (0, 0, 0)
     assert len(experiment.sent) == found.acknowledged
     assert experiment.outcomes["Unknown"] == TRIALS
-    assert experiment.outcomes["Lost"] == (0 if then == "zombie gives up" else TRIALS)
+    assert experiment.outcomes["Lost"] == (0 if then == "late write fails" else TRIALS)

@@ -40,9 +40,9 @@ def serve(url: str, mode: str) -> dict[str, ObjId]:
         assert server.stdin is not None
         server.stdin.write("go\n")
         server.stdin.flush()
-    told = [json.loads(server.communicate(timeout=60)[0]) for server in servers]
+    reports = [json.loads(server.communicate(timeout=60)[0]) for server in servers]
     assert [server.returncode for server in servers] == [0, 0]
-    return {name: ObjId(bytes.fromhex(raw)) for one in told for name, raw in one.items()}
+    return {name: ObjId(bytes.fromhex(raw)) for report in reports for name, raw in report.items()}
 
 
 @pytest.mark.parametrize("mode", ["adaptive", "held"])
@@ -52,21 +52,21 @@ def test_two_processes_on_one_branch(
     store = opened()
     create(store)
     acknowledged = serve(server.url(schema=schema), mode)
-    wanted = {
+    sent = {
         f"{name} {thread} {number}"
         for name in ("left", "right")
         for thread in range(THREADS)
         for number in range(COMMITS)
     }
-    found = tally(store, acknowledged, wanted)
+    found = tally(store, acknowledged, sent)
     print(f"{mode}: {found}")
-    assert found.acknowledged == len(wanted) == 2 * THREADS * COMMITS
+    assert found.acknowledged == len(sent) == 2 * THREADS * COMMITS
     assert (found.losses, found.duplicates, found.strangers) == (0, 0, 0)
     context = connect(store)
     row = all_rows(context)[MAIN]
     head = ObjId(row.pointer)
     order = [operation_of(view) for view in line_of(context, head)]
-    assert len(order) == len(wanted), "what is there was acknowledged"
+    assert len(order) == len(sent), "what is there was acknowledged"
     for name in ("left", "right"):
         for thread in range(THREADS):
             mine = [one for one in order if one.startswith(f"{name} {thread} ")]
@@ -77,4 +77,4 @@ def test_two_processes_on_one_branch(
         content[write.keys[0]] = write.element
 
     check_content(context, head, fold)
-    assert row.version < len(wanted), "some were chained"
+    assert row.version < len(sent), "some were chained"

@@ -13,11 +13,11 @@ from lochan.kv.store import ABSENT, PRESENT, SetIf
 from lochan.stores.postgres.pool import Pool
 from lochan.stores.postgres.store import PostgresStore
 from lochan.testing.contracts.concurrency import together
-from lochan.testing.contracts.rows import NOTHING, REFERENCES, create, fetch, must_win
+from lochan.testing.contracts.sample_rows import NOTHING, REFERENCES, create, fetch, must_win
 from tests.stores.postgres.conftest import Open
 
 
-def test_when_all_connections_are_busy_the_caller_is_told_after_a_while(
+def test_when_all_connections_are_busy_the_caller_gets_an_error_after_a_while(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = opened(pool=1)
@@ -33,7 +33,7 @@ def test_when_all_connections_are_busy_the_caller_is_told_after_a_while(
     assert store.get(REFERENCES, b"other") is None
 
 
-def test_holds_leave_connections_for_the_reads_of_those_who_hold(
+def test_holds_leave_connections_for_the_reads_of_their_callers(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = opened(pool=4)
@@ -67,7 +67,7 @@ def test_more_threads_than_connections_share_them(
     assert 1 <= count[0] <= 2
 
 
-def test_closing_sends_those_who_wait_away_and_ends_holds(opened: Open) -> None:
+def test_closing_refuses_waiting_callers_and_ends_holds(opened: Open) -> None:
     store = opened(pool=1)
     create(store, b"main", b"one")
     held = store.hold(REFERENCES, b"main")

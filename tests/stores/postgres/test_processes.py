@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from lochan.testing.contracts.crash import KilledWriter
-from lochan.testing.contracts.rows import create, fetch
+from lochan.testing.contracts.sample_rows import create, fetch
 from lochan.testing.postgres import PostgresServer
 from tests.architecture.tree import ROOT
 from tests.stores.postgres.conftest import Open
@@ -43,9 +43,9 @@ def test_of_two_processes_exactly_one_creates_each_row(
             assert racer.stdin is not None
             racer.stdin.write(f"{number}\n")
             racer.stdin.flush()
-        told = [int(racer.stdout.readline()) for racer in racers if racer.stdout]
-        assert sum(told) == 1, f"round {number}: {told}"
-        winner = told.index(1)
+        won = [int(racer.stdout.readline()) for racer in racers if racer.stdout]
+        assert sum(won) == 1, f"round {number}: {won}"
+        winner = won.index(1)
         wins[winner] += 1
         assert fetch(store, b"round %d" % number).value == (b"left", b"right")[winner]
     for racer in racers:
@@ -63,18 +63,18 @@ class PatientKilledWriter(KilledWriter):
         self._database = database
 
     def _acknowledgements(self, first: int) -> list[tuple[int, bytes]]:
-        told = super()._acknowledgements(first)
-        query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'doomed'"
+        acknowledged = super()._acknowledgements(first)
+        query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'writer'"
         while self._database.execute(query).fetchone() != (0,):
             pass
-        return told
+        return acknowledged
 
 
 @pytest.mark.slow
 def test_what_was_acknowledged_survives_a_killed_process(
     server: PostgresServer, schema: str, database: psycopg.Connection
 ) -> None:
-    url = server.url(schema=schema, application_name="doomed")
+    url = server.url(schema=schema, application_name="writer")
     writer = PatientKilledWriter(url, 3, database)
     for _ in range(KILLS):
         writer.run_and_kill()

@@ -1,4 +1,4 @@
-"""Tables and stamps: created once, whoever comes first; never a number twice, not after a crash."""
+"""Tables and stamps: tables are created once; no number is used twice, not even after a crash."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lochan.base.errors import Unavailable
 from lochan.kv.store import ABSENT, PRESENT, Adds, Kind, Partition, SetIf, Stamp, Store, partition
 from lochan.stores.postgres.tables import KEY_HEAD_BYTES, Table, table_of
 from lochan.testing.contracts.concurrency import together
-from lochan.testing.contracts.rows import (
+from lochan.testing.contracts.sample_rows import (
     INSTANCE,
     OBJECTS,
     REFERENCES,
@@ -74,9 +74,9 @@ def test_the_kind_chooses_the_table(
     odd = (Partition(b"o"), Partition(b"o" * 16), Partition(b"\xff" * 255))
     store.put_many([(where, b"key", b"") for where in (spread, OBJECTS, REFERENCES, *odd)])
     assert [table_of(where) for where in odd] == [Table.ROWS] * 3
-    for table, wanted in (("objects", 2), ("rows", 4)):
+    for table, columns in (("objects", 2), ("rows", 4)):
         query = f"SELECT count(*) FROM \"{schema}\".{table} WHERE key = 'key'".encode()
-        assert database.execute(query).fetchone() == (wanted,)
+        assert database.execute(query).fetchone() == (columns,)
     names = [(where, b"key") for where in (spread, REFERENCES, OBJECTS, *odd)]
     assert all(store.get_many(names))
     adds = Adds([(where, b"added", b"") for where in (REFERENCES, spread)], 3)
@@ -176,10 +176,10 @@ def test_neither_rows_nor_the_order_of_stamps_are_lost_when_the_server_crashes()
     server = PostgresServer(binaries)
     try:
         seen: set[bytes] = set()
-        for life in range(3):
+        for restart in range(3):
             store = open_store(server.url())
             for number in range(40):
-                key = b"%d/%d" % (life, number)
+                key = b"%d/%d" % (restart, number)
                 stamp = must_win(store.set_if(REFERENCES, key, b"", ABSENT))
                 assert stamp not in seen
                 seen.add(stamp)
@@ -187,7 +187,7 @@ def test_neither_rows_nor_the_order_of_stamps_are_lost_when_the_server_crashes()
                     store.delete(REFERENCES, key)
             server.crash_and_restart()
             # Its connections are dead; they are noticed, and new ones made.
-            assert len(fetch_all(store, REFERENCES)) == 20 * (life + 1)
+            assert len(fetch_all(store, REFERENCES)) == 20 * (restart + 1)
             store.close()
     finally:
         server.stop()

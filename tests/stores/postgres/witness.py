@@ -1,4 +1,4 @@
-"""Sees what really happened: a trigger writes down every effect on a row, whoever caused it."""
+"""Records what really happened: a trigger notes every effect on a row, of any connection."""
 
 from __future__ import annotations
 

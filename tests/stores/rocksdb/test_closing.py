@@ -1,4 +1,4 @@
-"""Closing waits for who is inside, and what an address says holds at every opening."""
+"""Closing waits for running calls, and the parameters of an address apply at every opening."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lochan.stores.rocksdb.store import RocksStore
 PLACE = Partition(b"place")
 
 
-class Scene:
+class BlockedRead:
     """A bulk read that does not return until another thread closes the store."""
 
     def __init__(self, store: RocksStore) -> None:
@@ -26,11 +26,11 @@ class Scene:
         self.log: list[str] = []
         self.inside = Event()
         self.moved = Event()
-        scene = self
+        blocked = self
 
         class WatchedCalls(RunningCalls):
             def wait_until_none(self) -> None:
-                scene.moved.set()
+                blocked.moved.set()
                 super().wait_until_none()
 
         store._running_calls = WatchedCalls()
@@ -59,23 +59,23 @@ def test_closing_waits_for_a_read_that_is_inside(tmp_path: Path) -> None:
     store = RocksStore(tmp_path / "store", Parameters())
     names = [(PLACE, b"%d" % number) for number in range(50)]
     store.put_many([(where, key, b"x") for where, key in names])
-    scene = Scene(store)
+    read = BlockedRead(store)
     found: list[object] = []
     reader = Thread(target=lambda: found.extend(store.get_many(names)))
     reader.start()
-    scene.inside.wait()
+    read.inside.wait()
     closer = Thread(target=store.close)
     closer.start()
     for thread in (reader, closer):
         thread.join()
-    assert scene.log == ["read", "closed"]
+    assert read.log == ["read", "closed"]
     assert len(found) == 50
     assert all(found)
     with pytest.raises(StoreClosed):
         store.get_many(names)
 
 
-def test_what_the_address_says_holds_at_every_opening(tmp_path: Path) -> None:
+def test_the_parameters_of_the_address_apply_at_every_opening(tmp_path: Path) -> None:
     for cache_mb in (16, 8, 32):
         store = open_store(StoreUrl("rocksdb", f"{tmp_path / 'store'}?cache_mb={cache_mb}"))
         assert isinstance(store, RocksStore)

@@ -68,7 +68,7 @@ def test_a_write_during_a_flush_is_not_covered_by_it() -> None:
     assert disk.synchronised == [1, 2]
 
 
-def test_all_who_wait_share_one_flush() -> None:
+def test_waiting_callers_share_one_flush() -> None:
     disk = Disk()
     disk.written = 1
     disk.go_on.clear()
@@ -120,13 +120,13 @@ def test_a_failed_flush_logs_its_cause(
             disk.group.up_to(1)
     (record,) = caplog.records
     assert (record.levelname, record.name) == ("CRITICAL", "lochan.stores.rocksdb")
-    said = record.getMessage()
-    assert said.startswith(f"flush failed store=data/store errno={name} error=")
-    assert str(error) in said
+    message = record.getMessage()
+    assert message.startswith(f"flush failed store=data/store errno={name} error=")
+    assert str(error) in message
 
 
 class BrokenStore(RocksStore):
-    """A store whose disk gives up when told to."""
+    """A store whose disk fails on demand."""
 
     broken = False
 
@@ -168,7 +168,7 @@ def test_a_failed_flush_stops_the_whole_store(
     again.close()
 
 
-def test_a_flush_that_fails_while_closing_is_told(tmp_path: Path) -> None:
+def test_a_flush_that_fails_while_closing_raises(tmp_path: Path) -> None:
     store = BrokenStore(tmp_path / "store", Parameters())
     store.put_many([(PLACE, b"a", b"x")])
     store.broken = True

@@ -20,7 +20,7 @@ from lochan.catalog.iceberg.values import (
     INT_MAX,
     Json,
     as_object,
-    find_int,
+    find,
     get_flag,
     get_int,
     get_objects,
@@ -57,13 +57,13 @@ class Column(msgspec.Struct, frozen=True):
     more: Json
 
 
-def slots_of(nested: Json, what: str) -> list[Slot]:
+def slots_of(nested: Json, label: str) -> list[Slot]:
     """Returns the children of a struct, list or map in their order."""
     kind = nested.get("type")
     if kind == "struct":
         return [
-            Slot(each, get_text(each, "name", f"{what}: a column"), "id", "type", "required")
-            for each in get_objects(nested, "fields", what)
+            Slot(each, get_text(each, "name", f"{label}: a column"), "id", "type", "required")
+            for each in get_objects(nested, "fields", label)
         ]
     if kind == "list":
         return [Slot(nested, "element", "element-id", "element", "element-required")]
@@ -73,18 +73,18 @@ def slots_of(nested: Json, what: str) -> list[Slot]:
     ]
 
 
-def type_of(slot: Slot, what: str) -> str | Json:
+def type_of(slot: Slot, label: str) -> str | Json:
     """Returns the type in a slot: the name of a simple one, or an object."""
     value = slot.owner.get(slot.type_field)
     if type(value) is str and value:
         return value
     if type(value) is not dict:
         raise Invalid(
-            f"{what}: the type of {slot.name!r} must be a name or an object, not "
+            f"{label}: the type of {slot.name!r} must be a name or an object, not "
             f"{type(value).__name__}"
         )
-    as_object(value, f"{what}: the type of {slot.name!r}")
-    get_text(value, "type", f"{what}: the type of {slot.name!r}")
+    as_object(value, f"{label}: the type of {slot.name!r}")
+    get_text(value, "type", f"{label}: the type of {slot.name!r}")
     return value
 
 
@@ -93,49 +93,49 @@ def is_nested(kind: str | Json) -> bool:
     return type(kind) is dict and kind.get("type") in _NESTED
 
 
-def columns_of(schema: Json, what: str) -> list[Column]:
+def columns_of(schema: Json, label: str) -> list[Column]:
     """Returns all columns of a schema, parents first; ids are unique, and so are full names."""
     found: list[Column] = []
     ids: set[int] = set()
     paths: set[str] = set()
     characters = 0
-    for column in _walk(schema, what):
+    for column in _walk(schema, label):
         characters += len(column.path)
         if characters > ICEBERG_PATHS_CHARACTERS_MAX:
-            raise TooLarge(f"{what}: the names of columns are too long")
+            raise TooLarge(f"{label}: the names of columns are too long")
         if column.id in ids:
-            raise Invalid(f"{what}: two columns have the id {column.id}")
+            raise Invalid(f"{label}: two columns have the id {column.id}")
         if column.path in paths:
-            raise Invalid(f"{what}: two columns have the name {column.path!r}")
+            raise Invalid(f"{label}: two columns have the name {column.path!r}")
         if len(found) >= ICEBERG_COLUMNS_MAX:
-            raise TooLarge(f"{what}: more than {ICEBERG_COLUMNS_MAX} columns")
+            raise TooLarge(f"{label}: more than {ICEBERG_COLUMNS_MAX} columns")
         ids.add(column.id)
         paths.add(column.path)
         found.append(column)
     return found
 
 
-def _walk(schema: Json, what: str) -> Iterator[Column]:
+def _walk(schema: Json, label: str) -> Iterator[Column]:
     waiting: list[tuple[Json, str, tuple[int, ...]]] = [(schema, "", ())]
     while waiting:
         nested, above, parents = waiting.pop()
         inside = []
-        for slot in slots_of(nested, what):
-            kind = type_of(slot, what)
-            number = get_int(slot.owner, slot.id_field, f"{what}: {slot.name!r}")
+        for slot in slots_of(nested, label):
+            kind = type_of(slot, label)
+            number = get_int(slot.owner, slot.id_field, f"{label}: {slot.name!r}")
             required = slot.required_field is None or get_flag(
-                slot.owner, slot.required_field, f"{what}: {slot.name!r}"
+                slot.owner, slot.required_field, f"{label}: {slot.name!r}"
             )
             path = f"{above}.{slot.name}" if above else slot.name
             # Other fields of a list or map belong to the type, not to its element, key or value.
             more = without_names(slot.owner, _FIELD_NAMES) if slot.type_field == "type" else {}
             yield Column(number, path, required, kind, parents, more)
             if is_nested(kind):
-                inside.append((as_object(kind, what), path, (*parents, number)))
+                inside.append((as_object(kind, label), path, (*parents, number)))
         waiting += reversed(inside)
 
 
-def with_fresh_ids(schema: Json, what: str) -> tuple[Json, dict[int, int | None], int]:
+def with_fresh_ids(schema: Json, label: str) -> tuple[Json, dict[int, int | None], int]:
     """Returns the schema with ids counted from one, the new id of each old one, and the last id.
 
     The children of one nested type get their ids together, before those nested in them; that is
@@ -149,31 +149,31 @@ def with_fresh_ids(schema: Json, what: str) -> tuple[Json, dict[int, int | None]
     while waiting:
         nested = waiting.pop()
         if nested.get("type") == "struct":
-            nested["fields"] = [dict(each) for each in get_objects(nested, "fields", what)]
+            nested["fields"] = [dict(each) for each in get_objects(nested, "fields", label)]
         inside = []
-        for slot in slots_of(nested, what):
+        for slot in slots_of(nested, label):
             last += 1
             if last > ICEBERG_COLUMNS_MAX:
-                raise TooLarge(f"{what}: more than {ICEBERG_COLUMNS_MAX} columns")
-            old = find_int(slot.owner, slot.id_field, f"{what}: {slot.name!r}")
+                raise TooLarge(f"{label}: more than {ICEBERG_COLUMNS_MAX} columns")
+            old = find(get_int, slot.owner, slot.id_field, f"{label}: {slot.name!r}")
             if old is not None:
                 renamed[old] = None if old in renamed else last
             slot.owner[slot.id_field] = last
-            kind = type_of(slot, what)
+            kind = type_of(slot, label)
             if is_nested(kind):
-                own = dict(as_object(kind, what))
+                own = dict(as_object(kind, label))
                 slot.owner[slot.type_field] = own
                 inside.append(own)
         waiting += reversed(inside)
     return fresh, renamed, last
 
 
-def renamed_id(renamed: dict[int, int | None], old: int, what: str) -> int:
+def renamed_id(renamed: dict[int, int | None], old: int, label: str) -> int:
     """Returns the new id of the column that had an old id."""
     found = renamed.get(old)
     if found is None:
         reason = "several columns have" if old in renamed else "no column has"
-        raise Invalid(f"{what}: {reason} the id {old}")
+        raise Invalid(f"{label}: {reason} the id {old}")
     return found
 
 

@@ -58,6 +58,11 @@ class Draft:
         # The id that -1 means in later updates, by the name of the list.
         self.last_added: dict[str, int | None] = {}
 
+    @property
+    def format_version(self) -> int | None:
+        """The version of a table's format; None for a view, whose format restricts no types."""
+        return None
+
     def find(self, ids: IdList, number: int) -> Json | None:
         """Returns the element with an id, or None."""
         return find_by_id(self.metadata, ids, number)
@@ -70,25 +75,25 @@ class Draft:
                 return True
         return False
 
-    def add(self, ids: IdList, element: Json, first: int, what: str) -> int:
+    def add(self, ids: IdList, element: Json, first: int, label: str) -> int:
         """Adds an element under the next free id, at least `first`; returns the id."""
         elements = self.metadata[ids.name]
-        taken = (get_int(each, ids.id_field, what) for each in elements)
+        taken = (get_int(each, ids.id_field, label) for each in elements)
         number = max(first, max(taken, default=first - 1) + 1)
         if number > INT_MAX:
-            raise Invalid(f"{what}: there is no id left after {INT_MAX}")
+            raise Invalid(f"{label}: there is no id left after {INT_MAX}")
         elements.append({**element, ids.id_field: number})
         self.last_added[ids.name] = number
         self.changed = True
         return number
 
-    def resolve_id(self, ids: IdList, number: int, what: str) -> int:
+    def resolve_id(self, ids: IdList, number: int, label: str) -> int:
         """Returns the id that an update means: the last added one for -1, else the number."""
         if number != LAST_ADDED:
             return number
         last = self.last_added.get(ids.name)
         if last is None:
-            raise Invalid(f"{what}: -1 is the one added last in this request, and none was added")
+            raise Invalid(f"{label}: -1 is the one added last in this request, and none was added")
         return last
 
 
@@ -120,12 +125,12 @@ class TableDraft(Draft):
         """Makes `snapshots` read the list again, after some were removed."""
         self._snapshots = None
 
-    def current_columns(self, what: str) -> dict[int, Column]:
+    def current_columns(self, label: str) -> dict[int, Column]:
         """Returns the columns of the current schema by id."""
         current = self.metadata["current-schema-id"]
         schema = self.find(SCHEMAS, current)
         if schema is None:
-            raise Invalid(f"{what}: the table has no current schema")
+            raise Invalid(f"{label}: the table has no current schema")
         return {each.id: each for each in columns_of(schema, f"schema {current}")}
 
 
@@ -134,9 +139,9 @@ def find_by_id(metadata: Json, ids: IdList, number: int) -> Json | None:
     return next((each for each in metadata[ids.name] if each.get(ids.id_field) == number), None)
 
 
-def choose(draft: Draft, update: Json, what: str, *, ids: IdList, field: str) -> None:
+def choose(draft: Draft, update: Json, label: str, *, ids: IdList, field: str) -> None:
     """Applies an update that chooses the current schema or version, the default spec or order."""
-    number = draft.resolve_id(ids, get_int(update, field, what), what)
+    number = draft.resolve_id(ids, get_int(update, field, label), label)
     if draft.find(ids, number) is None:
         raise Invalid(f"Cannot set {ids.chosen} to unknown {ids.element}: {number}")
     if draft.metadata[ids.chosen_field] != number:
@@ -144,9 +149,9 @@ def choose(draft: Draft, update: Json, what: str, *, ids: IdList, field: str) ->
         draft.changed = draft.choice_changed = True
 
 
-def remove(draft: Draft, update: Json, what: str, *, ids: IdList, field: str) -> None:
+def remove(draft: Draft, update: Json, label: str, *, ids: IdList, field: str) -> None:
     """Applies an update that removes schemas or partition specs; unknown ids are no error."""
-    removed = set(get_numbers(update, field, what, INT_MAX))
+    removed = set(get_numbers(update, field, label, INT_MAX))
     if draft.metadata[ids.chosen_field] in removed:
         raise Invalid(f"Cannot remove the {ids.chosen}")
     if removed:

@@ -61,8 +61,8 @@ def _check_layout(draft: TableDraft, spec: Json | None) -> None:
     if spec is None or order is None:
         raise Invalid("the default partition spec or sort order was never added")
     for each in metadata["partition-specs"]:
-        what = f"partition spec {each['spec-id']}"
-        specs.check_names(get_objects(each, "fields", what), columns, what)
+        label = f"partition spec {each['spec-id']}"
+        specs.check_names(get_objects(each, "fields", label), columns, label)
     specs.check_sources(get_objects(spec, "fields", "the default spec"), columns, "default spec")
     fields = get_objects(order, "fields", "the default sort order")
     orders.check_order(fields, columns, "the default sort order")

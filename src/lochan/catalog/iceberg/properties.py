@@ -9,8 +9,9 @@ from lochan.catalog.iceberg.draft import FORMATS, Draft, TableDraft
 from lochan.catalog.iceberg.snapshots import clear_current, current_snapshot
 from lochan.catalog.iceberg.values import (
     Json,
-    find_long,
+    find,
     get_int,
+    get_long,
     get_text,
     get_text_map,
     get_texts,
@@ -32,12 +33,12 @@ RESERVED: Final = frozenset(
 )
 
 
-_WHAT: Final = "table metadata"
+_LABEL: Final = "table metadata"
 
 
-def assign_uuid(draft: Draft, update: Json, what: str, *, name: str) -> None:
+def assign_uuid(draft: Draft, update: Json, label: str, *, name: str) -> None:
     """Applies `assign-uuid`: a table or view gets its UUID once, in the field `name`."""
-    uuid = get_text(update, "uuid", what)
+    uuid = get_text(update, "uuid", label)
     present = draft.metadata.get(name)
     if present is None:
         draft.metadata[name] = uuid
@@ -46,9 +47,9 @@ def assign_uuid(draft: Draft, update: Json, what: str, *, name: str) -> None:
         raise Invalid("Cannot reassign uuid")
 
 
-def upgrade_format(draft: TableDraft, update: Json, what: str) -> None:
+def upgrade_format(draft: TableDraft, update: Json, label: str) -> None:
     """Applies `upgrade-format-version`: by one version or several, never to a lower one."""
-    version = get_int(update, "format-version", what)
+    version = get_int(update, "format-version", label)
     present = draft.format_version
     if version not in FORMATS:
         raise Invalid(
@@ -66,7 +67,7 @@ def upgrade_format(draft: TableDraft, update: Json, what: str) -> None:
         metadata.pop("schema", None)
         metadata.pop("partition-spec", None)
         numbers = [
-            find_long(each, "sequence-number", _WHAT, low=0) for each in metadata["snapshots"]
+            find(get_long, each, "sequence-number", _LABEL, low=0) for each in metadata["snapshots"]
         ]
         metadata["last-sequence-number"] = max((each or 0 for each in numbers), default=0)
     if version > 2:
@@ -76,27 +77,27 @@ def upgrade_format(draft: TableDraft, update: Json, what: str) -> None:
     draft.changed = True
 
 
-def set_location(draft: Draft, update: Json, what: str) -> None:
+def set_location(draft: Draft, update: Json, label: str) -> None:
     """Applies `set-location`."""
-    location = get_text(update, "location", what)
+    location = get_text(update, "location", label)
     if draft.metadata.get("location") != location:
         draft.metadata["location"] = location
         draft.changed = True
 
 
-def set_properties(draft: Draft, update: Json, what: str) -> None:
+def set_properties(draft: Draft, update: Json, label: str) -> None:
     """Applies `set-properties`; older clients use another name for the field."""
     name = "updated" if "updated" in update and "updates" not in update else "updates"
-    values = get_text_map(update, name, what)
+    values = get_text_map(update, name, label)
     if values:
         draft.metadata["properties"].update(values)
         draft.changed = True
 
 
-def remove_properties(draft: Draft, update: Json, what: str) -> None:
+def remove_properties(draft: Draft, update: Json, label: str) -> None:
     """Applies `remove-properties`; an unknown property is no error."""
     name = "removed" if "removed" in update and "removals" not in update else "removals"
-    removed = get_texts(update, name, what)
+    removed = get_texts(update, name, label)
     for each in removed:
         draft.metadata["properties"].pop(each, None)
     draft.changed = draft.changed or bool(removed)

@@ -7,18 +7,18 @@ from typing import Final
 from lochan.base.errors import Invalid
 from lochan.catalog.iceberg.draft import MAIN, TableDraft
 from lochan.catalog.iceberg.snapshots import clear_current, log_current
-from lochan.catalog.iceberg.values import Json, get_int, get_long, get_text, without_names
+from lochan.catalog.iceberg.values import Json, find, get_int, get_long, get_text, without_names
 
 _UPDATE_NAMES: Final = frozenset({"action", "ref-name"})
 
 
-def set_reference(draft: TableDraft, update: Json, what: str) -> None:
+def set_reference(draft: TableDraft, update: Json, label: str) -> None:
     """Applies `set-snapshot-ref`."""
-    name = get_text(update, "ref-name", what)
+    name = get_text(update, "ref-name", label)
     reference = without_names(update, _UPDATE_NAMES)
-    number = get_long(reference, "snapshot-id", what)
-    reference["type"] = get_text(reference, "type", what).lower()
-    _check_retention(reference, what)
+    number = get_long(reference, "snapshot-id", label)
+    reference["type"] = get_text(reference, "type", label).lower()
+    _check_retention(reference, label)
     refs = draft.metadata["refs"]
     if without_names(refs.get(name) or {}, frozenset()) == reference:
         return
@@ -29,28 +29,26 @@ def set_reference(draft: TableDraft, update: Json, what: str) -> None:
         if reference["type"] != "branch":
             raise Invalid("Cannot set main to a tag, it must be a branch")
         draft.metadata["current-snapshot-id"] = number
-        log_current(draft, snapshot, what)
+        log_current(draft, snapshot, label)
     refs[name] = reference
     draft.changed = True
 
 
-def _check_retention(reference: Json, what: str) -> None:
+def _check_retention(reference: Json, label: str) -> None:
     kind = reference["type"]
     if kind not in {"branch", "tag"}:
-        raise Invalid(f"{what}: 'type' must be branch or tag")
+        raise Invalid(f"{label}: 'type' must be branch or tag")
     for name in ("min-snapshots-to-keep", "max-snapshot-age-ms"):
         if name in reference and kind == "tag":
-            raise Invalid(f"{what}: Tags do not support setting {name}")
-    if "min-snapshots-to-keep" in reference:
-        get_int(reference, "min-snapshots-to-keep", what, low=1)
+            raise Invalid(f"{label}: Tags do not support setting {name}")
+    find(get_int, reference, "min-snapshots-to-keep", label, low=1)
     for name in ("max-snapshot-age-ms", "max-ref-age-ms"):
-        if name in reference:
-            get_long(reference, name, what, low=1)
+        find(get_long, reference, name, label, low=1)
 
 
-def remove_reference(draft: TableDraft, update: Json, what: str) -> None:
+def remove_reference(draft: TableDraft, update: Json, label: str) -> None:
     """Applies `remove-snapshot-ref`; an unknown reference is no error."""
-    name = get_text(update, "ref-name", what)
+    name = get_text(update, "ref-name", label)
     if draft.metadata["refs"].pop(name, None) is None:
         return
     if name == MAIN:

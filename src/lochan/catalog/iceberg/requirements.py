@@ -13,7 +13,7 @@ from lochan.catalog.iceberg.load import load_current
 from lochan.catalog.iceberg.values import (
     Json,
     as_requests,
-    find_long,
+    find,
     get_int,
     get_long,
     get_text,
@@ -49,9 +49,9 @@ def _uuid(metadata: Json | None, requirement: Json) -> None:
 
 
 def _reference(metadata: Json | None, requirement: Json) -> None:
-    what = "assert-ref-snapshot-id"
-    name = get_text(requirement, "ref", what)
-    expected = find_long(requirement, "snapshot-id", what)
+    label = "assert-ref-snapshot-id"
+    name = get_text(requirement, "ref", label)
+    expected = find(get_long, requirement, "snapshot-id", label)
     present = None if metadata is None else metadata["refs"].get(name)
     if present is None:
         if expected is not None:

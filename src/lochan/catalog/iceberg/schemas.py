@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from lochan.base.errors import Invalid
 from lochan.catalog.iceberg.columns import Column, columns_of, highest_id, is_nested
-from lochan.catalog.iceberg.draft import SCHEMAS, Draft, TableDraft
+from lochan.catalog.iceberg.draft import SCHEMAS, Draft
 from lochan.catalog.iceberg.values import (
     INT_MAX,
     Json,
+    find,
     get_int,
     get_numbers,
     get_object,
@@ -43,45 +44,45 @@ _NESTED_NAMES: Final = frozenset(
 )
 
 
-def add_schema(draft: TableDraft, update: Json, what: str) -> None:
-    """Applies `add-schema` to a table."""
-    place_schema(draft, get_object(update, "schema", what), draft.format_version, what)
+def add_schema(draft: Draft, update: Json, label: str) -> None:
+    """Applies `add-schema`."""
+    place_schema(draft, get_object(update, "schema", label), label)
 
 
-def place_schema(draft: Draft, schema: Json, format_version: int | None, what: str) -> None:
+def place_schema(draft: Draft, schema: Json, label: str) -> None:
     """Adds a schema, or finds an equal one; in both cases it is the last added one."""
-    schema = as_struct(schema, what)
-    columns = check_schema(schema, format_version, what)
+    schema = as_struct(schema, label)
+    columns = check_schema(schema, draft.format_version, label)
     # Only tables count the ids of their columns.
-    if format_version is not None and highest_id(columns) > draft.metadata["last-column-id"]:
+    if draft.format_version is not None and highest_id(columns) > draft.metadata["last-column-id"]:
         draft.metadata["last-column-id"] = highest_id(columns)
         draft.changed = True
-    equal = find_equal(draft.metadata["schemas"], schema, what)
+    equal = find_equal(draft.metadata["schemas"], schema, label)
     if equal is None:
-        draft.add(SCHEMAS, schema, 0, what)
+        draft.add(SCHEMAS, schema, 0, label)
     else:
         draft.last_added[SCHEMAS.name] = equal
 
 
-def as_struct(schema: Json, what: str) -> Json:
+def as_struct(schema: Json, label: str) -> Json:
     """Returns a schema with its type, which must be a struct."""
     if schema.get("type", "struct") != "struct":
-        raise Invalid(f"{what}: a schema must be of type 'struct'")
+        raise Invalid(f"{label}: a schema must be of type 'struct'")
     return {"type": "struct", **schema}
 
 
-def check_schema(schema: Json, format_version: int | None, what: str) -> list[Column]:
+def check_schema(schema: Json, format_version: int | None, label: str) -> list[Column]:
     """Returns the columns of a schema; Invalid if clients could not read it.
 
-    The format version is None for a view: its format does not restrict types.
+    The format version is that of the draft.
     """
-    columns = columns_of(schema, what)
+    columns = columns_of(schema, label)
     for column in columns:
         if not 0 <= column.id <= _COLUMN_ID_MAX:
-            raise Invalid(f"{what}: {column.path!r} has an id that is out of range")
+            raise Invalid(f"{label}: {column.path!r} has an id that is out of range")
         if format_version is not None and format_version < 3:
-            _check_before_v3(column, format_version, what)
-    _check_identifiers(schema, columns, what)
+            _check_before_v3(column, format_version, label)
+    _check_identifiers(schema, columns, label)
     return columns
 
 
@@ -91,32 +92,30 @@ def type_name(kind: Any) -> str:
     return str(name).partition("(")[0].partition("[")[0].strip().lower()
 
 
-def _check_before_v3(column: Column, version: int, what: str) -> None:
+def _check_before_v3(column: Column, version: int, label: str) -> None:
     name = type_name(column.type)
     if name in _V3_TYPES or name in _V3_TYPES_WITH_ARGUMENTS:
         raise Invalid(
-            f"{what}: Invalid schema for v{version}: Invalid type for {column.path}: "
+            f"{label}: Invalid schema for v{version}: Invalid type for {column.path}: "
             f"{name} is not supported until v3"
         )
     if "initial-default" in column.more:
         raise Invalid(
-            f"{what}: Invalid schema for v{version}: Invalid initial default for {column.path}: "
+            f"{label}: Invalid schema for v{version}: Invalid initial default for {column.path}: "
             "non-null default is not supported until v3"
         )
 
 
-def identifiers_of(schema: Json, what: str) -> list[int]:
-    """Returns the ids of the identifier columns, by which rows are told apart."""
-    if schema.get("identifier-field-ids") is None:
-        return []
-    return get_numbers(schema, "identifier-field-ids", what, INT_MAX)
+def identifiers_of(schema: Json, label: str) -> list[int]:
+    """Returns the ids of the identifier columns, which identify a row."""
+    return find(get_numbers, schema, "identifier-field-ids", label, high=INT_MAX) or []
 
 
-def _check_identifiers(schema: Json, columns: list[Column], what: str) -> None:
+def _check_identifiers(schema: Json, columns: list[Column], label: str) -> None:
     by_id = {each.id: each for each in columns}
-    for number in identifiers_of(schema, what):
+    for number in identifiers_of(schema, label):
         column = by_id.get(number)
-        cannot = f"{what}: Cannot add field {number} as an identifier field:"
+        cannot = f"{label}: Cannot add field {number} as an identifier field:"
         if column is None:
             raise Invalid(f"{cannot} field does not exist")
         if type(column.type) is dict:
@@ -132,15 +131,15 @@ def _check_identifiers(schema: Json, columns: list[Column], what: str) -> None:
                 raise Invalid(f"{cannot} must not be nested in an optional field")
 
 
-def find_equal(schemas: list[Json], schema: Json, what: str) -> int | None:
+def find_equal(schemas: list[Json], schema: Json, label: str) -> int | None:
     """Returns the id of a schema that differs only in its id, None if there is none."""
     shape = None
     for each in schemas:
         if _top_ids(each) != _top_ids(schema):
             continue
-        shape = shape or _shape(schema, what)
-        number = get_int(each, "schema-id", what)
-        if _shape(as_struct(each, what), f"schema {number}") == shape:
+        shape = shape or _shape(schema, label)
+        number = get_int(each, "schema-id", label)
+        if _shape(as_struct(each, label), f"schema {number}") == shape:
             return number
     return None
 
@@ -153,14 +152,14 @@ def _top_ids(schema: Json) -> list[Any]:
     return [each.get("id") if type(each) is dict else None for each in fields]
 
 
-def _shape(schema: Json, what: str) -> tuple[Any, ...]:
+def _shape(schema: Json, label: str) -> tuple[Any, ...]:
     """Returns everything that counts in a comparison of two schemas."""
     columns = [
         (each.id, each.path, each.required, _type_shape(each.type), each.more)
-        for each in columns_of(schema, what)
+        for each in columns_of(schema, label)
     ]
     more = without_names(schema, _SCHEMA_NAMES)
-    return columns, frozenset(identifiers_of(schema, what)), more
+    return columns, frozenset(identifiers_of(schema, label)), more
 
 
 def _type_shape(kind: Any) -> Any:

@@ -16,8 +16,8 @@ from lochan.catalog.iceberg.draft import TableDraft
 from lochan.catalog.iceberg.values import (
     LONG_MAX,
     Json,
-    find_int,
-    find_long,
+    find,
+    get_int,
     get_long,
     get_numbers,
     get_object,
@@ -41,21 +41,21 @@ _OPTIONAL: Final = frozenset(
 )
 
 
-def add_snapshot(draft: TableDraft, update: Json, what: str) -> None:
+def add_snapshot(draft: TableDraft, update: Json, label: str) -> None:
     """Applies `add-snapshot`.
 
     A snapshot that was built on an older state of the table is a conflict, not an invalid request:
     its writer reads the table again and assigns new numbers.
     """
-    snapshot = get_object(update, "snapshot", what)
-    number = get_long(snapshot, "snapshot-id", what, low=0)
-    _check_form(draft, snapshot, what)
+    snapshot = get_object(update, "snapshot", label)
+    number = get_long(snapshot, "snapshot-id", label, low=0)
+    _check_form(draft, snapshot, label)
     if number in draft.snapshots():
         raise Invalid(f"Snapshot already exists for id: {number}")
     if draft.format_version > 1:
-        _take_sequence_number(draft, snapshot, what)
+        _take_sequence_number(draft, snapshot, label)
     if draft.format_version > 2:
-        _take_row_ids(draft, snapshot, what)
+        _take_row_ids(draft, snapshot, label)
     # Readers expect a value in every field that is present.
     snapshot = {
         name: each for name, each in snapshot.items() if each is not None or name not in _OPTIONAL
@@ -66,27 +66,25 @@ def add_snapshot(draft: TableDraft, update: Json, what: str) -> None:
     draft.changed = True
 
 
-def _check_form(draft: TableDraft, snapshot: Json, what: str) -> None:
-    get_long(snapshot, "timestamp-ms", what, low=0)
-    find_long(snapshot, "parent-snapshot-id", what)
+def _check_form(draft: TableDraft, snapshot: Json, label: str) -> None:
+    get_long(snapshot, "timestamp-ms", label, low=0)
+    find(get_long, snapshot, "parent-snapshot-id", label)
     for name in ("sequence-number", "first-row-id", "added-rows"):
-        find_long(snapshot, name, what, low=0)
-    find_int(snapshot, "schema-id", what)
-    if snapshot.get("key-id") is not None:
-        get_text(snapshot, "key-id", what)
-    if snapshot.get("summary") is not None:
-        get_text_map(snapshot, "summary", what)
+        find(get_long, snapshot, name, label, low=0)
+    find(get_int, snapshot, "schema-id", label)
+    find(get_text, snapshot, "key-id", label)
+    find(get_text_map, snapshot, "summary", label)
     if draft.format_version == 1 and snapshot.get("manifest-list") is None:
-        get_texts(snapshot, "manifests", what)
+        get_texts(snapshot, "manifests", label)
     else:
-        get_text(snapshot, "manifest-list", what)
+        get_text(snapshot, "manifest-list", label)
     for name in ("schemas", "partition-specs", "sort-orders"):
         if not draft.metadata[name]:
             raise Invalid(f"Attempting to add a snapshot before {name} are added")
 
 
-def _take_sequence_number(draft: TableDraft, snapshot: Json, what: str) -> None:
-    number = get_long(snapshot, "sequence-number", what, low=0)
+def _take_sequence_number(draft: TableDraft, snapshot: Json, label: str) -> None:
+    number = get_long(snapshot, "sequence-number", label, low=0)
     last = draft.metadata["last-sequence-number"]
     if number <= last and snapshot.get("parent-snapshot-id") is not None:
         raise RequirementFailed(
@@ -98,11 +96,11 @@ def _take_sequence_number(draft: TableDraft, snapshot: Json, what: str) -> None:
     draft.metadata["last-sequence-number"] = max(last, number)
 
 
-def _take_row_ids(draft: TableDraft, snapshot: Json, what: str) -> None:
+def _take_row_ids(draft: TableDraft, snapshot: Json, label: str) -> None:
     if snapshot.get("first-row-id") is None:
         raise Invalid("Cannot add a snapshot: first-row-id is null")
-    first = get_long(snapshot, "first-row-id", what, low=0)
-    added = get_long(snapshot, "added-rows", what, low=0)
+    first = get_long(snapshot, "first-row-id", label, low=0)
+    added = get_long(snapshot, "added-rows", label, low=0)
     expected = draft.metadata["next-row-id"]
     if first < expected:
         raise RequirementFailed(
@@ -110,23 +108,25 @@ def _take_row_ids(draft: TableDraft, snapshot: Json, what: str) -> None:
             f"next-row-id: {first} < {expected}"
         )
     if first + added > LONG_MAX:
-        raise Invalid(f"{what}: {added} more rows exceed the range of row ids")
+        raise Invalid(f"{label}: {added} more rows exceed the range of row ids")
     draft.metadata["next-row-id"] = first + added
 
 
-def remove_snapshots(draft: TableDraft, update: Json, what: str) -> None:
+def remove_snapshots(draft: TableDraft, update: Json, label: str) -> None:
     """Applies `remove-snapshots`: removes their references, statistics and log entries too."""
-    gone = set(get_numbers(update, "snapshot-ids", what, LONG_MAX))
+    removed = set(get_numbers(update, "snapshot-ids", label, LONG_MAX))
     metadata = draft.metadata
-    gone &= {each.get("snapshot-id") for each in metadata["snapshots"]}
-    if not gone:
+    removed &= {each.get("snapshot-id") for each in metadata["snapshots"]}
+    if not removed:
         return
     for name in ("snapshots", "statistics", "partition-statistics"):
-        metadata[name] = [each for each in metadata[name] if each.get("snapshot-id") not in gone]
+        metadata[name] = [each for each in metadata[name] if each.get("snapshot-id") not in removed]
     metadata["refs"] = {
-        name: each for name, each in metadata["refs"].items() if each.get("snapshot-id") not in gone
+        name: each
+        for name, each in metadata["refs"].items()
+        if each.get("snapshot-id") not in removed
     }
-    if current_snapshot(metadata) in gone:
+    if current_snapshot(metadata) in removed:
         clear_current(draft)
     draft.forget_snapshots()
     draft.removed_snapshots = draft.changed = True
@@ -139,11 +139,11 @@ def clear_current(draft: TableDraft) -> None:
 
 def current_snapshot(metadata: Json) -> int | None:
     """Returns the id of the current snapshot, None if there is none."""
-    number = find_long(metadata, "current-snapshot-id", "table metadata")
+    number = find(get_long, metadata, "current-snapshot-id", "table metadata")
     return None if number is None or number < 0 else number
 
 
-def log_current(draft: TableDraft, snapshot: Json, what: str) -> None:
+def log_current(draft: TableDraft, snapshot: Json, label: str) -> None:
     """Adds to the log that a snapshot is current from now on.
 
     Readers refuse a log whose times decrease, so a snapshot from a clock that is far off is
@@ -152,13 +152,13 @@ def log_current(draft: TableDraft, snapshot: Json, what: str) -> None:
     number = snapshot["snapshot-id"]
     when = draft.now_ms
     if number in draft.added_snapshots:
-        when = get_long(snapshot, "timestamp-ms", what, low=0)
+        when = get_long(snapshot, "timestamp-ms", label, low=0)
     log = draft.metadata["snapshot-log"]
     before = get_long(log[-1], "timestamp-ms", "snapshot-log") if log else 0
     if when < before - ICEBERG_CLOCKS_APART_MS_MAX:
-        raise Invalid(f"{what}: snapshot {number} is {before - when} ms older than the one before")
+        raise Invalid(f"{label}: snapshot {number} is {before - when} ms older than the one before")
     if when > draft.now_ms + ICEBERG_CLOCKS_APART_MS_MAX:
-        raise Invalid(f"{what}: snapshot {number} is {when - draft.now_ms} ms in the future")
+        raise Invalid(f"{label}: snapshot {number} is {when - draft.now_ms} ms in the future")
     log.append({"timestamp-ms": when, "snapshot-id": number})
 
 

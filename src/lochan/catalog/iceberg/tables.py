@@ -96,37 +96,37 @@ def build_table(
     now_ms: int,
 ) -> Json:
     """Returns the metadata of a new table; all ids are assigned anew."""
-    what = "a new table"
+    label = "a new table"
     for each in (schema, spec, order):
-        check_bounds(each, what)
+        check_bounds(each, label)
     draft = _empty(format_version, now_ms)
-    draft.metadata["table-uuid"] = get_text({"uuid": uuid}, "uuid", what)
-    draft.metadata["location"] = get_text({"location": location}, "location", what)
+    draft.metadata["table-uuid"] = get_text({"uuid": uuid}, "uuid", label)
+    draft.metadata["location"] = get_text({"location": location}, "location", label)
     draft.metadata["properties"] = {
         name: value
-        for name, value in as_text_map(properties, f"{what}: its properties").items()
+        for name, value in as_text_map(properties, f"{label}: its properties").items()
         if name not in RESERVED
     }
-    given = schemas.as_struct(as_object(schema, f"{what}: its schema"), what)
-    fresh, renamed, _ = with_fresh_ids(given, what)
+    given = schemas.as_struct(as_object(schema, f"{label}: its schema"), label)
+    fresh, renamed, _ = with_fresh_ids(given, label)
     if given.get("identifier-field-ids") is not None:
-        numbers = schemas.identifiers_of(given, what)
-        fresh["identifier-field-ids"] = [renamed_id(renamed, each, what) for each in numbers]
-    schemas.place_schema(draft, fresh, format_version, what)
-    fields = _renamed_fields(spec or UNPARTITIONED, renamed, f"{what}: its partition spec")
+        numbers = schemas.identifiers_of(given, label)
+        fresh["identifier-field-ids"] = [renamed_id(renamed, each, label) for each in numbers]
+    schemas.place_schema(draft, fresh, label)
+    fields = _renamed_fields(spec or UNPARTITIONED, renamed, f"{label}: its partition spec")
     for number, field in enumerate(fields, PARTITION_ID_FIRST):
         field["field-id"] = number
-    specs.place_spec(draft, {**(spec or {}), "fields": fields}, what)
-    fields = _renamed_fields(order or UNSORTED, renamed, f"{what}: its sort order")
-    orders.place_order(draft, {**(order or {}), "fields": fields}, what)
+    specs.place_spec(draft, {**(spec or {}), "fields": fields}, label)
+    fields = _renamed_fields(order or UNSORTED, renamed, f"{label}: its sort order")
+    orders.place_order(draft, {**(order or {}), "fields": fields}, label)
     draft.metadata["default-sort-order-id"] = draft.last_added[ORDERS.name]
     return finish_table(draft, None)
 
 
-def _renamed_fields(of: Json, renamed: dict[int, int | None], what: str) -> list[Json]:
+def _renamed_fields(of: Json, renamed: dict[int, int | None], label: str) -> list[Json]:
     fields = []
-    for each in get_objects(as_object(of, what), "fields", what):
-        sources = [renamed_id(renamed, old, what) for old in specs.sources_of(each, what)]
+    for each in get_objects(as_object(of, label), "fields", label):
+        sources = [renamed_id(renamed, old, label) for old in specs.sources_of(each, label)]
         if each.get("source-id") is None:
             fields.append({**each, "source-ids": sources})
         else:

@@ -2,12 +2,12 @@
 
 The package works on plain dictionaries with the field names of the Iceberg format. Input may be
 anything, so every field is read through these functions: they raise Invalid with a message that
-names the place. They never show the value itself, which may be huge.
+begins with `label`, the name of the place. They never show the value itself, which may be huge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -28,7 +28,7 @@ LONG_MAX: Final = 2**63 - 1
 _Value = TypeVar("_Value")
 
 
-def check_bounds(value: object, what: str) -> None:
+def check_bounds(value: object, label: str) -> None:
     """Raises Invalid or TooLarge if a value is nested too deep or has too many parts.
 
     It descends level by level, so deep data does not lead to deep calls.
@@ -43,21 +43,21 @@ def check_bounds(value: object, what: str) -> None:
             elif type(each) is list:
                 below += [child for child in each if type(child) in (dict, list)]
             if len(below) + seen > ICEBERG_VALUES_MAX:
-                raise TooLarge(f"{what}: more than {ICEBERG_VALUES_MAX} objects and lists")
+                raise TooLarge(f"{label}: more than {ICEBERG_VALUES_MAX} objects and lists")
         if not below:
             return
         seen += len(below)
         level = below
-    raise Invalid(f"{what}: nested deeper than {ICEBERG_DEPTH_MAX} levels")
+    raise Invalid(f"{label}: nested deeper than {ICEBERG_DEPTH_MAX} levels")
 
 
-def as_object(value: object, what: str) -> Json:
+def as_object(value: object, label: str) -> Json:
     """Returns a value that must be an object with texts as names."""
     if type(value) is not dict:
-        raise Invalid(f"{what} must be an object, not {type(value).__name__}")
+        raise Invalid(f"{label} must be an object, not {type(value).__name__}")
     for name in value:
         if type(name) is not str:
-            raise Invalid(f"{what} has a name that is {type(name).__name__}, not a text")
+            raise Invalid(f"{label} has a name that is {type(name).__name__}, not a text")
     return value
 
 
@@ -88,108 +88,95 @@ def without_names(of: Json, names: frozenset[str]) -> Json:
     return {name: each for name, each in of.items() if name not in names and each is not None}
 
 
-def _present(of: Json, name: str, what: str) -> Any:
+def _present(of: Json, name: str, label: str) -> Any:
     value = of.get(name)
     if value is None:
-        raise Invalid(f"{what}: {name!r} is missing")
+        raise Invalid(f"{label}: {name!r} is missing")
     return value
 
 
-def _converted(value: object, kind: type[_Value], what: str) -> _Value:
+def _converted(value: object, kind: type[_Value], label: str) -> _Value:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise Invalid(f"{what}: {error}") from None
+        raise Invalid(f"{label}: {error}") from None
 
 
-def get_object(of: Json, name: str, what: str) -> Json:
+def find(
+    read: Callable[..., _Value], of: Json, name: str, label: str, **options: int
+) -> _Value | None:
+    """Returns a field that `read` reads, None if it is missing or null."""
+    return None if of.get(name) is None else read(of, name, label, **options)
+
+
+def get_object(of: Json, name: str, label: str) -> Json:
     """Returns a field that must be an object."""
-    return as_object(_present(of, name, what), f"{what}: {name!r}")
+    return as_object(_present(of, name, label), f"{label}: {name!r}")
 
 
-def get_objects(of: Json, name: str, what: str) -> list[Json]:
+def get_objects(of: Json, name: str, label: str) -> list[Json]:
     """Returns a field that must be a list of objects, as a new list."""
-    place = f"{what}: {name!r}"
-    return [as_object(each, f"an element of {place}") for each in _list(of, name, what)]
+    place = f"{label}: {name!r}"
+    return [as_object(each, f"an element of {place}") for each in _list(of, name, label)]
 
 
-def find_objects(of: Json, name: str, what: str) -> list[Json]:
-    """Returns a field that is a list of objects, as a new list; empty if it is missing."""
-    return [] if of.get(name) is None else get_objects(of, name, what)
-
-
-def _list(of: Json, name: str, what: str) -> list[Any]:
-    value = _present(of, name, what)
+def _list(of: Json, name: str, label: str) -> list[Any]:
+    value = _present(of, name, label)
     if type(value) is not list:
-        raise Invalid(f"{what}: {name!r} must be a list, not {type(value).__name__}")
+        raise Invalid(f"{label}: {name!r} must be a list, not {type(value).__name__}")
     return value
 
 
-def get_text(of: Json, name: str, what: str) -> str:
+def get_text(of: Json, name: str, label: str) -> str:
     """Returns a field that must be a text which is not empty."""
-    text = _converted(_present(of, name, what), str, f"{what}: {name!r}")
+    text = _converted(_present(of, name, label), str, f"{label}: {name!r}")
     if not text:
-        raise Invalid(f"{what}: {name!r} is empty")
+        raise Invalid(f"{label}: {name!r} is empty")
     return text
 
 
-def get_texts(of: Json, name: str, what: str) -> list[str]:
+def get_texts(of: Json, name: str, label: str) -> list[str]:
     """Returns a field that must be a list of texts."""
-    return _converted(_list(of, name, what), list[str], f"{what}: {name!r}")
+    return _converted(_list(of, name, label), list[str], f"{label}: {name!r}")
 
 
-def get_text_map(of: Json, name: str, what: str) -> dict[str, str]:
+def get_text_map(of: Json, name: str, label: str) -> dict[str, str]:
     """Returns a field that must be an object of texts."""
-    return as_text_map(_present(of, name, what), f"{what}: {name!r}")
+    return as_text_map(_present(of, name, label), f"{label}: {name!r}")
 
 
-def find_text_map(of: Json, name: str, what: str) -> dict[str, str]:
-    """Returns a field that is an object of texts; a new empty one if it is missing."""
-    return {} if of.get(name) is None else get_text_map(of, name, what)
-
-
-def as_text_map(value: Mapping[Any, Any], what: str) -> dict[str, str]:
+def as_text_map(value: Mapping[Any, Any], label: str) -> dict[str, str]:
     """Returns a value that must be an object of texts, as a new one."""
-    return _converted(value, dict[str, str], what)
+    return _converted(value, dict[str, str], label)
 
 
-def get_flag(of: Json, name: str, what: str) -> bool:
+def get_flag(of: Json, name: str, label: str) -> bool:
     """Returns a field that must be true or false."""
-    return _converted(_present(of, name, what), bool, f"{what}: {name!r}")
+    return _converted(_present(of, name, label), bool, f"{label}: {name!r}")
 
 
-def get_int(of: Json, name: str, what: str, *, low: int = -INT_MAX - 1) -> int:
+def get_int(of: Json, name: str, label: str, *, low: int = -INT_MAX - 1) -> int:
     """Returns a field that must be a number of 32 bits."""
-    return _number(_present(of, name, what), f"{what}: {name!r}", low, INT_MAX)
+    return _number(_present(of, name, label), f"{label}: {name!r}", low, INT_MAX)
 
 
-def find_int(of: Json, name: str, what: str) -> int | None:
-    """Returns a field that is a number of 32 bits, None if it is missing."""
-    return None if of.get(name) is None else get_int(of, name, what)
-
-
-def get_long(of: Json, name: str, what: str, *, low: int = -LONG_MAX - 1) -> int:
+def get_long(of: Json, name: str, label: str, *, low: int = -LONG_MAX - 1) -> int:
     """Returns a field that must be a number of 64 bits."""
-    return _number(_present(of, name, what), f"{what}: {name!r}", low, LONG_MAX)
+    return _number(_present(of, name, label), f"{label}: {name!r}", low, LONG_MAX)
 
 
-def find_long(of: Json, name: str, what: str, *, low: int = -LONG_MAX - 1) -> int | None:
-    """Returns a field that is a number of 64 bits, None if it is missing."""
-    return None if of.get(name) is None else get_long(of, name, what, low=low)
-
-
-def get_numbers(of: Json, name: str, what: str, high: int) -> list[int]:
+def get_numbers(of: Json, name: str, label: str, high: int) -> list[int]:
     """Returns a field that must be a list of numbers up to `high`, INT_MAX or LONG_MAX."""
-    place = f"an element of {what}: {name!r}"
-    return [_number(each, place, -high - 1, high) for each in _list(of, name, what)]
+    place = f"an element of {label}: {name!r}"
+    return [_number(each, place, -high - 1, high) for each in _list(of, name, label)]
 
 
-def _number(value: object, what: str, low: int, high: int) -> int:
+def _number(value: object, label: str, low: int, high: int) -> int:
     # In Python true and false are numbers, in JSON they are not.
     if type(value) is not int:
-        raise Invalid(f"{what} must be a whole number, not {type(value).__name__}")
+        raise Invalid(f"{label} must be a whole number, not {type(value).__name__}")
     if not low <= value <= high:
-        raise Invalid(f"{what} must be between {low} and {high}")
+        raise Invalid(f"{label} must be between {low} and {high}")
     return value
 
 

@@ -40,15 +40,15 @@ class ViewDraft(Draft):
         self.entry: Json | None = None
 
 
-def add_version(draft: ViewDraft, update: Json, what: str) -> None:
+def add_version(draft: ViewDraft, update: Json, label: str) -> None:
     """Applies `add-view-version`; a version that returns the same rows is not stored again."""
-    version = get_object(update, "view-version", what)
-    number = get_int(version, "version-id", what)
-    get_long(version, "timestamp-ms", what, low=0)
-    get_text_map(version, "summary", what)
-    get_texts(version, "default-namespace", what)
-    dialects_of(version, what)
-    schema_id = draft.resolve_id(SCHEMAS, get_int(version, "schema-id", what), what)
+    version = get_object(update, "view-version", label)
+    number = get_int(version, "version-id", label)
+    get_long(version, "timestamp-ms", label, low=0)
+    get_text_map(version, "summary", label)
+    get_texts(version, "default-namespace", label)
+    dialects_of(version, label)
+    schema_id = draft.resolve_id(SCHEMAS, get_int(version, "schema-id", label), label)
     version = {**version, "schema-id": schema_id}
     if draft.find(SCHEMAS, schema_id) is None:
         raise Invalid(f"Cannot add version with unknown schema: {schema_id}")
@@ -58,31 +58,31 @@ def add_version(draft: ViewDraft, update: Json, what: str) -> None:
 
     if not draft.find_equal(VERSIONS, query(version), query):
         first = max(number, VERSION_ID_FIRST)
-        draft.added_versions.add(draft.add(VERSIONS, version, first, what))
+        draft.added_versions.add(draft.add(VERSIONS, version, first, label))
 
 
-def set_current_version(draft: ViewDraft, update: Json, what: str) -> None:
+def set_current_version(draft: ViewDraft, update: Json, label: str) -> None:
     """Applies `set-current-view-version`."""
     before = draft.metadata["current-version-id"]
-    choose(draft, update, what, ids=VERSIONS, field="view-version-id")
+    choose(draft, update, label, ids=VERSIONS, field="view-version-id")
     number = draft.metadata["current-version-id"]
     if number == before:
         return
     # An older version becomes current now, not at the time when it was written.
     when = draft.now_ms
     if number in draft.added_versions:
-        when = get_long(current_version(draft.metadata), "timestamp-ms", what, low=0)
+        when = get_long(current_version(draft.metadata), "timestamp-ms", label, low=0)
     draft.entry = {"timestamp-ms": when, "version-id": number}
 
 
-def dialects_of(version: Json, what: str) -> set[str]:
+def dialects_of(version: Json, label: str) -> set[str]:
     """Returns the SQL dialects of a version; Invalid if one occurs twice."""
     found: set[str] = set()
-    for each in get_objects(version, "representations", what):
-        if get_text(each, "type", what).lower() != "sql":
+    for each in get_objects(version, "representations", label):
+        if get_text(each, "type", label).lower() != "sql":
             continue
-        get_text(each, "sql", what)
-        dialect = get_text(each, "dialect", what).lower()
+        get_text(each, "sql", label)
+        dialect = get_text(each, "dialect", label).lower()
         if dialect in found:
             raise Invalid(
                 f"Invalid view version: Cannot add multiple queries for dialect {dialect}"

@@ -9,7 +9,7 @@ from typing import Final
 from lochan.base.errors import Invalid, RequirementFailed
 from lochan.catalog.iceberg import properties
 from lochan.catalog.iceberg.draft import LAST_ADDED, SCHEMAS, find_by_id
-from lochan.catalog.iceberg.schemas import place_schema
+from lochan.catalog.iceberg.schemas import add_schema
 from lochan.catalog.iceberg.values import (
     Json,
     as_object,
@@ -17,11 +17,11 @@ from lochan.catalog.iceberg.values import (
     as_text_map,
     check_bounds,
     check_time,
-    find_text_map,
+    find,
     get_int,
-    get_object,
     get_objects,
     get_text,
+    get_text_map,
 )
 from lochan.catalog.iceberg.view_versions import (
     VERSION_ID_FIRST,
@@ -35,15 +35,15 @@ from lochan.catalog.iceberg.view_versions import (
 )
 from lochan.model.contents import IcebergView
 
-_WHAT: Final = "view metadata"
+_LABEL: Final = "view metadata"
 _FORMAT: Final = 1
 _REQUIREMENTS: Final = ("assert-view-uuid",)
 
 Update = Callable[[ViewDraft, Json, str], None]
 
 
-def _upgrade_format(draft: ViewDraft, update: Json, what: str) -> None:
-    version = get_int(update, "format-version", what)
+def _upgrade_format(draft: ViewDraft, update: Json, label: str) -> None:
+    version = get_int(update, "format-version", label)
     present = draft.metadata["format-version"]
     if version < present:
         raise Invalid(f"Cannot downgrade v{present} view to v{version}")
@@ -51,14 +51,10 @@ def _upgrade_format(draft: ViewDraft, update: Json, what: str) -> None:
         raise Invalid(f"Unsupported format version: {version}")
 
 
-def _add_schema(draft: ViewDraft, update: Json, what: str) -> None:
-    place_schema(draft, get_object(update, "schema", what), None, what)
-
-
 VIEW_UPDATES: Final[dict[str, Update]] = {
     "assign-uuid": partial(properties.assign_uuid, name="view-uuid"),
     "upgrade-format-version": _upgrade_format,
-    "add-schema": _add_schema,
+    "add-schema": add_schema,
     "set-location": properties.set_location,
     "set-properties": properties.set_properties,
     "remove-properties": properties.remove_properties,
@@ -100,7 +96,7 @@ def check_view_requirements(metadata: Json | None, requirements: Sequence[Json])
         expected = get_text(requirement, "uuid", kind)
         if metadata is None:
             raise RequirementFailed("Requirement failed: view does not exist")
-        present = get_text(as_object(metadata, _WHAT), "view-uuid", _WHAT)
+        present = get_text(as_object(metadata, _LABEL), "view-uuid", _LABEL)
         if present.lower() != expected.lower():
             raise RequirementFailed(
                 f"Requirement failed: view UUID does not match: expected {present} != {expected}"
@@ -115,7 +111,11 @@ def apply_view_updates(metadata: Json | None, updates: Sequence[Json], *, now_ms
     """
     requests = as_requests(updates, "update", "action", VIEW_UPDATES, "views")
     check_time(now_ms)
-    draft = _empty(now_ms) if metadata is None else _load_draft(metadata, now_ms)
+    if metadata is None:
+        draft = _empty(now_ms)
+    else:
+        draft = ViewDraft(_load_metadata(metadata), now_ms, is_new=False)
+        draft.dialects_before = dialects_of(current_version(draft.metadata), _LABEL)
     for action, update in requests:
         VIEW_UPDATES[action](draft, update, action)
     if metadata is not None and not draft.changed:
@@ -142,23 +142,16 @@ def _empty(now_ms: int) -> ViewDraft:
     return ViewDraft(metadata, now_ms, is_new=True)
 
 
-def _load_draft(stored: Json, now_ms: int) -> ViewDraft:
-    metadata = _load_metadata(stored)
-    draft = ViewDraft(metadata, now_ms, is_new=False)
-    draft.dialects_before = dialects_of(current_version(metadata), _WHAT)
-    return draft
-
-
 def _load_metadata(stored: Json) -> Json:
-    metadata = dict(as_object(stored, _WHAT))
-    check_bounds(metadata, _WHAT)
-    if get_int(metadata, "format-version", _WHAT) != _FORMAT:
-        raise Invalid(f"{_WHAT}: Unsupported format version")
-    get_text(metadata, "view-uuid", _WHAT)
-    get_text(metadata, "location", _WHAT)
+    metadata = dict(as_object(stored, _LABEL))
+    check_bounds(metadata, _LABEL)
+    if get_int(metadata, "format-version", _LABEL) != _FORMAT:
+        raise Invalid(f"{_LABEL}: Unsupported format version")
+    get_text(metadata, "view-uuid", _LABEL)
+    get_text(metadata, "location", _LABEL)
     for name in ("schemas", "versions", "version-log"):
-        metadata[name] = get_objects(metadata, name, _WHAT)
-    metadata["properties"] = find_text_map(metadata, "properties", _WHAT)
+        metadata[name] = get_objects(metadata, name, _LABEL)
+    metadata["properties"] = find(get_text_map, metadata, "properties", _LABEL) or {}
     _check_current(metadata)
     return metadata
 
@@ -166,9 +159,9 @@ def _load_metadata(stored: Json) -> Json:
 def _check_current(metadata: Json) -> None:
     if not metadata["versions"]:
         raise Invalid("Invalid view: no versions were added")
-    number = get_int(current_version(metadata), "schema-id", _WHAT)
+    number = get_int(current_version(metadata), "schema-id", _LABEL)
     if find_by_id(metadata, SCHEMAS, number) is None:
-        raise Invalid(f"{_WHAT}: Cannot find current schema with id {number} in schemas")
+        raise Invalid(f"{_LABEL}: Cannot find current schema with id {number} in schemas")
 
 
 def view_content(metadata: Json, location: str, content_id: str | None) -> IcebergView:

@@ -120,7 +120,7 @@ def generate(
             progress,
             duration_s=duration,
             continue_on_error=continue_on_error,
-            sleep=progress.wait,
+            sleep=progress.stopped.wait,
         )
         for _ in range(workers)
     ]
@@ -150,7 +150,7 @@ def _run(workers: list[Worker], progress: Progress, commits: int) -> bool:
                 except KeyboardInterrupt:
                     # Commits that have begun are finished and counted.
                     interrupted = True
-                    progress.stop()
+                    progress.stopped.set()
                 bar.update(task, completed=progress.done)
     return interrupted
 

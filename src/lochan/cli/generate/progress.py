@@ -39,7 +39,11 @@ class Summary(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Progress:
-    """Hands out the numbers of commits and counts their results; used by many threads."""
+    """Hands out the numbers of commits and counts their results; used by many threads.
+
+    Once `stopped` is set, no more commits are handed out; workers that wait for their turn wait on
+    it.
+    """
 
     def __init__(self, clock: Clock, commits: int) -> None:
         self._clock = clock
@@ -50,7 +54,7 @@ class Progress:
         self._decile_ends: list[tuple[int, int]] = []
         self._started_ns = clock.monotonic_ns()
         self.failure: LochanError | None = None
-        self._stopped = Event()
+        self.stopped = Event()
 
     @property
     def done(self) -> int:
@@ -60,7 +64,7 @@ class Progress:
     def next_number(self) -> int | None:
         """Returns the next commit; None when all are handed out or the run was stopped."""
         with self._lock:
-            if self._stopped.is_set() or self._next == self._commits:
+            if self.stopped.is_set() or self._next == self._commits:
                 return None
             self._next += 1
             return self._next - 1
@@ -84,20 +88,7 @@ class Progress:
             self._counts["errors"] += 1
             if not continues:
                 self.failure = self.failure or error
-                self._stopped.set()
-
-    def stop(self) -> None:
-        """Hands out no more commits, and wakes the workers that wait."""
-        self._stopped.set()
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether the run ends before all commits are made."""
-        return self._stopped.is_set()
-
-    def wait(self, pause_s: float) -> None:
-        """Waits that long, or until the run is stopped."""
-        self._stopped.wait(pause_s)
+                self.stopped.set()
 
     def summary(self, workers: int) -> Summary:
         """Returns the results so far."""

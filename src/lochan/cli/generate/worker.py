@@ -32,7 +32,7 @@ class Worker:
         *,
         duration_s: float,
         continue_on_error: bool,
-        sleep: Callable[[float], None],
+        sleep: Callable[[float], object],
     ) -> None:
         self._catalog = catalog
         self._plan = plan
@@ -49,7 +49,7 @@ class Worker:
             pause_s = self._progress.due_in_s(number, self._duration_s)
             if pause_s > 0:
                 self._sleep(pause_s)
-                if self._progress.is_stopped:
+                if self._progress.stopped.is_set():
                     return
             try:
                 self._make(self._plan.step(number))

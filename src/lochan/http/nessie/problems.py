@@ -11,59 +11,16 @@ from typing import Final
 
 import msgspec
 
-from lochan.base.errors import (
-    AlreadyExists,
-    Bug,
-    Conflict,
-    ContentNotFound,
-    Corrupt,
-    Denied,
-    Exhausted,
-    HeadConflict,
-    Invalid,
-    KeyReused,
-    KeysConflict,
-    LochanError,
-    NamespaceExists,
-    NamespaceNotEmpty,
-    NamespaceNotFound,
-    NewerFormat,
-    NotFound,
-    ReferenceNotFound,
-    Unavailable,
-    Unknown,
-)
+from lochan.base.errors import HeadConflict, KeysConflict, LochanError
 from lochan.http.exchange import Request, Response
 from lochan.http.problems import public_text, reason_of
 from lochan.model.results import ContentConflict
 from lochan.wire.codec import encode
 from lochan.wire.conflicts import ConflictJson, conflict_out
 from lochan.wire.keys import KeyJson
-from lochan.wire.problems import ContentKeyDetails, ErrorJson, ReferenceConflicts
+from lochan.wire.problems import ERROR_CODES, ContentKeyDetails, ErrorJson, ReferenceConflicts
 
 Details = ReferenceConflicts | ContentKeyDetails | msgspec.UnsetType
-
-CODES: Final[dict[type[LochanError], tuple[int, str]]] = {
-    NotFound: (404, "NOT_FOUND"),
-    ReferenceNotFound: (404, "REFERENCE_NOT_FOUND"),
-    ContentNotFound: (404, "CONTENT_NOT_FOUND"),
-    NamespaceNotFound: (404, "NAMESPACE_NOT_FOUND"),
-    AlreadyExists: (409, "REFERENCE_ALREADY_EXISTS"),
-    NamespaceExists: (409, "NAMESPACE_ALREADY_EXISTS"),
-    Conflict: (409, "REFERENCE_CONFLICT"),
-    NamespaceNotEmpty: (409, "NAMESPACE_NOT_EMPTY"),
-    Invalid: (400, "BAD_REQUEST"),
-    KeyReused: (422, "IDEMPOTENCY_KEY_REUSED"),
-    Denied: (403, "FORBIDDEN"),
-    Exhausted: (503, "RETRIES_EXHAUSTED"),
-    Unavailable: (503, "SERVICE_UNAVAILABLE"),
-    Unknown: (504, "OUTCOME_UNKNOWN"),
-    Corrupt: (500, "UNKNOWN"),
-    NewerFormat: (501, "NEWER_FORMAT"),
-    Bug: (500, "UNKNOWN"),
-    LochanError: (500, "UNKNOWN"),
-}
-"""Status and code of each kind of error; a kind that is not here has those of its parent."""
 
 _RETRY_AFTER: Final = ((b"retry-after", b"1"),)
 
@@ -71,10 +28,10 @@ _RETRY_AFTER: Final = ((b"retry-after", b"1"),)
 def code_of(error: LochanError) -> tuple[int, str]:
     """Returns status and code of an error."""
     for kind in type(error).__mro__:
-        found = CODES.get(kind)
+        found = ERROR_CODES.get(kind)
         if found is not None:
             return found
-    return CODES[LochanError]
+    return ERROR_CODES[LochanError]
 
 
 def problem_of(

@@ -22,7 +22,13 @@ from lochan.model.requests import (
     TransplantRequest,
 )
 from lochan.model.results import Merged, Page
-from lochan.model.specs import ReferenceSpec, check_new_name, parse_on_reference, parse_path
+from lochan.model.specs import (
+    ReferenceSpec,
+    check_new_name,
+    parse_on_reference,
+    parse_path,
+    parse_spec,
+)
 from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.wire.codec import Reader
@@ -77,7 +83,7 @@ def create_many(exchange: Exchange) -> PendingWrite[Response]:
         NewReference(
             kind=kind_of(each.type) or "BRANCH",
             name=check_new_name(each.name),
-            source=None if each.source is None else parse_path(each.source),
+            source=None if each.source is None else parse_spec(each.source),
             expires_us=expiry(exchange, each.expires_at, each.ttl),
             annotation=None if each.annotation is None else annotation_in(each.annotation),
         )
@@ -152,7 +158,7 @@ def rebase(exchange: Exchange) -> Response:
     branch, expected = expected_of(exchange, path, "rebase")
     request = RebaseRequest(
         branch=branch,
-        onto=parse_path(body.onto),
+        onto=parse_spec(body.onto),
         expected=expected,
         default=body.default_key_merge_mode or "NORMAL",
         keys=resolutions_of(body.key_merge_modes),
@@ -181,7 +187,7 @@ def _move_request(exchange: Exchange, purpose: str) -> MoveRequest:
     body: MoveBody = _read_move(exchange.request.body)
     path = parse_path(exchange.params["ref"])
     branch, expected = expected_of(exchange, path, purpose)
-    source = parse_path(body.source)
+    source = parse_spec(body.source)
     return MoveRequest(branch=branch, source=source, expected=expected, dry_run=body.only_try())
 
 

@@ -95,7 +95,7 @@ class Audit:
         if publish not in PUBLISH_MODES:
             raise Invalid(f"publish is one of {', '.join(PUBLISH_MODES)}, not {publish!r}")
         if ttl_s <= 0:
-            raise Invalid(f"a branch lives for some seconds, not for {ttl_s}")
+            raise Invalid(f"ttl_s is a number of seconds above 0, not {ttl_s}")
         self._lake = lake
         self._declared = load_checks(checks)
         if job is not None:
@@ -142,12 +142,12 @@ class Audit:
 
     @property
     def verdict(self) -> Verdict | None:
-        """The verdict on what stands on the branch, None while there is none."""
+        """The verdict on the head of the branch, None while there is none."""
         return None if self._entered is None else self._entered.ledger.verdict
 
     @property
     def report(self) -> Report:
-        """What is known so far, and after the block everything."""
+        """The report so far; it is complete after the block."""
         return self._record.report()
 
     @error_boundary
@@ -201,7 +201,7 @@ class Audit:
         columns: Sequence[str] | None = None,
         where: str | BooleanExpression | None = None,
     ) -> DataFrame:
-        """Returns a table as it stands on the audit's branch."""
+        """Returns a table as it is on the audit's branch."""
         ref = self._inside().ledger.head
         return self._lake.read(table, ref=ref, columns=columns, where=where)
 
@@ -254,7 +254,7 @@ class Audit:
 
     @error_boundary
     def adopt(self) -> str:
-        """Takes what the block has put on the branch by other means as the audit's own.
+        """Accepts commits that the block has made on the branch without `audit.write`.
 
         Returns the commit. Its tables must have checks as well; those of rows look at all rows.
         """
@@ -269,7 +269,7 @@ class Audit:
 
     @error_boundary
     def check(self) -> Verdict:
-        """Runs every check on what stands on the branch now; AuditFailed unless all passed.
+        """Runs every check on the head of the branch now; AuditFailed unless all passed.
 
         This is for a check before the block ends; leaving the block checks everything again.
         """
@@ -326,7 +326,7 @@ class Audit:
                 raise AuditFailed(f"{text_of(change.key)} was changed and has no check")
 
     def _follow(self, commit: str, job: str) -> None:
-        """Notes the commit of a write, after a look that it is ours and stands on ours alone."""
+        """Notes the commit of a write; checks that it and its parent are of this audit."""
         ledger, client = self._inside().ledger, self._lake.client
         parent = commit
         if commit != ledger.head:
@@ -340,7 +340,7 @@ class Audit:
     def _evidence_with(
         self, before: tuple[Evidence, ...], written: Written
     ) -> tuple[Evidence, ...] | None:
-        """Returns what was seen of all writes to a table, with what the table is now."""
+        """Returns the evidence on a table after a write, with the content that it has now."""
         found, _ = self._lake.client.contents.get_many(written.commit, [key_of(written.table)])
         if not found:
             return None
@@ -379,7 +379,7 @@ class _Entered(msgspec.Struct, frozen=True):
 
 
 def _outcome_of(error: BaseException, publisher: Publisher) -> Outcome | None:
-    """Returns what an error of publishing means for the target, None if it is as any other."""
+    """Returns the outcome that an error of publishing means; None if it has none of its own."""
     if publisher.is_moving_target:
         return "unknown"
     return "conflict" if isinstance(error, Conflict) else None

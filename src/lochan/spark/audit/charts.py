@@ -23,7 +23,7 @@ _TICKS: Final = 5
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """One bar: what it is of, how long it is, what is written behind it, and its colour."""
+    """One bar: its label, its length, the text behind it, and its colour."""
 
     label: str
     value: float
@@ -41,7 +41,7 @@ class Span(msgspec.Struct, frozen=True):
 
 
 def plain(text: str) -> str:
-    """Returns a text fit for a page: control characters spelled out, and nothing of it markup."""
+    """Returns a text that is safe in HTML; control characters are shown as escapes."""
     if not text.isprintable():
         text = "".join(
             character if character.isprintable() or character == "\n" else repr(character)[1:-1]
@@ -65,7 +65,7 @@ def bars(title: str, items: Sequence[Bar]) -> str:
 
 
 def tally(title: str, counts: Sequence[tuple[str, int]]) -> str:
-    """Returns one bar that is made of parts, and what each part is, below it."""
+    """Returns one bar that is made of parts, with a legend below it."""
     total = sum(count for _, count in counts) or 1
     parts = []
     left = legend = 0.0

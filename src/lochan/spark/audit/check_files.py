@@ -56,7 +56,7 @@ def read_checks(path: str | Path) -> list[Check]:
 
 
 def parse_checks(data: bytes, where: str) -> list[Check]:
-    """Returns the checks of a text; `where` is what sentences of refusal begin with."""
+    """Returns the checks of a text; `where` is the beginning of error messages."""
     try:
         document = tomllib.loads(data.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -66,7 +66,7 @@ class CheckRunner:
                 waiting.append((blank, future))
             return tuple(self._result_of(blank, future) for blank, future in waiting)
         finally:
-            # Whoever interrupts this waits for none: those under way only read, no other begins.
+            # An interrupt waits for no check: running ones only read, and no other begins.
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _usable(self, commit: str) -> dict[str, Evidence]:

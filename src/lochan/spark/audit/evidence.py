@@ -12,7 +12,7 @@ from lochan.spark.audit.row_checks import WriteFacts
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """What was seen of all writes to a table so far, and what the table was afterwards."""
+    """The facts of all writes to a table so far, and the content of the table after them."""
 
     content: Content
     writes: tuple[WriteFacts, ...]
@@ -33,7 +33,7 @@ class Writes:
         return bool(self._numbers) and not self._is_changed
 
     def known(self) -> dict[str, tuple[Evidence, ...]]:
-        """Returns the evidence on the tables whose rows were all seen, after each write."""
+        """Returns the evidence, after each write, on tables for which it is complete."""
         return {table: one for table, one in self._evidence.items() if one is not None}
 
     def next_name(self, table: str) -> str:
@@ -48,15 +48,15 @@ class Writes:
         return before
 
     def add(self, table: str, evidence: tuple[Evidence, ...] | None, *, is_new: bool) -> None:
-        """Counts a write of which all is known that will be.
+        """Counts a finished write.
 
-        Not before: one that failed at any place and is tried again has the name that it had.
+        A write that failed is not counted: when it is tried again it must have the same name.
         """
         self._numbers[table] = self._numbers.get(table, 0) + 1
         self._evidence[table] = evidence
         self._is_changed |= is_new
 
     def adopt(self, tables: Iterable[str]) -> None:
-        """Notes that tables were changed by others: what was seen of them is not all, for good."""
+        """Notes that tables were changed by others, so that their evidence stays incomplete."""
         self._evidence |= dict.fromkeys(tables)
         self._is_changed = True

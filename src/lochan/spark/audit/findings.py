@@ -34,7 +34,7 @@ def value_text(value: Any) -> str:
 
 
 def cut(text: str) -> str:
-    """Returns the beginning of a text that is too long, else the text, as a file can hold it."""
+    """Returns a text that can be encoded, cut if it is too long."""
     # Names of old files have bytes that are no text; Python keeps them as what no encoder takes.
     text = text.encode("utf-8", "backslashreplace").decode()
     if len(text) <= REPORT_TEXT_CHARACTERS_MAX:

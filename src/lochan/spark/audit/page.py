@@ -54,12 +54,13 @@ _MARKS: Final[dict[Status, str]] = {"passed": "✓", "failed": "✗", "error": "
 def page(report: Report) -> str:
     """Returns the whole page."""
     title = f"Audit of {report.target}: {report.outcome}"
+    published = "was" if report.is_published else "would have been"
     parts = [
         _head(report),
         _section("Checks", _checks(report)),
         _section("Rows by table", _tables(report)),
         _section("Steps", _steps(report)),
-        _section(_changes_title(report), _changes(report)),
+        _section(f"What {published} published", _changes(report)),
         _section("Commits", _commits(report)),
     ]
     policy = "default-src 'none'; style-src 'unsafe-inline'"
@@ -151,10 +152,6 @@ def _steps(report: Report) -> str:
         for step in report.steps
     ]
     return timeline("When each step ran", spans) if spans else ""
-
-
-def _changes_title(report: Report) -> str:
-    return "What was published" if report.is_published else "What would have been published"
 
 
 def _changes(report: Report) -> str:

@@ -69,7 +69,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Published(msgspec.Struct, frozen=True):
-    """What became of the target; `is_new` is False where it had everything already."""
+    """The result of publishing; `is_new` is False if the target had everything already."""
 
     commit: str
     is_new: bool
@@ -81,7 +81,7 @@ _MERGE_INSTEAD: Final = 'use publish="merge", which publishes their result as on
 
 
 class Publisher:
-    """Brings what stands on the branch of one audit to its target."""
+    """Publishes the branch of one audit on its target."""
 
     def __init__(self, client: Client, ledger: Ledger, place: PublishPlan) -> None:
         self._client = client
@@ -93,7 +93,7 @@ class Publisher:
         """Whether the request to move the target was sent and not refused."""
 
     def publish(self, judge: Judge, *, is_repeated: bool = False) -> Published:
-        """Publishes, judging again whenever the target has moved; Conflict if it moves too often.
+        """Publishes; checks again whenever the target has moved; Conflict if it moves too often.
 
         `is_repeated` is whether all writes were done before: then there may be nothing to check.
         """
@@ -111,7 +111,7 @@ class Publisher:
         )
 
     def candidate(self) -> Candidate:
-        """Step 1: returns the commit to be judged."""
+        """Step 1: returns the commit to be checked."""
         plan, ledger = self._plan, self._ledger
         ledger.check_open()
         head = self._client.references.get(plan.branch).hash
@@ -126,7 +126,7 @@ class Publisher:
         return Candidate(head, target, plan.branch, head)
 
     def move_target(self, candidate: Candidate) -> bool:
-        """Step 3: moves the target to what was judged; False if the target has moved meanwhile."""
+        """Step 3: moves the target to what was checked; False if the target has moved meanwhile."""
         plan = self._plan
         for step in self._line(candidate) or [candidate]:
             self._ledger.permit(step.commit, step.target)
@@ -150,7 +150,7 @@ class Publisher:
         return True
 
     def tidy(self) -> str:
-        """Takes away the branches of an audit that was published; returns what kept one, or ''.
+        """Deletes the branches of an audit that was published; returns why one is left, or ''.
 
         Only if they were not changed since: what others have put there may be nowhere else.
         """
@@ -192,7 +192,7 @@ class Publisher:
         ]
 
     def _rebase(self, head: str, target: str) -> str:
-        """Makes our own commits again on the target's new head; returns the last of them."""
+        """Rebases the commits of the audit on the target's new head; returns the last of them."""
         plan, ledger = self._plan, self._ledger
         onto = f"{plan.target}@{target}"
         tried = self._client.merges.merge(
@@ -212,7 +212,7 @@ class Publisher:
         return rebased
 
     def _merged(self, head: str, target: str) -> Candidate:
-        """Makes one commit of all our own, on a branch that stands on the target's head."""
+        """Merges the commits of the audit into one, on a new branch from the target's head."""
         plan, last = self._plan, self._last
         if last is not None and (last.head, last.target) == (head, target):
             return last
@@ -233,7 +233,7 @@ class Publisher:
         return self._last
 
     def _check_ancestor(self, found: str | None) -> None:
-        """Refuses a target that no longer has what the audit began with."""
+        """Refuses a target that no longer has the commit that the audit began with."""
         if (found or EMPTY_ID.hex()) != self._ledger.base:
             raise Conflict(
                 f"{self._plan.target!r} no longer has the commit that this audit began with; "

@@ -36,12 +36,12 @@ _RULES: Final = (
 
 
 def error_text(error: BaseException) -> str:
-    """Returns the kind and the text of an error, fit for a report."""
+    """Returns the kind and the message of an error, without secrets."""
     return redacted(f"{type(error).__name__}: {error}")
 
 
 def redacted(text: str) -> str:
-    """Returns a text as a report may show it."""
+    """Returns a text without secrets, cut to the length that a report allows."""
     text = text[:REPORT_ERROR_CHARACTERS_MAX]
     for pattern, instead in _RULES:
         text = pattern.sub(instead, text)

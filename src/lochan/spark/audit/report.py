@@ -65,7 +65,7 @@ class Waiver(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """Something that was done, when and for how long."""
+    """One step of an audit: when it began and how long it took."""
 
     name: str
     detail: str
@@ -121,7 +121,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return page(self)
 
     def write(self, path: str | Path) -> Path:
-        """Writes the report as its name ends, `.html` or `.json`; makes missing directories."""
+        """Writes the report as `.html` or `.json`, by its suffix; makes missing directories."""
         place = check_path(path)
         text = self.to_json() if place.suffix == ".json" else self.to_html()
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -133,7 +133,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_path(path: str | Path) -> Path:
-    """Returns where a report goes; Invalid unless the name ends with a kind of report."""
+    """Returns the path of a report; Invalid unless it ends with .html or .json."""
     if not isinstance(path, (str, Path)):
         raise Invalid(f"a report has the path of a file, not a {type(path).__name__}")
     place = Path(path)

@@ -24,7 +24,7 @@ class ReportFiles:
         self._kept: frozenset[Path] = frozenset()
 
     def begin(self, report: Report) -> str:
-        """Looks what is there, then stores; returns what could not be written, or ''."""
+        """Finds reports to be kept, then stores; returns what could not be written, or ''."""
         if self._head.job:
             self._kept = frozenset(path for path in self._paths if _holds(path, self._head))
         return self.store(report)
@@ -52,7 +52,7 @@ class _ReportHead(msgspec.Struct, frozen=True):
 
 
 def _holds(path: Path, head: _ReportHead) -> bool:
-    """Returns whether a path holds the report of a certain end of a certain job."""
+    """Returns whether a file is a report with this job, target and outcome."""
     try:
         if path.suffix != ".json":
             return mark(head.outcome, head.target, head.job).encode() in path.read_bytes()

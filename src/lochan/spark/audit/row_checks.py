@@ -42,7 +42,7 @@ Figures = Mapping[str, Any]
 
 
 class WriteFacts(msgspec.Struct, frozen=True):
-    """What is known of the rows of one write.
+    """The facts of the rows of one write.
 
     `rows` and `columns` are from the statistics of its files, `counted` was measured by Spark.
     """
@@ -143,7 +143,7 @@ def _facts_of(writes: Sequence[WriteFacts], column: str) -> ColumnFacts | None:
 
 
 def find_counted(check: Check, number: int, writes: Sequence[WriteFacts]) -> Finding | None:
-    """Returns what Spark has counted during all writes, None if it has not."""
+    """Returns the finding by the counts of Spark during all writes, None if there are none."""
     if any(f"bad_{number}" not in write.counted for write in writes):
         return None
     rows = sum(write.rows for write in writes)
@@ -164,12 +164,12 @@ def find_rows(check: Check, number: int, rows: int, watched: Sequence[Figures]) 
 
 
 def _far(end: Any) -> tuple[bool, Any]:
-    """Returns what brings ends in order; years beyond 9999 have a plus before them."""
+    """Returns the sort key of an end; the text of a year beyond 9999 begins with a plus."""
     return str(end).startswith("+"), end
 
 
 def expectation(check: Check) -> str:
-    """Returns what a check of rows wants, in words."""
+    """Returns what a check of rows expects, in words."""
     match check:
         case NotNull():
             return f"a value in {', '.join(check.columns)}"
@@ -222,12 +222,12 @@ def check_pattern(spark: SparkSession, check: Matches) -> None:
 
 
 def _whole(pattern: str) -> str:
-    """Returns a pattern of whole values; without the ends a part of the value would do."""
+    """Returns a pattern that must match a whole value, not a part of it."""
     return rf"\A(?:{pattern})\z"
 
 
 def _wrong(column: str, condition: Column) -> Column:
-    """Returns a condition on the values of a column; where it has no answer, a value is wrong."""
+    """Returns a condition on the values of a column; a value for which it is NULL breaks it."""
     # A text that is no number has none against a bound, unless Spark is in ANSI mode.
     return F.col(column).isNotNull() & F.coalesce(condition, F.lit(True))
 

@@ -39,7 +39,7 @@ Progress = Callable[[str, str], None]
 
 
 class RunRecord:
-    """Grows with the audit; `report` may be asked for at any time."""
+    """Collects the data of a run; `report` may be called at any time."""
 
     def __init__(self, place: PublishPlan, declared: Declared, job: str, progress: Progress | None):
         self._begun_us = time.time_ns() // 1_000
@@ -61,7 +61,7 @@ class RunRecord:
 
     @contextmanager
     def step(self, name: str, detail: str = "") -> Iterator[None]:
-        """Takes the time of a step, whether it ends well or not."""
+        """Measures the time of a step, whether it succeeds or fails."""
         self.report_progress(name, detail)
         begun = time.monotonic()
         try:
@@ -99,7 +99,7 @@ class RunRecord:
         self.commits = msgspec.structs.replace(self.commits, **hashes)
 
     def compare(self, client: Client) -> list[Change]:
-        """Notes what differs between the target and the candidate, and returns all of it."""
+        """Notes and returns the keys that differ between the target and the candidate."""
         if self.commits.target == self.commits.audited:
             return []
         diff = client.history.iterate_diff(self.commits.target, self.commits.audited)
@@ -108,12 +108,12 @@ class RunRecord:
         return found
 
     def end(self, outcome: Outcome) -> None:
-        """Notes how it ended."""
+        """Notes the outcome."""
         self.outcome = outcome
         self._ended_s = time.monotonic()
 
     def set_reason(self, reason: str) -> None:
-        """Notes why it ended so, or what was left."""
+        """Notes the reason of the outcome, or what was left behind."""
         self.reason = redacted(reason)
 
     def fail(self, error: BaseException, outcome: Outcome | None = None) -> None:
@@ -127,7 +127,7 @@ class RunRecord:
             self.end(outcome or ("refused" if isinstance(error, AuditFailed) else "failed"))
 
     def report(self) -> Report:
-        """Returns what is known now."""
+        """Returns the report by the data that is known now."""
         ended = time.monotonic() if self._ended_s is None else self._ended_s
         return Report(
             outcome=self.outcome,

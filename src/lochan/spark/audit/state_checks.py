@@ -147,7 +147,7 @@ def _fresh(check: Fresh, context: CheckContext) -> Finding:
     age_s = time.time() - latest_s
     ahead_s_max = FRESH_DATE_AHEAD_S_MAX if isinstance(kind, DateType) else FRESH_AHEAD_S_MAX
     if age_s < -ahead_s_max:
-        # Somebody's wrong unit or wrong clock would be fresh for years.
+        # A wrong unit or a wrong clock would make the table fresh for years.
         return Finding(False, f"{-age_s:,.0f} s in the future", expected)
     return Finding(age_s <= check.age_s_max, f"{age_s:,.0f} s old", expected)
 

@@ -39,7 +39,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """That a commit may be published on a target which is at `target`."""
+    """The permission to publish a commit on a target whose head is `target`."""
 
     commit: str
     target: str
@@ -104,7 +104,7 @@ class Ledger:
 
     @property
     def verdict(self) -> Verdict | None:
-        """The latest verdict on what was made of the present head, None while there is none."""
+        """The latest verdict on the present head, None while there is none."""
         return self._verdict
 
     def check_table(self, table: str) -> None:
@@ -117,7 +117,7 @@ class Ledger:
             )
 
     def check_open(self) -> None:
-        """Refuses whatever comes after the end."""
+        """Refuses any use after the audit has ended."""
         if self._is_closed:
             raise AuditFailed("this audit is over; open another one")
 
@@ -168,7 +168,7 @@ class Ledger:
             )
 
     def judged(self, verdict: Verdict, head: str) -> None:
-        """Keeps a verdict on what was made of `head` until the next write."""
+        """Keeps the verdict on a commit that was made from `head`, until the next write."""
         check_verdict(verdict, self.declared, verdict.commit, verdict.target)
         with self._lock:
             self.check_open()

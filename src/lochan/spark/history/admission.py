@@ -27,12 +27,12 @@ class AdmittedChanges(ChangeStream, SupportsTriggerAvailableNow):  # type: ignor
         self._until: CommitPosition | None = None
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's
-        """Returns how many commits a batch has at most; Spark has no limit that counts these."""
+        """Returns the limit of commits in a batch, as one of rows: Spark has no other."""
         commits_max = self.options.commits_max
         return ReadAllAvailable() if commits_max is None else ReadMaxRows(commits_max)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
-        """Remembers where the branch is now; the query ends there."""
+        """Keeps the present head of the branch; the query ends there."""
         self._until = self.head()
 
     def latestOffset(  # type: ignore[override]  # noqa: N802

@@ -55,7 +55,7 @@ def _all_offsets(progress: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
 
 
 def _offset(offset: Any) -> Any:
-    """Returns an offset; through Connect it is text inside the text, and others may be any text."""
+    """Returns an offset; through Connect it is JSON in a text, for other sources any text."""
     try:
         return json.loads(offset) if isinstance(offset, str) else offset
     except json.JSONDecodeError:

@@ -48,7 +48,7 @@ class CommitRange(msgspec.Struct, frozen=True):
 
 
 def is_name(spec: str) -> bool:
-    """Returns whether a spec is the name of a branch or tag, which may lead elsewhere tomorrow."""
+    """Returns whether a spec is the name of a branch or tag, whose commit may change."""
     return _PLAIN_NAME.match(spec) is not None
 
 
@@ -101,7 +101,7 @@ def position_on_line(client: Client, spec: str, of: CommitPosition) -> CommitPos
 
 
 def split_range(newest: CommitPosition, after: int, size: int) -> list[CommitRange]:
-    """Cuts the commits after a number up to a pin, the newest first."""
+    """Splits the commits after a number up to a position into ranges, the newest first."""
     count = newest.seq - after
     size = max(size, -(-count // SPARK_SLICES_MAX))
     return [
@@ -113,7 +113,7 @@ def split_range(newest: CommitPosition, after: int, size: int) -> list[CommitRan
 def pages_of(
     client: Client, part: CommitRange, *, fetch_all: bool = False
 ) -> Iterator[list[tuple[int, LogEntry]]]:
-    """Yields the commits of a slice with their numbers, a page at a time, the newest first."""
+    """Yields the commits of a range with their numbers, a page at a time, the newest first."""
     spec = f"{part.tip}~{part.back}" if part.back else part.tip
     token: str | None = None
     done = 0
@@ -130,7 +130,7 @@ def pages_of(
 
 
 def _count(client: Client, commit: str) -> int:
-    """Counts the commits on a line by doubling and halving, some thirty requests for a million."""
+    """Counts the commits on a line by binary search, some thirty requests for a million."""
 
     def reaches(steps: int) -> bool:
         try:

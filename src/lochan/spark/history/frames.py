@@ -28,7 +28,7 @@ FOLLOWS: Final = "lochan.follows"
 
 
 def source_mark(lake: HistoryFrames, ref: str) -> str:
-    """Returns what the columns of a stream that follows a branch are marked with."""
+    """Returns the mark of the columns of a stream that follows a branch."""
     return f"{lake.uri} {lake.repository} {ref}"
 
 
@@ -55,7 +55,7 @@ class HistoryFrames:
     def refs(self, *, prefix: str = "", metadata: bool = False) -> DataFrame:
         """Returns the branches and tags whose names start with `prefix`.
 
-        `metadata` counts their commits and how far they went apart.
+        `metadata` adds the numbers of their commits: all, ahead, and behind.
         """
         return self._frame("refs", {"prefix": prefix or None, "metadata": metadata})
 
@@ -160,7 +160,7 @@ class HistoryFrames:
         return self.spark.read.format(LochanSource.name()).options(**given).load()
 
     def _options(self, kind: str, options: Mapping[str, str | float | None]) -> dict[str, str]:
-        """Returns the options of the data source, which the session knows from here on."""
+        """Returns the options of the data source, which is registered with the session."""
         self._check_open()
         if self.spark not in _known:
             # By name Spark would search all installed packages, and one of them may be broken.

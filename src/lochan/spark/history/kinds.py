@@ -136,7 +136,7 @@ def schema_of(kind: str) -> StructType:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Returns the Arrow form of a schema of ours."""
+    """Returns the Arrow schema of columns of the data source."""
     return pa.schema(
         [pa.field(each.name, _ARROW[each.dataType.simpleString()]) for each in schema.fields]
     )
@@ -188,7 +188,7 @@ def plain_rows(kind: str, rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def reference_row(reference: Reference) -> Row:
-    """Returns a branch or tag; the last four columns only where metadata was asked for."""
+    """Returns the row of a branch or tag; the last four columns are set only with metadata."""
     metadata = reference.metadata
     found = (
         _NOTHING
@@ -207,7 +207,7 @@ def reference_row(reference: Reference) -> Row:
 
 
 def log_row(seq: int, entry: LogEntry) -> Row:
-    """Returns a commit."""
+    """Returns the row of a commit."""
     meta = entry.meta
     return (
         seq,
@@ -226,14 +226,14 @@ def log_row(seq: int, entry: LogEntry) -> Row:
 
 
 def entry_row(entry: Entry) -> Row:
-    """Returns a key and what it holds."""
+    """Returns the row of a key and its content."""
     if entry.content is None:
         return (list(entry.key), _name(entry.key), entry.type, entry.content_id, None, None)
     return (list(entry.key), _name(entry.key), *_content(entry.content))
 
 
 def diff_row(entry: DiffEntry) -> Row:
-    """Returns a key that differs, and what it held before and after."""
+    """Returns the row of a key that differs, with its contents before and after."""
     change = "added" if entry.left is None else "removed" if entry.right is None else "changed"
     sides = (*_content(entry.left), *_content(entry.right))
     return (list(entry.key), _name(entry.key), change, *sides)
@@ -273,7 +273,7 @@ def _name(key: ContentKey) -> str:
 
 
 def _content(content: Content | None) -> Row:
-    """Returns type, id, place of the metadata, and all of it as JSON."""
+    """Returns the type, the id, the metadata location, and the content as JSON."""
     if content is None:
         return _NOTHING
     if isinstance(content, OtherContent):

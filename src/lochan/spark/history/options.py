@@ -52,7 +52,7 @@ _FLAGS: Final = {"true": True, "false": False}
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What a read wants; `seq` is how many commits `ref` has, where the caller knows it.
+    """The options of a read; `seq` is how many commits `ref` has, if the caller knows it.
 
     `prefix` is that of names for references, and a key as one text for entries and differences.
     """
@@ -128,7 +128,7 @@ def read_options(given: Mapping[str, str], *, follow: bool | None = None) -> Opt
 
 
 def _check_use(words: Mapping[str, str], *, follow: bool | None) -> None:
-    """Refuses what would have no effect, and a read of nowhere."""
+    """Refuses options that have no effect, and a read without an address."""
     if "uri" not in words:
         raise Invalid("the option 'uri' is missing: the address of a server, http://host:port")
     if follow is None:

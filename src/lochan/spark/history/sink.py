@@ -54,7 +54,7 @@ def append_to(
     create: bool = True,
     on_change: OnChange = "conflict",
 ) -> BatchWriter:
-    """Returns what `foreachBatch` takes to write a stream into a table.
+    """Returns the function for `foreachBatch` that writes a stream into a table.
 
     `query` names the stream and its checkpoint for ever. The same name with another checkpoint is
     a Conflict and nothing is written: go on with the old checkpoint, or choose another name for
@@ -81,8 +81,8 @@ def append_to(
 class BatchWriter:
     """Writes the batches of one stream.
 
-    Through Connect it runs beside the server of the session, so it travels as addresses and opens
-    the lake there again.
+    Through Connect it runs beside the server of the session, so only
+    addresses are pickled and the lake is opened again there.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ def _checkpoint_of(frame: DataFrame, name: str) -> str:
     # For every batch: its frame may be of a session that other queries work in as well.
     (row,) = spark.range(1).mapInArrow(_query_of_task, "id string").collect()
     if row.id is None:
-        raise Invalid("what append_to returns is called by foreachBatch, in a stream")
+        raise Invalid("the function that append_to returns is for foreachBatch, in a stream")
     return str(row.id)
 
 
@@ -219,7 +219,7 @@ def _running(spark: SparkSession, name: str) -> str:
 
 
 def _query_of_task(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-    """Tells in a task which query it works for."""
+    """Yields the id of the query that this task works for."""
     from pyspark import TaskContext
 
     task = TaskContext.get()

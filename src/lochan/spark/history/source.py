@@ -58,7 +58,7 @@ class ReferenceNames(msgspec.Struct, frozen=True):
 
 
 class LochanSource(DataSource):
-    """What Spark knows as format `lochan`."""
+    """The data source of the format `lochan`."""
 
     @classmethod
     def name(cls) -> str:
@@ -70,11 +70,11 @@ class LochanSource(DataSource):
         return kinds.schema_of(self._read_options().kind)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Returns what reads a batch."""
+        """Returns the reader of a batch."""
         return Reader(self._read_options(follow=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
-        """Returns what follows a branch."""
+        """Returns the reader of a stream."""
         from lochan.spark.history.stream import stream_reader
 
         return stream_reader(self._read_options(follow=True), schema)
@@ -175,7 +175,7 @@ def since(client: Client, spec: str, newest: CommitPosition) -> CommitPosition:
 
 
 def _key_parts(client: Client, options: Options, whole: KeyRange) -> list[KeyRange]:
-    """Cuts the keys of a commit; names are a small part of what their contents cost."""
+    """Splits the keys of a commit; listing them costs little beside reading their contents."""
     fetch = partial(
         client.contents.entries, whole.commit, options.keys_per_partition, prefix=whole.prefix
     )

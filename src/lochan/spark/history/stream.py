@@ -59,12 +59,12 @@ class Reset(msgspec.Struct, frozen=True):
 
 
 def stream_reader(options: Options, schema: StructType) -> DataSourceStreamReader:
-    """Returns what follows a branch, with admission control where Spark has it."""
+    """Returns the reader of a stream, with admission control where Spark has it."""
     if options.kind != "changes":
         raise Invalid(f"only kind 'changes' can be followed as a stream, not {options.kind!r}")
     if not commit_ranges.is_name(options.ref):
         raise Invalid(
-            f"a stream follows what moves, so 'ref' is the name of a branch, not {options.ref!r}"
+            f"a stream follows a branch, so 'ref' is the name of one, not {options.ref!r}"
         )
     kinds.check_schema(options.kind, schema)
     try:
@@ -84,7 +84,7 @@ class ChangeStream(DataSourceStreamReader):
         self._seen: Offset | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's
-        """Returns where a new query begins, which names no commit: the first batch does."""
+        """Returns the first offset of a new query, which has no commit: the first batch has it."""
         return {"ref": self.options.ref}
 
     def latestOffset(self) -> Offset:  # noqa: N802 - Spark's
@@ -94,7 +94,7 @@ class ChangeStream(DataSourceStreamReader):
         return self.next_offset(start, self.options.commits_max)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """Cuts what lies between two offsets."""
+        """Splits the commits between two offsets."""
         for each in (start, end):
             self.check_offset(each)
         self._seen = end
@@ -104,7 +104,8 @@ class ChangeStream(DataSourceStreamReader):
         if _LOST in end:
             return [InputPartition(Reset(newest.seq, newest.commit, end[_LOST]))]
         older = _position(end.get(_FROM, start))
-        self.check_ancestor(older, newest)
+        if not commit_ranges.is_ancestor(self.client, older, newest):
+            raise self.reassigned(older, newest)
         found = commit_ranges.split_range(newest, older.seq, self.options.commits_per_partition)
         return [InputPartition(part) for part in found]
 
@@ -125,7 +126,7 @@ class ChangeStream(DataSourceStreamReader):
         return self.options.client()
 
     def head(self, seen: CommitPosition | None = None) -> CommitPosition:
-        """Returns where the branch is, ReferenceNotFound if it is gone.
+        """Returns the head of the branch, ReferenceNotFound if the branch is gone.
 
         Streams that wait ask this all the time, and to number a commit costs the server far more
         than to name it, so a commit that was `seen` is not numbered again.
@@ -136,14 +137,14 @@ class ChangeStream(DataSourceStreamReader):
             return commit_ranges.position_of(self.client, self.options.ref)
         except ReferenceNotFound as error:
             raise ReferenceNotFound(
-                f"the branch {self.options.ref!r} that this stream follows is not there: "
+                f"the branch {self.options.ref!r} that this stream follows does not exist: "
                 f"{error.message}"
             ) from None
 
     def next_offset(
         self, start: Offset, commits_max: int | None, until: CommitPosition | None = None
     ) -> Offset:
-        """Returns where the next batch ends that begins there, at `until` at the latest."""
+        """Returns the end of the batch that begins at `start`, at `until` at the latest."""
         self.check_offset(start)
         if _COMMIT not in start:
             head = until or self.head()
@@ -181,13 +182,8 @@ class ChangeStream(DataSourceStreamReader):
                 f"follows {self.options.ref!r}; give it a checkpoint of its own"
             )
 
-    def check_ancestor(self, older: CommitPosition, newest: CommitPosition) -> None:
-        """Refuses a batch whose commits do not lie on one line."""
-        if not commit_ranges.is_ancestor(self.client, older, newest):
-            raise self.reassigned(older, newest)
-
     def reassigned(self, here: CommitPosition, head: CommitPosition) -> HeadConflict:
-        """Returns the error for a branch that leads elsewhere."""
+        """Returns the error for a branch that was reassigned."""
         return HeadConflict(
             f"the branch {self.options.ref!r} was reassigned: commit {here.commit}, where this "
             f"stream is, is not in the history of its head {head.commit}. Begin with a new "

@@ -41,7 +41,7 @@ _WORK: Final = "part int, task binary"
 
 
 class _File(msgspec.Struct, frozen=True, array_like=True):
-    """What a reader needs to know of a file of rows or of deletes."""
+    """The data of a file of rows or of deletes that a reader needs."""
 
     path: str
     kind: str
@@ -52,7 +52,7 @@ class _File(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Task(msgspec.Struct, frozen=True, array_like=True):
-    """A file, and what was deleted from it."""
+    """A file of rows with its files of deletes."""
 
     file: _File
     deletes: list[_File]
@@ -133,7 +133,7 @@ def _file(metadata: TableMetadata, described: _File, content: DataFileContent) -
 
 
 def _lean(metadata: TableMetadata) -> TableMetadata:
-    """Returns metadata without its history, which no executor looks at and which may be large."""
+    """Returns metadata without its history, which no executor reads and which may be large."""
     lists = ("snapshots", "snapshot_log", "metadata_log", "statistics", "partition_statistics")
     history: dict[str, object] = {name: [] for name in lists}
     history |= {"refs": {}, "current_snapshot_id": None}

@@ -66,7 +66,7 @@ def rows_of(
     condition: Node,
     task: FileScanTask,
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a file in some columns; rows that the condition excludes may miss."""
+    """Yields the rows of a file in some columns; excluded rows may be missing."""
     deletes = _read_all_delete_files(files, [task]).get(task.file.file_path)
     with files.new_input(task.file.file_path).open() as stream:
         options: dict[str, Any] = {"pre_buffer": True, "buffer_size": _BUFFER_BYTES}
@@ -151,7 +151,7 @@ def _comparison(leaf: Unread | Constant | Leaf, schema: Schema, held: Schema) ->
 
 
 class _Projection(ArrowProjectionVisitor):
-    """PyIceberg's way from the columns of a file to those of a table; but NULL stays NULL."""
+    """PyIceberg's projection from a file to a table, except that NULL stays NULL."""
 
     def list(
         self, list_type: ListType, list_array: pa.Array | None, value_array: pa.Array | None

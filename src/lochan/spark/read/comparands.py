@@ -83,7 +83,7 @@ def comparands(
 def alternatives(
     kind: iceberg.IcebergType, literal: SqlLiteral, zone: Zone
 ) -> tuple[Comparand, ...] | None:
-    """Returns what a column may be compared with: several where it is not known as what."""
+    """Returns what a column may be compared with: several if the literal's type is not known."""
     if literal.kind != "number":
         return comparands(kind, [literal], zone)
     several = [
@@ -100,7 +100,7 @@ def alternatives(
 
 
 def is_beyond(kind: iceberg.IcebergType, literals: Sequence[SqlLiteral]) -> bool:
-    """Returns whether whole numbers are compared with what none of them can be.
+    """Returns whether whole numbers are compared with a number outside of their range.
 
     Spark answers such a comparison for all rows alike, those with NULL too.
     """
@@ -113,7 +113,7 @@ def is_beyond(kind: iceberg.IcebergType, literals: Sequence[SqlLiteral]) -> bool
 
 
 def prefix_comparand(text: str) -> Comparand:
-    """Returns the ends of what begins with a text; the upper one is None if there is none."""
+    """Returns the range of texts that begin with a text; its upper end may be None."""
     return Comparand(text, upper_of_text(text + "\0", len(text)))
 
 
@@ -140,7 +140,7 @@ def _all(found: Any) -> tuple[Comparand, ...] | None:
 def _as_decimals(
     kind: iceberg.IcebergType, literals: Sequence[SqlLiteral]
 ) -> tuple[Comparand, ...] | None:
-    """Compares exactly, if Spark has a decimal that holds all of them and the column."""
+    """Returns exact comparands, if one decimal type holds all literals and the column."""
     if isinstance(kind, iceberg.DecimalType):
         whole, scale = kind.precision - kind.scale, kind.scale
     else:
@@ -165,7 +165,7 @@ def _digits(literal: SqlLiteral) -> tuple[int, int]:
 
 
 def _held(kind: iceberg.IcebergType, literal: SqlLiteral) -> Any:
-    """Returns a number as the column holds it, None if it has none like it."""
+    """Returns a number in the type of the column, None if that would change it."""
     value = Decimal(literal.value)
     if isinstance(kind, iceberg.DecimalType):
         cut = value.quantize(Decimal(1).scaleb(-kind.scale), context=_EXACT)
@@ -180,7 +180,7 @@ def _as_double(literal: SqlLiteral) -> Comparand | None:
 
 
 def _rounded(value: Any, direction: int) -> float:
-    """Returns an end as a double, one further out."""
+    """Returns an end as a double, moved outwards by one step."""
     return math.nextafter(float(value), direction * math.inf)
 
 
@@ -229,7 +229,7 @@ def _for_floats(kind: iceberg.IcebergType, literal: SqlLiteral) -> Comparand | N
 
 
 def days_of(text: str) -> int | None:
-    """Returns the days since 1970 of a date as ISO writes it, None if it is none."""
+    """Returns the days since 1970 of an ISO date, None if the text is none."""
     found = _DATE.fullmatch(text)
     if found is None:
         return None

@@ -40,7 +40,7 @@ class DeletionVectors:
         self._found: dict[str, DataFile] = {}
 
     def is_other(self, entry: ManifestEntry) -> bool:
-        """Returns whether an entry is no vector; one that is, is kept for later."""
+        """Returns whether an entry is no vector; keeps the vectors."""
         file = entry.data_file
         if file.content == DataFileContent.DATA or file.file_format != FileFormat.PUFFIN:
             return True
@@ -50,7 +50,7 @@ class DeletionVectors:
     def given_to(
         self, tasks: Iterable[FileScanTask], io: FileIO, manifests: Sequence[ManifestFile]
     ) -> tuple[FileScanTask, ...]:
-        """Returns files with the vectors that delete rows of them."""
+        """Returns tasks with the vectors of their files."""
         if not self._found:
             return tuple(tasks)
         by_file = self._by_file(io, manifests)

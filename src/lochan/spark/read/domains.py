@@ -289,6 +289,6 @@ def _first_day(transform: Transform[Any, Any], number: int) -> int:
 
 
 def day_of(year: int, month: int, day: int = 1) -> int:
-    """Returns days since 1970, of any year in the calendar that everybody uses backwards, too."""
+    """Returns days since 1970, for any year of the proleptic Gregorian calendar."""
     eras, within = divmod(year - 1, _ERA_YEARS)
     return date(within + 1, month, day).toordinal() - _EPOCH_DAY + eras * _ERA_DAYS

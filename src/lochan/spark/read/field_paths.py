@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 
 def field_paths(schema: Schema) -> Mapping[int, tuple[str, ...]]:
-    """Returns the way to every field that is reached through structs alone."""
+    """Returns the path of every field that is reached through structs alone, by id."""
     paths: dict[int, tuple[str, ...]] = {}
     waiting: list[tuple[tuple[str, ...], iceberg.NestedField]]
     waiting = [((), field) for field in schema.fields]
@@ -25,7 +25,7 @@ def field_paths(schema: Schema) -> Mapping[int, tuple[str, ...]]:
 
 
 def column_at(path: tuple[str, ...]) -> Column:
-    """Returns the column at the end of a way; names may hold dots and quotes."""
+    """Returns the column at a path; names may contain dots and quotes."""
     column = F.col(quoted(path[0]))
     for name in path[1:]:
         column = column.getField(name)
@@ -33,5 +33,5 @@ def column_at(path: tuple[str, ...]) -> Column:
 
 
 def quoted(name: str) -> str:
-    """Returns a name as Spark takes it literally."""
+    """Returns a name in backticks, which Spark takes literally."""
     return "`" + name.replace("`", "``") + "`"

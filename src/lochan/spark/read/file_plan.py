@@ -62,7 +62,7 @@ def plan_files(table: Table, condition: Node) -> tuple[FileScanTask, ...]:
 
 
 class FileFilter:
-    """Says of files and manifests of a table whether a row of them can match."""
+    """Decides which files and manifests of a table can have a matching row."""
 
     def __init__(self, table: Table, condition: Node) -> None:
         self._schema = table.schema()

@@ -40,7 +40,7 @@ _CHOOSER: Final = "_lochan_chooser"
 
 
 class FileChooser(msgspec.Struct, frozen=True):
-    """The files that a frame reads, and the fields that its columns are."""
+    """The files that a frame reads, and the field of each of its columns."""
 
     lake: Any
     table: Table
@@ -90,7 +90,7 @@ def restriction(kept: Sequence[FileScanTask], all_of_them: Sequence[FileScanTask
 
 
 class _FilteringFrame:
-    """What is ours of such a frame."""
+    """The methods of such a frame that differ from Spark's."""
 
     def filter(self, condition: Any) -> DataFrame:
         """Returns the rows for which a condition is true; files that have none are left out."""
@@ -111,14 +111,11 @@ class _FilteringFrame:
         plain: DataFrame = super().select(*cols)  # type: ignore[misc]
         names = cols[0] if len(cols) == 1 and isinstance(cols[0], list) else cols
         chooser: FileChooser = self.__dict__[_CHOOSER]
-        fields = {name: chooser.fields[name] for name in names if _is_name(chooser, name)}
+        texts = [name for name in names if isinstance(name, str)]
+        fields = {name: chooser.fields[name] for name in texts if name in chooser.fields}
         if not names or len(fields) < len(names):
             return plain
         return filtering_frame(plain, msgspec.structs.replace(chooser, fields=fields))
-
-
-def _is_name(chooser: FileChooser, name: Any) -> bool:
-    return isinstance(name, str) and name in chooser.fields
 
 
 @functools.cache

@@ -31,7 +31,7 @@ _NEGATED: Final = {
 
 
 class Domain(msgspec.Struct, frozen=True):
-    """What a column may be in a file: numbers between two ends, NaN, NULL.
+    """The values that a column may have in a file: those between two ends, NaN, NULL.
 
     An end that is None is not known. Ends of texts and bytes are compared as Spark compares them.
     """
@@ -119,12 +119,7 @@ Domains = Callable[[int], Domain]
 
 def can_match(node: Node, domains: Domains) -> bool:
     """Returns whether a row of a file can fulfil a condition."""
-    return bool(mask_of(node, domains) & TRUE)
-
-
-def mask_of(node: Node, domains: Domains) -> int:
-    """Returns what a condition can be."""
-    return fold(node, lambda each: _single(each, domains), _combined)
+    return bool(fold(node, lambda each: _single(each, domains), _combined) & TRUE)
 
 
 def fold(
@@ -132,7 +127,7 @@ def fold(
     single: Callable[[Unread | Constant | Leaf], Value],
     combine: Callable[[Negation | Junction, list[Value]], Value],
 ) -> Value:
-    """Returns what a condition becomes if its parts become something first."""
+    """Builds a value for a condition from the values for its parts."""
     done: list[Value] = []
     waiting: list[tuple[Node, bool]] = [(node, False)]
     while waiting:

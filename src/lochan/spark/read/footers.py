@@ -85,7 +85,7 @@ def find_files_without_ids(lake: Lake, table: Table, paths: Sequence[str]) -> Ma
 def _read_footers(
     lake: Lake, reader: _FooterReader, paths: Sequence[str]
 ) -> Iterable[tuple[str, str | None]]:
-    """Looks into some files, all at the same time."""
+    """Reads the footers of some files by one job."""
     parts = -(-len(paths) // FOOTERS_PER_TASK)
     rows = [(number % parts, path) for number, path in enumerate(paths)]
     frame = lake.spark.createDataFrame(rows, "part int, path string")
@@ -95,7 +95,7 @@ def _read_footers(
 
 
 def _forget(kept: dict[tuple[str, str], str | None]) -> None:
-    """Keeps memory bounded, by the oldest first."""
+    """Removes the oldest entries above the limit."""
     for oldest in list(kept)[: max(0, len(kept) - FOOTERS_KEPT_MAX)]:
         kept.pop(oldest, None)
 
@@ -128,7 +128,7 @@ class _FooterReader:
 
 
 def held_schema(physical: pa.Schema, mapping: NameMapping | None, version: TableVersion) -> Schema:
-    """Returns what a file holds, with ids: its own, or those of the mapping.
+    """Returns the schema of a file with ids: its own, or those of the mapping.
 
     What the mapping does not name, at any depth, is no part of the table and left out.
     """

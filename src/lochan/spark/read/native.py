@@ -69,7 +69,7 @@ _DELETES: Final = spark.StructType(
 
 
 class Source(msgspec.Struct, frozen=True):
-    """A column of a table, and what a group of files calls it; None if they do not have it."""
+    """A column of a table, and its name in a group of files; None if they lack it."""
 
     field: iceberg.NestedField
     name: str | None

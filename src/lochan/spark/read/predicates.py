@@ -165,7 +165,7 @@ class ExpressionFilter:
 
 
 class _Operators(msgspec.Struct, Generic[Value], frozen=True):
-    """How the values of the parts of an expression become the value of the whole."""
+    """Functions that build the value of an expression from the values of its parts."""
 
     true: Value
     false: Value

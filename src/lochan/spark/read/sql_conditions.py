@@ -114,7 +114,7 @@ def whole_fields(schema: Schema) -> Mapping[str, iceberg.NestedField]:
 
 
 def mentioned(text: str, schema: Schema) -> set[str]:
-    """Returns the columns whose names are in a text, wherever they are and whatever they mean."""
+    """Returns the columns whose names occur anywhere in a text."""
     words = {word.lower() for word in re.findall(r"\w+", text)}
     quoted = {
         name.replace("``", "`").lower()
@@ -154,7 +154,7 @@ class _ConditionReader:
         self._is_shown = is_shown
 
     def any_of(self, tokens: Sequence[Token], depth: int) -> Node:
-        """Reads what stands between OR."""
+        """Reads the operands of OR."""
         if depth > FILTER_DEPTH_MAX:
             return Unread()
         called = self._function(tokens, depth)
@@ -198,7 +198,7 @@ class _ConditionReader:
         return Negation(node) if is_not else node
 
     def _function(self, tokens: Sequence[Token], depth: int) -> Node | None:
-        """Reads a function as Spark shows it: its name, and what it is called with."""
+        """Reads a function as Spark shows it: its name and its arguments."""
         if not self._is_shown or len(tokens) < 3:
             return None
         inside = inside_of(tokens[1:])
@@ -216,7 +216,7 @@ class _ConditionReader:
         return self._compare(arguments[0], head.text, arguments[1])
 
     def _after(self, field: iceberg.NestedField, rest: Sequence[Token]) -> Node:
-        """Reads what stands behind a column."""
+        """Reads the operator and the operands behind a column."""
         if not rest:
             return Unread()
         head, rest = rest[0], rest[1:]

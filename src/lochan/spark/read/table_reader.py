@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a read will do: the files, the columns of them, and the condition on rows."""
+    """The plan of a read: the files, the columns, and the condition on rows."""
 
     table: Table
     tasks: tuple[FileScanTask, ...]
@@ -160,7 +160,7 @@ def frame_of(lake: Lake, plan: Plan) -> DataFrame:
 
 
 def _shown_fields(plan: Plan) -> dict[str, NestedField]:
-    """Returns the fields that the columns of a frame are, if they are reached through structs."""
+    """Returns the fields of the columns of a frame, if they are reached through structs."""
     by_path = {path: number for number, path in field_paths(plan.schema).items()}
     return {
         path[-1]: plan.schema.find_field(by_path[path]) for path in plan.columns if path in by_path
@@ -250,7 +250,7 @@ def split(
 def _choose(
     schema: Schema, columns: Sequence[str] | None, *, case_sensitive: bool
 ) -> tuple[tuple[str, ...], ...]:
-    """Returns the way to every column that is asked for; a dotted name is one inside a struct."""
+    """Returns the path of every requested column; a dotted name is one inside a struct."""
     if columns is None:
         return tuple((field.name,) for field in schema.fields)
     if isinstance(columns, str):

@@ -242,7 +242,7 @@ class Batch:
         return failure
 
     def _attempt(self, catalog: LochanCatalog) -> list[TableWrite]:
-        """Commits, and returns nothing; or returns the parts that must be prepared again."""
+        """Commits and returns []; or returns the writes that must be prepared again."""
         message = self._message or "; ".join(
             table_write.description for table_write in self._table_writes
         )
@@ -268,7 +268,7 @@ class Batch:
     def _find(self, table_write: TableWrite, many: Many) -> Written | None:
         found = table_write.find_done(many, many.expected)
         if found is not None and self._is_unknown:
-            # Nobody knew whether it was done, and it was: by us, a moment ago.
+            # The result of an earlier attempt was unknown, and that attempt did it.
             return msgspec.structs.replace(found, was_done_before=False)
         return found
 

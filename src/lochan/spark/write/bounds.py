@@ -32,7 +32,7 @@ _SURROGATES: Final = range(0xD800, 0xE000)
 
 
 class FileFacts(msgspec.Struct, frozen=True):
-    """One written file; or why there is none: rows that are `refused`, a `problem` of ours."""
+    """The facts of one written file, or the reason of a failure: `refused` rows, or a `problem`."""
 
     path: str
     size: int
@@ -133,7 +133,7 @@ def _ends(chunk: Any, kind: PrimitiveType) -> tuple[Any, Any] | None:
 
 
 def upper_of_text(text: str, width: int) -> str | None:
-    """Returns a text of this length at most that is not before the text; None if there is none."""
+    """Returns an upper bound of a text with at most `width` characters; None if there is none."""
     cut = text[:width]
     if cut == text:
         return text
@@ -148,7 +148,7 @@ def upper_of_text(text: str, width: int) -> str | None:
 
 
 def upper_of_bytes(raw: bytes, width: int) -> bytes | None:
-    """Returns bytes of this length at most that are not before others; None if there are none."""
+    """Returns an upper bound of bytes with at most `width` bytes; None if there is none."""
     cut = raw[:width]
     if cut == raw:
         return raw

@@ -36,7 +36,7 @@ def column_facts(schema: Schema, files: Sequence[FileFacts]) -> dict[str, Column
 
 
 def join_facts(parts: Sequence[ColumnFacts]) -> ColumnFacts:
-    """Returns the facts of one column in several places as those of one place."""
+    """Returns the facts of a column over several files or writes."""
     return ColumnFacts(
         sum(facts.nulls for facts in parts),
         min((facts.least for facts in parts if facts.least is not None), default=None),

@@ -13,7 +13,7 @@ same time:
 4. the copy is renamed to the name of the file
 
 An end after 2 or 3 leaves the file as Spark wrote it, and a copy that is in no snapshot. Two tasks
-on one file make the same bytes. Whoever reads the file meanwhile reads one version or the other.
+on one file make the same bytes. A reader of the file meanwhile reads one version or the other.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
+from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final
 from urllib.parse import urlsplit
 
 from pyiceberg.schema import Schema
@@ -36,32 +38,6 @@ _MAGIC_ENCRYPTED: Final = b"PARE"
 # Behind the footer: its length, and the magic.
 _TAIL_BYTES: Final = 8
 _FILE: Final = "file"
-
-
-class _Repeated(NamedTuple):
-    """The group between a list and its element, or between a map and its keys and values."""
-
-    members: list[_Node]
-
-
-class _Node(NamedTuple):
-    """A node of a file's schema as a table wants it; with the id that Spark does not write."""
-
-    kind: IcebergType | _Repeated
-    element_id: int | None = None
-
-    def members(self) -> list[_Node]:
-        match self.kind:
-            case _Repeated():
-                return self.kind.members
-            case StructType():
-                return [_Node(field.field_type) for field in self.kind.fields]
-            case ListType():
-                return [_Node(_Repeated([_Node(self.kind.element_type, self.kind.element_id)]))]
-            case MapType():
-                key = _Node(self.kind.key_type, self.kind.key_id)
-                return [_Node(_Repeated([key, _Node(self.kind.value_type, self.kind.value_id)]))]
-        return []
 
 
 def is_local(location: str) -> bool:
@@ -101,7 +77,7 @@ def _read_footer(stream: BinaryIO) -> tuple[int, bytes]:
         raise EncryptedError("its footer is encrypted")
     start = size - _TAIL_BYTES - length
     if magic != _MAGIC or start < len(_MAGIC):
-        raise ValueError("it is no whole Parquet file")
+        raise ValueError("it is not a complete Parquet file")
     if length > SPARK_FOOTER_BYTES_MAX:
         raise ValueError(
             f"its footer has {length} bytes; at most {SPARK_FOOTER_BYTES_MAX} are read"
@@ -117,24 +93,45 @@ def footer_with_ids(schema: Schema, footer: bytes) -> bytes:
     """
     elements = read_elements(footer)
     missing: dict[int, int] = {}
-    todo = [_Node(schema.as_struct())]
-    for position, element in enumerate(elements):
-        if not todo:
+    for position, (element, node) in enumerate(zip_longest(elements, _nodes(schema))):
+        if element is None:
+            raise ValueError("it lacks columns of the table")
+        if node is None:
             raise ValueError(f"it has a column {element.name} that the table does not have")
-        node = todo.pop()
-        members = node.members()
-        if element.children != len(members):
+        children, element_id = node
+        if element.children != children:
             raise ValueError(
-                f"{element.name} has {element.children} parts, and the table has {len(members)}"
+                f"{element.name} has {element.children} parts, and the table has {children}"
             )
-        todo += reversed(members)
-        if node.element_id is None or element.field_id == node.element_id:
+        if element_id is None or element.field_id == element_id:
             continue
         if element.field_id is not None:
             raise ValueError(
-                f"{element.name} has the id {element.field_id}, which should be {node.element_id}"
+                f"{element.name} has the id {element.field_id}, which should be {element_id}"
             )
-        missing[position] = node.element_id
-    if todo:
-        raise ValueError("it lacks columns of the table")
+        missing[position] = element_id
     return insert_ids(footer, elements, missing)
+
+
+def _nodes(schema: Schema) -> Iterator[tuple[int, int | None]]:
+    """Yields the nodes of a file's schema: how many children each has, and its id in a list or map.
+
+    Between a list and its element, and between a map and its keys and values, there is a group.
+    """
+    todo: list[tuple[IcebergType, int | None]] = [(schema.as_struct(), None)]
+    while todo:
+        kind, element_id = todo.pop()
+        inside: list[tuple[IcebergType, int | None]] = []
+        match kind:
+            case StructType():
+                inside = [(field.field_type, None) for field in kind.fields]
+                yield len(inside), element_id
+            case ListType():
+                inside = [(kind.element_type, kind.element_id)]
+                yield from ((1, element_id), (1, None))
+            case MapType():
+                inside = [(kind.key_type, kind.key_id), (kind.value_type, kind.value_id)]
+                yield from ((1, element_id), (2, None))
+            case _:
+                yield 0, element_id
+        todo += reversed(inside)

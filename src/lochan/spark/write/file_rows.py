@@ -38,7 +38,7 @@ def rows_by_file(lake: Lake, plan: Plan) -> tuple[DataFrame, str]:
 
 
 def tasks_at(tasks: Sequence[FileScanTask], paths: Iterable[str]) -> list[FileScanTask]:
-    """Returns the files that were named by rows, in the same order."""
+    """Returns the tasks of the files at these paths, in the same order."""
     by_path = {task.file.file_path: task for task in tasks}
     by_path |= {shown_path(place): task for place, task in list(by_path.items())}
     named = list(paths)

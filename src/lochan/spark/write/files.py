@@ -130,7 +130,7 @@ def _by_spark(lake: Lake, frame: DataFrame, layout: Layout, group: str) -> None:
 
 
 def _read(lake: Lake, layout: Layout) -> list[FileFacts]:
-    """Lists the directory by Spark, which may be the only one to see it, and reads footers."""
+    """Lists the directory by Spark, as only the cluster may reach it, and reads footers."""
     listing = (
         lake.spark.read.format("binaryFile")
         .option("recursiveFileLookup", "true")

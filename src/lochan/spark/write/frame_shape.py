@@ -45,7 +45,7 @@ _NOT_OF_TYPE: Final = ("nullable", "containsNull", "valueContainsNull", "metadat
 _Pair = tuple[str, spark.DataType, spark.DataType]
 _Test = Callable[[Column], Column]
 _Some = Callable[[_Test], Column]
-"""Tells of a row whether a test is true for some value at a place in it."""
+"""Returns the condition that a test is true for some value at a path of a row."""
 
 
 def check_shape(table: str, frame: spark.StructType, schema: Schema, *, whole: bool) -> None:
@@ -228,7 +228,7 @@ def _item(some: _Some, values: _Test) -> _Some:
 
 
 def free_name(name: str, taken: Iterable[str]) -> str:
-    """Returns a name for a column that none of the others has, in any case."""
+    """Returns a column name that is not taken, whatever the case of letters."""
     known = {each.lower() for each in taken}
     while name in known:
         name += "_"

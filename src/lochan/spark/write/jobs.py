@@ -106,7 +106,7 @@ def columns_text(schema: StructType) -> str:
 
 
 def short_text(text: str) -> str:
-    """Returns a text as records have room for it: as it is, or its beginning and its hash."""
+    """Returns a text, or, if it is too long for a record, its beginning and its hash."""
     if len(text) <= _COLUMNS_CHARACTERS_MAX:
         return text
     digest = sha256(text.encode("utf-8", "replace")).hexdigest()

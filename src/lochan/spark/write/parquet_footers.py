@@ -215,7 +215,7 @@ def _read_element(reader: _Reader) -> Element:
 
 
 def insert_ids(footer: bytes, elements: Sequence[Element], ids: Mapping[int, int]) -> bytes:
-    """Returns a footer in which elements without an id, by their positions, have got one."""
+    """Returns a footer with ids added to elements, which are given by their positions."""
     return b"".join(_with_ids(footer, elements, ids))
 
 

@@ -80,7 +80,7 @@ class _Matching(msgspec.Struct, frozen=True):
 
 
 class RowChange(TableWrite):
-    """A delete, or with new values an update, on its way into one table."""
+    """A delete of rows of one table, or, with new values, an update."""
 
     def __init__(
         self,
@@ -101,11 +101,11 @@ class RowChange(TableWrite):
 
     @property
     def mode(self) -> str:
-        """What is done to the rows that are there."""
+        """The mode of the write."""
         return "delete" if self._values is None else "update"
 
     def _columns(self) -> str:
-        """Returns what is asked for, as the record of the job has it."""
+        """Returns the condition and the new values, as the record of the job has them."""
         return short_text(f"where {self._where}; set {self._values}")
 
     def _rows(self) -> int | None:
@@ -113,7 +113,7 @@ class RowChange(TableWrite):
         return None
 
     def begin(self, catalog: LochanCatalog) -> None:
-        """Does nothing: rows are found in the table as the commit meets it."""
+        """Does nothing: rows are found in the table at the time of the commit."""
 
     def prepare(self, catalog: LochanCatalog) -> None:
         """Finds the rows in the table as it is now, and writes what takes their files' place."""
@@ -160,7 +160,7 @@ class RowChange(TableWrite):
             self._record(many, table, prepared.rows, added)
 
     def result(self, commit: str) -> Written:
-        """Returns what was done, by a commit that was made."""
+        """Returns the result for a commit that was made."""
         prepared = self._done_so_far()
         return Written(
             table=self.table,

@@ -31,7 +31,7 @@ from lochan.spark.write.transforms import encode_values
 def replace_files(
     table: Table, added: Sequence[DataFile], removed: Sequence[DataFile], summary: Mapping[str, str]
 ) -> None:
-    """Commits one snapshot in which some files stand in the place of others.
+    """Commits one snapshot in which some files replace others.
 
     There is one even if nothing changes, because its summary names the job that was done.
     """
@@ -60,9 +60,9 @@ def _producer(
 
 
 def _with_sources(metadata: TableMetadata) -> Schema:
-    """Returns a table's schema with the columns, too, that were dropped and partition old files.
+    """Returns a table's schema, plus dropped columns by which old files are partitioned.
 
-    They have names of their own, because others may have got theirs.
+    These get new names, because other columns may have their old ones.
     """
     schema = metadata.schema()
     there = set(schema.field_ids)
@@ -86,9 +86,9 @@ def _sources(specs: Iterable[PartitionSpec]) -> set[int]:
 
 
 class _ManifestProducer(_SnapshotProducer[Any]):
-    """Writes manifests of old specs, too, whose sources were dropped from the table.
+    """Writes manifests also of old specs, whose sources were dropped from the table.
 
-    What it writes again it has read exactly.
+    Manifests are read by an exact decoder before they are rewritten.
     """
 
     def fetch_manifest_entry(
@@ -133,7 +133,7 @@ class _ReplaceProducer(_ManifestProducer, _OverwriteFiles):
         pass
 
     def _existing_manifests(self) -> list[ManifestFile]:
-        """Returns manifests of what stays; those of which nothing is left go."""
+        """Returns the manifests of files that stay; a manifest without such files is dropped."""
         kept: list[ManifestFile] = []
         for manifest in self._manifests_before():
             entries = self.fetch_manifest_entry(manifest)

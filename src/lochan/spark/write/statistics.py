@@ -58,7 +58,7 @@ _UUID_BYTES: Final = 16
 
 
 class Layout(msgspec.Struct, frozen=True, dict=True):
-    """What executors must know of a table, as texts, so that it travels between processes."""
+    """The data of a table that executors need, as texts that can be sent to other processes."""
 
     schema_json: str
     spec_json: str
@@ -80,12 +80,12 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def io(self) -> FileIO:
-        """The way to the files; credentials come from where they are read."""
+        """The access to the files; credentials are those of this process."""
         return load_file_io(self.files, self.directory)
 
     @cached_property
     def plan(self) -> Any:
-        """Which statistics the table wants of which column."""
+        """The statistics that the table's properties request for each column."""
         return compute_statistics_plan(self.schema, self.properties)
 
 
@@ -96,7 +96,7 @@ def build_layout(
     files: Mapping[str, str],
     directory: str,
 ) -> Layout:
-    """Returns what executors must know to write files into a directory, or to read them there."""
+    """Returns the data that executors need to write files into a directory or to read them."""
     return Layout(
         schema_json=schema.model_dump_json(),
         spec_json=spec.model_dump_json(),
@@ -179,7 +179,7 @@ def build_data_file(facts: FileFacts, schema: Schema, spec: PartitionSpec) -> Da
 
 
 def _check_columns(schema: Schema, written: pq.ParquetSchema) -> str:
-    """Says what is wrong with the columns of a file: their ids, by which readers find them; types.
+    """Returns what is wrong with the columns of a file, their ids or their types; '' if nothing.
 
     A session may have settings that make Spark write other types than those of the frame.
     """
@@ -203,7 +203,7 @@ def _check_columns(schema: Schema, written: pq.ParquetSchema) -> str:
 
 
 def _plain(kind: IcebergType) -> IcebergType:
-    """Returns the type as which a file shows one: a uuid is 16 bytes there."""
+    """Returns the type that a column has in files: a uuid is 16 bytes there."""
     return FixedType(_UUID_BYTES) if isinstance(kind, UUIDType) else kind
 
 

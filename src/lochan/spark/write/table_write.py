@@ -71,7 +71,7 @@ Steps = Callable[[str], None]
 
 
 class Written(msgspec.Struct, frozen=True):
-    """What became of a frame: the commit, and what it added to the table.
+    """The result of a write: the commit, and what it added to the table.
 
     Where the job was done before, `commit` is one that holds it, and the figures are those of the
     snapshot that it made then. `rows` are those of the frame; a merge adds files with others too.
@@ -109,7 +109,7 @@ class WriteRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Files(msgspec.Struct, frozen=True, kw_only=True):
-    """Files of a frame, and the table as it was when they were written."""
+    """The files of a frame, and the table as it was when they were written."""
 
     table: Table
     is_new: bool
@@ -135,7 +135,7 @@ class _Merge(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TableWrite:
-    """A frame on its way into one table."""
+    """The write of one frame to one table."""
 
     def __init__(self, lake: Lake, job: str, request: WriteRequest, steps: Steps) -> None:
         self._lake = lake
@@ -156,16 +156,16 @@ class TableWrite:
 
     @property
     def mode(self) -> str:
-        """What is done to the rows that are there."""
+        """The mode of the write."""
         return self._request.mode
 
     @property
     def description(self) -> str:
-        """What is done, for the message of a commit."""
+        """The write in words, for the message of a commit."""
         return f"{self.mode} {self.table}"
 
     def find_done(self, catalog: LochanCatalog, commit: str) -> Written | None:
-        """Returns what the job has done to the table already, as a commit holds it.
+        """Returns the result of the job for the table, if a commit records it.
 
         What was rolled back is not there, so the job is not done. Conflict if the job has written
         something else than what it would write now.
@@ -280,7 +280,7 @@ class TableWrite:
         self._record(many, table, files.rows, added)
 
     def _record(self, many: Many, table: Table, rows: int, added: Sequence[DataFile]) -> None:
-        """Adds the record of the job to the commit that a block becomes."""
+        """Adds the record of the job to the commit of a block."""
         snapshot = table.current_snapshot()
         if snapshot is None:
             raise Bug("a write makes a snapshot")
@@ -298,7 +298,7 @@ class TableWrite:
         many.record_job(self.table, self._job, facts.texts())
 
     def result(self, commit: str) -> Written:
-        """Returns what was done, by a commit that was made."""
+        """Returns the result for a commit that was made."""
         files = self._written()
         kept = self._merge.kept if self._merge is not None else ()
         every = (*files.facts, *kept)
@@ -326,7 +326,7 @@ class TableWrite:
         return self._files
 
     def _open(self, catalog: LochanCatalog) -> tuple[Table, bool]:
-        """Returns the table, or one that is yet to be made, and whether it is that."""
+        """Returns the table, or the design of a new one, and whether it is new."""
         request = self._request
         found = find_table(catalog, request.table)
         if found is None and not request.create:
@@ -438,4 +438,4 @@ def _names(table: str) -> Iterator[None]:
     try:
         yield
     except (TableAlreadyExistsError, NoSuchNamespaceError) as error:
-        raise AlreadyExists(f"no table {table} can be creation: {error}") from error
+        raise AlreadyExists(f"no table {table} can be made: {error}") from error

@@ -211,7 +211,7 @@ def _truncate(column: Column, source: IcebergType, transform: TruncateTransform[
 def _by_pyiceberg(
     column: Column, transform: Transform[Any, Any], source: IcebergType, result: str
 ) -> Column:
-    """Returns what pyiceberg computes, in executors; for transforms that Spark does not have."""
+    """Returns the result of pyiceberg's transform, computed in executors."""
     words = (str(transform), str(source))
 
     def transformed(values: pa.Array) -> pa.Array:

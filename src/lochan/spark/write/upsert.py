@@ -115,7 +115,7 @@ def _join(rows: DataFrame, keys: DataFrame, how: str) -> DataFrame:
 
 
 def _ranges(fields: Sequence[NestedField], facts: Sequence[FileFacts]) -> Node:
-    """Returns what holds for every key of some files, by their bounds; it may hold for others."""
+    """Returns a condition on files that every file with one of the keys fulfils."""
     if len(facts) > SPARK_MERGE_RANGES_MAX:
         facts = [_span(fields, facts)]
     found: list[Node] = []

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import pytest
 
-_SUITES = ("arguments", "bulk", "concurrency", "conditional", "crash", "durability", "faulty")
-_SHARED = ("fork", "row", "rows", "scan")
+_SUITES = ("arguments", "bulk", "concurrency", "conditional", "crash", "durability", "faults")
+_SHARED = ("fork", "row", "sample_rows", "scan")
 pytest.register_assert_rewrite(
-    "lochan.testing.doomed", *(f"{__name__}.{name}" for name in (*_SUITES, *_SHARED))
+    "lochan.testing.killed_writer", *(f"{__name__}.{name}" for name in (*_SUITES, *_SHARED))
 )
 
 from lochan.testing.contracts.arguments import ArgumentContract  # noqa: E402
@@ -29,7 +29,7 @@ from lochan.testing.contracts.concurrency import ConcurrencyContract  # noqa: E4
 from lochan.testing.contracts.conditional import ConditionalContract  # noqa: E402
 from lochan.testing.contracts.crash import CrashContract  # noqa: E402
 from lochan.testing.contracts.durability import DurabilityContract  # noqa: E402
-from lochan.testing.contracts.faulty import FaultContract  # noqa: E402
+from lochan.testing.contracts.faults import FaultContract  # noqa: E402
 from lochan.testing.contracts.fork import ForkRefusedContract, ForkSharedContract  # noqa: E402
 from lochan.testing.contracts.row import RowContract  # noqa: E402
 from lochan.testing.contracts.scan import ScanContract  # noqa: E402

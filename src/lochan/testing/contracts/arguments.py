@@ -11,9 +11,9 @@ import pytest
 from lochan.base.errors import Invalid
 from lochan.base.limits import PARTITION_BYTES_MAX, SCAN_ENTRIES_MAX, STORE_KEY_BYTES_MAX
 from lochan.kv.store import ABSENT, PRESENT, Adds, SetIf, Store
-from lochan.testing.contracts.rows import OBJECTS, REFERENCES, create, whole_store
+from lochan.testing.contracts.sample_rows import OBJECTS, REFERENCES, create, whole_store
 
-# Every kind of wrong, whatever the types say: the checks run in production too.
+# Values of wrong types too: the checks run in production, where types are not enforced.
 BAD_PARTITIONS: tuple[Any, ...] = (b"", b"p" * (PARTITION_BYTES_MAX + 1), "text", None, 7)
 BAD_KEYS: tuple[Any, ...] = (b"", b"k" * (STORE_KEY_BYTES_MAX + 1), "text", None, bytearray(b"k"))
 BAD_VALUES: tuple[Any, ...] = (None, "text", bytearray(b"v"), 7)

@@ -8,7 +8,7 @@ import pytest
 
 from lochan.base.errors import TooLarge
 from lochan.kv.store import ABSENT, Adds, Entry, Lost, Partition, Store
-from lochan.testing.contracts.rows import (
+from lochan.testing.contracts.sample_rows import (
     KEYS,
     NEIGHBOURS,
     OBJECTS,
@@ -82,8 +82,8 @@ class BulkContract:
         assert isinstance(store.delete_if(OBJECTS, b"a", candidate.stamp), Lost)
         assert fetch(store, b"a", OBJECTS).value == b"body"
         must_win(store.delete_if(OBJECTS, b"a", fetch(store, b"a", OBJECTS).stamp))
-        store.add_many(Adds([(OBJECTS, b"a", b"new life")], 4))
-        assert fetch(store, b"a", OBJECTS).value == b"new life"
+        store.add_many(Adds([(OBJECTS, b"a", b"new body")], 4))
+        assert fetch(store, b"a", OBJECTS).value == b"new body"
 
     def test_the_largest_half_day_is_kept(self, store: Store) -> None:
         store.add_many(Adds([(OBJECTS, b"a", b"body")], 2**32 - 1))

@@ -12,7 +12,7 @@ from threading import Barrier, Event, Thread
 
 from lochan.base.errors import StoreClosed
 from lochan.kv.store import ABSENT, Adds, Expected, Outcome, SetIf, Store, Won
-from lochan.testing.contracts.rows import (
+from lochan.testing.contracts.sample_rows import (
     NOTHING,
     OBJECTS,
     REFERENCES,

@@ -18,7 +18,7 @@ from lochan.kv.store import (
     Store,
     Won,
 )
-from lochan.testing.contracts.rows import (
+from lochan.testing.contracts.sample_rows import (
     NOTHING,
     OBJECTS,
     REFERENCES,
@@ -31,7 +31,7 @@ from lochan.testing.contracts.rows import (
 
 
 def must_lose(outcome: object, current: Entry | None) -> None:
-    """Checks that a write lost, and that it tells the row that was there or admits it cannot."""
+    """Checks that a write lost and returned the row that was there, or None for "not known"."""
     assert isinstance(outcome, Lost), f"expected to lose, not {outcome}"
     if outcome.current is None:
         return

@@ -1,8 +1,8 @@
 """kill -9: what was acknowledged after `flush` is there, and nothing is half there.
 
 The page cache outlives a killed process, so this shows that writes leave the process before they
-are acknowledged and that opening mends what a kill leaves; that they also reach the disk is shown
-by watching the system calls.
+are acknowledged and that opening repairs what a kill leaves; another test watches the system calls
+to show that they also reach the disk.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from random import Random
 from signal import SIGKILL
 
 from lochan.assembly import open_store
-from lochan.testing.doomed import HEADS, STARTING, check_number, check_survivors
+from lochan.testing.killed_writer import HEADS, STARTING, check_number, check_survivors
 
 CYCLES = 50
 
@@ -24,7 +24,7 @@ class KilledWriter:
     def __init__(self, url: str, seed: int, command: tuple[str, ...] = ()) -> None:
         self._url = url
         self._random = Random(seed)
-        self._command = command or (sys.executable, "-m", "lochan.testing.doomed")
+        self._command = command or (sys.executable, "-m", "lochan.testing.killed_writer")
         self.applied = 0
         self.acknowledged = 0
         self.stamps: set[bytes] = set()

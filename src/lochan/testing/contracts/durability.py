@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lochan.kv.store import ABSENT, Adds, Lost, SetIf, Store
-from lochan.testing.contracts.rows import (
+from lochan.testing.contracts.sample_rows import (
     NEIGHBOURS,
     OBJECTS,
     REFERENCES,

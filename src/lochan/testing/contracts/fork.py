@@ -13,7 +13,7 @@ from threading import Event, Thread
 
 from lochan.base.errors import StoreForked
 from lochan.kv.store import ABSENT, PRESENT, SetIf, Store
-from lochan.testing.contracts.rows import (
+from lochan.testing.contracts.sample_rows import (
     NOTHING,
     REFERENCES,
     STAGING,
@@ -84,7 +84,7 @@ class ForkRefusedContract:
         change(store, b"key", b"new", stamp)
         store.flush(store.epoch())
 
-    def test_the_child_is_told_what_to_do(self, store: Store) -> None:
+    def test_the_error_in_the_child_contains_advice(self, store: Store) -> None:
         def work() -> str:
             try:
                 store.epoch()
@@ -92,9 +92,9 @@ class ForkRefusedContract:
                 return str(error)
             return ""
 
-        said = ForkedChild(work).result()
+        message = ForkedChild(work).result()
         for words in ("forked", "open it in the child", "spawn", "lochan serve"):
-            assert words in said
+            assert words in message
 
     def test_a_child_may_close_and_forget_the_store(self, store: Store) -> None:
         stores = [store]

@@ -7,7 +7,7 @@ import pytest
 from lochan.base.errors import StoreClosed, TooLarge
 from lochan.base.limits import STORE_KEY_BYTES_MAX
 from lochan.kv.store import ABSENT, PRESENT, Adds, SetIf, Store
-from lochan.testing.contracts.rows import (
+from lochan.testing.contracts.sample_rows import (
     KEYS,
     NEIGHBOURS,
     NOTHING,

@@ -8,7 +8,7 @@ import pytest
 
 from lochan.base.limits import SCAN_ENTRIES_MAX
 from lochan.kv.store import Adds, Store
-from lochan.testing.contracts.rows import (
+from lochan.testing.contracts.sample_rows import (
     KEYS,
     NEIGHBOURS,
     OBJECTS,
@@ -81,7 +81,7 @@ class ScanContract:
         assert found(b"", b"\xff" * 10) == [b"a", b"b", b"b\x00", b"c"]
 
     @pytest.mark.parametrize("seed", range(4))
-    def test_any_range_is_what_a_sorted_list_says(self, store: Store, seed: int) -> None:
+    def test_any_range_is_that_of_a_sorted_list(self, store: Store, seed: int) -> None:
         random = Random(seed)
         fill(store)
         for _ in range(60):
@@ -126,15 +126,15 @@ class ScanContract:
             store.put_many([(STAGING, prefix + b"%03d" % n, prefix) for n in range(40)])
         following: bytes | None = b"keep/"
         read: list[bytes] = []
-        doomed = [b"gone/%03d" % number for number in range(40)]
+        to_delete = [b"gone/%03d" % number for number in range(40)]
         turn = 0
-        while following is not None or doomed:
+        while following is not None or to_delete:
             if order[turn % len(order)] == "R" and following is not None:
                 page = store.scan(STAGING, following, b"keep0", 3)
                 read += [entry.key for entry in page.entries]
                 following = page.next_start
-            elif doomed:
-                store.delete(STAGING, doomed.pop())
+            elif to_delete:
+                store.delete(STAGING, to_delete.pop())
             turn += 1
         assert read == [b"keep/%03d" % number for number in range(40)]
         assert [entry.key for entry in fetch_all(store, STAGING)] == read
@@ -144,18 +144,18 @@ class ScanContract:
         store.put_many([(STAGING, b"a/030/%03d" % number, b"y") for number in range(60)])
         read: list[bytes] = []
         following: bytes | None = b"a/"
-        doomed = [b"a/030/%03d" % number for number in range(60)]
+        to_delete = [b"a/030/%03d" % number for number in range(60)]
         while following is not None:
             page = store.scan(STAGING, following, b"a0", 7)
             read += [entry.key for entry in page.entries]
             following = page.next_start
             for _ in range(6):
-                if doomed:
-                    store.delete(STAGING, doomed.pop())
+                if to_delete:
+                    store.delete(STAGING, to_delete.pop())
         plain = [key for key in read if not key.startswith(b"a/030/")]
         assert plain == [b"a/%03d" % number for number in range(60)]
         assert len(set(read)) == len(read)
-        for key in doomed:
+        for key in to_delete:
             store.delete(STAGING, key)
         assert len(fetch_all(store, STAGING)) == 60
 

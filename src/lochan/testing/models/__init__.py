@@ -1,1 +1,1 @@
-"""Plain models: what the real thing must agree with, simple enough to be believed by reading."""
+"""Plain models with which the code must agree, simple enough to be checked by reading."""

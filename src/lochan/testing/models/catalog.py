@@ -1,7 +1,8 @@
 """The rules of the catalog on plain dictionaries: namespaces, content ids, commits of users.
 
-Keys are tuples of text, values are `Held`. A user's commit is judged by what its keys held at the
-commit that the user had read (the expected hash) against what they hold on the head.
+Keys are tuples of text, values are `Held`. A user's commit is accepted or refused by comparing what
+its keys held at the commit that the user had read (the expected hash) with what they hold on the
+head.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 import msgspec
 
 from lochan.testing.models.history import Content, History, Key, Value, applied
-from lochan.testing.models.merging import Conflict, Laws, Outcome, Planned
+from lochan.testing.models.merges import Conflict, MergeRules, Outcome, Planned
 
 Name = tuple[str, ...]
 
@@ -30,7 +31,7 @@ class Held(msgspec.Struct, frozen=True):
 class Put(msgspec.Struct, frozen=True):
     """Puts a content under a key; without an id it is a new one.
 
-    `expected` is what the caller believes to be there, if it says so.
+    `expected` is what the caller expects to be there, if the request contains it.
     """
 
     key: Name
@@ -41,7 +42,7 @@ class Put(msgspec.Struct, frozen=True):
 
 
 class Delete(msgspec.Struct, frozen=True):
-    """Takes a key away."""
+    """Deletes a key."""
 
     key: Name
 
@@ -62,7 +63,7 @@ def parents_of(key: Name) -> Iterator[Name]:
 
 
 def is_namespace(value: Value | None) -> bool:
-    """Tells whether a value is a namespace."""
+    """Returns whether a value is a namespace."""
     return isinstance(value, Held) and value.type == NAMESPACE
 
 
@@ -105,34 +106,34 @@ def shared_contents(content: Content, operations: Mapping[Key, Value | None]) ->
 
 
 def is_of_a_side(key: Key, resolved: Value, sides: Iterable[Value]) -> bool:
-    """Tells whether a resolved content has the id of a content that a side has under the key."""
+    """Returns whether a resolved content has the id of a content of some side under the key."""
     del key
     ids = {side.content_id for side in sides if isinstance(side, Held)}
     return isinstance(resolved, Held) and resolved.content_id in ids
 
 
 def both_made_a_namespace(conflict: Conflict) -> bool:
-    """Tells whether both sides made a namespace of the same name; the target's is kept."""
+    """Returns whether both sides created a namespace of the same name; the target's is kept."""
     made = conflict.base is None
     return made and is_namespace(conflict.source) and is_namespace(conflict.target)
 
 
-CATALOG: Final = Laws(
+CATALOG: Final = MergeRules(
     (shared_contents, broken_rules),
     both_made_a_namespace,
     is_of_a_side,
     frozenset({"KEY_CONFLICT"}),
 )
-"""The laws of merges: one key for one content, every key in its namespaces."""
+"""The rules of merges: one key for one content, every key in its namespaces."""
 
 
 def is_whole(content: Content) -> bool:
-    """Tells whether every key lies in namespaces only."""
+    """Returns whether all parents of every key are namespaces."""
     return all(is_namespace(content.get(up)) for key in content for up in parents_of(_name(key)))
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """What a user's commit must give; `added` are the keys whose contents get new ids."""
+    """The required result of a user's commit; `added` are the keys whose contents get new ids."""
 
     outcome: Outcome
     added: tuple[Name, ...] = ()

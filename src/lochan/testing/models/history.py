@@ -1,8 +1,8 @@
 """History as plain dictionaries: commits with all their parents and their whole content.
 
 Nothing here knows the kernel. Every commit holds its content as a dictionary, every question is
-answered by looking at all commits. Values are opaque and compared for equality; `None` stands for
-"no value". Ids are whatever the system under test calls its commits.
+answered by looking at all commits. Values are opaque and compared for equality; `None` means "no
+value". Ids are whatever the system under test calls its commits.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def difference(left: Content, right: Content) -> list[Change]:
 class History:
     """All commits that were ever made, reachable or not.
 
-    The history begins with one empty commit, which is nobody's merge base. Sets of commits are
+    The history begins with one empty commit, which is never a merge base. Sets of commits are
     integers here: bit n is the commit that was added as the n-th. A parent is added before its
     children, so its number is smaller.
     """
@@ -101,9 +101,9 @@ class History:
         """Returns all that a commit holds."""
         return self.commits[commit_id].content
 
-    def has(self, head: str, wanted: str) -> bool:
-        """Tells whether a commit is an ancestor of a head by any parents, or is it."""
-        return bool(self._ancestors[head] >> self._numbers[wanted] & 1)
+    def has(self, head: str, commit_id: str) -> bool:
+        """Returns whether a commit is an ancestor of a head by any parents, or the head itself."""
+        return bool(self._ancestors[head] >> self._numbers[commit_id] & 1)
 
     def line(self, head: str) -> Iterator[Commit]:
         """Yields a commit and its first-parent ancestors, newest first, without the empty one."""
@@ -112,9 +112,9 @@ class History:
             yield commit
             commit = self.commits[commit.parents[0]]
 
-    def is_on_line(self, head: str, wanted: str) -> bool:
-        """Tells whether a commit is a first-parent ancestor of a head, or is it."""
-        return wanted == self.empty or any(commit.id == wanted for commit in self.line(head))
+    def is_on_line(self, head: str, commit_id: str) -> bool:
+        """Returns whether a commit is a first-parent ancestor of a head, or the head itself."""
+        return commit_id == self.empty or any(commit.id == commit_id for commit in self.line(head))
 
     def line_until(self, head: str, other: str) -> list[Commit]:
         """Returns the first-parent commits of a head that another commit has not, oldest first."""

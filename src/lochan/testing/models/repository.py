@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from lochan.testing.models.history import Commit, History
-from lochan.testing.models.merging import Planned
+from lochan.testing.models.merges import Planned
 
 
 class Refused(Exception):

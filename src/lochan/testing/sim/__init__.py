@@ -1,7 +1,7 @@
 """A deterministic simulator of several servers on one store, over unmodified synchronous code.
 
-Every store call is a point where another actor may go first, where a reply can be lost, a write can
-arrive late and a server can die. How to use it:
+At every store call another actor may run first, a reply can be lost, a write can take effect late
+and a server can die. How to use it:
 
     >>> from lochan.kv.store import ABSENT, Partition, Won
     >>> from lochan.testing.sim import Faults, Scenario, explore, exhaust
@@ -18,9 +18,9 @@ arrive late and a server can die. How to use it:
     >>> def no_count_is_lost(world, history):
     ...     row = world.store.get(PLACE, b"n")
     ...     counted = int(row.value) if row else 0
-    ...     told = len(history.acknowledged("count"))
-    ...     unsure = sum(event.uncertain for event in history)
-    ...     assert told <= counted <= told + unsure, f"{told} told, {counted} counted"
+    ...     acknowledged = len(history.acknowledged("count"))
+    ...     uncertain = sum(event.uncertain for event in history)
+    ...     assert acknowledged <= counted <= acknowledged + uncertain
     >>> counting = Scenario(
     ...     name="counting",
     ...     servers={"s1": [actor], "s2": [actor]},
@@ -33,15 +33,15 @@ arrive late and a server can die. How to use it:
     >>> exhaust(counting).complete
     True
 
-A violation raises `Violation` with a line such as `sim1 17 A*2 B!lost_reply A .`; hand that line to
+A violation raises `Violation` with a line such as `sim1 17 A*2 B!lost_reply A .`; pass that line to
 `replay(counting, line)` to see it again. `crash_sweep` kills the server at every call in turn and
-lets somebody come after. What must hold:
+starts another one after it. Rules for scenarios:
 
-* the code under test reaches time, randomness, locks and the store only through its server; memory
-  that two servers share is invisible to the scheduler, so there must be none;
+* the code under test uses time, randomness, locks and the store of its server only; the scheduler
+  cannot see memory that two servers share, so there must be none;
 * actors of one server may share memory: `open` builds it, every actor finds it in `server.app`;
 * checks run when all actors have ended, on `world.store` or on `world.new_server(...)`; what they
-  call there is neither interleaved nor hurt.
+  call there is not interleaved and has no faults.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ from lochan.testing.sim.exhaustive import ExhaustiveChooser
 from lochan.testing.sim.explore import Stage, exhaust, explore, replay, run
 from lochan.testing.sim.history import Event, History
 from lochan.testing.sim.plans import NO_FAULTS, FaultAt, Faults
+from lochan.testing.sim.report import Report, Violation
 from lochan.testing.sim.scenario import Check, Scenario
 from lochan.testing.sim.server import Server
 from lochan.testing.sim.signature import signatures
 from lochan.testing.sim.sweep import SweepReport, after_crash, crash_sweep
 from lochan.testing.sim.trace import Trace
-from lochan.testing.sim.verdict import Report, Violation
 from lochan.testing.sim.world import Chooser, World
 
 __all__ = [

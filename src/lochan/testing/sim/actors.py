@@ -1,4 +1,4 @@
-"""Whoever can go on next in a simulated world: actors, late writes, clocks, and the end."""
+"""What can happen next in a simulated world: steps of actors, late writes, clock jumps, the end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lochan.testing.faults import OK, Fault, PlannedCall, SimulatedCrash
 from lochan.testing.sim.greenlets import new_greenlet
 from lochan.testing.sim.history import Event
 from lochan.testing.sim.plans import CRASHES
-from lochan.testing.sim.server import UNHURT
+from lochan.testing.sim.server import NEVER_FAULTY
 from lochan.testing.sim.trace import CLOCK_MARK, LATE_MARK, STOP
 
 if TYPE_CHECKING:
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from lochan.testing.sim.world import World
 
 Act = Callable[["Server"], object]
-"""What an actor does; it is handed its server."""
+"""The function that an actor runs; its argument is the server."""
 
-START: Final = PlannedCall(0, "start", None, None, 0, UNHURT)
-STOPPING: Final = PlannedCall(0, "stop", None, None, 0, UNHURT)
+START: Final = PlannedCall(0, "start", None, None, 0, NEVER_FAULTY)
+STOPPING: Final = PlannedCall(0, "stop", None, None, 0, NEVER_FAULTY)
 
 
 class Actor:
-    """One strand of work on a server; stands before its `pending` call until told to go on."""
+    """One thread of work on a server; it waits before its `pending` call until `go`."""
 
     def __init__(self, world: World, server: Server, name: str, act: Act) -> None:
         self.world = world
@@ -39,11 +39,11 @@ class Actor:
         self._greenlet = new_greenlet(self._body)
 
     def start(self) -> None:
-        """Goes to the first call, without a step: nothing before it can be seen by others."""
+        """Runs to the first call, without a step: other actors see nothing of it."""
         self._enter(OK)
 
     def go(self, fault: Fault) -> None:
-        """Makes the pending call with that fault, then goes on to the next one."""
+        """Makes the pending call with that fault, then runs to the next one."""
         world = self.world
         number = len(world.trace.steps)
         world.trace.steps.append((self.name, self.pending, fault))
@@ -58,12 +58,12 @@ class Actor:
         if fault.kind in CRASHES:
             self.server.dead = True
             self._enter(fault)
-            world.bury(self.server)
+            world.end_server(self.server)
         else:
             self._enter(fault)
 
     def kill(self) -> None:
-        """Dies where it stands; its handlers run but reach no store."""
+        """Dies before its pending call; its exception handlers run but cannot use the store."""
         if not self.alive:
             return
         self.server.dead = True
@@ -89,7 +89,7 @@ class Actor:
 
 
 class LateWrite:
-    """A write whose sender was told Unknown and that may still take effect."""
+    """A write whose sender got Unknown and that may still take effect."""
 
     def __init__(
         self, world: World, name: str, call: PlannedCall, carry_out: Callable[[], object]
@@ -100,20 +100,20 @@ class LateWrite:
         self._carry_out = carry_out
 
     def go(self, _: Fault) -> None:
-        """Takes effect on the state it finds."""
+        """Carries out the write on the present state."""
         self.world.late.remove(self)
         self.world.trace.steps.append((self.name, self.pending, OK))
         self._carry_out()
 
 
 class ClockJump:
-    """A server's clock that is set to another time; durations do not notice."""
+    """Sets a server's clock to another time; its monotonic clock does not change."""
 
     def __init__(self, world: World, server: Server, distance_us: int) -> None:
         self.world = world
         self.server = server
         self.name = f"{CLOCK_MARK}{server.name}{distance_us:+d}"
-        self.pending = PlannedCall(0, "jump", None, None, 0, UNHURT, (distance_us,))
+        self.pending = PlannedCall(0, "jump", None, None, 0, NEVER_FAULTY, (distance_us,))
         self._distance_us = distance_us
 
     def go(self, _: Fault) -> None:
@@ -124,7 +124,7 @@ class ClockJump:
 
 
 class Stop:
-    """The end of a run in which late writes are still under way: they never arrive."""
+    """Ends a run with pending late writes, which never take effect."""
 
     name = STOP
     pending = STOPPING
@@ -133,7 +133,7 @@ class Stop:
         self.world = world
 
     def go(self, _: Fault) -> None:
-        """Drops what is under way."""
+        """Drops the pending late writes."""
         self.world.trace.steps.append((self.name, self.pending, OK))
         self.world.late.clear()
 
@@ -141,7 +141,7 @@ class Stop:
 Candidate = Actor | LateWrite | ClockJump | Stop
 
 Move = tuple[Candidate, Fault]
-"""Who goes on, and what happens to its call."""
+"""What happens next, and the fault of its call."""
 
 
 def late_name(actor: Actor) -> str:

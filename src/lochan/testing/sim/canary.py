@@ -1,7 +1,7 @@
-"""A planted bug that the explorer must find; a gate that does not find it proves nothing.
+"""A planted bug that the explorer must find; an explorer that does not find it proves nothing.
 
-Two servers count up. With the bug planted they read, add one and write blindly; without it they
-write only if nobody was in between.
+Two servers increment a counter. With the bug they read, add one and write unconditionally; without
+it they write only if the counter has not changed since they read it.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from lochan.kv.store import ABSENT, Partition, Won
 from lochan.testing.sim.explore import explore
 from lochan.testing.sim.history import History
+from lochan.testing.sim.report import Violation
 from lochan.testing.sim.scenario import Scenario
 from lochan.testing.sim.server import Server
-from lochan.testing.sim.verdict import Violation
 from lochan.testing.sim.world import World
 
 PLACE = Partition(b"canary")
@@ -39,7 +39,7 @@ def find_canary() -> Violation:
         explore(canary(planted=True), SCHEDULES_MAX)
     except Violation as violation:
         return violation
-    raise AssertionError("the explorer is blind: it did not find the planted bug")
+    raise AssertionError("the explorer did not find the planted bug")
 
 
 def _count_up(server: Server, *, planted: bool) -> int:
@@ -58,5 +58,5 @@ def _count_up(server: Server, *, planted: bool) -> int:
 def _check(world: World, history: History) -> None:
     entry = world.store.get(PLACE, b"count")
     counted = 0 if entry is None else int(entry.value)
-    told = len(history.acknowledged("count"))
-    assert counted == told, f"{told} counts were acknowledged, the counter says {counted}"
+    acknowledged = len(history.acknowledged("count"))
+    assert counted == acknowledged, f"{acknowledged} acknowledged, the counter is {counted}"

@@ -1,4 +1,4 @@
-"""Choosers that need one run: random, by priorities, first come, and the repetition of a trace."""
+"""Choosers of one schedule: random, by priorities, in order, and the repetition of a trace."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from lochan.testing.sim.plans import CLOCK_JUMP_US
 from lochan.testing.sim.trace import CLOCK_MARK, STOP, parse
 from lochan.testing.sim.world import Broken, World
 
-# One run in three stays with an actor, one in three wanders, one in three lies between; late
-# writes likewise land soon, some time or very late. Small bugs need many switches, deep ones few.
+# The probability to stay with the same actor, and the weight of late writes: each run draws one of
+# three values. Some bugs need many switches between actors, others few.
 STAY: Final = (0.0, 0.4, 0.8)
 LATE_WEIGHT: Final = (1.0, 0.3, 0.05)
 
 
 class RandomChooser:
-    """Everything by one seed."""
+    """Decides everything by one seed."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -56,7 +56,7 @@ class RandomChooser:
 
 
 class PriorityChooser(RandomChooser):
-    """The ready actor of the highest priority goes on; at a few random steps it drops to the end.
+    """The ready actor of the highest priority runs; at a few random steps it gets the lowest.
 
     Probabilistic concurrency testing: a bug that needs `depth` orderings among `steps` steps is
     found with a probability that can be given, which pays off in long programs.
@@ -78,7 +78,7 @@ class PriorityChooser(RandomChooser):
 
 
 class FirstChooser:
-    """The first ready actor always goes on: one after the other; late writes land at the end."""
+    """The first ready actor runs, one after the other; late writes take effect at the end."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
@@ -94,17 +94,17 @@ class FirstChooser:
 
 
 class Diverged(Broken):
-    """A trace does not belong to this code any more."""
+    """A trace does not fit the present code."""
 
     def __init__(self, message: str) -> None:
         super().__init__("repetition of a trace", message)
 
 
 class ReplayChooser:
-    """Does what a trace says.
+    """Repeats the steps of a trace.
 
-    A strict one raises Diverged when that is impossible. A lenient one leaves such steps out and
-    lets the rest go one after the other: for traces of old bugs in code that has moved on.
+    A strict one raises Diverged when a step is impossible. A lenient one leaves such steps out and
+    then runs actors one after the other: for traces of old bugs in code that has changed since.
     """
 
     def __init__(self, text: str, *, strict: bool = True) -> None:
@@ -113,7 +113,7 @@ class ReplayChooser:
         self._position = 0
 
     def next(self, world: World, ready: list[Actor]) -> Move:
-        """Looks up who was next."""
+        """Returns the next step of the trace."""
         while self._position < len(self._steps):
             name, fault = self._steps[self._position]
             self._position += 1
@@ -121,7 +121,7 @@ class ReplayChooser:
             if candidate is not None and _possible(candidate, fault):
                 return candidate, fault
             if self._strict:
-                raise Diverged(f"step {self._position - 1}: {name} cannot go on like that")
+                raise Diverged(f"step {self._position - 1}: {name} is not ready for that step")
         if self._strict:
             raise Diverged(f"the trace ends after {self._position} steps, the run does not")
         return (ready[0] if ready else world.late[0]), OK

@@ -1,9 +1,9 @@
 """Every schedule, or one of each kind: repeat a prefix, then take the next branch.
 
 Reduction is by sleep sets. After a branch has been explored, its first move sleeps in the branches
-beside it until some move that does not commute with it is made; a branch in which everybody who
-could go on sleeps is left out. Every order of moves that do not commute is still run. Moves commute
-only if
+beside it until some move that does not commute with it is made; a branch in which all possible
+moves sleep is left out. Every order of moves that do not commute is still run. Moves commute only
+if
 
     they are made by different servers, because actors of one server share memory;
     their calls touch different rows, or only read;
@@ -61,7 +61,7 @@ class _Node:
 
 
 class ExhaustiveChooser:
-    """Goes through all schedules of a scenario, one for each run, until `more` says no.
+    """Enumerates all schedules of a scenario, one for each run, until `more` returns False.
 
     Without `reduce` it runs every single interleaving. Without `real_time` moves commute also if
     that swaps the end of one operation with the beginning of another: right for checks that look

@@ -1,4 +1,4 @@
-"""Runs a scenario under many schedules and holds every run against its invariants."""
+"""Runs a scenario under many schedules and checks its invariants after every run."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from lochan.kv.store import Store
 from lochan.stores.memory.store import MemoryStore, _Table
 from lochan.testing.sim.choosers import Diverged, RandomChooser, ReplayChooser
 from lochan.testing.sim.exhaustive import ExhaustiveChooser, Pruned
+from lochan.testing.sim.report import Report, Violation, ViolationGuard
 from lochan.testing.sim.scenario import Scenario
 from lochan.testing.sim.server import Server
-from lochan.testing.sim.verdict import Blame, Report, Violation
 from lochan.testing.sim.world import SETUP_US, Broken, Chooser, World
 
-# FoundationDB's share: enough to notice hidden randomness within a few hundred schedules.
+# As in FoundationDB: enough to notice hidden randomness within a few hundred schedules.
 RECHECK_EVERY: Final = 20
 
 
 class Stage:
-    """A scenario with its set-up done; hands out worlds that begin there."""
+    """A scenario whose set-up was run; creates worlds that begin there."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -28,7 +28,7 @@ class Stage:
         self._prepared: Any = None
 
     def new_world(self, seed: int) -> World:
-        """Returns a world that nobody has touched yet."""
+        """Returns a world in which nothing has happened yet."""
         if self._template is None:
             store, prepared = self._set_up()
             if not isinstance(store, MemoryStore):
@@ -47,7 +47,7 @@ class Stage:
         if self.scenario.setup is None:
             return store, None
         world = World(self.scenario, 0, store)
-        with Blame(world, "set-up"):
+        with ViolationGuard(world, "set-up"):
             return store, self.scenario.setup(Server(world, "setup", SETUP_US))
         raise AssertionError("unreachable")
 
@@ -67,14 +67,18 @@ def run(stage: Stage, chooser: Chooser) -> World:
     """Runs one schedule and checks it; returns the world, ended."""
     world = stage.new_world(chooser.seed)
     try:
-        with Blame(world, "an actor failed"):
-            world.run(chooser)
-        for name, check in stage.scenario.checks.items():
-            with Blame(world, name):
-                check(world, world.history)
+        _run_and_check(world, chooser)
     finally:
         world.end()
     return world
+
+
+def _run_and_check(world: World, chooser: Chooser) -> None:
+    with ViolationGuard(world, "an actor failed"):
+        world.run(chooser)
+    for name, check in world.scenario.checks.items():
+        with ViolationGuard(world, name):
+            check(world, world.history)
 
 
 def explore(
@@ -110,8 +114,8 @@ def exhaust(
 ) -> Report:
     """Runs every schedule of the scenario, or one of each class of equal ones.
 
-    `complete` in the report says whether the end was reached. With `on_violation` the enumeration
-    goes on after a violation, to count them.
+    `complete` in the report is True if all schedules were run. With `on_violation` the enumeration
+    continues after a violation, to count them.
     """
     stage = Stage(scenario)
     report = Report(scenario.name)
@@ -121,11 +125,7 @@ def exhaust(
     while more and report.schedules < schedules_max:
         world = stage.new_world(chooser.seed)
         try:
-            with Blame(world, "an actor failed"):
-                world.run(chooser)
-            for name, check in scenario.checks.items():
-                with Blame(world, name):
-                    check(world, world.history)
+            _run_and_check(world, chooser)
         except Pruned:
             report.pruned += 1
         except Violation as violation:
@@ -149,18 +149,18 @@ def exhaust(
 def replay(scenario: Scenario, text: str, *, strict: bool = True) -> World:
     """Runs a printed trace again: raises the same Violation, or returns the world.
 
-    A strict repetition raises a Violation of `repetition of a trace` if the code has moved on.
+    A strict repetition raises a Violation of `repetition of a trace` if the code has changed since.
     """
     chooser = ReplayChooser(text, strict=strict)
     world = run(Stage(scenario), chooser)
     if strict and chooser.digest not in ("", world.trace.digest()):
-        with Blame(world, ""):
+        with ViolationGuard(world, ""):
             raise Diverged("the same choices made other calls")
     return world
 
 
 def _recheck(stage: Stage, chooser: Chooser, before: World) -> None:
-    """Runs a schedule again; whatever differs was decided by something outside of the world."""
+    """Runs a schedule again; a difference shows that the run depends on something outside of it."""
     try:
         after = run(stage, chooser)
         difference = after.trace.difference(before.trace)
@@ -169,5 +169,5 @@ def _recheck(stage: Stage, chooser: Chooser, before: World) -> None:
     except Violation as violation:
         difference = str(violation)
     if difference:
-        with Blame(before, "determinism"):
+        with ViolationGuard(before, "determinism"):
             raise Broken("determinism", f"the same schedule twice is not the same: {difference}")

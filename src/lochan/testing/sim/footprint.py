@@ -1,4 +1,4 @@
-"""Which rows a call touches, and whether two calls commute.
+"""Which rows a call reads and writes, and whether two calls commute.
 
 Two calls commute if no row that one of them may write is touched by the other. A conditional write
 counts as a write even if it loses. Stamps and epochs differ with the order of unrelated writes;
@@ -32,7 +32,7 @@ NOTHING: Final = Footprint()
 
 
 def footprint(call: PlannedCall, *, row_locks: bool = False) -> Footprint:
-    """Returns what a store call touches; with row locks a hold is as good as a write."""
+    """Returns the rows of a store call; with row locks a hold counts as a write."""
     operation, arguments = call.operation, call.arguments
     if operation in ("get", "hold"):
         name = cast("Name", arguments)
@@ -64,7 +64,7 @@ def footprint(call: PlannedCall, *, row_locks: bool = False) -> Footprint:
 
 
 def commute(one: Footprint, other: Footprint) -> bool:
-    """Tells whether the order of two calls makes no difference to anybody."""
+    """Returns whether the order of two calls makes no difference."""
     return not (_disturbs(one, other) or _disturbs(other, one))
 
 

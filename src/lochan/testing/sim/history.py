@@ -1,4 +1,4 @@
-"""What the actors of a simulated world asked for and what they were told, and when.
+"""The operations of the actors of a simulated world: arguments, outcome, begin and end.
 
 Time is counted in steps of the scheduler. An operation begins with the step of its first store call
 and ends with the step of its last one: code in between is invisible to others, so these are the
@@ -16,7 +16,7 @@ NOT_YET = -1
 
 
 class Event:
-    """One operation of one actor: what it was, what came of it, when it began and ended."""
+    """One operation of one actor: its arguments, its outcome, when it began and ended."""
 
     __slots__ = (
         "actor",
@@ -54,21 +54,21 @@ class Event:
 
     @property
     def acknowledged(self) -> bool:
-        """The actor was told that it worked."""
+        """The operation returned without an error."""
         return self.outcome == "ok"
 
     @property
     def uncertain(self) -> bool:
-        """It may have worked or not, and may still take effect."""
+        """It may have taken effect or not, and may still do so."""
         return self.outcome in ("crashed", "open", "unknown")
 
     def before(self, other: Event) -> bool:
-        """Tells whether this one had ended when the other began."""
+        """Returns whether this one had ended when the other began."""
         return NOT_YET not in (self.end, other.start) and self.end < other.start
 
     def __repr__(self) -> str:
-        asked = ", ".join(_short(one) for one in self.arguments)
-        return f"{self.actor}[{self.start}..{self.end}] {self.operation}({asked}) {self.outcome}"
+        given = ", ".join(_short(value) for value in self.arguments)
+        return f"{self.actor}[{self.start}..{self.end}] {self.operation}({given}) {self.outcome}"
 
 
 def _short(value: object) -> str:
@@ -78,7 +78,7 @@ def _short(value: object) -> str:
 
 
 class History:
-    """All events of one run, in the order in which they were asked for."""
+    """All events of one run, in the order of their beginning."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -94,7 +94,7 @@ class History:
         return [event for event in self.events if event.operation in operations]
 
     def acknowledged(self, *operations: str) -> list[Event]:
-        """Returns those that the actor was told had worked."""
+        """Returns the events of these operations that returned without an error."""
         return [event for event in self.of(*operations) if event.acknowledged]
 
     def text(self) -> str:

@@ -1,7 +1,7 @@
 """Which faults may happen to the calls of a simulated world.
 
-A plan is asked in two ways: a random chooser draws from it, an exhaustive one asks for everything
-that is possible. What a fault does is the business of `testing/faults.py`.
+A plan is used in two ways: a random chooser draws a fault from it, an exhaustive one requests all
+faults that are possible. `testing/faults.py` defines what a fault does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Draw = Callable[[], float]
 """Returns a number in [0, 1)."""
 
 CRASHES: Final = (FaultKind.CRASH_BEFORE, FaultKind.CRASH_AFTER, FaultKind.TORN)
-"""After these the server is gone."""
+"""After these the server is dead."""
 
 # An operator or a bad time server moves a clock by this much; the grace of the collector is 24 h.
 CLOCK_JUMP_US: Final = 3_600 * 1_000_000
@@ -89,7 +89,7 @@ NO_FAULTS: Final = Faults()
 
 
 class Plan(Protocol):
-    """What the choosers ask of a plan."""
+    """What a chooser needs of a plan."""
 
     most: int
     clock_jump: float
@@ -104,7 +104,7 @@ class Plan(Protocol):
 
 
 class FaultAt:
-    """Given faults at given store calls, counted from 0 over all servers; others go well."""
+    """Given faults at given store calls, counted from 0 over all servers; others have none."""
 
     clock_jump = 0.0
 
@@ -125,7 +125,7 @@ class FaultAt:
         return found[0] if found else OK
 
     def options(self, actor: str, call: PlannedCall) -> list[Fault]:  # noqa: ARG002
-        """Looks the number of this call up; each call must be shown once."""
+        """Looks the number of this call up; must be called once for each call."""
         fault = self._faults.get(self._calls)
         self._calls += 1
         if fault is None or fault.kind not in call.possible:

@@ -1,4 +1,4 @@
-"""What is to be simulated: servers and their actors, faults, and what must hold at the end."""
+"""A scenario to be simulated: servers and their actors, faults, and the checks at the end."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from lochan.testing.sim.world import World
 
 Check = Callable[["World", "History"], object]
-"""Raises AssertionError, or any error of ours, if the run is not as it must be."""
+"""Raises AssertionError, or any error of ours, if an invariant does not hold."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One situation, to be run under many schedules.
+    """One scenario, to be run under many schedules.
 
     `setup` runs once on an empty store and must return plain values (`world.prepared`): a memory
     store is copied for each run. `open` builds what the actors of a server share (`server.app`);
@@ -38,25 +38,25 @@ class Scenario:
     watch: Callable[[World], None] | None = None
     """Runs at the beginning and after every step; it may read `world.store` and must not write.
 
-    What it sees is kept in `world.watched`, for checks that need every state in between."""
+    It may keep what it read in `world.watched`, for checks that need every state in between."""
 
     faults: Plan = field(default=NO_FAULTS)
     store: Callable[[], Store] = MemoryStore
 
     reopen: Callable[[Store], Store] | None = None
-    """Opens the store again after a crash, for stores that live in the process that died."""
+    """Opens the store again after a crash, for stores that are in the memory of the server."""
 
     atomic_apply: bool | None = None
-    """False takes an atomic `apply` apart: objects first, then the row."""
+    """False makes two calls of an atomic `apply`: objects first, then the row."""
 
     row_locks: bool = False
     """`hold` locks its row against other actors; writers wait too."""
 
     lock_points: bool = True
-    """Taking a lock is a point where other actors of the same server may go first."""
+    """Before a lock is taken, other actors of the same server may run."""
 
     return_points: bool = False
-    """The return of a store call is such a point too: finds races of memory, costs steps."""
+    """So they may after a store call has returned: finds races in memory, costs steps."""
 
     steps_max: int = 20_000
     """More steps than this count as running for ever."""

@@ -1,4 +1,4 @@
-"""A simulated server: one process that dies as a whole, with its own store, clock and random."""
+"""A simulated server: a process that dies as a whole, with its own store, clock and randomness."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
-UNHURT: Final = (FaultKind.OK,)
-"""What may happen to a pause that is no store call."""
+NEVER_FAULTY: Final = (FaultKind.OK,)
+"""The possible faults of a pause that is no store call: none."""
 
 # Each call moves its server's clock and no other, so calls of two servers still commute.
 CALL_US: Final = 100
 
 
 class Server:
-    """What an actor is handed: the doors of `base/ports.py`, a store, and `do` to keep a record.
+    """The argument of an actor: a store, clock, randomness and waiting, and `do` to record calls.
 
-    Actors of one server share whatever `open` built for it (`app`) and die together. Only what
-    passes through the store, the locks and `pause` is seen by the scheduler.
+    Actors of one server share what `open` built for it (`app`) and die together. The scheduler
+    sees only calls of the store, of locks and of `pause`.
     """
 
     def __init__(self, world: World, name: str, now_us: int) -> None:
@@ -77,7 +77,7 @@ class Server:
     def attempt(
         self, operation: str, function: Callable[..., _Result], *arguments: object
     ) -> _Result | None:
-        """As `do`, but an error that a client must expect ends here and None is returned."""
+        """As `do`, but returns None for an error that a client must expect."""
         try:
             return self.do(operation, function, *arguments)
         except (Bug, Corrupt, NewerFormat):
@@ -86,8 +86,8 @@ class Server:
             return None
 
     def pause(self, operation: str = "pause", arguments: tuple[object, ...] = ()) -> None:
-        """Lets others go first, as every store call does."""
-        self.world.park(self, PlannedCall(0, operation, None, None, 0, UNHURT, arguments))
+        """Lets other actors run first, as every store call does."""
+        self.world.park(self, PlannedCall(0, operation, None, None, 0, NEVER_FAULTY, arguments))
 
     def wait_until(self, condition: Callable[[], bool], what: str = "wait") -> None:
         """Blocks the actor until the condition holds, as for a lane or an event.
@@ -96,7 +96,7 @@ class Server:
         """
         actor = self.world.current
         if actor is None:
-            check(condition(), f"nobody is there who could end this {what}")
+            check(condition(), f"outside of an actor nothing can end this {what}")
             return
         actor.until = condition
         self.pause(what)
@@ -113,7 +113,7 @@ class Server:
         return SimLock(self)
 
     def acquire(self, lock: SimLock) -> None:
-        """Takes a lock, after whoever has it."""
+        """Takes a lock, after its present owner has released it."""
         world = self.world
         actor = world.current
         if actor is not None and (
@@ -122,9 +122,9 @@ class Server:
             self.wait_until(lock.is_free, "lock")
         lock.owner = actor
 
-    def pass_time(self, duration_us: int, everybody: bool) -> None:
+    def pass_time(self, duration_us: int, all_servers: bool) -> None:
         """Moves the clock, and those of all other servers if the time is long."""
-        for server in self.world.servers if everybody else [self]:
+        for server in self.world.servers if all_servers else [self]:
             server.clock.advance_us(duration_us)
 
     def hold_row(self, name: Name) -> None:
@@ -138,5 +138,5 @@ class Server:
             self.world.held.pop(name, None)
 
     def send_late(self, call: PlannedCall, carry_out: Callable[[], object]) -> None:
-        """Puts a write under way that lands when the scheduler says so."""
+        """Adds a late write, which the scheduler carries out later or never."""
         self.world.send_late(call, carry_out)

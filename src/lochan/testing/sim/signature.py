@@ -1,14 +1,14 @@
 """Counts interleavings as different only if conflicting calls came in a different order.
 
 For each row that two actors touched and one of them wrote, the calls on it are listed in order,
-except that reads without a write between them are sorted: their order is seen by nobody. A scanned
-range meets the writes of its rows in the same way. All lists together say which interleaving
-it was; two runs that differ by swapping calls that commute have the same lists.
+except that reads without a write between them are sorted, because their order has no effect. A
+scanned range and the writes of its rows are listed in the same way. All lists together identify
+the interleaving; two runs that differ by swapping calls that commute have the same lists.
 
-Ids are random, so a row is named by who knows it: the smallest (actor, how many rows that actor
-had touched before). That does not depend on the order of calls that commute. Calls whose order
-cannot be told apart here (point reads against a drop of the whole partition) count as equal, so
-the number of different interleavings is never too large.
+Ids are random, so a row is named by the actors that used it: the smallest pair of an actor and the
+number of rows that this actor had used before. That does not depend on the order of calls that
+commute. Calls whose order is not distinguished here (point reads against a drop of the whole
+partition) count as equal, so the number of different interleavings is never too large.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Row = Name | Range
 """A row, or a range that was scanned, or dropped with its whole partition."""
 
 Access = tuple[str, str]
-"""Who, operation."""
+"""Actor, operation."""
 
 READ, WRITE, SCAN, PART = range(4)
 
 WITHOUT_EFFECT = (FaultKind.NOT_APPLIED, FaultKind.LATE, FaultKind.CRASH_BEFORE)
-"""A call with such a fault touched nothing when it was made."""
+"""A call with such a fault had no effect when it was made."""
 
 
 def signatures(steps: list[Step]) -> tuple[bytes, bytes]:
@@ -39,20 +39,20 @@ def signatures(steps: list[Step]) -> tuple[bytes, bytes]:
     known: dict[str, int] = {}
     ranges = _ranges(steps)
     faults = []
-    for who, call, fault in steps:
-        count = known.get(who, 0)
+    for actor, call, fault in steps:
+        count = known.get(actor, 0)
         if fault is not OK:
-            faults.append((who, count, fault.kind.value, fault.count))
+            faults.append((actor, count, fault.kind.value, fault.count))
             if fault.kind in WITHOUT_EFFECT:
                 continue
-        access = (who, call.operation)
+        access = (actor, call.operation)
         for row, how in _touched(footprint(call), ranges):
             rows.setdefault(row, []).append((how, access))
-            label = (who, count)
+            label = (actor, count)
             if row not in labels or label < labels[row]:
                 labels[row] = label
             count += 1
-        known[who] = count
+        known[actor] = count
     lists = []
     for row, accesses in rows.items():
         if _in_conflict(accesses):
@@ -94,7 +94,7 @@ def _in(name: Name, one: Range) -> bool:
 
 def _in_conflict(accesses: list[tuple[int, Access]]) -> bool:
     first_how, (first, _) = accesses[0]
-    if all(who == first for _, (who, _) in accesses):
+    if all(actor == first for _, (actor, _) in accesses):
         return False
     # Only reads, only scans, or only writes of different rows of a partition: no conflict.
     return first_how == WRITE or any(how != first_how for how, _ in accesses)

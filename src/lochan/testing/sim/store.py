@@ -1,9 +1,9 @@
-"""The store as a simulated server sees it: every call is a point where others may go first.
+"""The store of a simulated server: before every call other actors may run.
 
-It is the `FaultyStore` of the kv room whose plan is the scheduler, so what a fault does is written
-once. Three things are its own: late writes wait in the world, because they outlive their server; an
-`apply` that is not atomic is two calls, so that others see what lies between; and where `apply` is
-atomic, `apply_each` is one call, as it is one statement on a database.
+It is a `FaultyStore` (`testing/faults.py`) whose plan is the scheduler, so what a fault does is
+written once. Three things differ: late writes wait in the world, because they outlive their server;
+an `apply` that is not atomic is two calls, so that other actors see the state between them; and
+where `apply` is atomic, `apply_each` is one call, as it is one statement on a database.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Result = TypeVar("_Result")
 
 
 class SimStore(FaultyStore):
-    """One server's way to the shared store."""
+    """The shared store as one server uses it."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class SimStore(FaultyStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Those of the shared store, but for what the world simulates."""
+        """Those of the shared store, except for what is simulated."""
         return self._capabilities
 
     def apply(self, adds: Adds, condition: SetIf) -> Outcome:
@@ -66,7 +66,7 @@ class SimStore(FaultyStore):
         return self._write(call, lambda: self._store.apply_each(changes))
 
     def hold(self, partition: Partition, key: bytes) -> Hold:
-        """Reads a row; with row locks nobody else writes or holds it until it is given up."""
+        """Reads a row; with row locks no other actor writes or holds it until it is released."""
         if not self._row_locks:
             return super().hold(partition, key)
         name = (partition, key)
@@ -78,11 +78,11 @@ class SimStore(FaultyStore):
 
         return SimHold(self, name, self._read(call, take))
 
-    def give_up(self, name: Name) -> None:
+    def release_row(self, name: Name) -> None:
         """Ends a hold."""
         self._server.release_row(name)
 
-    def go_over_to(self, store: Store) -> None:
+    def use(self, store: Store) -> None:
         """Uses another store from now on: the same one, opened again."""
         self._store = store
 
@@ -116,10 +116,10 @@ class SimStore(FaultyStore):
 
 
 class SimHold:
-    """A row that nobody else can write or hold until `apply` or `release`.
+    """A row that no other actor can write or hold until `apply` or `release`.
 
     After an unknown outcome the lock is gone, as with a broken connection, while the write may
-    still be under way.
+    still take effect later.
     """
 
     def __init__(self, store: SimStore, name: Name, entry: Entry | None) -> None:
@@ -133,12 +133,12 @@ class SimHold:
         return self._entry
 
     def apply(self, adds: Adds, condition: SetIf) -> Outcome:
-        """Writes and gives the row up, whatever comes of it."""
+        """Writes and releases the row, whatever the outcome."""
         try:
             return self._store.apply(adds, condition)
         finally:
             self.release()
 
     def release(self) -> None:
-        """Gives the row up."""
-        self._store.give_up(self._name)
+        """Releases the row."""
+        self._store.release_row(self._name)

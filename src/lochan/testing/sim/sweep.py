@@ -1,10 +1,10 @@
-"""Crashes a scenario at every store call, then lets somebody come after.
+"""Crashes a scenario at every store call, then runs a follow-up on another server.
 
 The scenario is run once to count its calls. Then, for each call, the server dies before it, after
 it, and in the middle of it where it is a batch that may be torn; a new server is started on what is
 left; it does one of the follow-ups; the invariants are checked. Only cases in which the crash was
-really reached are counted. On demand a write is also still under way when its server dies, and
-lands when the follow-up has ended.
+really reached are counted. With `late` a write is also still pending when its server dies, and
+takes effect when the follow-up has ended.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ AFTER: Final = Fault(FaultKind.CRASH_AFTER)
 
 @dataclass
 class SweepReport:
-    """What was crashed where."""
+    """Counts of crashes by fault and follow-up."""
 
     scenario: str
     calls: int = 0

@@ -2,11 +2,11 @@
 
     sim1 17 A*3 B A!lost_reply ~A1 B*2 . =5d0c81aa
 
-reads: seed 17; actor A went three steps, B one; the next call of A was carried out but its reply
-lost; then a late write of A landed (its first); B went two steps; what was still under way never
-arrived; the digest at the end tells whether a repetition really did the same. `listing` says the
-same for people, with the calls. Ids are normalised: rows with short plain names keep them, others
-are numbered as they appear.
+means: seed 17; actor A made three steps, B one; the next call of A was carried out but its reply
+lost; then a late write of A took effect (its first); B made two steps; other late writes never took
+effect. The digest at the end shows whether a repetition made the same calls. `listing` is the same
+for people, with the calls. Ids are normalised: rows with short plain names keep them, others are
+numbered as they appear.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lochan.kv.store import Kind, Name, Partition
 from lochan.testing.faults import OK, Fault, FaultKind, PlannedCall
 
 Step = tuple[str, PlannedCall, Fault]
-"""Who went on, the call it had been about to make, what happened to it."""
+"""The actor, its call, and the fault of the call."""
 
 FORM: Final = "sim1"
 STOP: Final = "."
@@ -40,7 +40,7 @@ class Trace:
 
     def text(self) -> str:
         """Returns the short form that can be run again."""
-        tokens = [_token(who, fault) for who, _, fault in self.steps]
+        tokens = [_token(actor, fault) for actor, _, fault in self.steps]
         runs = [(token, len(list(run))) for token, run in groupby(tokens)]
         words = [token if count == 1 else f"{token}*{count}" for token, count in runs]
         return " ".join([FORM, str(self.seed), *words, f"={self.digest()}"])
@@ -49,9 +49,9 @@ class Trace:
         """Returns one line for each step, for people."""
         labels = Labels()
         lines = []
-        for number, (who, call, fault) in enumerate(self.steps):
+        for number, (actor, call, fault) in enumerate(self.steps):
             happened = "" if fault is OK else f"  !! {_fault(fault)}"
-            lines.append(f"{number:4} {who:>4} {describe(call, labels)}{happened}")
+            lines.append(f"{number:4} {actor:>4} {describe(call, labels)}{happened}")
         return "\n".join(lines)
 
     def digest(self) -> str:
@@ -59,9 +59,11 @@ class Trace:
         return blake2b(self.listing().encode(), digest_size=4).hexdigest()
 
     def store_calls(self) -> list[PlannedCall]:
-        """Returns the calls to which a fault might have happened."""
+        """Returns the calls for which a fault was possible."""
         return [
-            call for who, call, _ in self.steps if len(call.possible) > 1 and who[0] != LATE_MARK
+            call
+            for actor, call, _ in self.steps
+            if len(call.possible) > 1 and actor[0] != LATE_MARK
         ]
 
     def kinds(self) -> set[FaultKind]:
@@ -73,7 +75,9 @@ class Trace:
         for number, (mine, theirs) in enumerate(zip(self.steps, other.steps, strict=False)):
             if not _same(mine, theirs):
                 labels = Labels()
-                one, two = (f"{who} {describe(call, labels)}" for who, call, _ in (mine, theirs))
+                one, two = (
+                    f"{actor} {describe(call, labels)}" for actor, call, _ in (mine, theirs)
+                )
                 return f"step {number}: {one} against {two}, or their arguments"
         if len(self.steps) != len(other.steps):
             return f"{len(self.steps)} steps against {len(other.steps)}"
@@ -81,7 +85,7 @@ class Trace:
 
 
 class Labels:
-    """Names of rows as people see them; the unreadable ones are numbered as they appear."""
+    """Readable names of rows; rows without one are numbered as they appear."""
 
     def __init__(self) -> None:
         self._numbers: dict[Name, int] = {}
@@ -113,7 +117,7 @@ def describe(call: PlannedCall, labels: Labels) -> str:
 
 
 def parse(text: str) -> tuple[int, list[tuple[str, Fault]], str]:
-    """Reads the short form: the seed, who went on with what fault, the digest."""
+    """Reads the short form: the seed, actors and faults by step, the digest."""
     words = text.split()
     if len(words) < 2 or words[0] != FORM:
         raise ValueError(f"not a trace: {text[:60]!r}")
@@ -124,8 +128,8 @@ def parse(text: str) -> tuple[int, list[tuple[str, Fault]], str]:
             digest = word[1:]
             continue
         token, _, count = word.partition("*")
-        who, _, fault = token.partition("!")
-        steps += [(who, _parse_fault(fault))] * int(count or 1)
+        actor, _, fault = token.partition("!")
+        steps += [(actor, _parse_fault(fault))] * int(count or 1)
     return int(words[1]), steps, digest
 
 
@@ -136,8 +140,8 @@ def _parse_fault(text: str) -> Fault:
     return Fault(FaultKind(kind), int(count or 0))
 
 
-def _token(who: str, fault: Fault) -> str:
-    return who if fault is OK else f"{who}!{_fault(fault)}"
+def _token(actor: str, fault: Fault) -> str:
+    return actor if fault is OK else f"{actor}!{_fault(fault)}"
 
 
 def _fault(fault: Fault) -> str:

@@ -1,8 +1,8 @@
-"""A world of simulated servers around one store, in which a chooser decides who goes on.
+"""A world of simulated servers around one store, in which a chooser decides which actor runs next.
 
-The run of a world is one thread. Each actor stands before a call; the chooser takes one of them
-and says what happens to that call; the actor makes it and goes on until it stands before the next.
-So an interleaving is a list of choices, and the same choices give the same run.
+The run of a world is one thread. Each actor waits before a call; the chooser selects one of them
+and the fault of its call; the actor makes the call and runs until it waits before the next one. So
+an interleaving is a list of choices, and the same choices give the same run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RESTART_US: Final = 1_000_000
 
 
 class Broken(AssertionError):
-    """A run went wrong as a whole; `invariant` says in which way."""
+    """A run failed as a whole, for example by a deadlock; `invariant` names the reason."""
 
     def __init__(self, invariant: str, message: str) -> None:
         super().__init__(message)
@@ -37,15 +37,15 @@ class Broken(AssertionError):
 
 
 class Chooser(Protocol):
-    """Decides who goes on."""
+    """Decides what happens next."""
 
     seed: int
 
     def next(self, world: World, ready: list[Actor]) -> Move:
-        """Returns who goes on, and what happens to its call.
+        """Returns what happens next, and the fault of its call.
 
-        That is one of the ready actors, a late write of the world, the jump of a clock, or, when
-        no actor is left, the end.
+        That is a step of one of the ready actors, a late write of the world, the jump of a clock,
+        or, when no actor is left, the end.
         """
         ...
 
@@ -73,14 +73,14 @@ class World:
         self._main = current_greenlet()
 
     def ready(self) -> list[Actor]:
-        """Returns the actors that can go on."""
+        """Returns the actors that can make their next call."""
         ready = [
             actor for actor in self.actors if actor.alive and (actor.until is None or actor.until())
         ]
         return [actor for actor in ready if not self._row_is_held(actor)] if self.held else ready
 
     def run(self, chooser: Chooser) -> None:
-        """Starts the scenario's actors and goes on until all have ended."""
+        """Starts the scenario's actors and runs them until all have ended."""
         self._main = current_greenlet()
         for name, acts in self.scenario.servers.items():
             self.start_server(name, acts, RUN_US)
@@ -111,7 +111,7 @@ class World:
         for act in acts:
             self._add_actor(server, act)
         # Actors of one server share memory, so even what they do before their first call has an
-        # order; an actor that is alone has nobody to see it.
+        # order; what a single actor does is seen by no other.
         if len(server.actors) == 1:
             server.actors[0].start()
         return server
@@ -125,14 +125,14 @@ class World:
         return server
 
     def park(self, server: Server, call: PlannedCall) -> Fault:
-        """Stops the running actor before a call until it may go on; returns what happens."""
+        """Stops the running actor before a call until it is chosen; returns the fault."""
         if server.dead:
-            raise SimulatedCrash("the server is gone")
+            raise SimulatedCrash("the server is dead")
         actor = self.current
         if actor is None:
             return OK
         if actor.server is not server:
-            raise Bug(f"actor {actor.name} reaches for {server.name}, which is not its server")
+            raise Bug(f"actor {actor.name} uses {server.name}, which is not its server")
         actor.pending = call
         fault: Fault = self._main.switch()
         return fault
@@ -145,18 +145,18 @@ class World:
             actor.beginning.remove(event)
 
     def send_late(self, call: PlannedCall, carry_out: Callable[[], object]) -> None:
-        """Puts a write of the running actor under way."""
+        """Adds a late write of the running actor."""
         actor = self.current
         if actor is None:
             raise Bug("only an actor's write can be late")
         self.late.append(LateWrite(self, late_name(actor), call, carry_out))
 
-    def bury(self, server: Server) -> None:
-        """Ends what a dead server leaves, and starts another one if the scenario says so."""
+    def end_server(self, server: Server) -> None:
+        """Ends the actors of a dead server; starts another one if the scenario has `restart`."""
         self.crashes += 1
         for actor in server.actors:
             actor.kill()
-        self.held = {name: who for name, who in self.held.items() if who.server is not server}
+        self.held = {name: actor for name, actor in self.held.items() if actor.server is not server}
         if self.scenario.reopen is not None:
             self._reopen(self.scenario.reopen)
         if self.scenario.restart is not None:
@@ -164,7 +164,7 @@ class World:
             self.start_server(f"{server.name}'", self.scenario.restart, now_us)
 
     def end(self) -> None:
-        """Kills whoever is left and closes the store."""
+        """Kills the remaining actors and closes the store."""
         for actor in self.actors:
             actor.kill()
         self.store.close()
@@ -177,7 +177,7 @@ class World:
         self.actors.append(actor)
 
     def _outside(self, function: Callable[[], Any]) -> Any:
-        """Calls something as nobody, so that its store calls are no steps."""
+        """Calls a function outside of any actor, so that its store calls are no steps."""
         current, self.current = self.current, None
         try:
             return function()
@@ -188,13 +188,15 @@ class World:
         self.store = reopen(self.store)
         self.late.clear()
         for server in self.servers:
-            server.store.go_over_to(self.store)
+            server.store.use(self.store)
 
     def _row_is_held(self, actor: Actor) -> bool:
-        wanted = footprint(actor.pending, row_locks=True).writes
-        return any(self.held.get(name, actor) is not actor for name in wanted)
+        rows = footprint(actor.pending, row_locks=True).writes
+        return any(self.held.get(name, actor) is not actor for name in rows)
 
     def _deadlock(self) -> Broken:
-        """Returns the complaint that nobody can go on."""
-        waiting = [f"{one.name} for {one.pending.operation}" for one in self.actors if one.alive]
-        return Broken("deadlock", f"nobody can go on; waiting: {', '.join(waiting)}")
+        """Returns the error that no actor can run."""
+        waiting = [
+            f"{actor.name} for {actor.pending.operation}" for actor in self.actors if actor.alive
+        ]
+        return Broken("deadlock", f"no actor can run; waiting: {', '.join(waiting)}")

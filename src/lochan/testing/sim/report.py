@@ -1,4 +1,4 @@
-"""What comes of exploring: a report, or a violation that says how to see it again."""
+"""The results of exploring: a report, or a violation with the trace that repeats it."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Violation(AssertionError):
         )
 
 
-class Blame:
-    """Turns whatever goes wrong inside a `with` into a Violation of the named invariant.
+class ViolationGuard:
+    """Turns an error inside a `with` into a Violation of the named invariant.
 
-    An actor may fail with any error there is, and each of them is a finding.
+    Any kind of error of an actor is a finding.
     """
 
     def __init__(self, world: World, invariant: str) -> None:
@@ -50,9 +50,9 @@ class Blame:
         if error is None or isinstance(error, (Pruned, KeyboardInterrupt, SystemExit)):
             return
         invariant = error.invariant if isinstance(error, Broken) else self._invariant
-        told = str(error) if isinstance(error, AssertionError) else repr(error)
+        message = str(error) if isinstance(error, AssertionError) else repr(error)
         name = self._world.scenario.name
-        raise Violation(name, invariant, self._world, told) from error
+        raise Violation(name, invariant, self._world, message) from error
 
 
 @dataclass
@@ -85,7 +85,7 @@ class Report:
         return len(self.orders_with_faults)
 
     def count(self, world: World) -> None:
-        """Adds one run that went well."""
+        """Adds one run without a violation."""
         self.schedules += 1
         self.steps += len(world.trace.steps)
         plain, faulty = signatures(world.trace.steps)
@@ -103,7 +103,7 @@ class Report:
         self.clock_jumps += any(call.operation == "jump" for _, call, _ in world.trace.steps)
 
     def add(self, other: Report) -> None:
-        """Takes the counts of another report over, such as that of another process."""
+        """Adds the counts of another report, such as that of another process."""
         for name in (
             "schedules",
             "steps",

@@ -2,7 +2,7 @@
 
 All of them *carry* changes onto a head. A change fits if the head holds what was there before.
 If the head already holds what comes after, nothing is left to do for that key. Otherwise the key
-is in conflict, and the caller's choice for that key decides. If any conflict stands, nothing is
+is in conflict, and the caller's choice for that key decides. If any conflict remains, nothing is
 written and all conflicts are reported, one for a key.
 
 One request may change a key several times: a replay, or a squashed pick of commits that do not
@@ -34,7 +34,7 @@ Behaviour = Literal["NORMAL", "FORCE", "DROP", "TAKE_TARGET_ON_CONFLICT"]
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """What the caller wants for one key.
+    """The caller's choice for one key.
 
     `expected` is what the target must hold before, whatever the base holds. `resolved` is what the
     target holds afterwards; it needs `expected`. None for either is "no value".
@@ -46,7 +46,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Choices(msgspec.Struct, frozen=True):
-    """What the caller wants for each key, and for all keys that are not named."""
+    """The caller's choices: by key, and one for all keys that are not named."""
 
     default: str = "NORMAL"
     keys: Mapping[Key, Choice] = msgspec.field(default_factory=dict)
@@ -57,10 +57,10 @@ class Choices(msgspec.Struct, frozen=True):
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """A key that stands against the request, and why.
+    """A key that is in conflict with the request, and the reason.
 
     `rule` is CHANGED where the key is not as expected. The rules of the catalog have their own.
-    `expected` is what the target was to hold: what the base holds, unless the caller said so.
+    `expected` is what the target must hold: what the base holds, unless the caller gave a value.
     """
 
     key: Key
@@ -91,8 +91,8 @@ class Planned(msgspec.Struct, frozen=True):
 class Outcome(msgspec.Struct, frozen=True):
     """What must happen: commits one after the other, or conflicts and nothing else.
 
-    `invalid` says that the request is refused whatever the head holds. Neither conflicts nor
-    commits: the request succeeds, and there is nothing to do.
+    `invalid` is the reason why the request is refused whatever the head holds. With neither
+    conflicts nor commits the request succeeds, and there is nothing to do.
     """
 
     commits: tuple[Planned, ...] = ()
@@ -103,7 +103,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
     @property
     def refused(self) -> bool:
-        """Tells whether nothing may be written."""
+        """Whether nothing may be written."""
         return bool(self.conflicts or self.invalid)
 
 
@@ -111,17 +111,17 @@ Rules = Callable[[Content, Mapping[Key, Value | None]], Iterable[Conflict]]
 """What a commit must keep to, besides its keys: content before it and operations → conflicts."""
 
 Agreed = Callable[[Conflict], bool]
-"""Tells of a conflict that both sides did the same, so that the target's value stays."""
+"""Returns whether both sides of a conflict did the same, so that the target's value stays."""
 
 
 def never_agreed(conflict: Conflict) -> bool:
-    """Takes every conflict as it is."""
+    """Leaves every conflict as it is."""
     del conflict
     return False
 
 
 Acceptable = Callable[[Key, Value, Iterable[Value]], bool]
-"""Tells whether a resolved value may be put under a key; the last are the values of all sides."""
+"""Returns whether a resolved value may be put under a key, given the values of all sides."""
 
 
 def any_value(key: Key, resolved: Value, sides: Iterable[Value]) -> bool:
@@ -130,7 +130,7 @@ def any_value(key: Key, resolved: Value, sides: Iterable[Value]) -> bool:
     return True
 
 
-class Laws(msgspec.Struct, frozen=True):
+class MergeRules(msgspec.Struct, frozen=True):
     """The rules under which changes are carried; without any, keys are independent.
 
     A key that breaks one of the rules in `giving_way` is left as the target has it if its
@@ -143,11 +143,11 @@ class Laws(msgspec.Struct, frozen=True):
     giving_way: frozenset[str] = frozenset()
 
 
-FREE: Final = Laws()
+FREE: Final = MergeRules()
 
 
 def carry(
-    content: Content, carried: Sequence[Carried], choices: Choices, laws: Laws = FREE
+    content: Content, carried: Sequence[Carried], choices: Choices, merge_rules: MergeRules = FREE
 ) -> Outcome:
     """Returns what carrying changes onto a content gives, commit by commit.
 
@@ -156,11 +156,11 @@ def carry(
     """
     left = choices
     while True:
-        outcome = _carry_all(content, carried, left, laws)
+        outcome = _carry_all(content, carried, left, merge_rules)
         giving_way = {
             one.key: Choice("DROP")
             for one in outcome.conflicts
-            if one.rule in laws.giving_way
+            if one.rule in merge_rules.giving_way
             and left.of(one.key).behaviour == "TAKE_TARGET_ON_CONFLICT"
         }
         if not giving_way:
@@ -169,10 +169,10 @@ def carry(
 
 
 def _carry_all(
-    content: Content, carried: Sequence[Carried], choices: Choices, laws: Laws
+    content: Content, carried: Sequence[Carried], choices: Choices, merge_rules: MergeRules
 ) -> Outcome:
     touched = frozenset(change.key for one in carried for change in one.changes)
-    target = _Target(content, choices, laws)
+    target = _Target(content, choices, merge_rules)
     planned: list[Planned] = []
     for one in carried:
         operations = target.take(one.changes)
@@ -180,12 +180,12 @@ def _carry_all(
             planned.append(Planned(operations, dict(target.content), one.message))
     if target.conflicts:
         return Outcome(conflicts=tuple(target.conflicts.values()), touched=touched)
-    if not _are_acceptable(content, carried, choices, laws):
+    if not _are_acceptable(content, carried, choices, merge_rules):
         return Outcome(invalid="a resolved value is not acceptable", touched=touched)
     merged = tuple(parent for one in carried for parent in one.merged)
     if planned:
         planned[-1] = msgspec.structs.replace(planned[-1], merged=merged)
-    for rules in laws.rules:
+    for rules in merge_rules.rules:
         broken = _broken(content, planned, rules)
         if broken:
             return Outcome(conflicts=broken, touched=touched)
@@ -195,11 +195,11 @@ def _carry_all(
 class _Target:
     """A content while changes are carried onto it, and the conflicts met so far, one for a key."""
 
-    def __init__(self, content: Content, choices: Choices, laws: Laws) -> None:
+    def __init__(self, content: Content, choices: Choices, merge_rules: MergeRules) -> None:
         self.content = dict(content)
         self.conflicts: dict[Key, Conflict] = {}
         self._choices = choices
-        self._laws = laws
+        self._laws = merge_rules
         self._begun: set[Key] = set()
         self._settled: set[Key] = set()
 
@@ -250,9 +250,9 @@ class _Target:
 
 
 def _are_acceptable(
-    content: Content, carried: Sequence[Carried], choices: Choices, laws: Laws
+    content: Content, carried: Sequence[Carried], choices: Choices, merge_rules: MergeRules
 ) -> bool:
-    """Tells whether every resolved value may be put where it is to be put."""
+    """Returns whether every resolved value may be put under its key."""
     for key, choice in choices.keys.items():
         if isinstance(choice.resolved, msgspec.UnsetType) or choice.resolved is None:
             continue
@@ -261,7 +261,7 @@ def _are_acceptable(
             sides += [change.before, change.after]
         known = [side for side in sides if side is not None]
         # What was not changed is not resolved either.
-        if len(sides) > 1 and not laws.acceptable(key, choice.resolved, known):
+        if len(sides) > 1 and not merge_rules.acceptable(key, choice.resolved, known):
             return False
     return True
 
@@ -285,10 +285,10 @@ def merge(
     *,
     message: str = "",
     replay: bool = False,
-    laws: Laws = FREE,
+    merge_rules: MergeRules = FREE,
 ) -> dict[str, Outcome]:
     """Returns for each best common ancestor what merging a source into a head must give."""
-    wanted = choices or Choices()
+    given = choices or Choices()
     found: dict[str, Outcome] = {}
     for base in history.best_common_ancestors(head, source):
         if base == source:
@@ -300,12 +300,12 @@ def merge(
         else:
             carried = [Carried(history.difference(base, source), message, (source,))]
         touched = {change.key for one in carried for change in one.changes}
-        if set(wanted.keys) - touched:
+        if set(given.keys) - touched:
             outcome = Outcome(
                 invalid="a key has a behaviour but was not changed", touched=frozenset(touched)
             )
         else:
-            outcome = carry(history.content(head), carried, wanted, laws)
+            outcome = carry(history.content(head), carried, given, merge_rules)
         found[base] = msgspec.structs.replace(outcome, base=base)
     return found
 
@@ -362,51 +362,60 @@ def pick(
     *,
     message: str = "",
     squash: bool = False,
-    laws: Laws = FREE,
+    merge_rules: MergeRules = FREE,
 ) -> Outcome:
     """Returns what making commits again on a head must give: transplant and cherry-pick."""
     line = [history.commits[one] for one in commits]
     if squash:
         listed = [f"{one.id} {title(one)}" for one in line]
-        said = message or f"Transplanted {len(line)} commits"
-        carried = [composed(history, line, "\n".join([said, "", *listed]))]
+        headline = message or f"Transplanted {len(line)} commits"
+        carried = [composed(history, line, "\n".join([headline, "", *listed]))]
     else:
         carried = [replayed(history, one) for one in line]
         if message and len(carried) == 1:
             carried = [msgspec.structs.replace(carried[0], message=message)]
-    return carry(history.content(head), carried, choices or Choices(), laws)
+    return carry(history.content(head), carried, choices or Choices(), merge_rules)
 
 
 def revert(
-    history: History, head: str, commits: Sequence[str], *, message: str = "", laws: Laws = FREE
+    history: History,
+    head: str,
+    commits: Sequence[str],
+    *,
+    message: str = "",
+    merge_rules: MergeRules = FREE,
 ) -> Outcome:
     """Returns what undoing commits on a head must give, in the order given."""
     carried = []
     for one in commits:
         commit = history.commits[one]
         carried.append(reverted(history, commit, message or f"Revert {commit.id}: {title(commit)}"))
-    return carry(history.content(head), carried, Choices(), laws)
+    return carry(history.content(head), carried, Choices(), merge_rules)
 
 
 class Rebased(msgspec.Struct, frozen=True):
-    """What a rebase must give: `moved` is False if the branch stands on the other head already."""
+    """The required result of a rebase; `moved` is False if the branch already contains the head."""
 
     moved: bool
     outcome: Outcome
 
 
 def rebase(
-    history: History, head: str, onto: str, choices: Choices | None = None, laws: Laws = FREE
+    history: History,
+    head: str,
+    onto: str,
+    choices: Choices | None = None,
+    merge_rules: MergeRules = FREE,
 ) -> Rebased:
     """Returns what making a branch's own commits again on another head must give."""
     if history.is_on_line(head, onto):
         return Rebased(False, Outcome())
     carried = [replayed(history, one, onto) for one in history.line_until(head, onto)]
-    return Rebased(True, carry(history.content(onto), carried, choices or Choices(), laws))
+    return Rebased(True, carry(history.content(onto), carried, choices or Choices(), merge_rules))
 
 
 def fast_forward(history: History, head: str, source: str) -> bool | None:
-    """Tells whether a fast-forward moves a head; None if it would lose commits."""
+    """Returns whether a fast-forward moves a head; None if it would lose commits."""
     if history.has(head, source):
         return False
     return True if history.has(source, head) else None

@@ -19,8 +19,8 @@ class Shell:
     def run(self, *words: str, code: int = 0, stdin: str | bytes | None = None) -> Result:
         """Runs a command that must leave with the code."""
         result = CliRunner().invoke(commands, [*words, *self.always], input=stdin)
-        told = f"{words}: {result.exit_code}\n{result.output}\n{result.exception!r}"
-        assert result.exit_code == code, told
+        details = f"{words}: {result.exit_code}\n{result.output}\n{result.exception!r}"
+        assert result.exit_code == code, details
         return result
 
     def out(self, *words: str, code: int = 0, stdin: str | None = None) -> str:

@@ -10,7 +10,14 @@ import pytest
 
 from lochan.base.errors import Unavailable, Unknown
 from lochan.kv.store import ABSENT, Adds, Expected, Lost, Outcome, SetIf, Store, Won
-from lochan.testing.contracts.rows import OBJECTS, REFERENCES, create, fetch, fetch_all, must_win
+from lochan.testing.contracts.sample_rows import (
+    OBJECTS,
+    REFERENCES,
+    create,
+    fetch,
+    fetch_all,
+    must_win,
+)
 from lochan.testing.faults import Fault, FaultKind, FaultyStore, ListedFaults, SimulatedCrash
 
 ADDS = Adds([(OBJECTS, b"object", b"body")], 1)
@@ -75,7 +82,7 @@ class FaultContract:
         assert fetch(store, b"main") == moved, "the late copy must lose"
 
     @both_ways
-    def test_a_late_write_loses_against_whoever_came_first(self, store: Store, how: str) -> None:
+    def test_a_late_write_loses_against_an_earlier_one(self, store: Store, how: str) -> None:
         stamp = create(store, b"main", b"one")
         wrapped = faulty(store, Fault(FaultKind.LATE, 3))
         with pytest.raises(Unknown):

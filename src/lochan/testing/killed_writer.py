@@ -1,11 +1,11 @@
-"""A process that writes, flushes and acknowledges until somebody kills it.
+"""A process that writes, flushes and acknowledges until it is killed.
 
-Started as `python -m lochan.testing.doomed URL FIRST`. For each number n from FIRST on:
+Started as `python -m lochan.testing.killed_writer URL FIRST`. For each number n from FIRST on:
 
 1. put a row named n; 2. `apply`: objects of n, and the row `head` := n; 3. flush;
 4. only then write the line "n stamp" to standard output.
 
-`check_survivors` says what must then be found, whenever the process was killed.
+`check_survivors` checks what must be found afterwards, whenever the process was killed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def objects_of(number: int) -> list[Item]:
 
 
 def write_on(store: Store, first: int) -> Iterator[bytes]:
-    """Writes for ever; yields each acknowledgement when it may be given."""
+    """Writes without end; yields each acknowledgement when everything before it is durable."""
     head = store.get(HEADS, b"head")
     expected: Expected = ABSENT if head is None else head.stamp
     for number in count(first):
@@ -48,7 +48,7 @@ def write_on(store: Store, first: int) -> Iterator[bytes]:
         row = SetIf(HEADS, b"head", b"%d" % number, expected)
         outcome = store.apply(Adds(objects_of(number), 1), row)
         if not isinstance(outcome, Won):
-            raise SystemExit(f"nobody else writes, yet {number} lost")
+            raise SystemExit(f"{number} lost, but no other process writes")
         expected = outcome.stamp
         store.flush(store.epoch())
         yield b"%d %s\n" % (number, outcome.stamp.hex().encode())
@@ -63,7 +63,7 @@ def check_survivors(store: Store, first: int, acknowledged: int) -> int:
     last = first - 1 if head is None else int(head.value)
     assert last >= acknowledged, f"{acknowledged} was acknowledged, the head is {last}"
     assert last <= acknowledged + 1, (
-        f"the head is {last}, yet {acknowledged + 1} waits for its turn"
+        f"the head is {last}, but {acknowledged + 1} was not acknowledged yet"
     )
     for number in range(first, last + 1):
         check_number(store, number)

@@ -1,4 +1,4 @@
-"""Partitions, keys and small readings that the suites share."""
+"""Partitions, keys and small helper functions that the suites share."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import Invalid
-from tests.spark.deleting import paths_of
+from tests.spark.delete_files import paths_of
 
 
 def filter_frames(lake: Any) -> list[Any]:

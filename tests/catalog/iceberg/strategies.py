@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.catalog.iceberg.making import (
+from tests.catalog.iceberg.builders import (
     NOW,
     SCHEMA,
     Json,
@@ -162,7 +162,7 @@ def _next(metadata: Json, among: str, name: str) -> int:
 
 
 def _new_snapshot(draw: Draw, metadata: Json, number: int) -> Json:
-    """A snapshot as a writer makes it who has read the table; now and then one who has not."""
+    """Returns a snapshot of a writer that has read the table; sometimes of one that has not."""
     late = draw(st.sampled_from([0, 0, 0, 0, 1]))
     more = {"first-row-id": metadata.get("next-row-id", 0), "added-rows": draw(NUMBERS)}
     if metadata["format-version"] < 3:

@@ -9,7 +9,7 @@ import pytest
 
 from lochan.base.errors import Unknown
 from lochan.kv.store import Adds, Lost, SetIf, Won
-from lochan.testing.contracts.rows import OBJECTS, REFERENCES, create, fetch, must_win
+from lochan.testing.contracts.sample_rows import OBJECTS, REFERENCES, create, fetch, must_win
 from lochan.testing.postgres import PostgresServer
 from lochan.testing.tcp_faults import FaultyWire
 from tests.stores.postgres.conftest import Open
@@ -18,7 +18,7 @@ from tests.stores.postgres.witness import Witness, attempt, resolve
 TRIALS = 7
 
 
-@pytest.mark.parametrize("then", ["the zombie first", "both wait", "a rival first"])
+@pytest.mark.parametrize("then", ["the late write first", "both wait", "a rival first"])
 def test_a_publish_cut_while_waiting_for_the_row_is_settled_once(
     opened: Open,
     server: PostgresServer,
@@ -72,11 +72,11 @@ def test_a_publish_cut_while_waiting_for_the_row_is_settled_once(
     expected = 0 if then == "a rival first" else 1
     assert effects == [expected] * TRIALS
     assert [entry is not None for entry in objects] == [bool(expected)] * TRIALS
-    if then == "the zombie first":
+    if then == "the late write first":
         assert late == TRIALS, "a statement without a client must have taken effect"
 
 
-def test_a_zombie_that_creates_a_row_is_settled_once(
+def test_a_late_write_that_creates_a_row_takes_effect_once(
     opened: Open,
     server: PostgresServer,
     wire: FaultyWire,
@@ -87,7 +87,7 @@ def test_a_zombie_that_creates_a_row_is_settled_once(
     victim = opened(port=wire.port, pool=1, application_name="victim")
     stamp = create(direct, b"gone", b"")
     witness = Witness(database, schema, "victim")
-    row = SetIf(REFERENCES, b"gone", b"zombie", stamp)
+    row = SetIf(REFERENCES, b"gone", b"late", stamp)
     with ThreadPoolExecutor(1) as thread, psycopg.connect(server.url()) as other:
         other.execute(f"DELETE FROM \"{schema}\".rows WHERE key = 'gone'".encode())
         first = thread.submit(attempt, victim, Adds([], 0), row)
