@@ -18,7 +18,7 @@ from lochan.kernel.publish import Proposal, Published, Publisher, Settled
 from lochan.process import after_fork
 
 # Enough for some hundred ids; fetched by one system call.
-_CHANCE_BYTES: Final = 4_096
+_AHEAD_BYTES: Final = 4_096
 
 
 class SystemClock:
@@ -52,9 +52,9 @@ class SystemRandom:
         with self._lock:
             end = self._used + count
             if end > len(self._ahead):
-                if count > _CHANCE_BYTES:
+                if count > _AHEAD_BYTES:
                     return os.urandom(count)
-                self._ahead = os.urandom(_CHANCE_BYTES)
+                self._ahead = os.urandom(_AHEAD_BYTES)
                 self._used, end = 0, count
             taken = self._ahead[self._used : end]
             self._used = end

@@ -19,14 +19,6 @@ MODULES_IN_ING: dict[str, str] = {
     "spark/file_listing.py": "the listing of files that Spark keeps is a noun",
 }
 
-# Still to be renamed or given a reason: modules in -ing, and classes with one name. Empty both.
-MODULES_STILL_TO_NAME: frozenset[str] = frozenset(
-    ("assembly/serving.py",),
-)
-CLASSES_STILL_TO_NAME: frozenset[str] = frozenset(
-    ("Done", "KeyRange", "Reading", "Repositories", "Request", "Write"),
-)
-
 # A model or a simulated thing has the name of what it stands for; tests read them side by side.
 MODELS = ("src/lochan/testing/models/", "src/lochan/testing/sim/")
 
@@ -65,7 +57,6 @@ SHARED_CLASSES: dict[str, str] = {
     "Shape": _APART,
     "Source": _APART,
     "Step": "a step of a spec, of the generator, of an audit; no module uses two of them",
-    "Target": _APART,
     "Unchanged": "an operation of a user, and the operation of the kernel that it becomes",
     "Views": "views of commits in the kernel, and views of Iceberg",
 }
@@ -75,7 +66,7 @@ def module_in_ing(source: Source) -> list[str]:
     """Returns a message if the name of a module ends in -ing and has no reason."""
     path = PurePosixPath(source.where)
     below = source.where.removeprefix("src/lochan/")
-    if not path.stem.endswith("ing") or below in MODULES_IN_ING or below in MODULES_STILL_TO_NAME:
+    if not path.stem.endswith("ing") or below in MODULES_IN_ING:
         return []
     return [f"{source.where}: name it by a noun, or list it with a reason"]
 
@@ -94,7 +85,7 @@ def public_classes(sources: Iterable[Source]) -> dict[str, list[str]]:
 
 def shared_class_names(sources: Iterable[Source]) -> list[str]:
     """Returns a message for each name of several public classes without a reason."""
-    known = SHARED_CLASSES.keys() | CLASSES_STILL_TO_NAME
+    known = SHARED_CLASSES.keys()
     return [
         f"{name} is a class in {', '.join(places)}: rename one, or list it with a reason"
         for name, places in sorted(public_classes(sources).items())

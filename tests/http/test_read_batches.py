@@ -8,7 +8,7 @@ import pytest
 
 from lochan.base.errors import LochanError, ReferenceNotFound
 from lochan.http.exchange import Response
-from lochan.http.read_batches import Outcome, Reading, read_together
+from lochan.http.read_batches import BatchedRead, Outcome, read_together
 from lochan.kernel.repository import Ports, create_repository
 from lochan.kv.observe import ObservedStore
 from lochan.model.requests import NewReference
@@ -44,7 +44,7 @@ def together(repository: Repository, *names: str) -> list[Outcome]:
     ignored: list[Outcome] = []
     return read_together(
         [
-            Reading(repository, name, partial(read, repository, name), ignored.append)
+            BatchedRead(repository, name, partial(read, repository, name), ignored.append)
             for name in names
         ]
     )

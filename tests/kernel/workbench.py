@@ -17,7 +17,7 @@ from lochan.codec.elements import pack_table
 from lochan.codec.rows import ReferenceRow
 from lochan.index.layers import read_page
 from lochan.kernel.build import Head
-from lochan.kernel.claims import Request, claim_on_branch
+from lochan.kernel.claims import KeyedRequest, claim_on_branch
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import iterate_log
 from lochan.kernel.name_index import NameIndex
@@ -239,4 +239,4 @@ def claim(
     find: Find | None = None,
 ) -> Claim:
     """Claims a key for a commit to a branch."""
-    return claim_on_branch(context, Request(principal, key, digest, "commit", name), find)
+    return claim_on_branch(context, KeyedRequest(principal, key, digest, "commit", name), find)

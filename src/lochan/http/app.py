@@ -24,7 +24,7 @@ OwnHandler = Callable[[Request], Response]
 """Serves something that belongs to the server, such as its health; always brief."""
 
 
-class Repositories(Protocol):
+class RepositoryOpener(Protocol):
     """Where repositories are opened."""
 
     def open(self, name: str) -> Repository:
@@ -46,7 +46,7 @@ class App:
     def __init__(
         self,
         faces: Sequence[Face],
-        repositories: Repositories,
+        repositories: RepositoryOpener,
         own: Mapping[bytes, OwnHandler] | None = None,
         default_repository: str = "default",
     ) -> None:

@@ -38,7 +38,7 @@ from lochan.http.lanes import Lanes, QueuedWrite
 from lochan.http.observers import Finished, RequestObservers
 from lochan.http.pool import Pool
 from lochan.http.problems import plain_problem
-from lochan.http.read_batches import ReadBatches, Reading
+from lochan.http.read_batches import BatchedRead, ReadBatches
 from lochan.http.routes import Face, Match
 from lochan.kernel.publish import Settled
 from lochan.service.pending_writes import PendingWrite
@@ -234,7 +234,9 @@ class RequestState:
         if brief and self._trace is None and self._request.method in _READS:
             reference = _REFERENCE.match(match.params.get("ref", ""))
             if reference is not None:
-                context.read_batches.add(Reading(repository, reference[0], handle, self._handled))
+                context.read_batches.add(
+                    BatchedRead(repository, reference[0], handle, self._handled)
+                )
                 return None
         pool = context.brief_pool if brief else context.long_pool
         pool.submit(handle, self._handled)

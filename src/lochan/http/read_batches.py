@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Outcome = Response | PendingWrite[Response] | LochanError
 
 
-class Reading(msgspec.Struct, frozen=True):
+class BatchedRead(msgspec.Struct, frozen=True):
     """One read: its reference, its handler, and the call that takes the outcome."""
 
     repository: Repository
@@ -43,11 +43,11 @@ class ReadBatches:
     def __init__(self, loop: asyncio.AbstractEventLoop, pool: Pool) -> None:
         self._loop = loop
         self._pool = pool
-        self._waiting: list[Reading] = []
+        self._waiting: list[BatchedRead] = []
         self._under_way = 0
         self._scheduled = False
 
-    def add(self, reading: Reading) -> None:
+    def add(self, reading: BatchedRead) -> None:
         """Takes a read; Exhausted if too many wait."""
         if len(self._waiting) >= POOL_QUEUE_MAX:
             text = f"{len(self._waiting)} reads wait already; try again later"
@@ -74,7 +74,9 @@ class ReadBatches:
         self._pool.submit(partial(read_together, batch), partial(self._read, batch), must=True)
         self._schedule()
 
-    def _read(self, batch: Sequence[Reading], outcomes: Sequence[Outcome] | LochanError) -> None:
+    def _read(
+        self, batch: Sequence[BatchedRead], outcomes: Sequence[Outcome] | LochanError
+    ) -> None:
         self._under_way -= 1
         self._schedule()
         if isinstance(outcomes, LochanError):
@@ -83,7 +85,7 @@ class ReadBatches:
             attempt(reading.done, outcome)
 
 
-def read_together(batch: Sequence[Reading]) -> list[Outcome]:
+def read_together(batch: Sequence[BatchedRead]) -> list[Outcome]:
     """Serves reads, those of one repository with one look at their rows."""
     outcomes: dict[int, Outcome] = {}
     groups: dict[int, list[int]] = {}

@@ -21,7 +21,7 @@ import msgspec
 
 from lochan.base.errors import Invalid, Unavailable
 from lochan.base.limits import DRAIN_TIMEOUT_S, LISTEN_BACKLOG, SWITCH_INTERVAL_S
-from lochan.http.app import App, OwnHandler, Repositories
+from lochan.http.app import App, OwnHandler, RepositoryOpener
 from lochan.http.connection import Connection
 from lochan.http.driver import Driver, DriverContext
 from lochan.http.group_flush import GroupFlush
@@ -69,7 +69,7 @@ class Server:
     def __init__(
         self,
         store: Store,
-        repositories: Repositories,
+        repositories: RepositoryOpener,
         faces: Sequence[Face],
         options: Options,
         *,

@@ -40,7 +40,7 @@ OPERATION_HEADER: Final = "operation"
 _OPERATION_BYTES: Final = 16
 
 
-class Request(msgspec.Struct, frozen=True):
+class KeyedRequest(msgspec.Struct, frozen=True):
     """A request that carries an idempotency key, as its claim records it."""
 
     principal: str
@@ -73,7 +73,7 @@ class ClaimedMove(msgspec.Struct, frozen=True, gc=False):
     version: int = 0
 
 
-def find_claim(context: RepositoryContext, request: Request) -> Claim | None:
+def find_claim(context: RepositoryContext, request: KeyedRequest) -> Claim | None:
     """Returns the claim that the same request has made before; KeyReused if another one has."""
     rows = ClaimRows(context.store, context.instance)
     found = rows.fetch(claim_key(request.principal, request.key))
@@ -82,7 +82,7 @@ def find_claim(context: RepositoryContext, request: Request) -> Claim | None:
 
 def claim_request(
     context: RepositoryContext,
-    request: Request,
+    request: KeyedRequest,
     incarnation: int,
     generation: int = 0,
     version: int = 0,
@@ -106,7 +106,7 @@ def claim_request(
 
 
 def claim_on_branch(
-    context: RepositoryContext, request: Request, find: Find | None = None
+    context: RepositoryContext, request: KeyedRequest, find: Find | None = None
 ) -> Claim:
     """Claims the key of a request that commits to a branch.
 
@@ -122,7 +122,7 @@ def claim_on_branch(
     return claim_request(context, request, row.incarnation, head.generation, row.version)
 
 
-def check_same(claimed: Claim, request: Request) -> Claim:
+def check_same(claimed: Claim, request: KeyedRequest) -> Claim:
     """Returns a claim if it is that of the request."""
     if (claimed.digest, claimed.right, claimed.name) != (
         request.digest,

@@ -28,7 +28,7 @@ from lochan.base.limits import (
 from lochan.model.commits import LogEntry
 from lochan.model.references import Reference
 from lochan.model.results import DiffEntry, Entry
-from lochan.rules.syntax import Reading, Work, read_filter
+from lochan.rules.syntax import ParsedFilter, Work, read_filter
 from lochan.rules.values import (
     LONG_FIELDS,
     FilterKind,
@@ -67,7 +67,9 @@ _PATTERN_US: Final = (5, 1_000)
 class Filter:
     """One compiled filter; holds no state, so that requests may share it."""
 
-    def __init__(self, kind: FilterKind, text: str, reading: Reading, program: Program) -> None:
+    def __init__(
+        self, kind: FilterKind, text: str, reading: ParsedFilter, program: Program
+    ) -> None:
         self.kind = kind
         self.text = text
         self._reading = reading
@@ -189,7 +191,7 @@ def _compile(text: str, kind: FilterKind) -> Filter:
     return Filter(kind, text, reading, program)
 
 
-def _costs_us(reading: Reading, operations: int) -> float:
+def _costs_us(reading: ParsedFilter, operations: int) -> float:
     """Returns what judging an element with so many operations takes at most."""
     long = any(not fields.isdisjoint(LONG_FIELDS) for fields in reading.fields.values())
     cost_us = _JUDGE_US + _work_us(reading.work, long=long)

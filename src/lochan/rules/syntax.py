@@ -81,7 +81,7 @@ class Loop(msgspec.Struct, frozen=True, gc=False):
     round: Work
 
 
-class Reading(msgspec.Struct, frozen=True):
+class ParsedFilter(msgspec.Struct, frozen=True):
     """What a text names and what it will do."""
 
     text: str
@@ -116,7 +116,7 @@ class _Bracket(msgspec.Struct):
     work: Work = msgspec.field(default_factory=Work)
 
 
-def read_filter(text: str, kind: FilterKind) -> Reading:
+def read_filter(text: str, kind: FilterKind) -> ParsedFilter:
     """Returns what a filter names and does; Invalid if it may not."""
     return _Reader(_tokens(text), kind).read()
 
@@ -166,7 +166,7 @@ class _Reader:
         self._locals: set[str] = set()
         self._work = Work(len(tokens))
 
-    def read(self) -> Reading:
+    def read(self) -> ParsedFilter:
         """Returns what was found."""
         for at, token in enumerate(self._tokens):
             if token.kind == "name":
@@ -175,7 +175,7 @@ class _Reader:
                 self._mark(at)
         if self._open:
             raise refuse("this bracket is never closed", self._tokens[self._open[-1].at].at)
-        return Reading(
+        return ParsedFilter(
             " ".join(token.text for token in self._tokens),
             {name: frozenset(fields) for name, fields in self._fields.items()},
             frozenset(self._fields) | self._locals | _CONSTANTS,

@@ -39,7 +39,7 @@ from lochan.codec.rows import ReferenceRow
 from lochan.kernel.claims import (
     ClaimedMove,
     ClaimedProposal,
-    Request,
+    KeyedRequest,
     RequestOutcome,
     claim_on_branch,
     claim_request,
@@ -159,15 +159,17 @@ class Claims:
 
         return self._attempt(lambda: self._find_move(target, request), earlier, do)
 
-    def request(self, call: Call, action: Action, name: str, source: str = "") -> Request | None:
+    def request(
+        self, call: Call, action: Action, name: str, source: str = ""
+    ) -> KeyedRequest | None:
         """Returns what the claim of a write records; None for a write without a key."""
         key = call.idempotency_key
         if key is None:
             return None
         check_key(key)
-        return Request(call.principal, key, call.digest, action.value, name, source)
+        return KeyedRequest(call.principal, key, call.digest, action.value, name, source)
 
-    def _request(self, target: WriteTarget) -> Request:
+    def _request(self, target: WriteTarget) -> KeyedRequest:
         request = self.request(target.call, target.action, target.name, target.source)
         if request is None:
             raise Invalid("a write without an idempotency key has no claim")
@@ -192,14 +194,14 @@ class Claims:
                     raise
         return answer(earlier)
 
-    def _find_claim(self, target: WriteTarget, request: Request) -> Claim | None:
+    def _find_claim(self, target: WriteTarget, request: KeyedRequest) -> Claim | None:
         """Step 1, up to the decision."""
         claim = find_claim(self._context, request)
         if claim is not None:
             target.check(claim.incarnation)
         return claim
 
-    def _find_commits(self, target: WriteTarget, request: Request) -> RequestOutcome | None:
+    def _find_commits(self, target: WriteTarget, request: KeyedRequest) -> RequestOutcome | None:
         """Returns what a request did on its branch; raises if it can never be done."""
         claim = self._find_claim(target, request)
         if claim is None:
@@ -211,7 +213,7 @@ class Claims:
             raise _target_deleted(claim)
         return done
 
-    def _find_move(self, target: WriteTarget, request: Request) -> MovedReference | None:
+    def _find_move(self, target: WriteTarget, request: KeyedRequest) -> MovedReference | None:
         """Returns the move that a request made; raises if it can never be made."""
         claim = self._find_claim(target, request)
         if claim is None:

@@ -9,7 +9,7 @@ from lochan.base.ids import ROOT_INSTANCE
 from lochan.base.limits import PAGE_ENTRIES_MAX, REPOSITORIES_OPEN_MAX
 from lochan.base.names import known_name, ref_name
 from lochan.catalog.types import ContentTypes
-from lochan.kernel.claims import Request, check_same
+from lochan.kernel.claims import KeyedRequest, check_same
 from lochan.kernel.context import RepositoryContext, Tuning
 from lochan.kernel.repository import (
     Ports,
@@ -108,7 +108,7 @@ class Repositories:
         check_key(key)
         ref_name(name)
         right = Action.CREATE_REPOSITORY.value
-        request = Request(call.principal, key, call.digest, right, name)
+        request = KeyedRequest(call.principal, key, call.digest, right, name)
         operation = self._ports.random.random_bytes(16)
         now_us = self._ports.clock.now_us()
         row_key = claim_key(call.principal, key)

@@ -97,7 +97,7 @@ PREPARING: Final[Mapping[str, Callable[[Exchange], bool]]] = {
 _ANY_BODY: Final = ("putObjects",)
 
 
-def nessie_faces(repositories: v2_extensions.Repositories) -> tuple[Face, ...]:
+def nessie_faces(repositories: v2_extensions.RepositoryManager) -> tuple[Face, ...]:
     """Returns both faces."""
     return NessieV2(repositories), NessieV1()
 
@@ -127,7 +127,7 @@ class NessieV2:
 
     prefix = b"/api/v2"
 
-    def __init__(self, repositories: v2_extensions.Repositories) -> None:
+    def __init__(self, repositories: v2_extensions.RepositoryManager) -> None:
         own = v2_extensions.RepositoryHandlers(repositories)
         bound = {
             **HANDLERS_V2,

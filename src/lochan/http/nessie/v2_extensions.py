@@ -63,7 +63,7 @@ _read_objects: Final = Reader(ObjectsJson)
 _read_repository: Final = Reader(NewRepository)
 
 
-class Repositories(Protocol):
+class RepositoryManager(Protocol):
     """Where repositories are listed and created."""
 
     def create(self, call: Call, name: str, default_branch: str = "main") -> Repository:
@@ -223,7 +223,7 @@ def put_objects(exchange: Exchange) -> Response:
 class RepositoryHandlers:
     """Lists and creates repositories."""
 
-    def __init__(self, repositories: Repositories) -> None:
+    def __init__(self, repositories: RepositoryManager) -> None:
         self._repositories = repositories
 
     def list_names(self, exchange: Exchange) -> Response:

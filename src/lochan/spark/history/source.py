@@ -41,7 +41,7 @@ from lochan.spark.session import is_session
 Item = TypeVar("Item")
 
 
-class KeyRange(msgspec.Struct, frozen=True):
+class KeySlice(msgspec.Struct, frozen=True):
     """A part of the keys of one commit, or of the difference of two."""
 
     commit: str
@@ -162,8 +162,8 @@ def _plan(client: Client, options: Options) -> list[Any]:
         before, other = (
             commit_ranges.commit_of(client, each) for each in (options.before, options.after)
         )
-        return [KeyRange(before, other, prefix=prefix)]
-    whole = KeyRange(commit_ranges.commit_of(client, options.ref), prefix=prefix)
+        return [KeySlice(before, other, prefix=prefix)]
+    whole = KeySlice(commit_ranges.commit_of(client, options.ref), prefix=prefix)
     return list(_key_parts(client, options, whole)) if options.content else [whole]
 
 
@@ -174,13 +174,13 @@ def since(client: Client, spec: str, newest: CommitPosition) -> CommitPosition:
     return newest if spec == LATEST else commit_ranges.position_on_line(client, spec, newest)
 
 
-def _key_parts(client: Client, options: Options, whole: KeyRange) -> list[KeyRange]:
+def _key_parts(client: Client, options: Options, whole: KeySlice) -> list[KeySlice]:
     """Splits the keys of a commit; listing them costs little beside reading their contents."""
     fetch = partial(
         client.contents.entries, whole.commit, options.keys_per_partition, prefix=whole.prefix
     )
     return [
-        KeyRange(whole.commit, start=items[0].key, end=items[-1].key)
+        KeySlice(whole.commit, start=items[0].key, end=items[-1].key)
         for items in _pages(fetch)
         if items
     ]
@@ -204,7 +204,7 @@ def _reference_rows(
         yield [kinds.reference_row(each) for each in items]
 
 
-def _entry_rows(client: Client, options: Options, part: KeyRange) -> Iterator[list[kinds.Row]]:
+def _entry_rows(client: Client, options: Options, part: KeySlice) -> Iterator[list[kinds.Row]]:
     fetch = partial(
         client.contents.entries,
         part.commit,
@@ -218,7 +218,7 @@ def _entry_rows(client: Client, options: Options, part: KeyRange) -> Iterator[li
         yield [kinds.entry_row(each) for each in items]
 
 
-def _diff_rows(client: Client, part: KeyRange) -> Iterator[list[kinds.Row]]:
+def _diff_rows(client: Client, part: KeySlice) -> Iterator[list[kinds.Row]]:
     fetch = partial(
         client.history.diff, part.commit, part.other, PAGE_ENTRIES_MAX, prefix=part.prefix
     )
