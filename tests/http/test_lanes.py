@@ -126,7 +126,7 @@ def test_a_heavy_commit_is_published_in_a_thread_while_others_are_served(face):
         assert reader.ask("GET", "/t/log/main").json() == []
         assert reader.ask("POST", "/t/commit/other", b"[1]").status == 200
         same.send(same.request("POST", "/t/commit/main", b"[2]", "X-Request-Id: later"))
-        assert server.on_loop(lambda: server.server.lanes.inside) >= 1
+        assert server.on_loop(lambda: server.server.lanes.unsettled) >= 1
         gate.open.set()
         assert (heavy.read().status, same.read().status) == (200, 200)
         assert server.repositories.opened["default"].log() == ["heavy", "later"]
@@ -149,10 +149,10 @@ def test_a_client_that_leaves_while_it_waits_commits_nothing(face):
         heavy.send(heavy.request("POST", "/t/heavy/main", b"[1]", "X-Request-Id: heavy"))
         assert gate.reached.wait(20)
         leaving.send(leaving.request("POST", "/t/commit/main", b"[2]", "X-Request-Id: gone"))
-        while server.on_loop(lambda: server.server.lanes.inside) < 2:
+        while server.on_loop(lambda: server.server.lanes.unsettled) < 2:
             pass
         leaving.socket.close()
-        while server.on_loop(lambda: server.server.lanes.inside) > 1:
+        while server.on_loop(lambda: server.server.lanes.unsettled) > 1:
             pass
         staying.send(staying.request("POST", "/t/commit/main", b"[3]", "X-Request-Id: stays"))
         gate.open.set()
@@ -262,7 +262,7 @@ def test_a_full_lane_tells_newcomers_to_come_back(face, monkeypatch):
         (driven,) = server.server.lanes._lanes.values()
         driven.lane._queue_max = 1
         waiting.send(waiting.request("POST", "/t/commit/main", b"[2]"))
-        while server.on_loop(lambda: server.server.lanes.inside) < 2:
+        while server.on_loop(lambda: server.server.lanes.unsettled) < 2:
             pass
         answer = refused.ask("POST", "/t/commit/main", b"[3]")
         assert (answer.status, answer.headers["retry-after"]) == (503, "1")

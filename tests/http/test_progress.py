@@ -184,3 +184,16 @@ def test_many_requests_on_one_connection_have_a_bound_each(world):
     for _ in range(50):
         world.connection.data_received(CHUNKED + b"5\r\nhello\r\n0\r\n" + LINE * 30 + b"\r\n")
     assert world.driver.lengths == [5] * 50
+
+
+def test_requests_sent_ahead_of_the_last_answer_are_dropped(world):
+    # The server is stopping, so the first answer is the last one of the connection.
+    world.listener.stopping = True
+    ahead = b"POST /t/echo/b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello"
+    world.connection.data_received(ahead * 3)
+    assert world.driver.lengths == [5]
+    assert world.transport.ended
+    world.connection.data_received(ahead * 3)
+    assert world.driver.lengths == [5]
+    assert world.listener.held_bytes == 0
+    assert not world.connection._received

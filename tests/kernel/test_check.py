@@ -203,7 +203,7 @@ def set_row(bench: Bench, reference: RefName, **changes: object) -> None:
     ("changes", "problem"),
     [
         ({"pointer": b"p" * 32}, "leads nowhere"),
-        ({"pointer": b"p"}, "does not point at an object"),
+        ({"pointer": b"p"}, "does not have the length of an id"),
         ({"pointer": EMPTY_ID}, "does not descend from"),
         ({"name": "other"}, "names another"),
         ({"kind": "WHAT"}, "unknown kind"),
@@ -215,7 +215,7 @@ def set_row(bench: Bench, reference: RefName, **changes: object) -> None:
         ({"incarnation": 99}, "of a later incarnation"),
         ({"incarnation": 0}, "in an earlier incarnation"),
         ({"previous": ((b"q" * 32, 1),)}, "leads nowhere"),
-        ({"previous": tuple((EMPTY_ID, 1) for _ in range(21))}, "more than a row may"),
+        ({"previous": tuple((EMPTY_ID, 1) for _ in range(21))}, "too many moves"),
     ],
 )
 def test_a_row_that_is_not_what_was_written_is_found(bench, changes, problem):

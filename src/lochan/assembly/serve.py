@@ -131,7 +131,7 @@ class Telemetry:
             "connections": server.connections(),
             "requests_under_way": server.driver.under_way,
             "lanes": len(server.lanes),
-            "lane_members": server.lanes.inside,
+            "lane_members": server.lanes.unsettled,
             "pool_brief_under_way": server.brief_pool.under_way,
             "pool_publish_under_way": server.publish_pool.under_way,
             "pool_long_under_way": server.long_pool.under_way,

@@ -269,23 +269,23 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """Is called by the parser after the last byte of a request."""
         if self._in_head:
-            # The request has an upgrade header: it is about to be parsed again without it.
+            # Still set by a request with an upgrade header, which is parsed again without it.
             return
         self._began = False
+        if self._ended:
+            # The last answer is written; requests that were sent ahead with it are dropped.
+            self._hold(-len(self._body))
+            self._body = b""
+            return
+        # The body has come, so the client does not wait for a 100 any more.
         self._owes_continue = False
         parser = self._parser
         keep_alive = parser.should_keep_alive()
         method = parser.get_method().decode("ascii")
         framing = self._framing
+        request_id = framing.request_id.decode("ascii") or self._listener.new_request_id()
         request = Request(
-            method,
-            self._target,
-            self._query,
-            framing.headers,
-            bytes(self._body),
-            framing.request_id.decode("ascii")
-            if framing.request_id
-            else self._listener.new_request_id(),
+            method, self._target, self._query, framing.headers, bytes(self._body), request_id
         )
         self._body = b""
         self._last = not keep_alive
@@ -296,7 +296,7 @@ class Connection(asyncio.Protocol):
     # Serving.
 
     def _pump(self) -> None:
-        """Serves what waits, one after the other; a loop, so that a thousand do not nest."""
+        """Serves waiting requests in their order; a loop, so that many of them do not recurse."""
         if self._pumping:
             return
         self._pumping = True

@@ -94,16 +94,18 @@ class Hosts:
 
 
 def check_target(target: bytes) -> tuple[bytes, bytes]:
-    """Returns the raw path and the raw query of a request line, or raises."""
+    """Returns path and query, still encoded; Refused if too long, malformed, or with dots."""
     if len(target) > HTTP_TARGET_BYTES_MAX:
         raise Refused(414, f"the address is longer than {HTTP_TARGET_BYTES_MAX} bytes")
     if not _CLEAN_TARGET.match(target):
         raise Refused(400, "the address is not a path with an optional query")
     path, _, query = target.partition(b"?")
     try:
+        # Only such a path can have a dot segment once it is decoded.
         if b"%" in path or b"/." in path:
             _check_segments(decode_percent(path))
         if b"%" in query:
+            # Only to check that it can be decoded.
             decode_percent(query)
     except Invalid as error:
         raise Refused(400, error.message) from None

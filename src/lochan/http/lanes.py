@@ -96,7 +96,7 @@ class Lanes:
         self._lanes: OrderedDict[LaneName, _BranchLane] = OrderedDict()
         self._ready: list[_BranchLane] = []
         self._writing = 0
-        self.inside = 0
+        self.unsettled = 0
         """How many writes wait or are being published, over all lanes."""
 
     def __len__(self) -> int:
@@ -110,19 +110,20 @@ class Lanes:
             branch_lane = self._lanes[name] = _BranchLane(name, open_publisher(name[1]))
         with branch_lane.lock:
             branch_lane.lane.offer(queued)
-        self.inside += 1
+        self.unsettled += 1
         queued.branch_lane = branch_lane
         self._schedule(branch_lane)
 
     def cancel(self, queued: QueuedWrite) -> bool:
-        """Takes a write back that still waits; False once it is being published."""
+        """Removes a write that still waits; returns whether it did."""
         branch_lane = queued.branch_lane
         if branch_lane is None:
             return False
         with branch_lane.lock:
-            taken_back = branch_lane.lane.cancel(queued)
-        self.inside -= taken_back
-        return taken_back
+            was_waiting = branch_lane.lane.cancel(queued)
+        if was_waiting:
+            self.unsettled -= 1
+        return was_waiting
 
     def _schedule(self, branch_lane: _BranchLane) -> None:
         if not branch_lane.scheduled and branch_lane.lane.may_take:
@@ -197,7 +198,7 @@ class Lanes:
     def _settle(self, branch_lane: _BranchLane, answers: Sequence[Settled] | LochanError) -> None:
         with branch_lane.lock:
             batch = branch_lane.lane.settle()
-        self.inside -= len(batch)
+        self.unsettled -= len(batch)
         self._published(len(batch))
         if isinstance(answers, LochanError):
             answers = [answers] * len(batch)

@@ -81,13 +81,13 @@ class Head(msgspec.Struct, frozen=True, gc=False):
         return self.builder.find(self.view, keys)
 
     def find_both(
-        self, other: CommitView, keys: Sequence[bytes]
+        self, older: CommitView, keys: Sequence[bytes]
     ) -> tuple[Mapping[bytes, bytes | None], Mapping[bytes, bytes | None]]:
-        """Returns the elements of keys in another commit, and in this one, as `find` would.
+        """Returns the elements of keys in an older commit, and in this one, as `find` would.
 
         For proposals that were prepared on an older head: what is the same for both is read once.
         """
-        return self.builder.find_both(other, self.view, keys)
+        return self.builder.find_both(older, self.view, keys)
 
     def find_steady(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes | None]:
         """Finds as `find` does what is asked for often and changes rarely, such as namespaces."""
@@ -190,7 +190,7 @@ class Builder:
         current: Mapping[bytes, bytes | None],
         nodes: list[NewNode],
     ) -> CommitObject:
-        """Adds the tree of own keys that were put again as they are; the rest is a difference."""
+        """Adds the tree of own keys that were put unchanged; the others are found by comparing."""
         same = [(key, _MARK) for key, element in changes if current[key] == element]
         made: list[NewNode] = []
         root = build_tree(self._rule, len(_MARK), same, made.append)
@@ -199,7 +199,10 @@ class Builder:
         return msgspec.structs.replace(body, unchanged_root=root)
 
     def find(self, head: CommitView, keys: Sequence[bytes]) -> Mapping[bytes, bytes | None]:
-        """Returns what keys of both universes hold; looks up only those that are not known yet."""
+        """Returns what keys of both universes hold; looks up only those that are not known yet.
+
+        The answer is for the planning of one proposal: building it may change the mapping.
+        """
         if self._found_on is not head:
             self._found, self._found_on = {}, head
         known = self._found
@@ -227,32 +230,36 @@ class Builder:
         return dict(zip(keys, found, strict=True))
 
     def find_both(
-        self, one: CommitView, other: CommitView, keys: Sequence[bytes]
+        self, older: CommitView, head: CommitView, keys: Sequence[bytes]
     ) -> tuple[Mapping[bytes, bytes | None], Mapping[bytes, bytes | None]]:
-        """Looks keys of both universes up in two commits."""
+        """Returns what keys hold in an older commit and in a head; what is equal is read once."""
         recent = self._recent
-        if one is other:
-            found = self.find(one, keys)
+        if older is head:
+            found = self.find(older, keys)
             return found, found
-        if recent is not None and recent.knows(one.obj_id) and one.sequence <= other.sequence:
-            found = self.find(other, keys)
+        # Only commits of this branch are in `recent`, so the head follows the older commit.
+        if recent is not None and recent.knows(older.obj_id) and older.sequence <= head.sequence:
+            found = self.find(head, keys)
             touched = self._touched
-            since = one.sequence
             changed = [
-                key for key in keys if (touched.get(key) or recent.last_touched(key)) > since
+                key
+                for key in keys
+                if (touched.get(key) or recent.last_touched(key)) > older.sequence
             ]
-            return {**found, **self._look_up(one, changed)} if changed else found, found
+            if not changed:
+                return found, found
+            return {**found, **self._look_up(older, changed)}, found
         keys = ordered(keys)
         split = bisect_left(keys, _TABLES_BEGIN)
-        files = find_in_both(self.nodes, one.files, other.files, keys[:split])
-        tables = find_in_both(self.nodes, one.tables, other.tables, keys[split:])
+        files = find_in_both(self.nodes, older.files, head.files, keys[:split])
+        tables = find_in_both(self.nodes, older.tables, head.tables, keys[split:])
         return (
             dict(zip(keys, files[0] + tables[0], strict=True)),
             dict(zip(keys, files[1] + tables[1], strict=True)),
         )
 
     def find_steady(self, head: CommitView, keys: Sequence[bytes]) -> Mapping[bytes, bytes | None]:
-        """Looks only those up that are not remembered; what the chain touched never is."""
+        """Looks up only keys that are not remembered; keys that the chain touched never are."""
         recent = self._recent
         if recent is None:
             return self.find(head, keys)

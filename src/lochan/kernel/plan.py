@@ -1,4 +1,4 @@
-"""What a caller wants of a branch, and what stands against it.
+"""The plan of a commit, and the conflicts that prevent it.
 
 A plan names its operations with what each expects to find. All conflicts of a plan are collected
 and reported together; nothing is written unless there are none.
@@ -20,14 +20,14 @@ from lochan.codec.commits import Headers
 
 
 class Anything(Enum):
-    """The expectation of one who does not care what is there."""
+    """No expectation: the key may hold anything or nothing."""
 
     ANY = "any"
 
 
 ANY: Final = Anything.ANY
 
-# With the universe byte, which counts for tables and comes on top for files.
+# Both include the universe byte: the limit of tables counts it already, that of files does not.
 _KEY_BYTES_MAX: Final = {
     bytes((Universe.TABLES,)): KEY_BYTES_MAX,
     bytes((Universe.FILES,)): PATH_BYTES_MAX + 1,
@@ -53,7 +53,7 @@ class Unchanged(msgspec.Struct, frozen=True, gc=False):
 
 
 class CommitPlan(msgspec.Struct, frozen=True):
-    """One commit to be made on top of whatever the head is then."""
+    """One commit, to be made on the head at the time of publishing."""
 
     operations: Sequence[Operation]
     message: str
@@ -92,16 +92,17 @@ class KeyConflict(msgspec.Struct, frozen=True, gc=False):
 def keys_conflict(conflicts: Sequence[KeyConflict]) -> KeysConflict:
     """Returns the error that reports all conflicts of a commit."""
     kinds = ", ".join(sorted({conflict.kind.value for conflict in conflicts}))
-    message = f"{len(conflicts)} keys are not as expected ({kinds}); read again"
+    count = "1 key is" if len(conflicts) == 1 else f"{len(conflicts)} keys are"
+    message = f"{count} not as expected ({kinds}); read again"
     return KeysConflict(message, tuple(conflicts))
 
 
 def check_plan(plan: CommitPlan) -> None:
-    """Refuses plans that no head could take: a key twice, unknown universes."""
+    """Refuses plans that fit no head: a key twice, an unknown universe, a key that is too long."""
     keys = [operation.key for operation in plan.operations]
     if len(set(keys)) != len(keys):
         raise Invalid("a commit names each key once")
-    keys += [relied.key for relied in plan.unchanged]
+    keys += [unchanged.key for unchanged in plan.unchanged]
     for key in keys:
         bytes_max = _KEY_BYTES_MAX.get(key[:1])
         if bytes_max is None:
@@ -111,23 +112,25 @@ def check_plan(plan: CommitPlan) -> None:
 
 
 def find_conflicts(plan: CommitPlan, current: Mapping[bytes, bytes | None]) -> list[KeyConflict]:
-    """Compares every expectation with what is there."""
+    """Returns a conflict for every key that does not hold what the plan expects."""
     conflicts = []
     for operation in plan.operations:
-        found, expected = current[operation.key], operation.expected
+        element, expected = current[operation.key], operation.expected
         if isinstance(expected, Anything):
             # A removal expects at least that the key exists.
-            missing = operation.element is None and found is None
+            missing = operation.element is None and element is None
             kind = ConflictKind.KEY_DOES_NOT_EXIST if missing else None
+            # ANY is no element that a conflict could show.
             expected = None
         else:
-            kind = compare_elements(operation.key, expected, found)
+            kind = compare_elements(operation.key, expected, element)
         if kind is not None:
-            conflicts.append(KeyConflict(operation.key, kind, expected, found))
-    for relied in plan.unchanged:
-        kind = compare_elements(relied.key, relied.expected, current[relied.key])
+            conflicts.append(KeyConflict(operation.key, kind, expected, element))
+    for unchanged in plan.unchanged:
+        element = current[unchanged.key]
+        kind = compare_elements(unchanged.key, unchanged.expected, element)
         if kind is not None:
-            conflicts.append(KeyConflict(relied.key, kind, relied.expected, current[relied.key]))
+            conflicts.append(KeyConflict(unchanged.key, kind, unchanged.expected, element))
     return conflicts
 
 

@@ -2,10 +2,10 @@
 
 On a head that this server has published, the needed nodes are in memory. On the head of another
 server, each proposal would fetch its own few nodes, a round trip each; while a row is held, all
-other writers wait for that. The keys of all proposals that can name them are looked up together,
-with one round trip for each level.
+other writers wait for that. So the keys of all proposals that know their keys are looked up
+together, with one round trip for each level.
 
-Nothing is decided here: a wrong hint, or none, costs time only.
+Nothing is decided here: wrong or missing keys only cost time.
 """
 
 from __future__ import annotations
@@ -34,17 +34,19 @@ class KnowsKeys(Protocol):
 def read_ahead(nodes: NodeSource, head: CommitView, proposals: Iterable[object]) -> None:
     """Brings the nodes that proposals will need into memory.
 
-    Where the embedded layer will be full before all are in, about as many elements as a node has,
-    those are needed as well into which it spills.
+    If the new keys overfill the embedded index, it spills into the tree; then the nodes that its
+    elements go to are read as well. Only some proposals know their keys.
     """
     keys = {
         key for proposal in proposals if isinstance(proposal, KnowsKeys) for key in proposal.keys
     }
     for universe in Universe:
         index = head.index(universe)
-        chosen = {key for key in keys if key[0] == universe}
+        needed = {key for key in keys if key[0] == universe}
         embedded = index.embedded
-        if chosen and embedded is not None:
-            if count_of(embedded) + len(chosen) > NODE_ELEMENTS_TARGET:
-                chosen.update(keys_of(embedded))
-        find_many(nodes, index.root, sorted(chosen))
+        if needed and embedded is not None:
+            if count_of(embedded) + len(needed) > NODE_ELEMENTS_TARGET:
+                needed.update(keys_of(embedded))
+        if needed:
+            # Only for its effect: the nodes that it reads stay in memory.
+            find_many(nodes, index.root, sorted(needed))

@@ -80,25 +80,29 @@ def misindexed(nodes: NodeSource, parent: CommitView, view: CommitView) -> Itera
 
 
 def malformed(row: ReferenceRow, key: bytes) -> Iterator[str]:
-    """Yields what is wrong with a row by itself."""
+    """Yields the faults of a row that show without reading anything else."""
     if row.name.encode() != key:
         yield "its row names another reference"
     if row.kind not in _KINDS:
         yield f"its row is of an unknown kind {row.kind!r}"
     if len(row.pointer) != ID_BYTES:
-        yield "its row does not point at an object"
+        yield "the pointer in its row does not have the length of an id"
     versions = [move.version for move in row.moves]
-    if versions != sorted(set(versions)) or not all(0 < one <= row.version for one in versions):
+    if versions != sorted(set(versions)) or not all(
+        0 < version <= row.version for version in versions
+    ):
         yield "the moves in its row are out of order"
     if len(row.moves) > MOVES_MAX or len(row.previous) > PREVIOUS_POINTERS_MAX:
-        yield "its row remembers more than a row may"
+        yield "its row has too many moves or previous pointers"
     if not row.moves:
+        # The index of names is created with its repository, by no move.
         if row.kind != "INTERNAL":
             yield "its row has no moves, not even the one that made it"
         return
     last = row.moves[-1]
     if row.deleted != (last.kind == "delete"):
         yield "its row and its last move do not agree on whether it is deleted"
+    # A commit raises the version of the row without a move.
     if last.version == row.version and (last.new, last.operation) != (row.pointer, row.operation):
         yield "its row is not what its last move made"
 

@@ -1,4 +1,4 @@
-"""Writes: authorised, claimed if they carry an idempotency key, and answered alike each time.
+"""Writes that carry an idempotency key: done once, and answered in the same way each time.
 
 The order of every write, whatever it writes:
 
@@ -19,6 +19,7 @@ sent again.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Generic, NoReturn, TypeVar
 
 import msgspec
@@ -66,7 +67,7 @@ class BranchWrite(msgspec.Struct, Generic[_Answer], frozen=True):
     """A proposal for the lane of a branch, and how to answer from what became of it.
 
     `answer` is for what this try published, `refused` returns an answer to a refusal or raises it.
-    `source` is recorded where a claimed write had nothing to do.
+    `source` is recorded if a claimed write had nothing to do.
     """
 
     proposal: Proposal
@@ -110,7 +111,8 @@ class Claims:
     ) -> PendingWrite[_Answer]:
         """Builds a write on a branch, or answers it from what an earlier try did.
 
-        `prepare` does step 2, calls what it is given for step 3, and returns the proposal.
+        `prepare` does step 2, calls its argument to claim the key (step 3), and returns the
+        proposal. A dry run claims nothing.
         """
         if dry_run or target.call.idempotency_key is None:
             return self._pending(target, prepare(_unclaimed), earlier, dry_run=dry_run)
@@ -141,7 +143,8 @@ class Claims:
     ) -> _Answer:
         """Moves or deletes a reference, or answers from what an earlier try did.
 
-        `work` does steps 2 and 4, and calls what it is given for step 3.
+        `work` does steps 2 and 4, and calls its argument to claim the key (step 3). A dry run
+        claims nothing.
         """
         if dry_run or target.call.idempotency_key is None:
             target.check()
@@ -153,11 +156,12 @@ class Claims:
             target.check_row(row)
             return _claimed_move(claim_request(self._context, request, row.incarnation))
 
-        def do() -> _Answer:
+        def authorise_and_work() -> _Answer:
             target.check()
             return work(claim)
 
-        return self._attempt(lambda: self._find_move(target, request), earlier, do)
+        find = partial(self._find_move, target, request)
+        return self._attempt(find, earlier, authorise_and_work)
 
     def request(
         self, call: Call, action: Action, name: str, source: str = ""

@@ -55,29 +55,29 @@ from lochan.service.resolve import Resolved, Resolver
 
 _NO_KEYS: Mapping[ContentKey, KeyResolution] = {}
 
-# How much work a merge is, is known when it is planned; it is never planned on the event loop.
+# The size of a merge is not known before it is planned, so it counts as heavy: never on the loop.
 _MERGE_OPERATIONS: Final = 1_000_000
 
 _Request = MergeRequest | TransplantRequest | RevertRequest
 _Make = Callable[[Choices], MergeProposal | CarryProposal]
 
 
-_Line = list[CommitView]
+_Commits = list[CommitView]
 
 
-class _Carrying(msgspec.Struct, frozen=True):
-    """One kind of merge: how to read its source, propose it, and read it again for a repetition."""
+class _Steps(msgspec.Struct, frozen=True):
+    """One kind of merge: how to read its commits, propose it, and read them again when resent."""
 
-    read: Callable[[], _Line]
-    propose: Callable[[WriteTarget, _Line], CatalogMerge]
-    reread: Callable[[RequestOutcome], _Line]
+    read: Callable[[], _Commits]
+    propose: Callable[[WriteTarget, _Commits], CatalogMerge]
+    reread: Callable[[RequestOutcome], _Commits]
     records_source: bool = False
 
 
 class Merges:
     """Merges into the branches of one repository.
 
-    A source is decided on as a read of its contents: they are in the target afterwards.
+    The caller needs the right to read a source, because its contents are in the target afterwards.
     """
 
     def __init__(
@@ -102,10 +102,10 @@ class Merges:
             call,
             request,
             request.source.name or "",
-            _Carrying(
-                lambda: [self._source(call, request.source)],
-                lambda target, line: self._merge(target, request, line[0]),
-                lambda done: [self._merged(done)],
+            _Steps(
+                read=lambda: [self._source(call, request.source)],
+                propose=lambda target, commits: self._merge(target, request, commits[0]),
+                reread=lambda done: [self._merged(done)],
                 records_source=True,
             ),
         )
@@ -132,42 +132,47 @@ class Merges:
 
     def transplant(self, call: Call, request: TransplantRequest) -> PendingWrite[Merged]:
         """Prepares commits that follow each other to be made again, oldest first."""
-        return self._pick(call, request, lambda: self._reachable_line(call, request), "transplant")
+        return self._build_copies(
+            call, request, lambda: self._reachable_line(call, request), "transplant"
+        )
 
     def cherry_pick(self, call: Call, request: TransplantRequest) -> PendingWrite[Merged]:
         """Prepares any commits to be made again, in the order given."""
-        return self._pick(call, request, lambda: self._any_line(call, request), "cherry-pick")
-
-    def _pick(
-        self, call: Call, request: TransplantRequest, read: Callable[[], _Line], kind: str
-    ) -> PendingWrite[Merged]:
-        carrying = _Carrying(
-            read,
-            lambda target, line: self._carry(target, request, line, kind),
-            lambda _: self._reread(request),
+        return self._build_copies(
+            call, request, lambda: self._any_line(call, request), "cherry-pick"
         )
-        return self._build(call, request, request.source, carrying)
+
+    def _build_copies(
+        self, call: Call, request: TransplantRequest, read: Callable[[], _Commits], operation: str
+    ) -> PendingWrite[Merged]:
+        """Prepares a transplant or a cherry-pick, which differ in the commits that they accept."""
+        steps = _Steps(
+            read=read,
+            propose=lambda target, commits: self._carry(target, request, commits, operation),
+            reread=lambda _: self._reread(request),
+        )
+        return self._build(call, request, request.source, steps)
 
     def revert(self, call: Call, request: RevertRequest) -> PendingWrite[Merged]:
         """Prepares commits that undo others of the branch."""
-        carrying = _Carrying(
-            lambda: self._any_line(call, request),
-            lambda target, line: self._revert(target, request, line),
-            lambda _: self._reread(request),
+        steps = _Steps(
+            read=lambda: self._any_line(call, request),
+            propose=lambda target, commits: self._revert(target, request, commits),
+            reread=lambda _: self._reread(request),
         )
-        return self._build(call, request, "", carrying)
+        return self._build(call, request, "", steps)
 
     def _build(
-        self, call: Call, request: _Request, source: str, carrying: _Carrying
+        self, call: Call, request: _Request, source: str, steps: _Steps
     ) -> PendingWrite[Merged]:
         name = self._resolver.name(request.branch)
         target = WriteTarget(self._access, call, Action.COMMIT, name, source=source)
 
         def prepare(claim: ClaimKey) -> BranchWrite[Merged]:
             target.check()
-            line = carrying.read()
-            proposal = carrying.propose(target, line)
-            recorded = line[0].obj_id if carrying.records_source else None
+            line = steps.read()
+            proposal = steps.propose(target, line)
+            recorded = line[0].obj_id if steps.records_source else None
 
             def answer(published: Published) -> Merged:
                 return _success(name, request, proposal, published.head, published.commits)
@@ -180,12 +185,12 @@ class Merges:
             return BranchWrite(proposal, claim(), answer, refused, recorded, _MERGE_OPERATIONS)
 
         def earlier(done: RequestOutcome) -> Merged:
-            proposal = carrying.propose(target, carrying.reread(done))
+            proposal = steps.propose(target, steps.reread(done))
             return self._earlier(target, request, done, proposal)
 
         return self._claims.write(target, prepare, earlier, dry_run=request.dry_run)
 
-    def _reread(self, request: TransplantRequest | RevertRequest) -> _Line:
+    def _reread(self, request: TransplantRequest | RevertRequest) -> _Commits:
         return [self._resolver.reread(spec) for spec in request.hashes]
 
     def _revert(

@@ -62,7 +62,7 @@ class Repository:
         self.objects = ObjectExchange(context, access)
 
     def reading(self, references: Sequence[str]) -> AbstractContextManager[None]:
-        """Reads the rows of references for all use cases that are called inside."""
+        """Within the block, all use cases share one read of the rows of these references."""
         return self._resolver.reading(references)
 
     def sweep_references(self, start: bytes, limit: int) -> Swept:
