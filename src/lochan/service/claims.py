@@ -1,4 +1,4 @@
-"""Writes that carry an idempotency key: done once, and answered in the same way each time.
+"""Writes: authorised, claimed if they have an idempotency key, and answered alike when resent.
 
 The order of every write, whatever it writes:
 
