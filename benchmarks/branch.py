@@ -11,7 +11,7 @@ from random import Random
 from lochan.base.errors import Bug
 from lochan.base.ids import EMPTY_ID, InstanceId, ObjId, content_id_from_uuid_bytes
 from lochan.base.keys import Universe
-from lochan.base.limits import CACHE_BYTES_MAX
+from lochan.base.limits.storage import CACHE_BYTES_MAX
 from lochan.codec.elements import pack_table
 from lochan.codec.objects import build_value, encode_object, object_id
 from lochan.index.boundary import BoundaryRule

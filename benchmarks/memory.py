@@ -29,7 +29,7 @@ from benchmarks.measure import emit
 from lochan.assembly import open_store
 from lochan.base.errors import LochanError
 from lochan.base.keys import table_key
-from lochan.base.limits import CACHE_BYTES_MAX
+from lochan.base.limits.storage import CACHE_BYTES_MAX
 from lochan.catalog.types import ContentTypes
 from lochan.codec.elements import pack_table
 from lochan.kernel.build import Head

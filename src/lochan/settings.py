@@ -15,13 +15,9 @@ import msgspec
 from msgspec import Meta
 
 from lochan.base.errors import Invalid
-from lochan.base.limits import (
-    CACHE_BYTES_MAX,
-    COMMIT_TIMEOUT_MS,
-    DRAIN_TIMEOUT_S,
-    RETRY_SLEEP_FIRST_MS,
-    RETRY_SLEEP_MAX_MS,
-)
+from lochan.base.limits.commits import COMMIT_TIMEOUT_MS, RETRY_SLEEP_FIRST_MS, RETRY_SLEEP_MAX_MS
+from lochan.base.limits.server import DRAIN_TIMEOUT_S
+from lochan.base.limits.storage import CACHE_BYTES_MAX
 
 ENVIRONMENT_PREFIX: Final = "LOCHAN_"
 SETTINGS_FILE: Final = Path("lochan.toml")

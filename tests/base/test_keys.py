@@ -20,7 +20,7 @@ from lochan.base.keys import (
     table_elements,
     table_key,
 )
-from lochan.base.limits import KEY_BYTES_MAX
+from lochan.base.limits.contents import KEY_BYTES_MAX
 from lochan.testing import strategies
 
 

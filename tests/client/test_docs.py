@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import lochan
-from lochan.base import limits
 from lochan.base.errors import LochanError
+from lochan.base.limits import client
 from tests.architecture.tree import ROOT
 from tests.client.test_requests import GROUPS
 
@@ -48,7 +48,7 @@ def test_the_errors_that_are_listed_are_the_branches_of_the_tree():
 
 
 def test_the_number_of_attempts_is_the_limit():
-    assert f"{limits.CLIENT_ATTEMPTS_MAX} times at most" in PAGE
+    assert f"{client.CLIENT_ATTEMPTS_MAX} times at most" in PAGE
 
 
 def test_the_package_exports_the_two_clients_and_open_repository_only():

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lochan.base.errors import ContentNotFound, Invalid, InvalidKey, TooLarge
-from lochan.base.limits import JOB_BYTES_MAX, JOB_FACTS_BYTES_MAX
+from lochan.base.limits.contents import JOB_BYTES_MAX, JOB_FACTS_BYTES_MAX
 from lochan.model.commits import ContentKey, Delete, JobRecord, Operation, Put, RecordJob
 from lochan.model.contents import IcebergTable
 

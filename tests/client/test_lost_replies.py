@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from lochan.base.errors import Unavailable, Unknown
-from lochan.base.limits import CLIENT_ATTEMPTS_MAX
+from lochan.base.limits.client import CLIENT_ATTEMPTS_MAX
 from lochan.client import Client, NewReference
 from lochan.model.commits import Put
 from tests.client.serving import StepByStep, serving

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lochan.base.errors import Unavailable, Unknown
-from lochan.base.limits import CLIENT_ATTEMPTS_MAX, CLIENT_RETRY_AFTER_MAX_S
+from lochan.base.limits.client import CLIENT_ATTEMPTS_MAX, CLIENT_RETRY_AFTER_MAX_S
 from lochan.client.messages import HttpReply, HttpRequest
 from lochan.client.retry import Attempts
 

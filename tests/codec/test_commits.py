@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lochan.base.errors import Corrupt, TooLarge
 from lochan.base.ids import EMPTY_ID, ObjId
-from lochan.base.limits import COMMIT_BYTES_MAX
+from lochan.base.limits.commits import COMMIT_BYTES_MAX
 from lochan.codec.commits import (
     CommitObject,
     UniverseIndex,

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from lochan.base.errors import Bug, Corrupt, Invalid, NewerFormat, TooLarge
 from lochan.base.ids import ContentId, ObjId, find_uuid_bytes
-from lochan.base.limits import (
+from lochan.base.limits.contents import (
     FILE_ADDRESS_BYTES_MAX,
     FILE_CHECKSUM_BYTES_MAX,
     FILE_METADATA_BYTES_MAX,
     FILE_TYPE_BYTES_MAX,
-    NODE_RAW_BYTES_CAP,
 )
+from lochan.base.limits.storage import NODE_RAW_BYTES_CAP
 from lochan.codec.elements import (
     FILE_REMOVE,
     TABLE_REMOVE,

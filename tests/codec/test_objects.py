@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from lochan.base.errors import Corrupt, Invalid, NewerFormat, TooLarge
 from lochan.base.ids import ContentId
-from lochan.base.limits import CONTENT_ID_BYTES_MAX, OBJECT_BYTES_MAX, PAYLOAD_MAX
+from lochan.base.limits.contents import CONTENT_ID_BYTES_MAX, PAYLOAD_MAX
+from lochan.base.limits.storage import OBJECT_BYTES_MAX
 from lochan.codec.objects import (
     NodeObject,
     ValueObject,

@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from lochan.base import limits
+from lochan.base.limits import commits, storage
 from lochan.stores.rocksdb.options import CACHE_MB_DEFAULT
 from tests.architecture.tree import ROOT, is_built, layers_from
 from tests.sim.test_kernel_mutants import SCHEDULES_MAX
 
-NODE_MIN, NODE_MAX = limits.NODE_ELEMENTS_MIN, limits.NODE_ELEMENTS_MAX
-RETRY_LOW, RETRY_HIGH = limits.RETRY_SLEEP_FIRST_MS
-NODE_KB = limits.NODE_RAW_BYTES_CAP // 1_024
+NODE_MIN, NODE_MAX = storage.NODE_ELEMENTS_MIN, storage.NODE_ELEMENTS_MAX
+RETRY_LOW, RETRY_HIGH = commits.RETRY_SLEEP_FIRST_MS
+NODE_KB = storage.NODE_RAW_BYTES_CAP // 1_024
 
 CLAIMS = [
     (
@@ -22,7 +22,7 @@ CLAIMS = [
     ),
     (
         "docs/internals/adr/0003-content-defined-tree.md",
-        f"about {limits.NODE_ELEMENTS_TARGET} elements ({NODE_MIN} to {NODE_MAX}), and ends early",
+        f"about {storage.NODE_ELEMENTS_TARGET} elements ({NODE_MIN} to {NODE_MAX}), and ends early",
     ),
     (
         "docs/internals/adr/0003-content-defined-tree.md",
@@ -30,19 +30,19 @@ CLAIMS = [
     ),
     (
         "docs/internals/adr/0003-content-defined-tree.md",
-        f"past {limits.NODE_ELEMENTS_EAGER / limits.NODE_ELEMENTS_TARGET:g} times the target",
+        f"past {storage.NODE_ELEMENTS_EAGER / storage.NODE_ELEMENTS_TARGET:g} times the target",
     ),
     (
         "docs/internals/adr/0003-content-defined-tree.md",
-        f"One key in {limits.HARD_BREAK_ONE_IN:,} is a hard break",
+        f"One key in {storage.HARD_BREAK_ONE_IN:,} is a hard break",
     ),
     (
         "docs/internals/adr/0005-no-middle-level.md",
-        f"embedded in a commit ({limits.EMBEDDED_BYTES_MAX // 1_024} KB)",
+        f"embedded in a commit ({storage.EMBEDDED_BYTES_MAX // 1_024} KB)",
     ),
     (
         "docs/internals/architecture.md",
-        f"share one budget of {limits.CACHE_BYTES_MAX >> 20} MB",
+        f"share one budget of {storage.CACHE_BYTES_MAX >> 20} MB",
     ),
     (
         "docs/internals/architecture.md",
@@ -54,35 +54,35 @@ CLAIMS = [
     ),
     (
         "docs/internals/architecture.md",
-        f"decoding {limits.NODE_ELEMENTS_TARGET} elements is cheaper",
+        f"decoding {storage.NODE_ELEMENTS_TARGET} elements is cheaper",
     ),
     (
         "docs/internals/architecture.md",
-        f"its last {limits.COMMIT_TAIL_MAX} ancestors",
+        f"its last {commits.COMMIT_TAIL_MAX} ancestors",
     ),
     (
         "docs/internals/architecture.md",
-        f"logs read {limits.COMMIT_TAIL_MAX} commits at a time",
+        f"logs read {commits.COMMIT_TAIL_MAX} commits at a time",
     ),
     (
         "docs/internals/adr/0009-lanes-and-chains.md",
-        f"with room for {limits.LANE_QUEUE_MAX:,}.",
+        f"with room for {commits.LANE_QUEUE_MAX:,}.",
     ),
     (
         "docs/internals/adr/0009-lanes-and-chains.md",
-        f"up to {limits.CHAIN_PROPOSALS_MAX} proposals,",
+        f"up to {commits.CHAIN_PROPOSALS_MAX} proposals,",
     ),
     (
         "docs/internals/adr/0009-lanes-and-chains.md",
-        f"tried for {limits.COMMIT_TIMEOUT_MS // 1_000} s.",
+        f"tried for {commits.COMMIT_TIMEOUT_MS // 1_000} s.",
     ),
     (
         "docs/internals/adr/0009-lanes-and-chains.md",
-        f"sleeps of {RETRY_LOW} to {RETRY_HIGH} ms double up to {limits.RETRY_SLEEP_MAX_MS} ms",
+        f"sleeps of {RETRY_LOW} to {RETRY_HIGH} ms double up to {commits.RETRY_SLEEP_MAX_MS} ms",
     ),
     (
         "docs/internals/adr/0010-references.md",
-        f"has room for {limits.MOVES_MAX};",
+        f"has room for {commits.MOVES_MAX};",
     ),
     (
         "docs/internals/adr/0011-explorer.md",

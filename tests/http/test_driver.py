@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from lochan.base.errors import Bug, Conflict, Invalid, NotFound, Unavailable, Unknown
-from lochan.base.limits import BRIEF_BODY_BYTES_MAX, GZIP_ANSWER_BYTES_MIN
+from lochan.base.limits.http import GZIP_ANSWER_BYTES_MIN
+from lochan.base.limits.server import BRIEF_BODY_BYTES_MAX
 from lochan.http.exchange import Exchange, Response
 from lochan.http.pool import Pool
 from lochan.http.server import Options

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lochan.base.limits import CHECKED_HEADERS_BYTES_MAX, CHECKED_HEADERS_MAX
+from lochan.base.limits.http import CHECKED_HEADERS_BYTES_MAX, CHECKED_HEADERS_MAX
 from lochan.http.hygiene import LOOPBACK_NAMES, HeaderChecks, Hosts, Refused
 
 HOST = (b"host", b"localhost:19120")

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from lochan.base.errors import Unavailable
-from lochan.base.limits import BRIEF_OPERATIONS_MAX, CHAIN_PROPOSALS_MAX
+from lochan.base.limits.commits import CHAIN_PROPOSALS_MAX
+from lochan.base.limits.server import BRIEF_OPERATIONS_MAX
 from lochan.base.names import RefName
 from lochan.http.exchange import Exchange, Response
 from lochan.http.lanes import Lanes, QueuedWrite

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lochan.base.limits import HTTP_BODY_TIMEOUT_S, HTTP_TRAILER_BYTES_MAX
+from lochan.base.limits.http import HTTP_BODY_TIMEOUT_S, HTTP_TRAILER_BYTES_MAX
 from lochan.http.connection import Connection
 from lochan.http.exchange import Response
 from lochan.http.hygiene import LOOPBACK_NAMES, Hosts

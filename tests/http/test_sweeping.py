@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from lochan.assembly.serve import periodic_tasks
-from lochan.base.limits import SWEEP_CLAIMS_EVERY_S, SWEEP_EVERY_S
+from lochan.base.limits.maintenance import SWEEP_CLAIMS_EVERY_S, SWEEP_EVERY_S
 from lochan.kernel.repository import Ports
 from lochan.kv.store import Kind, partition
 from lochan.model.requests import NewReference

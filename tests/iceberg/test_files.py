@@ -12,10 +12,7 @@ import pytest
 from pyiceberg.table import StaticTable
 
 from lochan.base.errors import Corrupt, Invalid, TooLarge
-from lochan.base.pipeline_limits import (
-    ICEBERG_METADATA_BYTES_MAX,
-    ICEBERG_METADATA_CACHE_BYTES_MAX,
-)
+from lochan.base.limits.iceberg import ICEBERG_METADATA_BYTES_MAX, ICEBERG_METADATA_CACHE_BYTES_MAX
 from lochan.iceberg.files import MetadataFiles, new_location, warehouse_location
 from tests.iceberg.rows import SCHEMA, held, metadata_files, numbers, rows
 

@@ -16,9 +16,7 @@ from pyiceberg.exceptions import (
 from pyiceberg.types import LongType
 
 from lochan.base.errors import KeysConflict, RequirementFailed
-from lochan.base.pipeline_limits import (
-    ICEBERG_COMMIT_ATTEMPTS_MAX,
-)
+from lochan.base.limits.iceberg import ICEBERG_COMMIT_ATTEMPTS_MAX
 from lochan.iceberg import LochanCatalog
 from tests.iceberg.faulty_transport import FaultyTransport, catalog_through
 from tests.iceberg.rows import AT_ONCE, SCHEMA, held, messages, metadata_files, numbers, rows

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from lochan.base.errors import Bug
-from lochan.base.limits import HARD_BREAK_ONE_IN, NODE_RAW_BYTES_CAP
+from lochan.base.limits.storage import HARD_BREAK_ONE_IN, NODE_RAW_BYTES_CAP
 from lochan.index.boundary import BoundaryRule
 from tests.property.tree_runs import hard_one_in
 

@@ -7,7 +7,7 @@ import pytest
 from lochan.base.errors import Bug, Corrupt, Invalid, TooLarge
 from lochan.base.ids import ObjId
 from lochan.base.keys import Universe
-from lochan.base.limits import NODE_RAW_BYTES_CAP
+from lochan.base.limits.storage import NODE_RAW_BYTES_CAP
 from lochan.index.boundary import BoundaryRule
 from lochan.index.build import build_tree
 from lochan.index.edit import edit_tree

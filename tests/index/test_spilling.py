@@ -7,7 +7,7 @@ import pytest
 from lochan.base.errors import Corrupt
 from lochan.base.ids import ObjId
 from lochan.base.keys import Universe
-from lochan.base.limits import EMBEDDED_BYTES_MAX, EMBEDDED_STAGGER_BYTES
+from lochan.base.limits.storage import EMBEDDED_BYTES_MAX, EMBEDDED_STAGGER_BYTES
 from lochan.codec.elements import FILE_REMOVE, TABLE_REMOVE
 from lochan.index.boundary import BoundaryRule
 from lochan.index.layers import EMPTY_INDEX, SHAPES, Index, find_many

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from lochan.base.errors import Bug, Exhausted
-from lochan.base.limits import CHAIN_PROPOSALS_MAX, LANE_QUEUE_MAX
+from lochan.base.limits.commits import CHAIN_PROPOSALS_MAX, LANE_QUEUE_MAX
 from lochan.kernel.lane import Lane
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from lochan.base.errors import Exhausted, KeysConflict, LochanError, Unavailable, Unknown
 from lochan.base.ids import EMPTY_ID
-from lochan.base.limits import COMMIT_TIMEOUT_MS, RETRY_SLEEP_MAX_MS
+from lochan.base.limits.commits import COMMIT_TIMEOUT_MS, RETRY_SLEEP_MAX_MS
 from lochan.kernel.publish import Published
 from lochan.testing.faults import Fault, FaultKind, FaultyStore, PlannedCall, SimulatedCrash
 from tests.kernel.workbench import (

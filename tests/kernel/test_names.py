@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lochan.base.errors import Invalid
-from lochan.base.limits import REFERENCE_NAME_BYTES_MAX
+from lochan.base.limits.commits import REFERENCE_NAME_BYTES_MAX
 from lochan.base.names import REFS_NAME, ref_name
 
 ACCEPTED = [

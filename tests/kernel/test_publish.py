@@ -17,7 +17,7 @@ from lochan.base.errors import (
 )
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.keys import Universe
-from lochan.base.limits import (
+from lochan.base.limits.commits import (
     COMMIT_OWN_BYTES_MAX,
     COMMIT_OWN_KEYS_MAX,
     HEADERS_BYTES_MAX,

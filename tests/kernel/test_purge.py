@@ -7,7 +7,7 @@ import pytest
 
 from lochan.base.errors import Corrupt
 from lochan.base.ids import ObjId
-from lochan.base.limits import GRACE_S
+from lochan.base.limits.storage import GRACE_S
 from lochan.base.names import RefName
 from lochan.kernel.publish import Publisher
 from lochan.kernel.purge import Purged, Skipped, sweep_claims, sweep_references

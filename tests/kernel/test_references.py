@@ -18,7 +18,7 @@ from lochan.base.errors import (
     Unknown,
 )
 from lochan.base.ids import EMPTY_ID, ObjId
-from lochan.base.limits import MOVES_MAX
+from lochan.base.limits.commits import MOVES_MAX
 from lochan.base.names import REFS_NAME, RefName
 from lochan.codec.rows import Move, ReferenceRow
 from lochan.kernel.moves import moved

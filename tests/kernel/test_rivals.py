@@ -7,7 +7,7 @@ import pytest
 from lochan.base.errors import Exhausted, HeadConflict, KeysConflict, NotFound, Unavailable
 from lochan.base.ids import EMPTY_ID
 from lochan.base.keys import Universe
-from lochan.base.limits import COMMIT_TIMEOUT_MS, RETRY_SLEEP_MAX_MS
+from lochan.base.limits.commits import COMMIT_TIMEOUT_MS, RETRY_SLEEP_MAX_MS
 from lochan.base.names import RefName
 from lochan.kernel.plan import CommitPlan
 from lochan.kernel.publish import Publisher

@@ -6,7 +6,7 @@ import pytest
 
 from lochan.base.errors import AlreadyExists, Corrupt, Invalid, NotFound, TooLarge
 from lochan.base.ids import EMPTY_ID, ObjId
-from lochan.base.limits import MESSAGE_BYTES_MAX, TAG_DEPTH_MAX
+from lochan.base.limits.commits import MESSAGE_BYTES_MAX, TAG_DEPTH_MAX
 from lochan.base.names import RefName
 from lochan.codec.commits import TagObject
 from lochan.codec.objects import object_id

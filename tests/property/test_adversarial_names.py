@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from lochan.base.limits import NODE_ELEMENTS_TARGET
+from lochan.base.limits.storage import NODE_ELEMENTS_TARGET
 from lochan.index.boundary import BoundaryRule
 from lochan.index.build import build_tree
 from lochan.index.edit import edit_tree

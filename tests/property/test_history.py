@@ -14,7 +14,7 @@ import pytest
 
 from lochan.base.errors import Bug, Corrupt
 from lochan.base.ids import EMPTY_ID, ROOT_INSTANCE, ObjId
-from lochan.base.limits import COMMIT_TAIL_MAX
+from lochan.base.limits.commits import COMMIT_TAIL_MAX
 from lochan.codec.commits import CommitObject, commit_id, encode_commit, jump_sequence
 from lochan.kernel.history import ancestor_at, contains, is_ancestor, iterate_log, merge_base
 from lochan.kernel.views import EMPTY_VIEW, CommitView, Views, view_of

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from lochan.base.errors import LochanError
-from lochan.base.limits import NODE_RAW_BYTES_CAP
+from lochan.base.limits.storage import NODE_RAW_BYTES_CAP
 from lochan.index import boundary, difference, edit, inplace, recut
 from lochan.index.difference import diff_trees
 from lochan.index.node import Node, build_node, items_of

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from lochan.base.ids import ObjId
-from lochan.base.limits import NODE_ELEMENTS_TARGET
+from lochan.base.limits.storage import NODE_ELEMENTS_TARGET
 from lochan.index import boundary
 from lochan.index.boundary import BoundaryRule
 from lochan.index.build import build_tree

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from lochan.base.errors import Invalid, TooLarge
-from lochan.base.limits import (
+from lochan.base.limits.commits import MESSAGE_BYTES_MAX
+from lochan.base.limits.filters import (
     FILTER_ADDITIONS_MAX,
     FILTER_BYTES_MAX,
     FILTER_DEPTH_MAX,
     FILTER_LIST_ITEMS_MAX,
     FILTER_LOOPS_MAX,
     FILTER_TOKENS_MAX,
-    MESSAGE_BYTES_MAX,
 )
 from lochan.model.commits import CommitMeta, Delete, LogEntry
 from lochan.rules.filters import compile_filter

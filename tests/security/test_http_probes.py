@@ -11,7 +11,7 @@ import zlib
 
 import pytest
 
-from lochan.base.limits import (
+from lochan.base.limits.http import (
     HTTP_BODY_BYTES_MAX,
     HTTP_HEADER_BYTES_MAX,
     HTTP_HEADERS_MAX,

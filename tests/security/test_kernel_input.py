@@ -6,7 +6,7 @@ import pytest
 
 from lochan.base.errors import Invalid
 from lochan.base.keys import file_key, table_key
-from lochan.base.limits import KEY_BYTES_MAX, PATH_BYTES_MAX
+from lochan.base.limits.contents import KEY_BYTES_MAX, PATH_BYTES_MAX
 from lochan.kernel.plan import CommitPlan, Operation, Unchanged, check_plan
 from tests.property.merge_world import Given, MergeWorld
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lochan.base.errors import InvalidKey
 from lochan.base.keys import file_key, file_path, table_elements, table_key
-from lochan.base.limits import KEY_BYTES_MAX, PATH_BYTES_MAX
+from lochan.base.limits.contents import KEY_BYTES_MAX, PATH_BYTES_MAX
 
 anything = st.one_of(
     st.text(),

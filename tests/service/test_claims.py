@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lochan.base.errors import Invalid, KeysConflict, ReferenceNotFound
-from lochan.base.limits import IDEMPOTENCY_KEY_CHARACTERS_MAX
+from lochan.base.limits.requests import IDEMPOTENCY_KEY_CHARACTERS_MAX
 from lochan.base.names import RefName
 from lochan.kernel.references import ReferenceIndex
 from lochan.model.commits import CommitMeta, Committed, Delete, Put

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from lochan.base.errors import ContentNotFound, Invalid, KeysConflict, ReferenceNotFound
-from lochan.base.limits import COMMIT_OPERATIONS_MAX
+from lochan.base.limits.requests import COMMIT_OPERATIONS_MAX
 from lochan.model.commits import CommitMeta, Committed, Delete, Put, Unchanged
 from lochan.model.contents import (
     Content,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lochan.base.errors import ContentNotFound, Invalid, InvalidKey, ReferenceNotFound
 from lochan.base.ids import EMPTY_ID
-from lochan.base.limits import PAGE_ENTRIES_MAX
+from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.model.commits import ContentKey, Operation, Put
 from lochan.model.contents import Namespace
 from lochan.model.specs import parse_spec

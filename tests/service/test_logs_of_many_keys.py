@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lochan.base.limits import COMMIT_OWN_KEYS_MAX
+from lochan.base.limits.commits import COMMIT_OWN_KEYS_MAX
 from lochan.kernel import build as build_module
 from lochan.kernel.check import check_repository
 from lochan.model.commits import ContentKey, Delete, Put

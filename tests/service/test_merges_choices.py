@@ -10,7 +10,7 @@ import pytest
 
 from lochan.base.errors import Invalid, KeysConflict
 from lochan.base.keys import table_key
-from lochan.base.limits import MESSAGE_BYTES_MAX
+from lochan.base.limits.commits import MESSAGE_BYTES_MAX
 from lochan.base.names import RefName
 from lochan.catalog.types import ContentTypes
 from lochan.codec.elements import pack_table

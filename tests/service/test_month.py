@@ -7,7 +7,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from lochan.assembly.serve import periodic_tasks
-from lochan.base.limits import EMBEDDED_SWEEP_WRITES
+from lochan.base.limits.maintenance import EMBEDDED_SWEEP_WRITES
 from lochan.embedded import Embedded
 from lochan.kernel import recent
 from lochan.kernel.context import Tuning

@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 
 from lochan.base.errors import Corrupt, Invalid, TooLarge
 from lochan.base.ids import EMPTY_ID, ContentId, ObjId
-from lochan.base.limits import (
-    KEY_BYTES_MAX,
-    NODE_ELEMENTS_MAX,
-    OBJECT_BYTES_MAX,
+from lochan.base.limits.contents import KEY_BYTES_MAX
+from lochan.base.limits.requests import (
     OBJECTS_BYTES_PER_CALL_MAX,
     OBJECTS_FETCHED_AT_ONCE,
     OBJECTS_PER_CALL_MAX,
 )
+from lochan.base.limits.storage import NODE_ELEMENTS_MAX, OBJECT_BYTES_MAX
 from lochan.codec.commits import TagObject, encode_commit
 from lochan.codec.objects import build_value, encode_object
 from lochan.index.node import build_node, seal

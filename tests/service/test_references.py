@@ -15,7 +15,7 @@ from lochan.base.errors import (
     ReferenceNotFound,
 )
 from lochan.base.ids import EMPTY_ID
-from lochan.base.limits import REFERENCES_PER_CALL_MAX
+from lochan.base.limits.requests import REFERENCES_PER_CALL_MAX
 from lochan.kernel.references import ReferenceIndex
 from lochan.model.references import Annotation
 from lochan.model.requests import (

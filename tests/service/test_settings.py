@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from lochan.base.errors import Corrupt, Exhausted, Invalid, TooLarge, Unavailable, Unknown
-from lochan.base.limits import SETTINGS_POLICIES_MAX, SETTINGS_WRITERS_MAX
+from lochan.base.limits.requests import SETTINGS_POLICIES_MAX, SETTINGS_WRITERS_MAX
 from lochan.kernel.repository import SETTINGS_KEY
 from lochan.kv.store import Kind, partition
 from lochan.testing.faults import Fault, FaultKind, FaultyStore, PlannedCall

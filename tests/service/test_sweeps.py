@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from lochan.base.errors import ReferenceNotFound, Unavailable
-from lochan.base.limits import EXPIRY_GRACE_S, GRACE_S
+from lochan.base.limits.maintenance import EXPIRY_GRACE_S
+from lochan.base.limits.storage import GRACE_S
 from lochan.base.names import RefName
 from lochan.codec.forms import add_checksum
 from lochan.kernel.references import ReferenceIndex

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lochan.base.limits import MOVES_MAX
+from lochan.base.limits.commits import MOVES_MAX
 from lochan.base.names import ref_name
 from lochan.kernel.publish import Publisher
 from lochan.kv.store import Store

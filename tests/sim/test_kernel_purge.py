@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from lochan.base.ids import EMPTY_ID
-from lochan.base.limits import GRACE_S
+from lochan.base.limits.storage import GRACE_S
 from lochan.kernel import purge
 from lochan.kernel.check import check_repository
 from lochan.kernel.purge import sweep_references

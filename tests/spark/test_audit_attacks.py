@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from lochan import Client
 from lochan.base.errors import AlreadyExists, AuditFailed, Conflict, LochanError, NotFound, Unknown
-from lochan.base.pipeline_limits import AUDIT_COMMITS_MAX
+from lochan.base.limits.audits import AUDIT_COMMITS_MAX
 from lochan.model.commits import CommitMeta, Delete, Put
 from lochan.model.contents import IcebergTable, with_id
 from lochan.spark.audit.audit import Audit

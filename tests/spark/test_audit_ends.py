@@ -23,7 +23,7 @@ from lochan.base.errors import (
     TooLarge,
     Unknown,
 )
-from lochan.base.pipeline_limits import AUDIT_JOB_CHARACTERS_MAX
+from lochan.base.limits.audits import AUDIT_JOB_CHARACTERS_MAX
 from lochan.model.commits import Put
 from lochan.spark.audit.audit import Audit
 from lochan.spark.audit.publisher import PUBLISH_MODES

@@ -15,9 +15,7 @@ from lochan.base.errors import (
     LochanError,
     Unknown,
 )
-from lochan.base.pipeline_limits import (
-    AUDIT_ATTEMPTS_MAX,
-)
+from lochan.base.limits.audits import AUDIT_ATTEMPTS_MAX
 from lochan.model.commits import CommitMeta, Put
 from lochan.model.contents import IcebergTable, with_id
 from lochan.spark.audit.publisher import PUBLISH_MODES, Publisher, PublishPlan

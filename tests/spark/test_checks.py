@@ -11,14 +11,14 @@ import msgspec
 import pytest
 
 from lochan.base.errors import AuditFailed, Invalid, NotFound
-from lochan.base.pipeline_limits import (
+from lochan.base.limits.audits import (
     AUDIT_CHECKS_MAX,
     AUDIT_JOB_CHARACTERS_MAX,
     CHECK_FILE_BYTES_MAX,
     FRESH_AHEAD_S_MAX,
     FRESH_DATE_AHEAD_S_MAX,
-    SPARK_JOB_CHARACTERS_MAX,
 )
+from lochan.base.limits.spark_writes import SPARK_JOB_CHARACTERS_MAX
 from lochan.spark import checks
 from lochan.spark.audit.check_files import load_checks, parse_checks, read_checks
 from lochan.spark.audit.verdicts import Ledger, Result, Status, build_verdict, complaints

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from lochan.base.errors import AuditFailed
-from lochan.base.pipeline_limits import AUDIT_CHECKS_TOGETHER_MAX
+from lochan.base.limits.audits import AUDIT_CHECKS_TOGETHER_MAX
 from lochan.spark.audit.check_runner import CheckRunner
 from lochan.spark.audit.verdicts import build_verdict
 from lochan.spark.checks import (

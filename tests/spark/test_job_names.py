@@ -11,7 +11,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.types import LongType, NestedField
 
 from lochan.base.errors import Conflict, InvalidKey
-from lochan.base.limits import JOB_BYTES_MAX
+from lochan.base.limits.contents import JOB_BYTES_MAX
 from lochan.spark.write.jobs import JobFacts, is_in_table
 from tests.spark.readers import by_frame, by_pyiceberg, same_for_all
 

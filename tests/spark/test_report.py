@@ -11,9 +11,7 @@ import msgspec
 import pytest
 
 from lochan.base.errors import AuditFailed, Conflict, Invalid, Unavailable, Unknown
-from lochan.base.pipeline_limits import (
-    REPORT_TEXT_CHARACTERS_MAX,
-)
+from lochan.base.limits.audits import REPORT_TEXT_CHARACTERS_MAX
 from lochan.model.commits import CommitMeta
 from lochan.spark.audit.charts import Bar, Span, bars, plain, tally, timeline
 from lochan.spark.audit.publisher import PublishPlan

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from lochan.base import pipeline_limits
+from lochan.base.limits import audits
 from lochan.spark.audit.check_files import parse_checks
 from lochan.spark.audit.publisher import PUBLISH_MODES as WAYS
 from lochan.spark.audit.report import MEANINGS
@@ -83,8 +83,8 @@ def test_modes_ways_kinds_and_outcomes_are_all_named():
 
 def test_the_numbers_are_those_of_the_code():
     prose = re.sub(r"\s+", " ", PAGE)
-    assert f"(at most {pipeline_limits.AUDIT_COMMITS_MAX})" in prose
-    assert f"after {pipeline_limits.AUDIT_ATTEMPTS_MAX} times" in prose
-    assert f"{pipeline_limits.REPORT_CHANGES_MAX:,} are listed" in prose
-    assert pipeline_limits.AUDIT_TTL_S == 24 * 3_600
+    assert f"(at most {audits.AUDIT_COMMITS_MAX})" in prose
+    assert f"after {audits.AUDIT_ATTEMPTS_MAX} times" in prose
+    assert f"{audits.REPORT_CHANGES_MAX:,} are listed" in prose
+    assert audits.AUDIT_TTL_S == 24 * 3_600
     assert "ends by itself after a day" in prose

@@ -18,7 +18,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType, StructType
 
-from lochan.base.pipeline_limits import SPARK_ROW_GROUP_BYTES_MAX
+from lochan.base.limits.spark_writes import SPARK_ROW_GROUP_BYTES_MAX
 from lochan.spark.write import files
 from lochan.spark.write.arrow_files import write_task
 from lochan.spark.write.statistics import build_data_file, build_layout, read_facts

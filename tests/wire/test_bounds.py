@@ -9,7 +9,7 @@ import pytest
 
 from lochan.base.errors import Corrupt, Invalid
 from lochan.base.ids import EMPTY_ID, ContentId
-from lochan.base.limits import TIME_US_MAX, TIME_US_MIN
+from lochan.base.limits.contents import TIME_US_MAX, TIME_US_MIN
 from lochan.base.names import RefName
 from lochan.codec.objects import build_value, encode_object
 from lochan.kernel.references import NewReferenceRow

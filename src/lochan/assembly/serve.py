@@ -11,7 +11,7 @@ import msgspec
 
 from lochan.assembly import open_store
 from lochan.base.errors import NotFound, StoreLocked
-from lochan.base.limits import SWEEP_CLAIMS_EVERY_S, SWEEP_EVERY_S, SWEEP_PAUSE_S
+from lochan.base.limits.maintenance import SWEEP_CLAIMS_EVERY_S, SWEEP_EVERY_S, SWEEP_PAUSE_S
 from lochan.http.access_log import AccessLog
 from lochan.http.app import OwnHandler
 from lochan.http.exchange import Request, Response

@@ -188,7 +188,7 @@ class NotABranch(Invalid):
 
 
 class TooLarge(Invalid):
-    """A value over a limit of `base/limits.py` or of the store."""
+    """A value over a limit of `base/limits/` or of the store."""
 
     kind = "too_large"
 

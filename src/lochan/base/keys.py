@@ -21,7 +21,7 @@ from typing import Final, NewType
 from lochan.base.checks import check_stored
 from lochan.base.errors import InvalidKey
 from lochan.base.ids import ContentId, find_uuid_bytes
-from lochan.base.limits import (
+from lochan.base.limits.contents import (
     JOB_BYTES_MAX,
     KEY_BYTES_MAX,
     KEY_CHARACTERS_MAX,

@@ -12,7 +12,7 @@ import re
 from typing import Final, NewType
 
 from lochan.base.errors import Invalid
-from lochan.base.limits import REFERENCE_NAME_BYTES_MAX
+from lochan.base.limits.commits import REFERENCE_NAME_BYTES_MAX
 
 RefName = NewType("RefName", str)
 """A checked name of a branch or tag, or of an internal reference."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lochan.base.errors import Invalid
-from lochan.base.limits import TIME_US_MAX, TIME_US_MIN
+from lochan.base.limits.contents import TIME_US_MAX, TIME_US_MIN
 
 
 def check_time(name: str, time_us: int) -> int:

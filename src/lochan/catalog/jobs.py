@@ -14,7 +14,7 @@ from typing import Final
 
 from lochan.base.errors import Invalid, TooLarge
 from lochan.base.keys import job_of
-from lochan.base.limits import JOB_FACTS_BYTES_MAX
+from lochan.base.limits.contents import JOB_FACTS_BYTES_MAX
 from lochan.codec.elements import decode_file, encode_file
 from lochan.model.commits import JobRecord
 from lochan.model.entries import FileEntry

@@ -15,7 +15,7 @@ import msgspec
 from lochan.base.checks import check_stored
 from lochan.base.errors import Corrupt, Invalid
 from lochan.base.ids import ContentId, ObjId
-from lochan.base.limits import CONTENT_DEPTH_MAX, CONTENT_TYPE_CHARACTERS_MAX, PAYLOAD_MAX
+from lochan.base.limits.contents import CONTENT_DEPTH_MAX, CONTENT_TYPE_CHARACTERS_MAX, PAYLOAD_MAX
 from lochan.codec.objects import ValueObject, build_value, decode_object, encode_object, object_id
 from lochan.model.contents import (
     KNOWN_TYPES,

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from lochan.base.limits import CLIENT_ATTEMPTS_MAX, CLIENT_TIMEOUT_S
+from lochan.base.limits.client import CLIENT_ATTEMPTS_MAX, CLIENT_TIMEOUT_S
 from lochan.client.groups.repository import RepositoryGroups
 from lochan.client.methods import AsyncRunner
 from lochan.client.transport import HttpCore

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import Final
 
 from lochan.base.errors import LochanError, Unavailable, Unknown
-from lochan.base.limits import (
+from lochan.base.limits.client import (
     CLIENT_ATTEMPTS_MAX,
     CLIENT_PAUSE_FIRST_MS,
     CLIENT_PAUSE_MAX_MS,

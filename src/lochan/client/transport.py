@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 import httpx
 
 from lochan.base.errors import InvalidUrl
-from lochan.base.limits import CLIENT_CONNECTIONS_MAX
+from lochan.base.limits.client import CLIENT_CONNECTIONS_MAX
 from lochan.client.connections import Connections, Http
 from lochan.client.flows.table import flow_of
 from lochan.client.messages import HttpReply, HttpRequest

@@ -17,7 +17,7 @@ import msgspec
 
 from lochan.base.errors import Corrupt, TooLarge
 from lochan.base.ids import ObjId
-from lochan.base.limits import COMMIT_BYTES_MAX
+from lochan.base.limits.commits import COMMIT_BYTES_MAX
 from lochan.codec.forms import (
     CHECKSUM_BYTES,
     add_checksum,

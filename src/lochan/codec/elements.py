@@ -21,7 +21,7 @@ from lochan.base.ids import (
     ObjId,
     content_id_from_uuid_bytes,
 )
-from lochan.base.limits import (
+from lochan.base.limits.contents import (
     FILE_ADDRESS_BYTES_MAX,
     FILE_CHECKSUM_BYTES_MAX,
     FILE_METADATA_BYTES_MAX,

@@ -14,7 +14,8 @@ import msgspec
 from lochan.base.checks import check_stored
 from lochan.base.errors import Corrupt, Invalid, TooLarge
 from lochan.base.ids import ContentId, ObjId, find_uuid_bytes
-from lochan.base.limits import CONTENT_ID_BYTES_MAX, OBJECT_BYTES_MAX, PAYLOAD_MAX
+from lochan.base.limits.contents import CONTENT_ID_BYTES_MAX, PAYLOAD_MAX
+from lochan.base.limits.storage import OBJECT_BYTES_MAX
 from lochan.codec.forms import unreadable_object
 
 TYPE_VALUE: Final = 3

@@ -9,7 +9,7 @@ import msgspec
 
 from lochan.base.errors import Corrupt, TooLarge
 from lochan.base.ids import ID_BYTES, ObjId
-from lochan.base.limits import OBJECT_BYTES_MAX
+from lochan.base.limits.storage import OBJECT_BYTES_MAX
 from lochan.codec.commits import TYPE_TAG, TagObject
 from lochan.codec.forms import is_of_type, unreadable_object
 

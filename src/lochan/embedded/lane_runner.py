@@ -9,7 +9,8 @@ from threading import Lock
 from typing import Final, TypeVar
 
 from lochan.base.errors import LochanError
-from lochan.base.limits import EMBEDDED_SWEEP_ROWS, EMBEDDED_SWEEP_WRITES, LANES_MAX
+from lochan.base.limits.maintenance import EMBEDDED_SWEEP_ROWS, EMBEDDED_SWEEP_WRITES
+from lochan.base.limits.server import LANES_MAX
 from lochan.base.names import RefName
 from lochan.client.methods import BlockingRunner
 from lochan.embedded.use_cases import READS, WRITES

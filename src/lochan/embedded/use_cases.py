@@ -13,7 +13,7 @@ import msgspec
 
 from lochan.base.errors import Invalid
 from lochan.base.ids import EMPTY_ID
-from lochan.base.limits import PAGE_ENTRIES_MAX
+from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.model import requests
 from lochan.model.commits import Committed
 from lochan.model.references import Reference

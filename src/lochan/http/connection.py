@@ -21,7 +21,7 @@ import httptools
 import msgspec
 
 from lochan.base.errors import Bug
-from lochan.base.limits import (
+from lochan.base.limits.http import (
     HTTP_BODIES_BYTES_MAX,
     HTTP_BODY_BYTES_MAX,
     HTTP_CONNECTIONS_MAX,

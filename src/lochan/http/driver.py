@@ -21,13 +21,12 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from lochan.base.errors import LochanError
-from lochan.base.limits import (
-    BRIEF_BODY_BYTES_MAX,
-    BRIEF_OPERATIONS_MAX,
+from lochan.base.limits.http import (
     GZIP_ANSWER_BYTES_MIN,
     GZIP_ANSWER_INLINE_BYTES_MAX,
     GZIP_INLINE_BYTES_MAX,
 )
+from lochan.base.limits.server import BRIEF_BODY_BYTES_MAX, BRIEF_OPERATIONS_MAX
 from lochan.http.app import App
 from lochan.http.error_boundary import attempt, log_failure, trace_of
 from lochan.http.exchange import Exchange, Request, Response

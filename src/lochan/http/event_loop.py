@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 
-from lochan.base.limits import FILES_MAX, GC_THRESHOLDS
+from lochan.base.limits.server import FILES_MAX, GC_THRESHOLDS
 
 
 def allow_many_connections() -> None:

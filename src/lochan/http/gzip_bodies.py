@@ -10,7 +10,7 @@ import zlib
 from typing import Final
 
 from lochan.base.errors import Invalid, TooLarge
-from lochan.base.limits import GZIP_FREE_BYTES, GZIP_RATIO_MAX, HTTP_BODY_BYTES_MAX
+from lochan.base.limits.http import GZIP_FREE_BYTES, GZIP_RATIO_MAX, HTTP_BODY_BYTES_MAX
 
 _GZIP_WINDOW: Final = 31
 _PIECE_BYTES: Final = 65_536

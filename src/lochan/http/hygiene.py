@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from lochan.base.errors import Invalid
-from lochan.base.limits import (
+from lochan.base.limits.http import (
     CHECKED_HEADERS_BYTES_MAX,
     CHECKED_HEADERS_MAX,
     HTTP_BODY_BYTES_MAX,

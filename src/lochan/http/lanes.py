@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Any
 
 from lochan.base.errors import LochanError
-from lochan.base.limits import LANES_MAX, WRITES_TOGETHER_MAX
+from lochan.base.limits.server import LANES_MAX, WRITES_TOGETHER_MAX
 from lochan.base.names import RefName
 from lochan.http.error_boundary import attempt
 from lochan.http.pool import Pool

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from lochan.base.limits import (
+from lochan.base.limits.http import (
     HTTP_BODY_TIMEOUT_S,
     HTTP_HEADER_TIMEOUT_S,
     HTTP_IDLE_TIMEOUT_S,

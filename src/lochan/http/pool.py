@@ -14,7 +14,7 @@ from threading import Lock, Thread
 from typing import Any
 
 from lochan.base.errors import Exhausted, LochanError
-from lochan.base.limits import POOL_QUEUE_MAX
+from lochan.base.limits.server import POOL_QUEUE_MAX
 from lochan.http.error_boundary import attempt
 
 Work = Callable[[], Any]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from lochan.base.errors import Exhausted, LochanError
-from lochan.base.limits import POOL_QUEUE_MAX, READS_TOGETHER_MAX, READS_UNDER_WAY_MAX
+from lochan.base.limits.server import POOL_QUEUE_MAX, READS_TOGETHER_MAX, READS_UNDER_WAY_MAX
 from lochan.http.error_boundary import attempt
 from lochan.http.exchange import Response
 from lochan.http.pool import Pool

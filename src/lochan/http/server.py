@@ -20,7 +20,7 @@ from functools import partial
 import msgspec
 
 from lochan.base.errors import Invalid, Unavailable
-from lochan.base.limits import DRAIN_TIMEOUT_S, LISTEN_BACKLOG, SWITCH_INTERVAL_S
+from lochan.base.limits.server import DRAIN_TIMEOUT_S, LISTEN_BACKLOG, SWITCH_INTERVAL_S
 from lochan.http.app import App, OwnHandler, RepositoryOpener
 from lochan.http.connection import Connection
 from lochan.http.driver import Driver, DriverContext

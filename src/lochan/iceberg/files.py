@@ -23,10 +23,7 @@ import msgspec
 from pyiceberg.io import FileIO, load_file_io
 
 from lochan.base.errors import Corrupt, Invalid, TooLarge
-from lochan.base.pipeline_limits import (
-    ICEBERG_METADATA_BYTES_MAX,
-    ICEBERG_METADATA_CACHE_BYTES_MAX,
-)
+from lochan.base.limits.iceberg import ICEBERG_METADATA_BYTES_MAX, ICEBERG_METADATA_CACHE_BYTES_MAX
 from lochan.process import after_fork
 
 Metadata = dict[str, Any]

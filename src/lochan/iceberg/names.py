@@ -12,7 +12,7 @@ from typing import Final
 
 from lochan.base.errors import InvalidKey
 from lochan.base.keys import table_key
-from lochan.base.pipeline_limits import DIRECTORY_CHARACTERS_MAX
+from lochan.base.limits.iceberg import DIRECTORY_CHARACTERS_MAX
 from lochan.model.commits import ContentKey
 
 _PRINTED_CHARACTERS_MAX: Final = 80

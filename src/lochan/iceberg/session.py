@@ -33,9 +33,7 @@ from lochan.base.errors import (
     ReferenceNotFound,
     Unknown,
 )
-from lochan.base.pipeline_limits import (
-    ICEBERG_COMMIT_ATTEMPTS_MAX,
-)
+from lochan.base.limits.iceberg import ICEBERG_COMMIT_ATTEMPTS_MAX
 from lochan.iceberg.files import Metadata, MetadataFiles
 from lochan.iceberg.names import parents_of, text_of
 from lochan.iceberg.state import Changes, Repository, StagedContent, State, check_branch

@@ -21,7 +21,7 @@ from itertools import accumulate
 from typing import Final
 
 from lochan.base.checks import check
-from lochan.base.limits import (
+from lochan.base.limits.storage import (
     HARD_BREAK_ONE_IN,
     NODE_ELEMENTS_EAGER,
     NODE_ELEMENTS_MAX,

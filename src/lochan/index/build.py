@@ -17,7 +17,7 @@ import msgspec
 from lochan.base.checks import check
 from lochan.base.errors import Invalid, TooLarge
 from lochan.base.ids import ObjId
-from lochan.base.limits import NODE_ELEMENTS_MAX, NODE_RAW_BYTES_CAP, TREE_LEVELS_MAX
+from lochan.base.limits.storage import NODE_ELEMENTS_MAX, NODE_RAW_BYTES_CAP, TREE_LEVELS_MAX
 from lochan.index.boundary import BoundaryRule
 from lochan.index.node import CHILD_WIDTH, NewNode, build_node, child_value, seal
 

@@ -23,7 +23,7 @@ import msgspec
 from lochan.base.checks import check
 from lochan.base.errors import Invalid, TooLarge
 from lochan.base.ids import ObjId
-from lochan.base.limits import NODE_RAW_BYTES_CAP
+from lochan.base.limits.storage import NODE_RAW_BYTES_CAP
 from lochan.index.boundary import BoundaryRule
 from lochan.index.build import Child, build_tree, grow
 from lochan.index.inplace import edit_in_place

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from lochan.base.limits import (
+from lochan.base.limits.storage import (
     NODE_ELEMENTS_EAGER,
     NODE_ELEMENTS_MAX,
     NODE_ELEMENTS_MIN,

@@ -16,7 +16,7 @@ import msgspec
 
 from lochan.base.checks import check, check_stored
 from lochan.base.ids import ID_BYTES, ObjId
-from lochan.base.limits import TREE_LEVELS_MAX
+from lochan.base.limits.storage import TREE_LEVELS_MAX
 from lochan.codec.objects import NodeObject, encode_object, object_id
 
 Node = NodeObject

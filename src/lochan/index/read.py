@@ -8,7 +8,7 @@ from itertools import islice
 
 from lochan.base.checks import check
 from lochan.base.ids import ObjId
-from lochan.base.limits import PAGE_ENTRIES_MAX
+from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.index.node import (
     Node,
     child_at,

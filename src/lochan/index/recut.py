@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import compress
 from typing import Final
 
-from lochan.base.limits import (
+from lochan.base.limits.storage import (
     NODE_ELEMENTS_EAGER,
     NODE_ELEMENTS_MAX,
     NODE_ELEMENTS_MIN,

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import msgspec
 
 from lochan.base.ids import ObjId
-from lochan.base.limits import EMBEDDED_BYTES_MAX, EMBEDDED_STAGGER_BYTES, NODE_ELEMENTS_MAX
+from lochan.base.limits.storage import EMBEDDED_BYTES_MAX, EMBEDDED_STAGGER_BYTES, NODE_ELEMENTS_MAX
 from lochan.codec.elements import is_remove
 from lochan.codec.objects import NodeObject, decode_object, encode_inner
 from lochan.index.boundary import BoundaryRule

@@ -15,7 +15,7 @@ import msgspec
 from lochan.base.errors import Invalid, TooLarge
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.keys import Universe, ordered
-from lochan.base.limits import (
+from lochan.base.limits.commits import (
     COMMIT_OWN_BYTES_MAX,
     COMMIT_OWN_KEYS_MAX,
     COMMIT_TAIL_MAX,

@@ -25,7 +25,9 @@ from typing import Final, TypeVar, TypeVarTuple
 from lochan.base.errors import Corrupt, NewerFormat
 from lochan.base.ids import ID_BYTES, ObjId
 from lochan.base.keys import Key, file_path
-from lochan.base.limits import CHECK_UNFINISHED_S, PAGE_ENTRIES_MAX, TAG_DEPTH_MAX
+from lochan.base.limits.commits import TAG_DEPTH_MAX
+from lochan.base.limits.maintenance import CHECK_UNFINISHED_S
+from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.base.names import INTERNAL_PREFIX, REFS_NAME, RefName
 from lochan.codec.commits import TagObject
 from lochan.codec.objects import check_object_id

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from lochan.base.errors import Corrupt, LochanError, NewerFormat
-from lochan.base.limits import CHECK_FINDINGS_MAX
+from lochan.base.limits.maintenance import CHECK_FINDINGS_MAX
 
 
 class Severity(Enum):

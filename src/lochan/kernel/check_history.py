@@ -18,7 +18,7 @@ from typing import Final
 from lochan.base.errors import Corrupt, NewerFormat
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.keys import Universe
-from lochan.base.limits import CHECK_FINDINGS_MAX, CHECK_HEADS_MAX
+from lochan.base.limits.maintenance import CHECK_FINDINGS_MAX, CHECK_HEADS_MAX
 from lochan.index.node import count_of, items_of
 from lochan.kernel.changes import own_changes
 from lochan.kernel.check_findings import Findings, Problem, RowKind

@@ -12,7 +12,7 @@ from typing import Final
 
 from lochan.base.errors import Corrupt, NewerFormat
 from lochan.base.ids import ObjId
-from lochan.base.limits import PAGE_ENTRIES_MAX
+from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.codec.commits import decode_commit, is_commit
 from lochan.codec.objects import check_object_id
 from lochan.codec.rows import SettingsRow, decode_any_row

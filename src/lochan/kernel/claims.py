@@ -24,7 +24,7 @@ import msgspec
 
 from lochan.base.errors import KeyReused, ReferenceNotFound
 from lochan.base.ids import ObjId
-from lochan.base.limits import MOVES_MAX
+from lochan.base.limits.commits import MOVES_MAX
 from lochan.base.names import RefName
 from lochan.codec.commits import Headers
 from lochan.codec.rows import Move, ReferenceRow

@@ -22,7 +22,7 @@ import msgspec
 
 from lochan.base.errors import HeadConflict, NotABranch, TooLarge, Unknown
 from lochan.base.ids import ObjId
-from lochan.base.limits import REBASE_COMMITS_MAX
+from lochan.base.limits.commits import REBASE_COMMITS_MAX
 from lochan.base.names import RefName
 from lochan.codec.commits import Headers
 from lochan.codec.rows import Move, ReferenceRow

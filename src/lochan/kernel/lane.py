@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 from lochan.base.checks import check
 from lochan.base.errors import Exhausted
-from lochan.base.limits import CHAIN_PROPOSALS_MAX, LANE_QUEUE_MAX
+from lochan.base.limits.commits import CHAIN_PROPOSALS_MAX, LANE_QUEUE_MAX
 
 _Waiter = TypeVar("_Waiter")
 

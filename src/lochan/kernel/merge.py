@@ -30,7 +30,7 @@ import msgspec
 from lochan.base.errors import Invalid, KeysConflict, ReferenceNotFound
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.keys import Universe, is_record, ordered
-from lochan.base.limits import MESSAGE_BYTES_MAX
+from lochan.base.limits.commits import MESSAGE_BYTES_MAX
 from lochan.codec.commits import Headers
 from lochan.index.difference import Difference
 from lochan.index.layers import find_many

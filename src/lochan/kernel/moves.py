@@ -15,7 +15,8 @@ import msgspec
 from lochan.base.errors import Corrupt, NewerFormat
 from lochan.base.ids import InstanceId, ObjId
 from lochan.base.keys import prefix_end
-from lochan.base.limits import MOVES_MAX, PREVIOUS_POINTERS_MAX, SCAN_ENTRIES_MAX
+from lochan.base.limits.commits import MOVES_MAX, PREVIOUS_POINTERS_MAX
+from lochan.base.limits.requests import SCAN_ENTRIES_MAX
 from lochan.codec.rows import Move, MoveRow, ReferenceRow, decode_any_row, encode_row
 from lochan.kv.store import Entry, Item, Kind, Store, partition
 

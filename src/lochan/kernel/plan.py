@@ -15,7 +15,7 @@ import msgspec
 from lochan.base.errors import Invalid, InvalidKey, KeysConflict
 from lochan.base.ids import ObjId
 from lochan.base.keys import Universe
-from lochan.base.limits import KEY_BYTES_MAX, PATH_BYTES_MAX
+from lochan.base.limits.contents import KEY_BYTES_MAX, PATH_BYTES_MAX
 from lochan.codec.commits import Headers
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
 from lochan.base.keys import Universe
-from lochan.base.limits import NODE_ELEMENTS_TARGET
+from lochan.base.limits.storage import NODE_ELEMENTS_TARGET
 from lochan.index.node import count_of, keys_of
 from lochan.index.read import find_many
 from lochan.index.source import NodeSource

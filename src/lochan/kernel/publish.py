@@ -39,7 +39,7 @@ from lochan.base.errors import (
     Unknown,
 )
 from lochan.base.ids import ObjId
-from lochan.base.limits import CHAIN_BYTES_MAX
+from lochan.base.limits.commits import CHAIN_BYTES_MAX
 from lochan.base.names import RefName
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.build import Builder, Built, Head

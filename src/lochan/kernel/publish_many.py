@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from lochan.base.errors import LochanError, Unavailable, Unknown
-from lochan.base.limits import CHAIN_BYTES_MAX
+from lochan.base.limits.commits import CHAIN_BYTES_MAX
 from lochan.kernel.publish import Begun, Proposal, Publisher, Settled
 from lochan.kv.store import Outcome
 

@@ -32,7 +32,9 @@ import msgspec
 
 from lochan.base.errors import LochanError, Unavailable, Unknown
 from lochan.base.ids import InstanceId
-from lochan.base.limits import EXPIRY_GRACE_S, GRACE_S, PAGE_ENTRIES_MAX
+from lochan.base.limits.maintenance import EXPIRY_GRACE_S
+from lochan.base.limits.requests import PAGE_ENTRIES_MAX
+from lochan.base.limits.storage import GRACE_S
 from lochan.base.names import RefName
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.references import ReferenceIndex

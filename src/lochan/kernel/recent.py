@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lochan.base.ids import ObjId
-from lochan.base.limits import RECENT_COMMITS_MAX, RECENT_KEYS_MAX
+from lochan.base.limits.commits import RECENT_COMMITS_MAX, RECENT_KEYS_MAX
 from lochan.kernel.views import CommitView
 
 

@@ -37,7 +37,7 @@ from lochan.base.errors import (
     Unknown,
 )
 from lochan.base.ids import ObjId
-from lochan.base.limits import MOVES_MAX
+from lochan.base.limits.commits import MOVES_MAX
 from lochan.base.names import REFS_NAME, RefName
 from lochan.codec.rows import Move, ReferenceElement, ReferenceRow, decode_reference_element
 from lochan.kernel.claims import ClaimedMove, ClaimedProposal

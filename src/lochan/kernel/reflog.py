@@ -24,7 +24,7 @@ import msgspec
 from lochan.base.checks import check_stored
 from lochan.base.errors import Invalid, ReferenceNotFound
 from lochan.base.ids import EMPTY_ID, ObjId
-from lochan.base.limits import PAGE_ENTRIES_MAX
+from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.base.names import RefName
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import iterate_log

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from lochan.base.ids import EMPTY_ID, ID_BYTES, ObjId
 from lochan.base.keys import Universe
-from lochan.base.limits import COMMIT_TAIL_MAX, MOVES_MAX, PREVIOUS_POINTERS_MAX
+from lochan.base.limits.commits import COMMIT_TAIL_MAX, MOVES_MAX, PREVIOUS_POINTERS_MAX
 from lochan.codec.commits import CommitObject, digest_operations, jump_sequence
 from lochan.codec.rows import ReferenceElement, ReferenceRow
 from lochan.index.layers import find_many

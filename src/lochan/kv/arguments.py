@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from lochan.base.errors import Invalid, TooLarge
-from lochan.base.limits import PARTITION_BYTES_MAX, SCAN_ENTRIES_MAX, STORE_KEY_BYTES_MAX
+from lochan.base.limits.requests import SCAN_ENTRIES_MAX
+from lochan.base.limits.storage import PARTITION_BYTES_MAX, STORE_KEY_BYTES_MAX
 from lochan.kv.store import (
     PRESENT,
     Adds,

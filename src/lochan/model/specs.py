@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from lochan.base.errors import Invalid
-from lochan.base.limits import SPEC_STEPS_MAX
+from lochan.base.limits.requests import SPEC_STEPS_MAX
 
 NAME_RULE: Final = (
     "start with a letter, followed by letters, digits, one of the ./_- characters, "

@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from lochan.base.ids import ObjId
-from lochan.base.limits import CACHE_BYTES_MAX
+from lochan.base.limits.storage import CACHE_BYTES_MAX
 
 _Held = TypeVar("_Held")
 

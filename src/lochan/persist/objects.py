@@ -11,7 +11,7 @@ from typing import Final
 
 from lochan.base.errors import Corrupt
 from lochan.base.ids import InstanceId, ObjId
-from lochan.base.limits import HALF_GRACE_S
+from lochan.base.limits.storage import HALF_GRACE_S
 from lochan.base.ports import Clock
 from lochan.codec.commits import CommitObject, decode_commit, is_commit
 from lochan.codec.objects import check_object_id

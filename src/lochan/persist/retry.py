@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from lochan.base.errors import Exhausted
-from lochan.base.limits import (
+from lochan.base.limits.commits import (
     COMMIT_TIMEOUT_MS,
     MULTI_STEP_TIMEOUT_MS,
     RETRY_SLEEP_FIRST_MS,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from lochan.base.checks import check
 from lochan.base.errors import Bug, Invalid, TooLarge
-from lochan.base.limits import (
+from lochan.base.limits.filters import (
     FILTER_BYTES_MAX,
     FILTER_CACHE_ENTRIES_MAX,
     FILTER_COST_STEP_US,

@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from lochan.base.errors import Invalid
-from lochan.base.limits import FILTER_PATTERN_US_MAX
+from lochan.base.limits.filters import FILTER_PATTERN_US_MAX
 
 _BASE_US: Final = 10
 _SIGN_US: Final = 1

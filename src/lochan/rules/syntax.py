@@ -23,13 +23,13 @@ from typing import Final
 import msgspec
 
 from lochan.base.errors import Invalid
-from lochan.base.limits import (
+from lochan.base.limits.contents import KEY_ELEMENTS_MAX
+from lochan.base.limits.filters import (
     FILTER_ADDITIONS_MAX,
     FILTER_DEPTH_MAX,
     FILTER_LIST_ITEMS_MAX,
     FILTER_LOOPS_MAX,
     FILTER_TOKENS_MAX,
-    KEY_ELEMENTS_MAX,
 )
 from lochan.rules.patterns import weigh_pattern
 from lochan.rules.values import VARIABLES, FilterKind

@@ -34,7 +34,7 @@ from lochan.base.errors import (
     ReferenceNotFound,
 )
 from lochan.base.ids import ObjId
-from lochan.base.limits import IDEMPOTENCY_KEY_CHARACTERS_MAX
+from lochan.base.limits.requests import IDEMPOTENCY_KEY_CHARACTERS_MAX
 from lochan.base.names import RefName
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.claims import (

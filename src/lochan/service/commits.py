@@ -7,7 +7,7 @@ from functools import partial
 
 from lochan.base.errors import Invalid, LochanError
 from lochan.base.keys import Key, Universe, table_elements
-from lochan.base.limits import COMMIT_OPERATIONS_MAX
+from lochan.base.limits.requests import COMMIT_OPERATIONS_MAX
 from lochan.catalog.commit import CatalogCommit, CommitText
 from lochan.catalog.contents import load_content_ids
 from lochan.catalog.meta import headers_of

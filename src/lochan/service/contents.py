@@ -8,7 +8,7 @@ from typing import Final
 
 from lochan.base.errors import NewerFormat
 from lochan.base.keys import Key, table_elements, table_key
-from lochan.base.limits import PAGE_ENTRIES_MAX, SCAN_ENTRIES_MAX
+from lochan.base.limits.requests import PAGE_ENTRIES_MAX, SCAN_ENTRIES_MAX
 from lochan.catalog.contents import content_id_at, load_contents, payload_at
 from lochan.index.layers import find_many, read_page
 from lochan.kernel.tokens import PageToken

@@ -9,12 +9,12 @@ from typing import Final
 from lochan.base.errors import Invalid, ReferenceNotFound
 from lochan.base.ids import ObjId
 from lochan.base.keys import Key, Universe, table_elements
-from lochan.base.limits import (
+from lochan.base.limits.commits import REBASE_COMMITS_MAX
+from lochan.base.limits.requests import (
     LOG_BYTES_MAX,
     LOG_OPERATIONS_MAX,
     LOG_SCANNED_MAX,
     PAGE_ENTRIES_MAX,
-    REBASE_COMMITS_MAX,
     SCAN_ENTRIES_MAX,
 )
 from lochan.catalog.contents import load_contents, load_values

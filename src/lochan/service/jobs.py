@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from lochan.base.keys import job_name, jobs_prefix, prefix_end, table_key
-from lochan.base.limits import PAGE_ENTRIES_MAX
+from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.catalog.conflicts import text_of
 from lochan.catalog.contents import load_content_ids
 from lochan.catalog.jobs import decode_job

@@ -12,7 +12,7 @@ import msgspec
 from lochan.base.checks import check_stored
 from lochan.base.errors import Invalid, KeysConflict, LochanError, ReferenceNotFound, TooLarge
 from lochan.base.ids import EMPTY_ID, ObjId
-from lochan.base.limits import REBASE_COMMITS_MAX
+from lochan.base.limits.commits import REBASE_COMMITS_MAX
 from lochan.catalog.conflicts import merge_conflict
 from lochan.catalog.merge import CarryContents, CatalogMerge, Resolutions, read_resolutions
 from lochan.catalog.meta import headers_of

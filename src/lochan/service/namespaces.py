@@ -22,7 +22,7 @@ from lochan.base.errors import (
     NamespaceNotFound,
     TooLarge,
 )
-from lochan.base.limits import NAMESPACES_LISTED_MAX
+from lochan.base.limits.requests import NAMESPACES_LISTED_MAX
 from lochan.catalog.conflicts import NAMESPACE_NOT_EMPTY
 from lochan.kernel.plan import ConflictKind
 from lochan.model.commits import (

@@ -16,14 +16,13 @@ import msgspec
 
 from lochan.base.errors import Corrupt, Invalid, NewerFormat, TooLarge
 from lochan.base.ids import ContentId, ObjId, obj_id_from_hex
-from lochan.base.limits import (
-    KEY_BYTES_MAX,
-    NODE_ELEMENTS_MAX,
-    OBJECT_BYTES_MAX,
+from lochan.base.limits.contents import KEY_BYTES_MAX
+from lochan.base.limits.requests import (
     OBJECTS_BYTES_PER_CALL_MAX,
     OBJECTS_FETCHED_AT_ONCE,
     OBJECTS_PER_CALL_MAX,
 )
+from lochan.base.limits.storage import NODE_ELEMENTS_MAX, OBJECT_BYTES_MAX
 from lochan.codec.commits import decode_commit, is_commit
 from lochan.codec.objects import (
     NodeObject,

@@ -10,11 +10,7 @@ import msgspec
 
 from lochan.base.errors import Denied, HeadConflict, Invalid
 from lochan.base.ids import EMPTY_ID, ObjId
-from lochan.base.limits import (
-    PAGE_ENTRIES_MAX,
-    REFERENCES_PER_CALL_MAX,
-    SCAN_ENTRIES_MAX,
-)
+from lochan.base.limits.requests import PAGE_ENTRIES_MAX, REFERENCES_PER_CALL_MAX, SCAN_ENTRIES_MAX
 from lochan.base.names import REFS_NAME, ref_name
 from lochan.base.times import check_time
 from lochan.catalog.meta import meta_of

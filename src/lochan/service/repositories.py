@@ -6,7 +6,8 @@ from typing import Final
 
 from lochan.base.errors import AlreadyExists, Invalid, NotFound, Unknown
 from lochan.base.ids import ROOT_INSTANCE
-from lochan.base.limits import PAGE_ENTRIES_MAX, REPOSITORIES_OPEN_MAX
+from lochan.base.limits.requests import PAGE_ENTRIES_MAX
+from lochan.base.limits.server import REPOSITORIES_OPEN_MAX
 from lochan.base.names import known_name, ref_name
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.claims import KeyedRequest, check_same

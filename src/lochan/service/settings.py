@@ -18,7 +18,11 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from lochan.base.errors import Corrupt, Invalid, TooLarge
-from lochan.base.limits import SETTINGS_BYTES_MAX, SETTINGS_POLICIES_MAX, SETTINGS_WRITERS_MAX
+from lochan.base.limits.requests import (
+    SETTINGS_BYTES_MAX,
+    SETTINGS_POLICIES_MAX,
+    SETTINGS_WRITERS_MAX,
+)
 from lochan.codec.rows import SETTINGS_FORM, SettingsRow
 from lochan.kernel.claims import claim_request, find_claim
 from lochan.kernel.context import RepositoryContext

@@ -16,12 +16,8 @@ import msgspec
 
 from lochan.base.errors import LochanError, Unavailable
 from lochan.base.ids import ROOT_INSTANCE
-from lochan.base.limits import (
-    PAGE_ENTRIES_MAX,
-    SWEEP_REPORTED_MAX,
-    SWEEP_REPOSITORY_ROWS,
-    SWEEP_ROWS_MAX,
-)
+from lochan.base.limits.maintenance import SWEEP_REPORTED_MAX, SWEEP_REPOSITORY_ROWS, SWEEP_ROWS_MAX
+from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.kernel.purge import Purged, Swept, sweep_claims_page
 from lochan.kernel.repository import list_rows, read_instance
 from lochan.kv.store import Entry, Store

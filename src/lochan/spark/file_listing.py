@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
-from lochan.base.pipeline_limits import SPARK_LOOKUPS_MAX
+from lochan.base.limits.spark_reads import SPARK_LOOKUPS_MAX
 
 _THRESHOLD: Final = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 # Spark's own number; below it there is no job to put off.

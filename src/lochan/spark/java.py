@@ -23,9 +23,7 @@ import msgspec
 import pyspark
 
 from lochan.base.errors import Unavailable
-from lochan.base.pipeline_limits import (
-    JAVA_ANSWER_S,
-)
+from lochan.base.limits.audits import JAVA_ANSWER_S
 
 HOME: Final = "JAVA_HOME"
 

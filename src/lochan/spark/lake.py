@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Self
 from pyspark.sql import DataFrame, SparkSession
 
 from lochan.base.errors import Invalid
-from lochan.base.pipeline_limits import AUDIT_TTL_S
+from lochan.base.limits.audits import AUDIT_TTL_S
 from lochan.client import Client
 from lochan.spark.access import headers_for
 from lochan.spark.authorship import application_of, author_of

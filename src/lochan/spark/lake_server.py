@@ -22,10 +22,7 @@ from typing import IO, Final
 import msgspec
 
 from lochan.base.errors import InvalidUrl, StoreLocked, Unavailable
-from lochan.base.pipeline_limits import (
-    SERVER_READY_S,
-    SERVER_STOP_S,
-)
+from lochan.base.limits.audits import SERVER_READY_S, SERVER_STOP_S
 from lochan.spark.access import check_address
 
 _NOTE: Final = "server.json"

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from lochan.base.errors import Invalid
-from lochan.base.pipeline_limits import FILTER_CHARACTERS_MAX
+from lochan.base.limits.spark_reads import FILTER_CHARACTERS_MAX
 
 # A letter before r'…' belongs to a name that ends there, if it is one that names may have.
 _RAW: Final = r"(?<![A-Za-z0-9_])[rR]['\"]"

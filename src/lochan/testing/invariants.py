@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.keys import Key, Universe, file_path
-from lochan.base.limits import COMMIT_TAIL_MAX
+from lochan.base.limits.commits import COMMIT_TAIL_MAX
 from lochan.base.names import INTERNAL_PREFIX, REFS_NAME, RefName
 from lochan.codec.commits import jump_sequence
 from lochan.codec.rows import Move, ReferenceRow, decode_reference_element

@@ -7,13 +7,13 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from lochan.base.ids import ContentId, ObjId
-from lochan.base.limits import (
+from lochan.base.limits.contents import (
     KEY_CHARACTERS_MAX,
     KEY_ELEMENTS_MAX,
-    NODE_ELEMENTS_MAX,
     PATH_BYTES_MAX,
     PAYLOAD_MAX,
 )
+from lochan.base.limits.storage import NODE_ELEMENTS_MAX
 from lochan.codec.elements import TABLE_WIDTH
 from lochan.codec.objects import NodeObject, ValueObject
 from lochan.index.node import Change, build_node

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lochan.base import pipeline_limits as limits
 from lochan.base.errors import Invalid, TooLarge
+from lochan.base.limits import iceberg
 from lochan.catalog.iceberg import (
     apply_updates,
     apply_view_updates,
@@ -88,7 +88,7 @@ def test_data_that_holds_itself_is_refused():
 
 
 def test_requests_without_end_are_refused():
-    many = [{"action": "set-location", "location": "b"}] * (limits.ICEBERG_REQUESTS_MAX + 1)
+    many = [{"action": "set-location", "location": "b"}] * (iceberg.ICEBERG_REQUESTS_MAX + 1)
     with pytest.raises(TooLarge):
         apply_updates(table(), many, now_ms=NOW)
     with pytest.raises(TooLarge):

@@ -12,10 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from lochan.base.errors import Invalid, TooLarge
-from lochan.base.pipeline_limits import (
-    ICEBERG_COLUMNS_MAX,
-    ICEBERG_PATHS_CHARACTERS_MAX,
-)
+from lochan.base.limits.iceberg import ICEBERG_COLUMNS_MAX, ICEBERG_PATHS_CHARACTERS_MAX
 from lochan.catalog.iceberg.values import (
     INT_MAX,
     Json,

@@ -9,9 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from lochan.base.errors import Invalid, RequirementFailed
-from lochan.base.pipeline_limits import (
-    ICEBERG_CLOCKS_APART_MS_MAX,
-)
+from lochan.base.limits.iceberg import ICEBERG_CLOCKS_APART_MS_MAX
 from lochan.catalog.iceberg.draft import TableDraft
 from lochan.catalog.iceberg.values import (
     LONG_MAX,

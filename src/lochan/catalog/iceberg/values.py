@@ -13,11 +13,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from lochan.base.errors import Invalid, TooLarge
-from lochan.base.pipeline_limits import (
-    ICEBERG_DEPTH_MAX,
-    ICEBERG_REQUESTS_MAX,
-    ICEBERG_VALUES_MAX,
-)
+from lochan.base.limits.iceberg import ICEBERG_DEPTH_MAX, ICEBERG_REQUESTS_MAX, ICEBERG_VALUES_MAX
 
 Json: TypeAlias = dict[str, Any]
 """A JSON object; its fields are those of the Iceberg specification."""

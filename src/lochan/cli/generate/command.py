@@ -17,7 +17,7 @@ from rich.progress import (
 from rich.progress import Progress as ProgressBar
 from rich.text import Text
 
-from lochan.base.limits import GENERATE_COMMITS_MAX, GENERATE_WORKERS_MAX
+from lochan.base.limits.client import GENERATE_COMMITS_MAX, GENERATE_WORKERS_MAX
 from lochan.cli.arguments import BRANCH
 from lochan.cli.command_context import CommandContext, catalog_command
 from lochan.cli.generate.plan import DEFAULT_PATTERN, TYPES, GenerateOptions, Plan

@@ -22,7 +22,8 @@ from uuid import UUID
 
 from lochan.base.errors import Invalid
 from lochan.base.keys import table_key
-from lochan.base.limits import KEY_CHARACTERS_MAX, PATTERN_FUNCTIONS_MAX
+from lochan.base.limits.client import PATTERN_FUNCTIONS_MAX
+from lochan.base.limits.contents import KEY_CHARACTERS_MAX
 
 Draw = Callable[[], str]
 """Returns the next value of one function."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lochan.base.errors import AlreadyExists, Conflict, LochanError
-from lochan.base.limits import GENERATE_ATTEMPTS_MAX
+from lochan.base.limits.client import GENERATE_ATTEMPTS_MAX
 from lochan.cli.generate.plan import Plan, Step, make_content
 from lochan.cli.generate.progress import Progress
 from lochan.model.commits import CommitMeta, ContentKey, Operation, Put

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lochan.base.limits import PAGE_ENTRIES_MAX
+from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.client.methods import Group, Runner, page_iterator, request_method
 from lochan.model.commits import ContentKey
 from lochan.model.requests import (

@@ -12,13 +12,7 @@ from lochan.base.checks import check
 from lochan.base.errors import Invalid, LochanError
 from lochan.http.exchange import Exchange, Request, Response, decode_percent
 from lochan.http.nessie import v1_contents, v1_trees, v2_extensions, v2_reads, v2_writes
-from lochan.http.nessie.params import (
-    Handler,
-    is_plain,
-    is_short_page,
-    names_few_keys,
-    takes_json,
-)
+from lochan.http.nessie.params import Handlers, takes_json
 from lochan.http.nessie.paths import find_place
 from lochan.http.nessie.problems import problem_of
 from lochan.http.routes import Face, Match, MethodNotAllowed, Route
@@ -27,66 +21,13 @@ from lochan.wire.operations_v1 import OPERATIONS_V1
 from lochan.wire.operations_v2 import OPERATIONS_V2
 from lochan.wire.problems import conflict_v1
 
-Brief = bool | Callable[[Exchange], bool]
-Bound = Mapping[str, tuple[Handler, Brief]]
 Methods = dict[str, Route]
 
 _TREES: Final = b"/trees/"
 _DOTS: Final = b"..."
 
-HANDLERS_V2: Final[Bound] = {
-    "getConfigV2": (v2_reads.get_config, True),
-    "getRepositoryConfig": (v2_reads.get_repository_config, True),
-    "updateRepositoryConfig": (v2_writes.update_repository_config, False),
-    "getAllReferencesV2": (v2_reads.list_references, is_short_page),
-    "createReferenceV2": (v2_writes.create_reference, True),
-    "getReferenceByNameV2": (v2_reads.get_reference, is_plain),
-    "assignReferenceV2": (v2_writes.assign_reference, True),
-    "deleteReferenceV2": (v2_writes.delete_reference, True),
-    "getReferenceHistory": (v2_reads.get_recent_changes, False),
-    "getEntriesV2": (v2_reads.get_entries, is_short_page),
-    "getCommitLogV2": (v2_reads.get_log, is_plain),
-    "getDiffV2": (v2_reads.get_diff, is_short_page),
-    "getContentV2": (v2_reads.get_content, True),
-    "getSeveralContents": (v2_reads.get_several_contents, True),
-    "getMultipleContentsV2": (v2_reads.get_multiple_contents, names_few_keys),
-    "commitV2": (v2_writes.commit, True),
-    "mergeV2": (v2_writes.merge, False),
-    "transplantV2": (v2_writes.transplant, False),
-    "createReferences": (v2_extensions.create_many, False),
-    "getJobs": (v2_reads.get_jobs, True),
-    "getReflog": (v2_reads.get_reflog, is_short_page),
-    "revert": (v2_extensions.revert, False),
-    "cherryPick": (v2_extensions.cherry_pick, False),
-    "rebase": (v2_extensions.rebase, False),
-    "fastForward": (v2_extensions.fast_forward, False),
-    "force": (v2_extensions.force, False),
-    "getObjects": (v2_extensions.get_objects, False),
-    "putObjects": (v2_extensions.put_objects, False),
-}
-
-HANDLERS_V1: Final[Bound] = {
-    "getConfigV1": (v1_trees.get_config, True),
-    "getAllReferencesV1": (v1_trees.list_references, is_short_page),
-    "getDefaultBranchV1": (v1_trees.get_default_branch, True),
-    "createReferenceV1": (v1_trees.create_reference, True),
-    "getReferenceByNameV1": (v1_trees.get_reference, is_plain),
-    "getEntriesV1": (v1_trees.get_entries, is_short_page),
-    "getCommitLogV1": (v1_trees.get_log, is_plain),
-    "assignReferenceV1": (v1_trees.assign_reference, True),
-    "deleteReferenceV1": (v1_trees.delete_reference, True),
-    "commitV1": (v1_trees.commit, True),
-    "mergeV1": (v1_trees.merge, False),
-    "transplantV1": (v1_trees.transplant, False),
-    "getContentV1": (v1_contents.get_content, True),
-    "getMultipleContentsV1": (v1_contents.get_multiple_contents, names_few_keys),
-    "getDiffV1": (v1_contents.get_diff, False),
-    "getNamespacesV1": (v1_contents.get_namespaces, False),
-    "getNamespaceV1": (v1_contents.get_namespace, False),
-    "createNamespaceV1": (v1_contents.create_namespace, False),
-    "deleteNamespaceV1": (v1_contents.delete_namespace, False),
-    "updateNamespaceV1": (v1_contents.update_namespace, False),
-}
+HANDLERS_V2: Final = v2_reads.HANDLERS | v2_writes.HANDLERS | v2_extensions.HANDLERS
+HANDLERS_V1: Final = v1_trees.HANDLERS | v1_contents.HANDLERS
 
 PREPARING: Final[Mapping[str, Callable[[Exchange], bool]]] = {
     "commitV2": v2_writes.only_prepares,
@@ -102,7 +43,7 @@ def nessie_faces(repositories: v2_extensions.RepositoryManager) -> tuple[Face, .
     return NessieV2(repositories), NessieV1()
 
 
-def _routes(operations: Sequence[ApiOperation], bound: Bound) -> dict[str, Methods]:
+def _routes(operations: Sequence[ApiOperation], bound: Handlers) -> dict[str, Methods]:
     """Returns the routes by template and method; every operation has one handler."""
     check({each.id for each in operations} == set(bound), "every operation has a handler")
     routes: dict[str, Methods] = {}

@@ -10,15 +10,17 @@ from typing import Final
 import msgspec
 
 from lochan.base.errors import Invalid
-from lochan.base.limits import BRIEF_KEYS_BYTES_MAX, LOG_PAGE_COMMITS_MAX, PAGE_ENTRIES_MAX
+from lochan.base.limits.requests import BRIEF_KEYS_BYTES_MAX, LOG_PAGE_COMMITS_MAX, PAGE_ENTRIES_MAX
 from lochan.http.exchange import Exchange, Request, Response
 from lochan.http.nessie.problems import problem
+from lochan.http.routes import Handler
 from lochan.model.commits import CommitMeta, ContentKey
 from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.wire.keys import key_from_path, optional_key
 
-Handler = Callable[[Exchange], Response | PendingWrite[Response]]
+Handlers = dict[str, tuple[Handler, bool | Callable[[Exchange], bool]]]
+"""Operations by their ids: the handler of each, and whether it is brief for a request."""
 
 _PROPERTY: Final = "nessie-commit-property-"
 

@@ -9,7 +9,7 @@ import msgspec
 from lochan.base.errors import Invalid
 from lochan.http.exchange import Exchange, Response
 from lochan.http.nessie import handlers
-from lochan.http.nessie.params import read_call, write_call
+from lochan.http.nessie.params import Handlers, names_few_keys, read_call, write_call
 from lochan.http.nessie.preconditions import check_readable
 from lochan.http.nessie.responses import NO_CONTENT, answer, later
 from lochan.http.nessie.v1_trees import on_reference
@@ -126,3 +126,16 @@ def _elements(exchange: Exchange) -> tuple[str, ...]:
     if not name:
         raise Invalid("Namespace name must not be empty")
     return key_from_path(name)
+
+
+HANDLERS: Final[Handlers] = {
+    "getContentV1": (get_content, True),
+    "getMultipleContentsV1": (get_multiple_contents, names_few_keys),
+    "getDiffV1": (get_diff, False),
+    "getNamespacesV1": (get_namespaces, False),
+    "getNamespaceV1": (get_namespace, False),
+    "createNamespaceV1": (create_namespace, False),
+    "deleteNamespaceV1": (delete_namespace, False),
+    "updateNamespaceV1": (update_namespace, False),
+}
+"""The operations of this module: their handlers, and whether they are brief."""

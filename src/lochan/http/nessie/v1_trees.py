@@ -15,7 +15,10 @@ from lochan.http.nessie import handlers
 from lochan.http.nessie.handlers import V1_PAGES
 from lochan.http.nessie.page_params import whole_or_page
 from lochan.http.nessie.params import (
+    Handlers,
     filter_of,
+    is_plain,
+    is_short_page,
     limit_of,
     read_call,
     token_of,
@@ -238,3 +241,20 @@ def _body_reference(exchange: Exchange, name: str, missing: Any = ()) -> Referen
     if missing:
         raise Invalid(", ".join(missing))
     return reference
+
+
+HANDLERS: Final[Handlers] = {
+    "getConfigV1": (get_config, True),
+    "getAllReferencesV1": (list_references, is_short_page),
+    "getDefaultBranchV1": (get_default_branch, True),
+    "createReferenceV1": (create_reference, True),
+    "getReferenceByNameV1": (get_reference, is_plain),
+    "getEntriesV1": (get_entries, is_short_page),
+    "getCommitLogV1": (get_log, is_plain),
+    "assignReferenceV1": (assign_reference, True),
+    "deleteReferenceV1": (delete_reference, True),
+    "commitV1": (commit, True),
+    "mergeV1": (merge, False),
+    "transplantV1": (transplant, False),
+}
+"""The operations of this module: their handlers, and whether they are brief."""

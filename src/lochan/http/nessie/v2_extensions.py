@@ -8,7 +8,7 @@ from lochan.base.errors import AlreadyExists, Invalid
 from lochan.http.exchange import Exchange, Response
 from lochan.http.nessie.handlers import later_merged, merged_response
 from lochan.http.nessie.merge_requests import meta_of, resolutions_of
-from lochan.http.nessie.params import is_json, limit_of, read_call, token_of, write_call
+from lochan.http.nessie.params import Handlers, is_json, limit_of, read_call, token_of, write_call
 from lochan.http.nessie.preconditions import check_unambiguous, expected_of
 from lochan.http.nessie.problems import problem
 from lochan.http.nessie.raw_objects import RAW_OBJECTS, read_raw, write_raw
@@ -242,3 +242,16 @@ class RepositoryHandlers:
             return problem(409, "REPOSITORY_ALREADY_EXISTS", error.message)
         shown = RepositoryJson(made.name, made.default_branch, instant(made.created_us))
         return answer(shown)
+
+
+HANDLERS: Final[Handlers] = {
+    "createReferences": (create_many, False),
+    "revert": (revert, False),
+    "cherryPick": (cherry_pick, False),
+    "rebase": (rebase, False),
+    "fastForward": (fast_forward, False),
+    "force": (force, False),
+    "getObjects": (get_objects, False),
+    "putObjects": (put_objects, False),
+}
+"""The operations of this module: their handlers, and whether they are brief."""

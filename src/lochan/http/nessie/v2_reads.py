@@ -11,12 +11,16 @@ from lochan.http.nessie import handlers
 from lochan.http.nessie.handlers import V2_PAGES
 from lochan.http.nessie.page_params import whole_or_page
 from lochan.http.nessie.params import (
+    Handlers,
     filter_of,
     flag_of,
+    is_plain,
+    is_short_page,
     key_range_of,
     keys_of,
     limit_of,
     log_limit_of,
+    names_few_keys,
     read_call,
     token_of,
 )
@@ -267,3 +271,21 @@ def pinned(reference: Reference | None) -> Reference:
     if reference is None:
         raise Invalid("the page does not state what it was read from")
     return reference
+
+
+HANDLERS: Final[Handlers] = {
+    "getConfigV2": (get_config, True),
+    "getRepositoryConfig": (get_repository_config, True),
+    "getAllReferencesV2": (list_references, is_short_page),
+    "getReferenceByNameV2": (get_reference, is_plain),
+    "getReferenceHistory": (get_recent_changes, False),
+    "getEntriesV2": (get_entries, is_short_page),
+    "getCommitLogV2": (get_log, is_plain),
+    "getDiffV2": (get_diff, is_short_page),
+    "getContentV2": (get_content, True),
+    "getSeveralContents": (get_several_contents, True),
+    "getMultipleContentsV2": (get_multiple_contents, names_few_keys),
+    "getJobs": (get_jobs, True),
+    "getReflog": (get_reflog, is_short_page),
+}
+"""The operations of this module: their handlers, and whether they are brief."""

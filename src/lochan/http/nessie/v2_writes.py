@@ -8,7 +8,7 @@ from typing import Final
 from lochan.base.errors import Invalid
 from lochan.http.exchange import Exchange, Response
 from lochan.http.nessie import handlers
-from lochan.http.nessie.params import flag_of, write_call
+from lochan.http.nessie.params import Handlers, flag_of, write_call
 from lochan.http.nessie.preconditions import check_unambiguous, expected_hash
 from lochan.http.nessie.responses import answer, reference_for
 from lochan.model.references import Reference
@@ -162,3 +162,15 @@ def kind_of(text: str | None) -> str | None:
 
 def _single(exchange: Exchange, reference: Reference) -> Response:
     return answer(SingleReference(reference_for(exchange, reference)), reference.hash)
+
+
+HANDLERS: Final[Handlers] = {
+    "updateRepositoryConfig": (update_repository_config, False),
+    "createReferenceV2": (create_reference, True),
+    "assignReferenceV2": (assign_reference, True),
+    "deleteReferenceV2": (delete_reference, True),
+    "commitV2": (commit, True),
+    "mergeV2": (merge, False),
+    "transplantV2": (transplant, False),
+}
+"""The operations of this module: their handlers, and whether they are brief."""

@@ -31,7 +31,7 @@ import msgspec
 from pyspark.sql import DataFrame
 
 from lochan.base.errors import AuditFailed, Conflict, Invalid
-from lochan.base.pipeline_limits import AUDIT_JOB_CHARACTERS_MAX, AUDIT_TTL_S
+from lochan.base.limits.audits import AUDIT_JOB_CHARACTERS_MAX, AUDIT_TTL_S
 from lochan.iceberg.names import key_of, text_of
 from lochan.model.commits import CommitMeta
 from lochan.spark.audit.check_files import load_checks

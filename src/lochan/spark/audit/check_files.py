@@ -20,9 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from lochan.base.errors import Invalid, LochanError, NotFound
-from lochan.base.pipeline_limits import (
-    CHECK_FILE_BYTES_MAX,
-)
+from lochan.base.limits.audits import CHECK_FILE_BYTES_MAX
 from lochan.spark.checks import FROM_FILES, Check, Declared, declare
 
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)`")

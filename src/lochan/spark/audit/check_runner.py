@@ -15,9 +15,7 @@ import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark user knows
 
-from lochan.base.pipeline_limits import (
-    AUDIT_CHECKS_TOGETHER_MAX,
-)
+from lochan.base.limits.audits import AUDIT_CHECKS_TOGETHER_MAX
 from lochan.iceberg.names import key_of
 from lochan.spark.audit.evidence import Evidence
 from lochan.spark.audit.findings import Finding, cut

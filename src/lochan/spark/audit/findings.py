@@ -7,9 +7,7 @@ from typing import Any
 
 import msgspec
 
-from lochan.base.pipeline_limits import (
-    REPORT_TEXT_CHARACTERS_MAX,
-)
+from lochan.base.limits.audits import REPORT_TEXT_CHARACTERS_MAX
 
 
 class Finding(msgspec.Struct, frozen=True):

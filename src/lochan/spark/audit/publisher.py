@@ -31,10 +31,7 @@ from lochan.base.errors import (
     Unknown,
 )
 from lochan.base.ids import EMPTY_ID
-from lochan.base.pipeline_limits import (
-    AUDIT_ATTEMPTS_MAX,
-    AUDIT_COMMITS_MAX,
-)
+from lochan.base.limits.audits import AUDIT_ATTEMPTS_MAX, AUDIT_COMMITS_MAX
 from lochan.client import Client
 from lochan.model.commits import CommitMeta
 from lochan.spark.audit.verdicts import Ledger, Verdict

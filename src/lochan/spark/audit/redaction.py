@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from lochan.base.pipeline_limits import REPORT_ERROR_CHARACTERS_MAX
+from lochan.base.limits.audits import REPORT_ERROR_CHARACTERS_MAX
 from lochan.spark.audit.findings import cut
 
 _HIDDEN: Final = "***"

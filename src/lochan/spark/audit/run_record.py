@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from lochan.base.errors import AuditFailed
-from lochan.base.pipeline_limits import (
-    REPORT_CHANGES_MAX,
-)
+from lochan.base.limits.audits import REPORT_CHANGES_MAX
 from lochan.client import Client
 from lochan.spark.audit.findings import cut
 from lochan.spark.audit.publisher import PublishPlan

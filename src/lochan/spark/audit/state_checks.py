@@ -24,7 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from pyspark.sql.types import DataType, DateType, TimestampNTZType, TimestampType
 
 from lochan.base.errors import Bug, Invalid
-from lochan.base.pipeline_limits import FRESH_AHEAD_S_MAX, FRESH_DATE_AHEAD_S_MAX
+from lochan.base.limits.audits import FRESH_AHEAD_S_MAX, FRESH_DATE_AHEAD_S_MAX
 from lochan.iceberg.names import key_of
 from lochan.spark.audit.findings import Finding, bounds_text, is_between, value_text
 from lochan.spark.checks import (

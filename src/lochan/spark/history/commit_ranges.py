@@ -16,12 +16,8 @@ import msgspec
 
 from lochan.base.errors import Invalid, ReferenceNotFound
 from lochan.base.ids import EMPTY_ID
-from lochan.base.limits import (
-    LOG_PAGE_COMMITS_MAX,
-)
-from lochan.base.pipeline_limits import (
-    SPARK_SLICES_MAX,
-)
+from lochan.base.limits.requests import LOG_PAGE_COMMITS_MAX
+from lochan.base.limits.spark_reads import SPARK_SLICES_MAX
 from lochan.client import Client
 from lochan.model.commits import LogEntry
 

@@ -26,10 +26,7 @@ from pyspark.sql.types import (
 )
 
 from lochan.base.errors import Invalid
-from lochan.base.pipeline_limits import (
-    SPARK_BATCH_CHARACTERS_MAX,
-    SPARK_BATCH_ROWS_MAX,
-)
+from lochan.base.limits.spark_reads import SPARK_BATCH_CHARACTERS_MAX, SPARK_BATCH_ROWS_MAX
 from lochan.model.commits import ContentKey, LogEntry, Put
 from lochan.model.contents import Content, OtherContent, type_of
 from lochan.model.references import Reference

@@ -14,11 +14,7 @@ from typing import Final
 import msgspec
 
 from lochan.base.errors import Invalid, InvalidUrl
-from lochan.base.pipeline_limits import (
-    SPARK_CLIENTS_MAX,
-    SPARK_SLICE_COMMITS,
-    SPARK_SLICE_KEYS,
-)
+from lochan.base.limits.spark_reads import SPARK_CLIENTS_MAX, SPARK_SLICE_COMMITS, SPARK_SLICE_KEYS
 from lochan.client import DEFAULT_BRANCH, Client
 from lochan.model.commits import ContentKey
 from lochan.spark.access import bearer, check_address, token_for

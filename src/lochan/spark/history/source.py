@@ -29,7 +29,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from lochan.base.errors import Invalid
-from lochan.base.limits import PAGE_ENTRIES_MAX
+from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.client import Client
 from lochan.model.commits import ContentKey
 from lochan.model.results import Page

@@ -24,9 +24,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType
 
-from lochan.base.pipeline_limits import (
-    ARROW_READ_TASKS_MAX,
-)
+from lochan.base.limits.spark_reads import ARROW_READ_TASKS_MAX
 from lochan.spark.read.arrow_rows import rows_of
 from lochan.spark.read.field_paths import quoted
 from lochan.spark.read.filters import Node

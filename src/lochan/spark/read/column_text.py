@@ -18,7 +18,7 @@ import msgspec
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-from lochan.base.pipeline_limits import FILTER_CHARACTERS_MAX, FILTER_DEPTH_MAX
+from lochan.base.limits.spark_reads import FILTER_CHARACTERS_MAX, FILTER_DEPTH_MAX
 from lochan.spark.sql_tokens import condition_tokens, cut_at
 
 # A sign that no condition has a meaning for.

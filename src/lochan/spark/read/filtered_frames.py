@@ -23,7 +23,7 @@ from pyiceberg.types import NestedField
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from lochan.base.pipeline_limits import FILTER_FILES_NAMED_MAX
+from lochan.base.limits.spark_reads import FILTER_FILES_NAMED_MAX
 from lochan.spark.read.column_text import text_of
 from lochan.spark.read.comparands import Zone
 from lochan.spark.read.file_plan import FileFilter

@@ -40,11 +40,7 @@ from pyiceberg.types import (
 )
 from pyspark.sql import functions as F  # noqa: N812
 
-from lochan.base.pipeline_limits import (
-    FOOTERS_KEPT_MAX,
-    FOOTERS_PER_JOB_MAX,
-    FOOTERS_PER_TASK,
-)
+from lochan.base.limits.spark_reads import FOOTERS_KEPT_MAX, FOOTERS_PER_JOB_MAX, FOOTERS_PER_TASK
 
 if TYPE_CHECKING:
     from lochan.spark.lake import Lake

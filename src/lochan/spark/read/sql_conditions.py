@@ -19,7 +19,7 @@ from typing import Final
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
-from lochan.base.pipeline_limits import FILTER_DEPTH_MAX
+from lochan.base.limits.spark_reads import FILTER_DEPTH_MAX
 from lochan.spark.read.comparands import (
     SqlLiteral,
     Zone,

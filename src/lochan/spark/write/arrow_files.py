@@ -29,9 +29,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from lochan.base.pipeline_limits import (
-    SPARK_ROW_GROUP_BYTES_MAX,
-)
+from lochan.base.limits.spark_writes import SPARK_ROW_GROUP_BYTES_MAX
 from lochan.spark.schemas import has_types
 from lochan.spark.write.bounds import FileFacts
 from lochan.spark.write.statistics import Layout, add_partition_values, facts_of, with_partition

@@ -35,7 +35,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyspark.sql import DataFrame
 
 from lochan.base.errors import Conflict, NotFound
-from lochan.base.pipeline_limits import SPARK_CONFLICT_COMMITS_MAX
+from lochan.base.limits.spark_writes import SPARK_CONFLICT_COMMITS_MAX
 from lochan.iceberg.names import key_of
 from lochan.model.commits import LogEntry
 from lochan.spark.provenance import TableRead, find_table_reads, place_of

@@ -35,10 +35,7 @@ from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownExcept
 from pyspark.sql import DataFrame
 
 from lochan.base.errors import Conflict, Invalid, NotABranch, Unknown
-from lochan.base.pipeline_limits import (
-    SPARK_COMMIT_ATTEMPTS_MAX,
-    SPARK_REWRITE_ATTEMPTS_MAX,
-)
+from lochan.base.limits.spark_writes import SPARK_COMMIT_ATTEMPTS_MAX, SPARK_REWRITE_ATTEMPTS_MAX
 from lochan.client import Client
 from lochan.model.references import Reference
 from lochan.spark.error_boundary import error_boundary, explained_write_errors

@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, ListType, MapType, StructType
 
-from lochan.base.pipeline_limits import SPARK_FOOTER_BYTES_MAX
+from lochan.base.limits.spark_writes import SPARK_FOOTER_BYTES_MAX
 from lochan.spark.write.parquet_footers import EncryptedError, insert_ids, read_elements
 
 _MAGIC: Final = b"PAR1"

@@ -18,10 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.checks import check
 from lochan.base.errors import Corrupt, Invalid, TooLarge
-from lochan.base.pipeline_limits import (
-    SPARK_FOOTER_TASKS_MAX,
-    SPARK_WRITE_FILES_MAX,
-)
+from lochan.base.limits.spark_writes import SPARK_FOOTER_TASKS_MAX, SPARK_WRITE_FILES_MAX
 from lochan.spark.schemas import has_types
 from lochan.spark.storage import find_access, native_options, native_path
 from lochan.spark.write.arrow_files import needs_pyarrow, write_task

@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 
 from lochan.base.errors import Conflict, Corrupt, Invalid, TooLarge
 from lochan.base.keys import job_name
-from lochan.base.pipeline_limits import SPARK_JOB_CHARACTERS_MAX
+from lochan.base.limits.spark_writes import SPARK_JOB_CHARACTERS_MAX
 from lochan.iceberg.names import key_of
 
 if TYPE_CHECKING:

@@ -30,9 +30,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import Invalid
-from lochan.base.pipeline_limits import (
-    SPARK_MERGE_RANGES_MAX,
-)
+from lochan.base.limits.spark_writes import SPARK_MERGE_RANGES_MAX
 from lochan.spark.read.domains import value_of
 from lochan.spark.read.field_paths import quoted
 from lochan.spark.read.filters import Comparand, Junction, Leaf, Node, Unread

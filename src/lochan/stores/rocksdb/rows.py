@@ -18,7 +18,7 @@ from typing import Final
 from lochan.base.checks import check_stored
 from lochan.base.errors import Corrupt
 from lochan.base.keys import prefix_end
-from lochan.base.limits import PARTITION_BYTES_MAX, STORE_KEY_BYTES_MAX
+from lochan.base.limits.storage import PARTITION_BYTES_MAX, STORE_KEY_BYTES_MAX
 from lochan.kv.arguments import check_items
 from lochan.kv.defaults import is_as_expected
 from lochan.kv.store import ABSENT, Capabilities, Entry, Expected, Item, Lost, Partition, Stamp

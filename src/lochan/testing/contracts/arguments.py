@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from lochan.base.errors import Invalid
-from lochan.base.limits import PARTITION_BYTES_MAX, SCAN_ENTRIES_MAX, STORE_KEY_BYTES_MAX
+from lochan.base.limits.requests import SCAN_ENTRIES_MAX
+from lochan.base.limits.storage import PARTITION_BYTES_MAX, STORE_KEY_BYTES_MAX
 from lochan.kv.store import ABSENT, PRESENT, Adds, SetIf, Store
 from lochan.testing.contracts.sample_rows import OBJECTS, REFERENCES, create, whole_store
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lochan.base.errors import StoreClosed, TooLarge
-from lochan.base.limits import STORE_KEY_BYTES_MAX
+from lochan.base.limits.storage import STORE_KEY_BYTES_MAX
 from lochan.kv.store import ABSENT, PRESENT, Adds, SetIf, Store
 from lochan.testing.contracts.sample_rows import (
     KEYS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from lochan.base.ids import InstanceId
-from lochan.base.limits import SCAN_ENTRIES_MAX
+from lochan.base.limits.requests import SCAN_ENTRIES_MAX
 from lochan.kv.store import (
     ABSENT,
     Adds,

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from lochan.base.limits import SCAN_ENTRIES_MAX
+from lochan.base.limits.requests import SCAN_ENTRIES_MAX
 from lochan.kv.store import Adds, Store
 from lochan.testing.contracts.sample_rows import (
     KEYS,

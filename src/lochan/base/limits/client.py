@@ -1,0 +1,36 @@
+"""The Python client and the generator of commits."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# A lost reply or a restarting server is over within these; more would hide that a server is down.
+CLIENT_ATTEMPTS_MAX: Final = 5
+
+# The first pause of the client; it doubles, so five attempts span less than two seconds.
+CLIENT_PAUSE_FIRST_MS: Final = 100
+
+# Pauses of the client double up to here, so that a server that is back is found soon.
+CLIENT_PAUSE_MAX_MS: Final = 1_000
+
+# A server may request a longer pause, but then a caller should get an error rather than hang.
+CLIENT_RETRY_AFTER_MAX_S: Final = 30
+
+# Longer than the server's own bound on a commit, so that its answer arrives; also long enough for a
+# merge of 100,000 keys.
+CLIENT_TIMEOUT_S: Final = 60
+
+# Connections of one client: as many as the generator has workers, far below what a server takes.
+CLIENT_CONNECTIONS_MAX: Final = 256
+
+# Functions in one key pattern of the generator: a key has 20 elements at most.
+PATTERN_FUNCTIONS_MAX: Final = 40
+
+# Attempts of the generator for one commit: with 64 workers on one key the unluckiest needs dozens.
+GENERATE_ATTEMPTS_MAX: Final = 200
+
+# A run of the generator: its counters and keys must fit in memory.
+GENERATE_COMMITS_MAX: Final = 100_000_000
+
+# Workers of the generator are threads with a connection each.
+GENERATE_WORKERS_MAX: Final = 256

@@ -1,0 +1,69 @@
+"""Commits, references, chains and retries."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lochan.base.limits.storage import OBJECT_BYTES_MAX
+
+# A commit is a row too; with 1,000 own keys and both embedded indexes it stays far below the
+# smallest value limit of the databases.
+COMMIT_BYTES_MAX: Final = OBJECT_BYTES_MAX
+
+# A page of history is read with one fetch; 20 ids are 640 bytes in every commit.
+COMMIT_TAIL_MAX: Final = 20
+
+# Up to here a commit lists its own keys, which makes its log entry cheap; above, its operations are
+# the difference to its parent, and a tree of the keys that it put again as they were.
+COMMIT_OWN_KEYS_MAX: Final = 1_000
+
+# The same bound in bytes, for long keys.
+COMMIT_OWN_BYTES_MAX: Final = 65_536
+
+# Git hosts cut messages far earlier; a bound keeps a commit inside one row.
+MESSAGE_BYTES_MAX: Final = 65_536
+
+# Headers are for people and tools, not for data.
+HEADERS_BYTES_MAX: Final = 32_768
+
+# Nessie's own limit is the pattern; a row's key and a URL path segment must hold the name.
+REFERENCE_NAME_BYTES_MAX: Final = 255
+
+# Replaced heads that a row remembers; Nessie keeps as many.
+PREVIOUS_POINTERS_MAX: Final = 20
+
+# Moves that a row holds until they are copied to the log; more would make commits slower.
+MOVES_MAX: Final = 16
+
+# Proposals of one chain: those that wait are published together, but a lost swap costs all again.
+CHAIN_PROPOSALS_MAX: Final = 64
+
+# The same in bytes: one statement of a database, and what a lost swap wastes.
+CHAIN_BYTES_MAX: Final = 1_048_576
+
+# Commits that wait for one branch on one server; further callers are refused and retry later.
+LANE_QUEUE_MAX: Final = 1_000
+
+# All attempts of one commit together; then the caller gets an error with their number and time.
+COMMIT_TIMEOUT_MS: Final = 5_000
+
+# The first sleep after a lost attempt is between these: time for the other writer to finish.
+RETRY_SLEEP_FIRST_MS: Final = (5, 25)
+
+# Sleeps double up to here; longer ones would waste the time that is left.
+RETRY_SLEEP_MAX_MS: Final = 250
+
+# A step of several writes gives up this long after its first read, far below the collector's grace.
+MULTI_STEP_TIMEOUT_MS: Final = 60_000
+
+# A tag may point at a tag; longer chains of tags have no use, and each tag costs a read.
+TAG_DEPTH_MAX: Final = 8
+
+# Commits that one rebase replays: they are planned in memory and stored before the branch moves.
+REBASE_COMMITS_MAX: Final = 10_000
+
+# Commits of a busy branch that its publisher remembers: writers are rarely further behind.
+RECENT_COMMITS_MAX: Final = 1_024
+
+# Keys that it remembers as changed; about two megabytes for the busiest branch.
+RECENT_KEYS_MAX: Final = 10_000

@@ -1,0 +1,45 @@
+"""Checks and sweeps."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Findings that a check of a repository lists; more are only counted, so memory stays bounded.
+CHECK_FINDINGS_MAX: Final = 1_000
+
+# How long a reference may be half created before a check reports a lost row: ten times what an
+# operation may take, and the clocks of servers differ a little.
+CHECK_UNFINISHED_S: Final = 600
+
+# Heads from which a check reads history at once, some tens of MB; with more it reads in rounds.
+CHECK_HEADS_MAX: Final = 100_000
+
+# A branch is swept this long after its expiry: the clocks of servers differ a little.
+EXPIRY_GRACE_S: Final = 60
+
+# How often expired branches are searched: half the time between their expiry and their removal.
+SWEEP_EVERY_S: Final = 30.0
+
+# How often old claims are searched: rows are read in no order of age, so each round reads all of
+# them, and one an hour leaves at most a day's claims and a twenty-fourth more.
+SWEEP_CLAIMS_EVERY_S: Final = 3_600.0
+
+# Rows that one turn of a sweep reads: a tenth of a second of one thread; the next turn continues.
+SWEEP_ROWS_MAX: Final = 10_000
+
+# The least number of rows that a repository counts for in such a turn: opening one that is not in
+# use takes some reads.
+SWEEP_REPOSITORY_ROWS: Final = 20
+
+# The pause between two turns of one round, so that a sweep never occupies a thread.
+SWEEP_PAUSE_S: Final = 1.0
+
+# Rows that a sweep could not read and has reported, remembered so that each is reported once.
+SWEEP_REPORTED_MAX: Final = 1_000
+
+# An embedded repository sweeps after this number of writes, and reads twice as many rows as they
+# can have made, so that the number of old rows does not grow.
+EMBEDDED_SWEEP_WRITES: Final = 256
+
+# Rows of references and of claims that it reads, each: some milliseconds.
+EMBEDDED_SWEEP_ROWS: Final = 512

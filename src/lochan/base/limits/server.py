@@ -1,0 +1,50 @@
+"""The process that serves: threads, lanes, batches, files."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Connections that the operating system queues when many clients connect at once.
+LISTEN_BACKLOG: Final = 1_024
+
+# Every connection has a file descriptor, and the embedded store has some thousands of files.
+FILES_MAX: Final = 65_536
+
+# Decoding a larger body blocks the event loop for a millisecond and more: never on the loop.
+BRIEF_BODY_BYTES_MAX: Final = 131_072
+
+# A proposal with more operations is planned and built in a thread, not on the event loop.
+BRIEF_OPERATIONS_MAX: Final = 100
+
+# Calls that wait for a thread; further callers are refused and retry later.
+POOL_QUEUE_MAX: Final = 1_000
+
+# Lanes with their remembered rows, a few kilobytes each; idle ones beyond this are forgotten.
+LANES_MAX: Final = 4_096
+
+# How long a stopping server waits for requests that are under way.
+DRAIN_TIMEOUT_S: Final = 20.0
+
+# The loop gets the interpreter lock back from a busy thread this soon, each time it has work. A
+# thread that waits for a busy loop starts its wait again whenever the loop releases the lock for a
+# moment; if this were longer than the time between those moments, a thread would hardly ever run.
+SWITCH_INTERVAL_S: Final = 0.000_05
+
+# New objects between two rounds of Python's garbage collector, and rounds between those of older
+# generations. A round stops all threads: one of the middle generation looks at the product of the
+# first two (400,000 took 64 ms during a large listing), one of the oldest at everything, so those
+# are made rare.
+GC_THRESHOLDS: Final = (10_000, 4, 500)
+
+# One write of several branches waits for the database while the next is being planned.
+WRITES_TOGETHER_MAX: Final = 2
+
+# Reads that one thread serves together: their rows are one statement, their answers a few
+# milliseconds of work.
+READS_TOGETHER_MAX: Final = 32
+
+# While one thread waits for the database, another one may compute.
+READS_UNDER_WAY_MAX: Final = 3
+
+# Repositories that a server keeps open: 15 KB each, 16 MB in all; their caches share one budget.
+REPOSITORIES_OPEN_MAX: Final = 1_024
