@@ -181,7 +181,7 @@ def test_a_second_process_is_told_who_owns_the_store(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, f"rocksdb:{path}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 7, done.stderr
-    assert "belongs to one process" in done.stdout
+    assert "only one process may open it" in done.stdout
     assert {file.name: file.stat().st_mtime_ns for file in path.iterdir()} == before
     store.close()
 

@@ -420,5 +420,5 @@ def test_a_second_write_is_watched_at_its_own_commit(spark, lake):
         for start in (20, 30):
             audit.write(priced(spark, 1.0).select((F.col("id") + start).alias("id"), "net"), SHOP)
 
-    refused(low, act, r"commit 1 of 2 .*5 rows, wanted at least 10")
+    refused(low, act, r"commit 1 of 2 .*5 rows, expected at least 10")
     assert lake.read(SHOP).count() == 10

@@ -234,7 +234,7 @@ def test_a_look_at_some_rows_before_the_write_is_not_what_is_counted(
     refused(block, lambda audit: audit.write(late, ORDERS), "2 of 10 rows break it")
     assert [one.how for one in block.report.checks] == ["observed"]
     block = audited(RowCount(ORDERS, max=5), InRange(ORDERS, "id", min=0))
-    refused(block, lambda audit: audit.write(late, ORDERS), "10 rows, wanted at most 5")
+    refused(block, lambda audit: audit.write(late, ORDERS), "10 rows, expected at most 5")
     untouched(lake, before)
 
 

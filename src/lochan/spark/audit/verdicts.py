@@ -201,7 +201,7 @@ class Ledger:
 
 def _failure_text(result: Result) -> str:
     if result.status == "failed":
-        text = f"{result.observed}, labels {result.expected}" if result.expected else "failed"
+        text = f"{result.observed}, expected {result.expected}" if result.expected else "failed"
     elif result.status == "missing":
         text = "did not run"
     else:
