@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 
 import httpx
 
-from lochan.base.errors import InvalidUrl
+from lochan.base.errors import Invalid, InvalidUrl
 from lochan.base.limits.client import CLIENT_CONNECTIONS_MAX
 from lochan.client.connections import Connections, Http
 from lochan.client.flows.table import flow_of
@@ -90,6 +90,10 @@ class HttpCore(Generic[Http]):
         except StopIteration as end:
             result: _Result = end.value
             return result
+        except UnicodeEncodeError as error:
+            raise Invalid(f"a text of the request is not valid Unicode: {error.reason}") from None
+        except httpx.InvalidURL as error:
+            raise Invalid(f"the request does not fit into an address: {error}") from None
 
     def _attempts(self, request: HttpRequest) -> Steps[HttpReply]:
         """Sends an HTTP request until its reply is final."""

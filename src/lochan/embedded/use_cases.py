@@ -11,7 +11,6 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from lochan.base.errors import Invalid
 from lochan.base.ids import EMPTY_ID
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.model import requests
@@ -54,8 +53,6 @@ def _info(repository: Repository) -> RepositoryInfo:
 
 
 def _reference(repository: Repository, call: Call, request: GetReferenceRequest) -> Reference:
-    if any(mark in request.name for mark in "@~^*"):
-        raise Invalid(f"a branch or tag is fetched by its name alone, not by {request.name[:80]!r}")
     return repository.references.get(call, request.name, fetch_all=request.fetch_all)
 
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
+from lochan.base.keys import table_key
 from lochan.model.contents import Content
 
 ContentKey = tuple[str, ...]
 """The elements of a key in the tables' universe."""
+
+
+def content_key(elements: Sequence[str]) -> ContentKey:
+    """Returns a key after checking it; InvalidKey if a content cannot have it."""
+    key = tuple(elements)
+    table_key(key)
+    return key
+
 
 Properties = tuple[tuple[str, tuple[str, ...]], ...]
 """Named lists of values, sorted by name."""

@@ -9,10 +9,11 @@ None of them needs a store.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from lochan.base.errors import Invalid
 from lochan.model.commits import (
     CommitMeta,
     Committed,
@@ -29,6 +30,9 @@ from lochan.model.specs import ReferenceSpec
 DEFAULT_BRANCH = "-"
 """The name that means the default branch of a repository."""
 
+# Clients of the API know the length of a page as a number of 32 bits.
+_LIMIT_END: Final = 2**31
+
 _Result_co = TypeVar("_Result_co", covariant=True)
 _Item = TypeVar("_Item")
 
@@ -42,6 +46,10 @@ class PageRequest(RepositoryRequest[Page[_Item]], Generic[_Item], frozen=True, k
 
     limit: int | None = None
     token: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and not 0 < self.limit < _LIMIT_END:
+            raise Invalid(f"a page has 1 to {_LIMIT_END - 1} entries, not {self.limit}")
 
 
 class KeysPageRequest(PageRequest[_Item], Generic[_Item], frozen=True, kw_only=True):

@@ -119,11 +119,26 @@ def parse_expected(text: str | None) -> ReferenceSpec | None:
     return None if text is None else parse_on_reference(None, text)
 
 
+def parse_commit(text: str) -> ReferenceSpec:
+    """Parses a commit that is named by its hash, with relative steps; Invalid if malformed."""
+    spec = parse_spec(text)
+    if spec.name is not None or spec.hash is None:
+        raise Invalid(f"a commit is named by its whole hash, not by {text[:80]!r}")
+    return spec
+
+
 def check_name(text: str) -> str:
     """Returns a name that a reference may have; Invalid if it is malformed."""
     if _ONLY_NAME.fullmatch(text) is None or ".." in text:
         raise Invalid(f"{NAME_MESSAGE} - but was: {text[:200]}")
     return text
+
+
+def parse_name(text: str) -> str:
+    """Returns the name of a reference that a user writes; Invalid for a hash of 64 digits too."""
+    if _HASH_FIRST.fullmatch(text):
+        raise Invalid(f"a branch or tag is named here, not a commit: {text}")
+    return check_name(text)
 
 
 def check_new_name(text: str) -> str:

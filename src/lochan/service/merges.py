@@ -377,6 +377,9 @@ def _named(request: TransplantRequest | RevertRequest) -> tuple[ReferenceSpec, .
     """Returns the hashes of a request; at least one, and not too many."""
     if not request.hashes:
         raise Invalid("No hashes given to transplant.")
+    if any(spec.name is not None for spec in request.hashes):
+        # A step from the head of the source would be taken instead.
+        raise Invalid("commits that are carried or undone are named by their hashes")
     if len(request.hashes) > REBASE_COMMITS_MAX:
         raise TooLarge(f"at most {REBASE_COMMITS_MAX} commits are carried in one call")
     return request.hashes

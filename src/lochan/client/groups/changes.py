@@ -19,7 +19,13 @@ from lochan.model.requests import (
     RevertRequest,
     TransplantRequest,
 )
-from lochan.model.specs import ReferenceSpec, parse_expected, parse_spec
+from lochan.model.specs import (
+    ReferenceSpec,
+    parse_commit,
+    parse_expected,
+    parse_name,
+    parse_spec,
+)
 
 _Move = TypeVar("_Move", bound=MoveRequest)
 
@@ -39,7 +45,7 @@ class Commits(Group[Runner]):
         """Commits all operations or none; without `expected`, on what the branch holds now."""
         meta = CommitMeta(message=message) if isinstance(message, str) else message
         return CommitRequest(
-            branch=branch,
+            branch=parse_name(branch),
             expected=parse_expected(expected),
             meta=meta,
             operations=tuple(operations),
@@ -65,7 +71,7 @@ class Merges(Group[Runner]):
     ) -> MergeRequest:
         """Brings the changes that the source has and the branch lacks into the branch."""
         return MergeRequest(
-            branch=branch,
+            branch=parse_name(branch),
             source=parse_spec(source),
             meta=_meta(message),
             expected=parse_expected(expected),
@@ -93,9 +99,9 @@ class Merges(Group[Runner]):
     ) -> TransplantRequest:
         """Makes adjacent commits of the source again on the branch, in the order given."""
         return TransplantRequest(
-            branch=branch,
+            branch=parse_name(branch),
             source=source,
-            hashes=_specs(hashes),
+            hashes=_hashes(hashes),
             meta=_meta(message),
             expected=parse_expected(expected),
             default=default,
@@ -123,10 +129,10 @@ class Merges(Group[Runner]):
         """Makes commits again on the branch; a single `a..b` is a range, after a and up to b."""
         after, dots, last = hashes[0].partition("..") if len(hashes) == 1 else ("", "", "")
         return CherryPickRequest(
-            branch=branch,
+            branch=parse_name(branch),
             source=source or "",
-            after=parse_spec(after) if dots else None,
-            hashes=_specs([last] if dots else hashes),
+            after=parse_commit(after) if dots else None,
+            hashes=_hashes([last] if dots else hashes),
             meta=_meta(message),
             expected=parse_expected(expected),
             default=default,
@@ -149,8 +155,8 @@ class Merges(Group[Runner]):
     ) -> RevertRequest:
         """Undoes commits by new ones."""
         return RevertRequest(
-            branch=branch,
-            hashes=_specs(hashes),
+            branch=parse_name(branch),
+            hashes=_hashes(hashes),
             meta=_meta(message),
             expected=parse_expected(expected),
             dry_run=dry_run,
@@ -170,7 +176,7 @@ class Merges(Group[Runner]):
     ) -> RebaseRequest:
         """Makes the branch's own commits again on top of another commit."""
         return RebaseRequest(
-            branch=branch,
+            branch=parse_name(branch),
             onto=parse_spec(onto),
             expected=parse_expected(expected),
             default=default,
@@ -203,15 +209,15 @@ def _resolutions(
     return {tuple(key): resolution for key, resolution in (keys or {}).items()}
 
 
-def _specs(texts: Sequence[str]) -> tuple[ReferenceSpec, ...]:
-    return tuple(parse_spec(text) for text in texts)
+def _hashes(texts: Sequence[str]) -> tuple[ReferenceSpec, ...]:
+    return tuple(parse_commit(text) for text in texts)
 
 
 def _move(
     kind: type[_Move], branch: str, source: str, expected: str | None, *, dry_run: bool
 ) -> _Move:
     return kind(
-        branch=branch,
+        branch=parse_name(branch),
         source=parse_spec(source),
         expected=parse_expected(expected),
         dry_run=dry_run,

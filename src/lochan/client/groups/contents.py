@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.client.methods import Group, Runner, page_iterator, request_method
-from lochan.model.commits import ContentKey
+from lochan.model.commits import ContentKey, content_key
 from lochan.model.requests import (
     DEFAULT_BRANCH,
     FindJobsRequest,
@@ -75,17 +75,19 @@ class Contents(Group[Runner]):
     @request_method
     def get(self, spec: str, key: ContentKey) -> GetContentRequest:
         """Returns the content of a key, and where it was read; ContentNotFound if it has none."""
-        return GetContentRequest(spec=parse_spec(spec), key=tuple(key))
+        return GetContentRequest(spec=parse_spec(spec), key=content_key(key))
 
     @request_method
     def get_many(self, spec: str, keys: Sequence[ContentKey]) -> GetContentsRequest:
         """Returns the contents of those keys that have one, and where they were read."""
-        return GetContentsRequest(spec=parse_spec(spec), keys=tuple(tuple(key) for key in keys))
+        return GetContentsRequest(
+            spec=parse_spec(spec), keys=tuple(content_key(key) for key in keys)
+        )
 
     @request_method
     def find_jobs(self, spec: str, key: ContentKey, jobs: Sequence[str]) -> FindJobsRequest:
         """Returns the records of those jobs that have written the content of a key."""
-        return FindJobsRequest(spec=parse_spec(spec), key=tuple(key), jobs=tuple(jobs))
+        return FindJobsRequest(spec=parse_spec(spec), key=content_key(key), jobs=tuple(jobs))
 
     @request_method
     def jobs(
@@ -101,7 +103,7 @@ class Contents(Group[Runner]):
         """Returns a page of the jobs that have written the content of a key, in order of names."""
         return ListJobsRequest(
             spec=parse_spec(spec),
-            key=tuple(key),
+            key=content_key(key),
             limit=limit,
             token=token,
             start=start,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lochan.client.methods import Group, Runner, request_method
-from lochan.model.commits import ContentKey
+from lochan.model.commits import ContentKey, content_key
 from lochan.model.contents import Namespace
 from lochan.model.requests import (
     DEFAULT_BRANCH,
@@ -15,7 +15,7 @@ from lochan.model.requests import (
     ListNamespacesRequest,
     UpdateNamespaceRequest,
 )
-from lochan.model.specs import parse_spec
+from lochan.model.specs import parse_name, parse_spec
 
 
 class Namespaces(Group[Runner]):
@@ -24,7 +24,7 @@ class Namespaces(Group[Runner]):
     @request_method
     def get(self, spec: str, elements: ContentKey) -> GetNamespaceRequest:
         """Returns a namespace; NamespaceNotFound if there is none."""
-        return GetNamespaceRequest(spec=parse_spec(spec), elements=tuple(elements))
+        return GetNamespaceRequest(spec=parse_spec(spec), elements=content_key(elements))
 
     @request_method
     def list(self, spec: str = DEFAULT_BRANCH, prefix: ContentKey = ()) -> ListNamespacesRequest:
@@ -36,13 +36,13 @@ class Namespaces(Group[Runner]):
         self, branch: str, elements: ContentKey, properties: Mapping[str, str] | None = None
     ) -> CreateNamespaceRequest:
         """Creates a namespace, in a commit of its own."""
-        namespace = Namespace(elements=tuple(elements), properties=dict(properties or {}))
-        return CreateNamespaceRequest(branch=branch, namespace=namespace)
+        namespace = Namespace(elements=content_key(elements), properties=dict(properties or {}))
+        return CreateNamespaceRequest(branch=parse_name(branch), namespace=namespace)
 
     @request_method
     def delete(self, branch: str, elements: ContentKey) -> DeleteNamespaceRequest:
         """Deletes an empty namespace, in a commit of its own."""
-        return DeleteNamespaceRequest(branch=branch, elements=tuple(elements))
+        return DeleteNamespaceRequest(branch=parse_name(branch), elements=content_key(elements))
 
     @request_method
     def update(
@@ -54,8 +54,8 @@ class Namespaces(Group[Runner]):
     ) -> UpdateNamespaceRequest:
         """Changes the properties of a namespace, in a commit of its own."""
         return UpdateNamespaceRequest(
-            branch=branch,
-            elements=tuple(elements),
+            branch=parse_name(branch),
+            elements=content_key(elements),
             updates=dict(updates or {}),
             removals=frozenset(removals),
         )

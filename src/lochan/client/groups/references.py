@@ -18,7 +18,7 @@ from lochan.model.requests import (
     RecentChangesRequest,
     ReferenceLogRequest,
 )
-from lochan.model.specs import parse_expected, parse_spec
+from lochan.model.specs import parse_expected, parse_name, parse_spec
 
 
 class References(Group[Runner]):
@@ -27,7 +27,7 @@ class References(Group[Runner]):
     @request_method
     def get(self, name: str = DEFAULT_BRANCH, *, fetch_all: bool = False) -> GetReferenceRequest:
         """Returns a branch or tag; `fetch_all` adds its metadata."""
-        return GetReferenceRequest(name=name, fetch_all=fetch_all)
+        return GetReferenceRequest(name=parse_name(name), fetch_all=fetch_all)
 
     @request_method
     def list(
@@ -87,7 +87,10 @@ class References(Group[Runner]):
     ) -> AssignReferenceRequest:
         """Makes a branch or tag point at another commit; without `expected`, wherever it is now."""
         return AssignReferenceRequest(
-            name=name, target=parse_spec(target), expected=parse_expected(expected), kind=kind
+            name=parse_name(name),
+            target=parse_spec(target),
+            expected=parse_expected(expected),
+            kind=kind,
         )
 
     @request_method
@@ -95,21 +98,23 @@ class References(Group[Runner]):
         self, name: str, *, expected: str | None = None, kind: str | None = None
     ) -> DeleteReferenceRequest:
         """Deletes a branch or tag; returns what it was."""
-        return DeleteReferenceRequest(name=name, expected=parse_expected(expected), kind=kind)
+        return DeleteReferenceRequest(
+            name=parse_name(name), expected=parse_expected(expected), kind=kind
+        )
 
     @request_method
     def log(
         self, name: str, limit: int | None = None, token: str | None = None
     ) -> ReferenceLogRequest:
         """Returns a page of the moves of a reference, the latest first."""
-        return ReferenceLogRequest(name=name, limit=limit, token=token)
+        return ReferenceLogRequest(name=parse_name(name), limit=limit, token=token)
 
     @page_iterator
     def iterate_log(self, name: str) -> ReferenceLogRequest:
         """Yields all moves of a reference, the latest first."""
-        return ReferenceLogRequest(name=name, limit=PAGE_ENTRIES_MAX)
+        return ReferenceLogRequest(name=parse_name(name), limit=PAGE_ENTRIES_MAX)
 
     @request_method
     def recent_changes(self, name: str, *, scan_commits: bool = False) -> RecentChangesRequest:
         """Returns the recent heads of a reference; a scan finds out whether they can be read."""
-        return RecentChangesRequest(name=name, scan_commits=scan_commits)
+        return RecentChangesRequest(name=parse_name(name), scan_commits=scan_commits)
