@@ -16,7 +16,7 @@ from enum import IntEnum
 from hashlib import sha256
 from heapq import merge
 from itertools import pairwise
-from typing import Final, NewType
+from typing import Any, Final, NewType
 
 from lochan.base.checks import check_stored
 from lochan.base.errors import InvalidKey
@@ -50,19 +50,24 @@ class Universe(IntEnum):
     FILES = 0x66
 
 
+_TABLES_BEGIN: Final = bytes((Universe.TABLES,))
+
+
 def table_key(elements: Iterable[str]) -> Key:
     """Encodes the name of a table, view or namespace."""
     if isinstance(elements, str):
         raise InvalidKey("a key is a list of elements, not one string")
-    parts = tuple(elements)
+    parts: tuple[Any, ...] = tuple(elements)
     if not 1 <= len(parts) <= KEY_ELEMENTS_MAX:
         raise InvalidKey(f"a key has 1 to {KEY_ELEMENTS_MAX} elements, not {len(parts)}")
     for position, part in enumerate(parts):
-        _check_element(position, part)
-    characters = sum(map(len, parts))
+        if not isinstance(part, str) or not part or _CONTROL.search(part):
+            raise _bad_element(position, part)
+    text = SEPARATOR.join(parts)
+    characters = len(text) - len(parts) + 1
     if characters > KEY_CHARACTERS_MAX:
         raise InvalidKey(f"a key has at most {KEY_CHARACTERS_MAX} characters, not {characters}")
-    raw = bytes((Universe.TABLES,)) + _utf8(SEPARATOR.join(parts))
+    raw = _TABLES_BEGIN + _utf8(text)
     if len(raw) > KEY_BYTES_MAX:
         raise InvalidKey(f"a key has at most {KEY_BYTES_MAX} bytes, not {len(raw)}")
     return Key(raw)
@@ -165,16 +170,13 @@ def prefix_end(prefix: bytes) -> bytes | None:
     return kept[:-1] + bytes((kept[-1] + 1,))
 
 
-def _check_element(position: int, part: str) -> None:
+def _bad_element(position: int, part: Any) -> InvalidKey:
     if not isinstance(part, str):
-        raise InvalidKey(f"element {position} of the key is {type(part).__name__}, not text")
-    if not part:
-        raise InvalidKey(f"element {position} of the key is empty")
+        return InvalidKey(f"element {position} of the key is {type(part).__name__}, not text")
     control = _CONTROL.search(part)
-    if control is not None:
-        raise InvalidKey(
-            f"element {position} of the key holds the control character {control[0]!r}"
-        )
+    if control is None:
+        return InvalidKey(f"element {position} of the key is empty")
+    return InvalidKey(f"element {position} of the key holds the control character {control[0]!r}")
 
 
 def _utf8(text: str) -> bytes:

@@ -53,6 +53,7 @@ from lochan.kernel.views import CommitView
 from lochan.model.commits import AddedContent, ContentKey, Delete, Put, RecordJob
 from lochan.model.commits import Operation as ContentOperation
 from lochan.model.contents import Content, type_of
+from lochan.model.results import ContentConflict
 
 Authorise = Callable[[Head], None]
 """Raises Denied unless the caller may commit on this head; called by each attempt, first of all."""
@@ -101,7 +102,7 @@ class CatalogCommit:
         self._given_ids: set[str | None] = set()
         for sent in operations:
             self._take(sent)
-        self._records = self._recorded()
+        self._records = self._recorded() if self._jobs else []
         keys = {*self._puts, *self._deletes, *self._relied}
         if self._records:
             keys.update(record.key for record in self._records)
@@ -130,18 +131,17 @@ class CatalogCommit:
             if before[key] is None or key in self._deletes:
                 if put.sent.content.id is None:
                     added.append(AddedContent(put.sent.key, put.content_id))
+        nothing: list[KeyConflict] = []
         for key in self._deletes:
             if key not in self._puts:
                 operations.append(Operation(key, None, before[key]))
-        # A key that is gone on both sides has nothing to be deleted.
-        nothing = [
-            KeyConflict(key, ConflictKind.KEY_DOES_NOT_EXIST, None, current[key])
-            for key in self._deletes
-            if before[key] is None and key not in self._puts
-        ]
+                if before[key] is None:
+                    # A key that is gone on both sides has nothing to be deleted.
+                    absent = ConflictKind.KEY_DOES_NOT_EXIST
+                    nothing.append(KeyConflict(key, absent, None, current[key]))
         operations += self._records
         # That a key is absent can be relied on, too.
-        relied = [Unchanged(key, before[key]) for key in self._relied]
+        relied = [Unchanged(key, before[key]) for key in self._relied] if self._relied else ()
         plan = CommitPlan(
             operations,
             self._text.message,
@@ -232,7 +232,6 @@ class CatalogCommit:
     ) -> bytes | None:
         """Applies the rules of one put; returns the element that it expects to find."""
         found = before[key]
-        name = text_of(put.sent.key)
         given = put.sent.content.id
         if found is None:
             if put.expected is not None:
@@ -247,8 +246,8 @@ class CatalogCommit:
                 conflicts.append(Sides(key, ConflictKind.KEY_EXISTS, None, put.element, found))
                 return found
             raise Invalid(
-                f"New value to update existing key '{name}' has no content ID and the key is not "
-                "deleted in the same commit"
+                f"New value to update existing key '{text_of(put.sent.key)}' has no content ID and "
+                "the key is not deleted in the same commit"
             )
         if self._id_of(found) != given:
             if key in self._deletes:
@@ -256,8 +255,8 @@ class CatalogCommit:
                 self._check_renamed(put, before, conflicts)
                 return found
             raise Invalid(
-                f"Key '{name}' already exists and belongs to another content: its content ID is "
-                f"'{self._id_of(found)}', not '{given}'"
+                f"Key '{text_of(put.sent.key)}' already exists and belongs to another content: its "
+                f"content ID is '{self._id_of(found)}', not '{given}'"
             )
         if self._type_changes(found, put.sent.content):
             conflicts.append(Sides(key, ConflictKind.PAYLOAD_DIFFERS, found, put.element, current))
@@ -313,12 +312,7 @@ class CatalogCommit:
             seen += [one for one in found if one.key not in reported]
         new = [key for key in self._may_be_new if current[key] is None]
         missing = check_parents(new, staged, head.find_steady(self._parents)) if new else []
-        removed = [
-            key
-            for key in self._deletes
-            if _is_namespace(current[key]) and not _is_namespace(staged[key])
-        ]
-        full = check_left_empty(head, removed, staged) if removed else []
+        full = self._find_full(head, current, staged) if self._deletes else []
         if conflicts or seen or missing or full:
             made = {put.element: put.sent.content for put in self._puts.values()}
             # The content that a put expects may never have been stored.
@@ -328,6 +322,20 @@ class CatalogCommit:
             sides = [*conflicts, *sides_of(seen, dict(staged))]
             words = in_words(self._context, self._types, sides, made, self._unpublished)
             raise refuse([*words, *missing, *full])
+
+    def _find_full(
+        self,
+        head: Head,
+        current: Mapping[bytes, bytes | None],
+        staged: Mapping[bytes, bytes | None],
+    ) -> list[ContentConflict]:
+        """Returns which of the namespaces that the commit removes still contain keys."""
+        removed = [
+            key
+            for key in self._deletes
+            if _is_namespace(current[key]) and not _is_namespace(staged[key])
+        ]
+        return check_left_empty(head, removed, staged)
 
 
 def find_expected(head: Head, expected: ObjId) -> CommitView:

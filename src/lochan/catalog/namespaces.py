@@ -6,7 +6,7 @@ below it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from lochan.base.keys import Key, Universe, prefix_end, table_elements
 from lochan.catalog.conflicts import (
@@ -23,12 +23,14 @@ from lochan.model.results import ContentConflict
 _BELOW = b"\x01"
 
 
-def parents_of(key: bytes) -> Iterator[bytes]:
-    """Yields the keys of all namespaces that a table's key lies in, outermost first."""
+def parents_of(key: bytes) -> list[bytes]:
+    """Returns the keys of all namespaces that a table's key lies in, outermost first."""
+    parents = []
     at = key.find(_BELOW)
     while at >= 0:
-        yield key[:at]
+        parents.append(key[:at])
         at = key.find(_BELOW, at + 1)
+    return parents
 
 
 def check_parents(

@@ -260,7 +260,8 @@ class Connection(asyncio.Protocol):
             if isinstance(self._body, bytes):
                 self._body = bytearray(self._body)
             self._body += part
-        self._hold(len(part))
+        self._held_bytes += len(part)
+        self._listener.held_bytes += len(part)
         if len(self._body) > HTTP_BODY_BYTES_MAX:
             raise Refused(413, f"the body is longer than {HTTP_BODY_BYTES_MAX} bytes")
         if self._listener.held_bytes > HTTP_BODIES_BYTES_MAX:
@@ -358,7 +359,7 @@ class Connection(asyncio.Protocol):
         if self._owes_continue and not self._received:
             self._owes_continue = False
             self._transport.write(_CONTINUE)
-        if not self._pumping:
+        if self._received and not self._pumping:
             self._pump()
 
     def _rest(self) -> None:

@@ -85,9 +85,9 @@ class Driver:
     def run(self, request: Request, framing: Framing, reply: Reply) -> RequestState:
         """Starts a request; `reply` is called once, maybe before this returns."""
         self.under_way += 1
-        running = RequestState(self, request, framing, reply)
-        running.start()
-        return running
+        state = RequestState(self, request, framing, reply)
+        state.start()
+        return state
 
     def find_open(self, name: str) -> Repository | None:
         """Returns a repository if that needs no waiting; the default one is always at hand."""

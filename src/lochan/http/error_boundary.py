@@ -8,13 +8,13 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, TypeVar, TypeVarTuple
 
 from lochan.base.errors import Bug, Corrupt, Invalid, LochanError
 from lochan.http.problems import is_concealed
 
 _Result = TypeVar("_Result")
-_Arguments = ParamSpec("_Arguments")
+_Arguments = TypeVarTuple("_Arguments")
 
 _LOG: Final = logging.getLogger("lochan.http")
 
@@ -23,11 +23,11 @@ _REASONS_MAX: Final = 6
 
 
 def attempt(
-    work: Callable[_Arguments, _Result], *args: _Arguments.args, **kwargs: _Arguments.kwargs
+    work: Callable[[*_Arguments], _Result], *arguments: *_Arguments
 ) -> _Result | LochanError:
     """Returns what the call returned, or the error it raised; raises nothing."""
     try:
-        return work(*args, **kwargs)
+        return work(*arguments)
     except LochanError as error:
         if isinstance(error, Bug):
             report_bug(error)

@@ -8,8 +8,8 @@ one name inside.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from lochan.service.repository import Repository
 
 JSON: Final = b"application/json"
+
+_Derived = TypeVar("_Derived")
 
 RawHeaders = Sequence[tuple[bytes, bytes]]
 """Names in lower case, and values, in the order in which they came."""
@@ -89,11 +91,12 @@ class RequestHeaders:
     They are decoded when the first of them is read.
     """
 
-    __slots__ = ("_values", "raw")
+    __slots__ = ("_derived", "_values", "raw")
 
     def __init__(self, raw: RawHeaders) -> None:
         self.raw = raw
         self._values: dict[str, tuple[str, ...]] = {}
+        self._derived: dict[Callable[[RequestHeaders], Any], Any] = {}
 
     def get(self, name: str) -> str | None:
         """Returns the first value, None if there is none."""
@@ -103,6 +106,13 @@ class RequestHeaders:
     def all(self, name: str) -> Sequence[str]:
         """Returns every value, in the order in which they came."""
         return (self._values or self._decode()).get(name, ())
+
+    def derive(self, reading: Callable[[RequestHeaders], _Derived]) -> _Derived:
+        """Returns what a function reads from them, once for all requests that repeat them."""
+        found: _Derived | None = self._derived.get(reading)
+        if found is None:
+            found = self._derived[reading] = reading(self)
+        return found
 
     def _decode(self) -> dict[str, tuple[str, ...]]:
         values: dict[str, tuple[str, ...]] = {}

@@ -69,7 +69,12 @@ class GroupFlush:
         if self._needless:
             done()
             return
-        epoch = self._epoch()
+        try:
+            epoch = self._store.epoch()
+        except BaseException as error:
+            # A store that stopped will never make durable what it has acknowledged.
+            self._fail(error)
+            raise
         if epoch <= self._durable:
             done()
             return
@@ -87,14 +92,6 @@ class GroupFlush:
         if self._thread is not None:
             self._wake.put(False)
             self._thread.join()
-
-    def _epoch(self) -> int:
-        try:
-            return self._store.epoch()
-        except BaseException as error:
-            # A store that stopped will never make durable what it has acknowledged.
-            self._fail(error)
-            raise
 
     def _start(self) -> None:
         self._under_way = True

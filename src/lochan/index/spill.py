@@ -75,19 +75,20 @@ def splice(shape: Shape, index: Index, operations: Sequence[Change]) -> Node | N
     node = index.embedded
     marker = None if index.root is None else shape.remove
     few = len(operations) <= NODE_ELEMENTS_MAX
-    if node is None or not few or not all(key.startswith(node.prefix) for key, _ in operations):
+    if node is None or not few:
         return _splice_all(shape, node, operations, marker)
     draft = Draft(node)
-    skip = len(node.prefix)
+    suffixes, prefix = draft.suffixes, node.prefix
+    skip = len(prefix)
     for key, element in operations:
+        new = marker if element is None else element
+        if new is None or not key.startswith(prefix):
+            # The prefix may grow when the first or last element is removed, and has to shrink for
+            # a key without it.
+            return _splice_all(shape, node, operations, marker)
         suffix = key[skip:]
-        suffixes = draft.suffixes
         at = bisect_left(suffixes, suffix)
         present = at < len(suffixes) and suffixes[at] == suffix
-        new = marker if element is None else element
-        if new is None:
-            # The prefix may grow when the first or last element is removed.
-            return _splice_all(shape, node, operations, marker)
         if present:
             draft.replace(at, new)
         else:

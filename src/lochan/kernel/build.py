@@ -238,13 +238,12 @@ class Builder:
             found = self.find(older, keys)
             return found, found
         # Only commits of this branch are in `recent`, so the head follows the older commit.
-        if recent is not None and recent.knows(older.obj_id) and older.sequence <= head.sequence:
+        sequence = older.sequence
+        if recent is not None and recent.knows(older.obj_id) and sequence <= head.sequence:
             found = self.find(head, keys)
             touched = self._touched
             changed = [
-                key
-                for key in keys
-                if (touched.get(key) or recent.last_touched(key)) > older.sequence
+                key for key in keys if (touched.get(key) or recent.last_touched(key)) > sequence
             ]
             if not changed:
                 return found, found
@@ -293,14 +292,14 @@ class Builder:
         changes: Sequence[Change],
         nodes: list[NewNode],
     ) -> tuple[Index, UniverseIndex]:
-        index = head.index(universe)
+        index = head.tables if universe is Universe.TABLES else head.files
         if not changes:
-            stored = _stored(head, universe)
-            return index, stored
+            return index, _stored(head, universe)
         limit = spill_limit(head.obj_id)
         done = advance(self.nodes, self._rule, SHAPES[universe], index, changes, limit)
-        nodes += done.nodes
-        self.nodes.add(done.nodes)
+        if done.nodes:
+            nodes += done.nodes
+            self.nodes.add(done.nodes)
         return done.index, UniverseIndex(int(universe), done.embedded_raw, done.index.root)
 
     def _body(

@@ -59,14 +59,14 @@ class Lane(Generic[_Waiter]):
         if self._under_way:
             return ()
         count = min(len(self._waiting), self._batch_max)
-        self._under_way = tuple(self._waiting.popleft() for _ in range(count))
+        self._under_way = tuple([self._waiting.popleft() for _ in range(count)])
         return self._under_way
 
     def take_more(self) -> Sequence[_Waiter]:
         """Moves waiters that arrived meanwhile into the batch under way, and returns them."""
         check(bool(self._under_way), "a batch is under way before others join it")
         count = min(len(self._waiting), self._batch_max - len(self._under_way))
-        joined = tuple(self._waiting.popleft() for _ in range(count))
+        joined = tuple([self._waiting.popleft() for _ in range(count)])
         self._under_way += joined
         return joined
 

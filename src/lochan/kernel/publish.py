@@ -170,7 +170,7 @@ class Publisher:
         if not chain.built:
             return None
         row, objects, condition = self._write_of(chain)
-        if sum(len(raw) for _, raw in objects) > CHAIN_BYTES_MAX // 4:
+        if _size_of(objects) > CHAIN_BYTES_MAX // 4:
             return None
         return Begun(chain, row, objects, condition)
 
@@ -253,6 +253,8 @@ class Publisher:
     ) -> _Chain:
         """Step 2."""
         context = self._context
+        if row.row.deleted:
+            raise Corrupt("a deleted row was planned on")
         head = context.views.load(ObjId(row.row.pointer))
         if recent is not None and recent.head != head.obj_id:
             recent = None
@@ -262,16 +264,20 @@ class Publisher:
         chain = _Chain(row, [], [])
         for proposal in proposals:
             try:
-                check_incarnation(proposal, row.row)
+                if proposal.incarnation not in (None, row.row.incarnation):
+                    raise ReferenceNotFound(
+                        f"the branch {self._name!r} was deleted and created again"
+                    )
                 made: list[Built] = []
                 top = head
                 for plan in proposal.plan(Head(head, builder, row.row)):
-                    made.append(builder.build(top, plan))
-                    top = made[-1].view
+                    built = builder.build(top, plan)
+                    made.append(built)
+                    top = built.view
             except _REFUSALS as refusal:
                 chain.settled.append(refusal)
                 continue
-            chain.settled.append(Published(top, tuple(built.view for built in made)))
+            chain.settled.append(Published(top, tuple([built.view for built in made])))
             chain.built += made
             head = top
         return chain
@@ -322,7 +328,7 @@ class Publisher:
     def _apply(self, objects: list[tuple[ObjId, bytes]], condition: SetIf, apply: Apply) -> Outcome:
         context = self._context
         items_max = context.store.capabilities.batch_items_max
-        if len(objects) > items_max or sum(len(raw) for _, raw in objects) > CHAIN_BYTES_MAX:
+        if len(objects) > items_max or _size_of(objects) > CHAIN_BYTES_MAX:
             # Too much for one statement: objects first, they are harmless without the row.
             context.objects.store_many(objects)
             objects = []
@@ -358,6 +364,10 @@ class Publisher:
         )
 
 
+def _size_of(objects: Sequence[tuple[ObjId, bytes]]) -> int:
+    return sum([len(raw) for _, raw in objects])
+
+
 class _Held:
     """A held row; released when it is closed."""
 
@@ -380,12 +390,3 @@ def check_takes_commits(row: ReferenceRow) -> None:
     """Refuses tags; what they point at may be no commit."""
     if row.kind not in ("BRANCH", "INTERNAL"):
         raise NotABranch(f"{row.name!r} is not a branch; commits go to branches")
-
-
-def check_incarnation(proposal: Proposal, row: ReferenceRow) -> None:
-    """Refuses a proposal that means an earlier incarnation of the branch."""
-    check_takes_commits(row)
-    if proposal.incarnation is not None and proposal.incarnation != row.incarnation:
-        raise ReferenceNotFound(f"the branch {row.name!r} was deleted and created again")
-    if row.deleted:
-        raise Corrupt("a deleted row was planned on")

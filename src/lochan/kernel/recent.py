@@ -27,18 +27,18 @@ class Recent:
 
     def add(self, view: CommitView) -> None:
         """Adds the commit that follows the head; any other commit clears everything before."""
-        body = view.body
-        own = None if body is None else body.own
+        own = None if view.body is None else view.body.own
         if view.parent != self.head or own is None or len(own) > RECENT_KEYS_MAX:
             self._clear_to(view)
             return
+        sequence = view.sequence
         if len(self._ids) >= RECENT_COMMITS_MAX or len(self._touched) >= RECENT_KEYS_MAX:
             self._older_ids, self._ids = self._ids, {}
             self._older_touched, self._touched = self._touched, {}
         self.head = view.obj_id
-        self._ids[view.obj_id] = view.sequence
+        self._ids[view.obj_id] = sequence
         for key in own:
-            self._touched[key] = view.sequence
+            self._touched[key] = sequence
             self._steady.pop(key, None)
 
     def keep(self, key: bytes, element: bytes | None) -> None:

@@ -83,7 +83,7 @@ class NamesWrite(msgspec.Struct, Generic[_Answer], frozen=True):
 
     proposal: Proposal
     claim: Claim | None
-    finish: Callable[[Settled, ClaimedProposal | None], _Answer]
+    finish: Callable[[ClaimedProposal | None, Settled], _Answer]
     operations: int = 1
 
 
@@ -241,14 +241,13 @@ class Claims:
         """The one place where a pending write is built."""
         claim = write.claim
         claimed = None if claim is None else ClaimedProposal(self._context, write.proposal, claim)
-
-        def finish(settled: Settled) -> _Answer:
-            if isinstance(write, NamesWrite):
-                return write.finish(settled, claimed)
-            if claim is not None and claimed is not None:
-                return self._finish_claimed(target, write, claim, claimed, earlier, settled)
-            return _finish(write, settled)
-
+        finish: Callable[[Settled], _Answer]
+        if isinstance(write, NamesWrite):
+            finish = partial(write.finish, claimed)
+        elif claim is not None and claimed is not None:
+            finish = partial(self._finish_claimed, target, write, claim, claimed, earlier)
+        else:
+            finish = partial(_finish, write)
         return PendingWrite(
             target.name,
             claimed or write.proposal,

@@ -165,7 +165,7 @@ class References:
             operation = None if claimed is None else claimed.operation
             add = self._names.prepare_create(rows, call.principal, operation)
 
-            def finish(settled: Settled, claimed: ClaimedProposal | None) -> tuple[Reference, ...]:
+            def finish(claimed: ClaimedProposal | None, settled: Settled) -> tuple[Reference, ...]:
                 made = self._names.finish_create(add, settled, claimed)
                 return tuple(self._resolver.reference(row) for row in made)
 

@@ -34,7 +34,7 @@ SWITCH_INTERVAL_S: Final = 0.000_05
 # generations. A round stops all threads: one of the middle generation looks at the product of the
 # first two (400,000 took 64 ms during a large listing), one of the oldest at everything, so those
 # are made rare.
-GC_THRESHOLDS: Final = (10_000, 4, 500)
+GC_THRESHOLDS: Final = (40_000, 1, 500)
 
 # One write of several branches waits for the database while the next is being planned.
 WRITES_TOGETHER_MAX: Final = 2

@@ -89,16 +89,13 @@ class NessieV2:
 
     def match(self, method: str, rest: bytes) -> Match | MethodNotAllowed | None:
         """Finds the operation for a raw path; a malformed one gets an operation that refuses."""
-        try:
-            return self._match(method, rest)
-        except Invalid as error:
-            return _unreadable(error)
-
-    def _match(self, method: str, rest: bytes) -> Match | MethodNotAllowed | None:
         fixed = self._fixed.get(rest)
         if rest.startswith(_TREES) and (fixed is None or method not in fixed):
             # A reference may have the name of a fixed path.
-            place = find_place(rest[len(_TREES) :], self._tails)
+            try:
+                place = find_place(rest[len(_TREES) :], self._tails)
+            except Invalid as error:
+                return _unreadable(error)
             if place is not None:
                 return _chosen(self._trees[place[0]], method, place[1])
         return None if fixed is None else _chosen(fixed, method, {})

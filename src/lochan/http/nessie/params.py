@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Final
 
@@ -11,7 +11,7 @@ import msgspec
 
 from lochan.base.errors import Invalid
 from lochan.base.limits.requests import BRIEF_KEYS_BYTES_MAX, LOG_PAGE_COMMITS_MAX, PAGE_ENTRIES_MAX
-from lochan.http.exchange import Exchange, Request, Response
+from lochan.http.exchange import Exchange, Request, RequestHeaders, Response
 from lochan.http.nessie.problems import problem
 from lochan.http.routes import Handler
 from lochan.model.commits import CommitMeta, ContentKey
@@ -44,14 +44,28 @@ def takes_json(handler: Handler) -> Handler:
     return checked
 
 
+class WriteHeaders(msgspec.Struct, frozen=True):
+    """What the headers of a write state; a client sends the same with most of its requests."""
+
+    is_json: bool
+    idempotency_keys: Sequence[str]
+    has_if_match: bool
+    has_commit_meta: bool
+
+
 def is_json(request: Request) -> bool:
     """Returns whether the body may be read as JSON; without a content type it may."""
-    kind = request.headers.get("content-type")
-    if not kind:
-        return True
-    kind = kind.partition(";")[0].strip().lower()
-    return kind == "application/json" or (
-        kind.startswith("application/") and kind.endswith("+json")
+    return request.headers.derive(write_headers).is_json
+
+
+def write_headers(headers: RequestHeaders) -> WriteHeaders:
+    """Reads the headers of a write."""
+    kind = (headers.get("content-type") or "application/json").partition(";")[0].strip().lower()
+    return WriteHeaders(
+        kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json")),
+        headers.all("idempotency-key"),
+        headers.get("if-match") is not None,
+        any(name.startswith(b"nessie-commit-") for name, _ in headers.raw),
     )
 
 
@@ -63,17 +77,17 @@ def read_call(exchange: Exchange) -> Call:
 def write_call(exchange: Exchange) -> Call:
     """Returns the caller of a write; with an idempotency key also the request's digest."""
     request = exchange.request
-    key = request.headers.get("idempotency-key")
-    if key is None:
-        return read_call(exchange)
-    if len(request.headers.all("idempotency-key")) > 1:
+    keys = request.headers.derive(write_headers).idempotency_keys
+    if not keys:
+        return Call(repository=exchange.repository.name, trace=request.id)
+    if len(keys) > 1:
         raise Invalid("the header Idempotency-Key is given more than once")
     digest = hashlib.sha256()
     for part in (request.method.encode("ascii"), request.path, request.query.raw, request.body):
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
     name = exchange.repository.name
-    return Call("", key, digest.digest(), repository=name, trace=request.id)
+    return Call("", keys[0], digest.digest(), repository=name, trace=request.id)
 
 
 def limit_of(exchange: Exchange, name: str = "max-records") -> int | None:
@@ -175,7 +189,7 @@ def is_short_page(exchange: Exchange) -> bool:
 def with_headers(exchange: Exchange, meta: CommitMeta) -> CommitMeta:
     """Adds to the metadata of a commit what the headers contain."""
     headers = exchange.request.headers
-    if not any(name.startswith(b"nessie-commit-") for name, _ in headers.raw):
+    if not headers.derive(write_headers).has_commit_meta:
         return meta
     properties = dict(meta.properties)
     named: dict[str, tuple[str, ...]] = {}

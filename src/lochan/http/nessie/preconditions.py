@@ -12,7 +12,7 @@ from typing import Final
 
 from lochan.base.errors import Invalid
 from lochan.http.exchange import Exchange
-from lochan.http.nessie.params import read_call
+from lochan.http.nessie.params import read_call, write_headers
 from lochan.http.nessie.responses import not_a_branch
 from lochan.model.specs import ReferenceSpec
 
@@ -81,9 +81,10 @@ def expected_hash(exchange: Exchange, path: ReferenceSpec) -> ReferenceSpec | No
 
 def if_match(exchange: Exchange) -> str | None:
     """Returns the hash that `If-Match` names, None without that header."""
-    values = exchange.request.headers.all("if-match")
-    if not values:
+    headers = exchange.request.headers
+    if not headers.derive(write_headers).has_if_match:
         return None
+    values = headers.all("if-match")
     text = values[0].strip()
     if text == ANY_HEAD and len(values) == 1:
         return ANY_HEAD
