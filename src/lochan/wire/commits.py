@@ -31,7 +31,7 @@ from lochan.wire.metas import (
     CommitMetaV1,
     CommitMetaV2,
     meta_from_client,
-    meta_from_server,
+    meta_in,
     meta_to_send,
     meta_v1,
     meta_v2,
@@ -125,14 +125,6 @@ class LogV1(PageJson, frozen=True, rename="camel"):
     """A page of a log, version 1."""
 
     log_entries: list[LogEntryV1]
-
-
-class LogEntryIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A commit in a log as a client reads it, of either version."""
-
-    commit_meta: CommitMetaIn
-    parent_commit_hash: str | None = None
-    operations: list[PutJson | DeleteJson] | None = None
 
 
 _read_fast: Final = msgspec.json.Decoder(_CommitFast).decode
@@ -242,7 +234,7 @@ def _operations_out(
     return operations
 
 
-def log_entry_in(entry: LogEntryIn) -> LogEntry:
+def log_entry_in(entry: LogEntryV2) -> LogEntry:
     """Returns the commit of a log that JSON describes."""
     operations: tuple[Put | Delete, ...] | None = None
     if entry.operations is not None:
@@ -250,4 +242,4 @@ def log_entry_in(entry: LogEntryIn) -> LogEntry:
             _put_in(each) if isinstance(each, PutJson) else Delete(key=each.key.elements)
             for each in entry.operations
         )
-    return LogEntry(meta_from_server(entry.commit_meta), entry.parent_commit_hash or "", operations)
+    return LogEntry(meta_in(entry.commit_meta), entry.parent_commit_hash or "", operations)

@@ -99,14 +99,18 @@ def _set_by_server(name: str) -> Invalid:
     return Invalid(f"Cannot set the {name} on the client side. It is set by the server.")
 
 
-def meta_from_server(meta: CommitMetaIn) -> CommitMeta:
+def meta_in(meta: CommitMetaV2) -> CommitMeta:
     """Returns the meta that a server sent."""
-    return msgspec.structs.replace(
-        _read(meta),
+    return CommitMeta(
+        message=meta.message,
+        authors=meta.authors,
+        signed_off_by=meta.all_signed_off_by,
+        author_time_us=None if meta.author_time is None else micros(meta.author_time),
+        properties=tuple(sorted(meta.all_properties.items())),
         committer=meta.committer or "",
         commit_time_us=None if meta.commit_time is None else micros(meta.commit_time),
         hash=meta.hash,
-        parents=meta.parent_commit_hashes or (),
+        parents=meta.parent_commit_hashes,
     )
 
 

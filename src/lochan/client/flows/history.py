@@ -5,13 +5,12 @@ from __future__ import annotations
 from lochan.client.failures import exchange
 from lochan.client.flows.queries import keys_query, page_query, query_of
 from lochan.client.messages import Flow, HttpRequest
-from lochan.client.replies import DiffReply, LogReply
 from lochan.client.specs import quoted_spec, tree_path
 from lochan.model.commits import LogEntry
 from lochan.model.requests import DiffRequest, LogRequest
 from lochan.model.results import DiffEntry, Page
-from lochan.wire.commits import log_entry_in
-from lochan.wire.listings import diff_in
+from lochan.wire.commits import LogV2, log_entry_in
+from lochan.wire.listings import DiffV2, diff_in
 from lochan.wire.references import reference_in
 
 
@@ -23,14 +22,14 @@ def log(request: LogRequest) -> Flow[Page[LogEntry]]:
         fetch="ALL" if request.fetch_all else None,
     )
     http = HttpRequest("GET", f"{tree_path(request.spec)}/history", query)
-    reply = yield from exchange(http, LogReply)
+    reply = yield from exchange(http, LogV2)
     return Page(tuple(log_entry_in(each) for each in reply.log_entries), reply.token)
 
 
 def diff(request: DiffRequest) -> Flow[Page[DiffEntry]]:
     """Fetches a page of the keys that differ."""
     path = f"{tree_path(request.left)}/diff/{quoted_spec(request.right)}"
-    reply = yield from exchange(HttpRequest("GET", path, keys_query(request)), DiffReply)
+    reply = yield from exchange(HttpRequest("GET", path, keys_query(request)), DiffV2)
     return Page(
         tuple(diff_in(each) for each in reply.diffs),
         reply.token,
