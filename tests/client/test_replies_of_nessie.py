@@ -1,4 +1,4 @@
-"""The client reads replies as Nessie's server writes them: with nulls, and with fields of its own."""
+"""The client reads replies as Nessie's server writes them, with nulls and fields of its own."""
 
 from __future__ import annotations
 

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from lochan.client.failures import exchange
-from lochan.client.flows.queries import new_idempotency_key
-from lochan.client.messages import Flow, HttpRequest
+from lochan.client.messages import Flow, HttpRequest, new_idempotency_key
 from lochan.client.specs import commit_text, pin, pinned_tree_path
 from lochan.model.commits import AddedContent, CommitMeta, Committed, ContentKey
 from lochan.model.contents import Content

@@ -6,8 +6,14 @@ import msgspec
 
 from lochan.base.ids import EMPTY_ID
 from lochan.client.failures import exchange
-from lochan.client.flows.queries import new_idempotency_key, page_query, query_of
-from lochan.client.messages import Flow, HttpRequest, Query
+from lochan.client.messages import (
+    Flow,
+    HttpRequest,
+    Query,
+    new_idempotency_key,
+    page_query,
+    query_of,
+)
 from lochan.client.specs import TREES, fetch_reference, pin, pinned_tree_path, tree_path
 from lochan.model.references import PreviousHead, Reference, ReferenceHistory, ReferenceMove
 from lochan.model.requests import (

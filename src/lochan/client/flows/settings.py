@@ -7,8 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from lochan.client.failures import exchange
-from lochan.client.flows.queries import new_idempotency_key
-from lochan.client.messages import Flow, HttpRequest
+from lochan.client.messages import Flow, HttpRequest, new_idempotency_key
 from lochan.model.requests import (
     GetSettingsRequest,
     RepositoryInfoRequest,
