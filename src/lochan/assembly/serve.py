@@ -15,8 +15,7 @@ from lochan.base.limits.maintenance import SWEEP_CLAIMS_EVERY_S, SWEEP_EVERY_S, 
 from lochan.http.access_log import AccessLog
 from lochan.http.app import OwnHandler
 from lochan.http.exchange import Request, Response
-from lochan.http.nessie.documents import document_handlers
-from lochan.http.nessie.face import nessie_faces
+from lochan.http.nessie.face import DOCUMENTS, nessie_faces
 from lochan.http.observers import RequestObserver, RequestObservers
 from lochan.http.serve import run_until_stopped
 from lochan.http.server import Options, PeriodicTask, Server, check_loopback
@@ -185,7 +184,7 @@ def _serve(
             nessie_faces(repositories),
             options_of(settings),
             observers=telemetry.request_observers(),
-            own={**document_handlers(), **telemetry.own_routes()},
+            own={**DOCUMENTS, **telemetry.own_routes()},
             periodic_tasks=periodic_tasks(repositories),
         )
         telemetry.attach(server, repository)

@@ -177,20 +177,18 @@ def with_headers(exchange: Exchange, meta: CommitMeta) -> CommitMeta:
     headers = exchange.request.headers
     if not any(name.startswith(b"nessie-commit-") for name, _ in headers.raw):
         return meta
-    properties = dict(meta.properties)
     named: dict[str, tuple[str, ...]] = {}
     for name, value in headers.items():
         if name.startswith(_PROPERTY) and value.strip():
             key = name.removeprefix(_PROPERTY)
             named[key] = (*named.get(key, ()), value.strip())
-    properties.update(named)
     messages = [text.strip() for text in headers.all("nessie-commit-message") if text.strip()]
     return msgspec.structs.replace(
         meta,
         message=messages[0] if messages else meta.message,
         authors=(*meta.authors, *_listed(exchange, "nessie-commit-authors")),
         signed_off_by=(*meta.signed_off_by, *_listed(exchange, "nessie-commit-signedoffby")),
-        properties=tuple(sorted(properties.items())),
+        properties=tuple(sorted({**dict(meta.properties), **named}.items())),
     )
 
 
