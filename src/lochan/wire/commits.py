@@ -137,18 +137,12 @@ def read_commit(body: bytes) -> tuple[CommitMeta, list[Operation]]:
         request = _read_fast(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _read_carefully(body)
-    operations: list[Operation] = []
-    for each in request.operations:
-        if isinstance(each, _PutFast):
-            operations.append(
-                Put(
-                    key=each.key.elements,
-                    content=each.content,
-                    expected=each.expected_content,
-                )
-            )
-        else:
-            operations.append(_other(each))
+    operations = [
+        Put(key=each.key.elements, content=each.content, expected=each.expected_content)
+        if isinstance(each, _PutFast)
+        else _other(each)
+        for each in request.operations
+    ]
     return meta_from_client(request.commit_meta), operations
 
 
@@ -157,12 +151,10 @@ def _read_carefully(body: bytes) -> tuple[CommitMeta, list[Operation]]:
         request = _read_slow(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid(not_readable(error)) from None
-    operations: list[Operation] = []
-    for position, each in enumerate(request.operations):
-        if isinstance(each, PutJson):
-            operations.append(_put_in(each, f"operations[{position}]."))
-        else:
-            operations.append(_other(each))
+    operations = [
+        _put_in(each, f"operations[{position}].") if isinstance(each, PutJson) else _other(each)
+        for position, each in enumerate(request.operations)
+    ]
     return meta_from_client(request.commit_meta), operations
 
 

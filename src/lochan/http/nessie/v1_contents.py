@@ -24,8 +24,8 @@ from lochan.wire.listings import (
     DiffV1,
     NamespacesV1,
     NamespaceUpdateIn,
-    content_with_key_v1,
-    diff_v1,
+    content_with_key,
+    diff_out,
 )
 
 _read_namespace: Final = Reader(Namespace)
@@ -42,7 +42,7 @@ def get_content(exchange: Exchange) -> Response:
 def get_multiple_contents(exchange: Exchange) -> Response:
     """Reads the contents of keys that the body names."""
     found, reference = handlers.read_contents(exchange, _spec(exchange))
-    shown = [content_with_key_v1(key, content) for key, content in found]
+    shown = [content_with_key(key, content, content_v1) for key, content in found]
     return answer(ContentsV1(shown), reference.hash)
 
 
@@ -57,7 +57,7 @@ def get_diff(exchange: Exchange) -> Response:
     page = exchange.repository.history.diff(
         read_call(exchange), _side(exchange.params["from"]), _side(exchange.params["to"])
     )
-    diffs = [diff_v1(each) for each in page.items]
+    diffs = [diff_out(each, content_v1) for each in page.items]
     return answer(DiffV1(page.token is not None, page.token, diffs))
 
 
