@@ -145,13 +145,13 @@ def _owner(content_id: str) -> bytes:
 def table_elements(key: Key) -> tuple[str, ...]:
     """Decodes a stored table key; the inverse of `table_key`."""
     check_stored(key[:1] == b"t", "a table key starts with its universe byte")
-    return tuple(_text(key).split(SEPARATOR))
+    return tuple(_decoded(key[1:]).split(SEPARATOR))
 
 
 def file_path(key: Key) -> str:
     """Decodes a stored file key; the inverse of `file_key`."""
     check_stored(key[:1] == b"f", "a file key starts with its universe byte")
-    return _text(key)
+    return _decoded(key[1:])
 
 
 def prefix_end(prefix: bytes) -> bytes | None:
@@ -182,10 +182,6 @@ def _utf8(text: str) -> bytes:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise InvalidKey(f"not valid Unicode text at character {error.start}") from None
-
-
-def _text(key: Key) -> str:
-    return _decoded(key[1:])
 
 
 def _decoded(raw: bytes) -> str:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from lochan.kv.observe import ObservedCall
 from lochan.process import after_fork
-from lochan.telemetry.observers import missing_extra
+from lochan.telemetry.observers import AnsweredRequest, missing_extra
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -38,35 +38,6 @@ BOUNDS_S: Final = (
 )
 
 CHAIN_BOUNDS: Final = (1, 2, 4, 8, 16, 32, 64)
-
-
-class Answered(Protocol):
-    """As much of an answered request as is counted."""
-
-    @property
-    def method(self) -> str:
-        """The method."""
-        ...
-
-    @property
-    def route(self) -> str:
-        """The name of the operation."""
-        ...
-
-    @property
-    def repository(self) -> str:
-        """The repository that was meant, empty if none was found."""
-        ...
-
-    @property
-    def status(self) -> int:
-        """The status of the answer."""
-        ...
-
-    @property
-    def duration_ns(self) -> int:
-        """From the last byte of the request to the first of the answer."""
-        ...
 
 
 class _Histogram:
@@ -114,7 +85,7 @@ class Metrics:
         """Another thread of the parent may have the lock."""
         self._lock = Lock()
 
-    def finished(self, done: Answered) -> None:
+    def finished(self, done: AnsweredRequest) -> None:
         """Counts an answered request."""
         labels = (done.route, done.method, str(done.status), done.repository)
         with self._lock:
