@@ -27,7 +27,7 @@ from lochan.model.requests import (
 from lochan.model.results import Merged
 from lochan.wire.codec import encode
 from lochan.wire.commits import AddedContentJson, commit_to_send
-from lochan.wire.contents import optional_out
+from lochan.wire.contents import content_out
 from lochan.wire.keys import KeyJson
 from lochan.wire.merges import (
     CherryPickBody,
@@ -191,4 +191,4 @@ def _behaviour(key: ContentKey, resolution: KeyResolution) -> KeyBehaviourIn:
 
 
 def _content(content: Content | msgspec.UnsetType | None) -> Any:
-    return msgspec.UNSET if content in (None, msgspec.UNSET) else optional_out(content)
+    return msgspec.UNSET if content is None or content is msgspec.UNSET else content_out(content)

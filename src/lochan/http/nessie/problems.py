@@ -32,12 +32,8 @@ _RETRY_AFTER: Final = ((b"retry-after", b"1"),)
 
 
 def code_of(error: LochanError) -> tuple[int, str]:
-    """Returns status and code of an error."""
-    for kind in type(error).__mro__:
-        found = ERROR_CODES.get(kind)
-        if found is not None:
-            return found
-    return ERROR_CODES[LochanError]
+    """Returns status and code of an error: those of the nearest class in the table."""
+    return next(ERROR_CODES[kind] for kind in type(error).__mro__ if kind in ERROR_CODES)
 
 
 def problem_of(
