@@ -25,7 +25,6 @@ from lochan.http.nessie.params import (
     write_call,
 )
 from lochan.http.nessie.preconditions import (
-    check_readable,
     check_unambiguous,
     expected_hash,
 )
@@ -113,7 +112,7 @@ def delete_reference(exchange: Exchange) -> Response:
 
 def get_entries(exchange: Exchange) -> Response:
     """Lists keys and the types of what they hold; with a depth, namespaces of that depth."""
-    spec = check_readable(_read_path(exchange, "hashOnRef"))
+    spec = read_path(exchange, "hashOnRef")
     depth = limit_of(exchange, "namespaceDepth")
     if depth is None:
         selection = Selection(filter=filter_of(exchange))
@@ -147,9 +146,8 @@ def _entries_of_depth(entries: Iterable[Entry], depth: int) -> tuple[Entry, ...]
 
 def get_log(exchange: Exchange) -> Response:
     """Reads commits from newest (`endHash`) to oldest (`startHash`)."""
-    path = _read_path(exchange, "endHash")
-    last = parse_on_reference(path.name, exchange.request.query.get("startHash"))
-    spec = check_readable(path)
+    spec = read_path(exchange, "endHash")
+    last = parse_on_reference(spec.name, exchange.request.query.get("startHash"))
     return handlers.read_log(exchange, spec, last, V1_PAGES, log_entry_v1, LogV1)
 
 
@@ -187,12 +185,13 @@ def _check_kept(kept: bool | None, *, supported: bool, purpose: str) -> None:
         )
 
 
-def _read_path(exchange: Exchange, parameter: str) -> ReferenceSpec:
+def read_path(exchange: Exchange, parameter: str) -> ReferenceSpec:
+    """Returns the reference of the path, at the hash that a parameter names."""
     name = check_name(exchange.params["ref"])
     return on_reference(name, exchange.request.query.get(parameter))
 
 
-def on_reference(name: str | None, text: str | None) -> ReferenceSpec:
+def on_reference(name: str, text: str | None) -> ReferenceSpec:
     """Returns a hash on a reference that version 1 names; DETACHED is none."""
     path = parse_on_reference(None if name == DETACHED else name, text)
     if name == DETACHED and path.hash is None:
