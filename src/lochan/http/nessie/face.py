@@ -14,7 +14,7 @@ from lochan.base.errors import Invalid, LochanError
 from lochan.http.exchange import Exchange, Request, Response, decode_percent
 from lochan.http.nessie import v1_contents, v1_trees, v2_extensions, v2_reads, v2_writes
 from lochan.http.nessie.params import Handlers, takes_json
-from lochan.http.nessie.problems import problem_of
+from lochan.http.nessie.responses import problem_of
 from lochan.http.routes import Face, Match, MethodNotAllowed, Route
 from lochan.service.repositories import Repositories
 from lochan.wire.openapi import document_text

@@ -12,7 +12,7 @@ import msgspec
 from lochan.base.errors import Invalid
 from lochan.base.limits.requests import BRIEF_KEYS_BYTES_MAX, LOG_PAGE_COMMITS_MAX, PAGE_ENTRIES_MAX
 from lochan.http.exchange import Exchange, Request, Response
-from lochan.http.nessie.problems import problem
+from lochan.http.nessie.responses import problem
 from lochan.http.routes import Handler
 from lochan.model.commits import CommitMeta, ContentKey
 from lochan.service.calls import Call
@@ -119,15 +119,6 @@ def fetches_all(exchange: Exchange) -> bool:
     if text.upper() not in ("ALL", "MINIMAL"):
         raise Invalid(f"the parameter 'fetch' is MINIMAL or ALL: {text[:40]!r}")
     return text.upper() == "ALL"
-
-
-def takes_additions(exchange: Exchange) -> bool:
-    """Returns whether a client takes fields that Nessie does not have: its own clients fail there.
-
-    Clients of Nessie send which API they know. Ours sends that, too, and that it is ours.
-    """
-    headers = exchange.request.headers
-    return not headers.get("nessie-client-spec") or bool(headers.get("lochan-client"))
 
 
 def filter_of(exchange: Exchange) -> str:

@@ -11,8 +11,7 @@ from lochan.http.exchange import Exchange, Response
 from lochan.http.nessie.handlers import later_merged, merged_response, meta_of, resolutions_of
 from lochan.http.nessie.params import Handlers, is_json, limit_of, read_call, token_of, write_call
 from lochan.http.nessie.preconditions import check_unambiguous, expected_of
-from lochan.http.nessie.problems import problem
-from lochan.http.nessie.responses import answer, reference_for
+from lochan.http.nessie.responses import answer, problem, reference_for
 from lochan.http.nessie.v2_writes import expiry, kind_of
 from lochan.model.requests import (
     MoveRequest,
