@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from hashlib import sha256
 from heapq import merge
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Final, NewType
 
 from lochan.base.checks import check_stored
@@ -200,8 +200,5 @@ def ordered(keys: Iterable[bytes]) -> list[bytes]:
     if len(found) <= _SORTED_AT_ONCE_MAX:
         return sorted(set(found))
     starts = range(0, len(found), _SORTED_AT_ONCE_MAX)
-    result: list[bytes] = []
-    for key in merge(*[sorted(found[start : start + _SORTED_AT_ONCE_MAX]) for start in starts]):
-        if not result or result[-1] != key:
-            result.append(key)
-    return result
+    slices = [sorted(found[start : start + _SORTED_AT_ONCE_MAX]) for start in starts]
+    return [key for key, _ in groupby(merge(*slices))]
