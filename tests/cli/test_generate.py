@@ -15,8 +15,7 @@ import pytest
 
 from lochan.base.errors import Invalid, Unavailable
 from lochan.cli.generate.plan import GenerateOptions, Plan, make_content
-from lochan.cli.generate.progress import Progress
-from lochan.cli.generate.worker import Worker
+from lochan.cli.generate.worker import Progress, Worker
 from lochan.embedded import open_repository
 from lochan.model.contents import type_of
 from tests.cli.shell import Shell

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lochan.cli.target import find_target
+from lochan.cli.command_context import find_target
 from tests.cli.shell import Shell
 
 

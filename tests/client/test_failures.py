@@ -19,12 +19,12 @@ from lochan.base.errors import (
 )
 from lochan.client.failures import error_of, exchange
 from lochan.client.messages import HttpReply, HttpRequest
-from lochan.client.replies import ReferenceReply
 from lochan.http.exchange import Request, RequestHeaders
-from lochan.http.nessie.problems import problem_of
+from lochan.http.nessie.responses import problem_of
 from lochan.model.contents import Namespace
 from lochan.model.results import ContentConflict
 from lochan.wire.problems import ERROR_CODES
+from lochan.wire.references import SingleReference
 
 READ = HttpRequest("GET", "/config")
 WRITE = HttpRequest("POST", "/trees", body=b"{}", key="k")
@@ -88,7 +88,7 @@ def test_a_body_that_is_not_ours_is_judged_by_its_status(status, kind):
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b"\xff", b'{"reference":{"type":1}}'])
 def test_an_answer_that_cannot_be_read_is_never_taken_for_a_result(body):
-    flow = exchange(READ, ReferenceReply)
+    flow = exchange(READ, SingleReference)
     next(flow)
     with pytest.raises(Corrupt):
         flow.send(HttpReply(200, body, {}))

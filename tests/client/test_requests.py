@@ -9,15 +9,12 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 import pytest
 
 from lochan.client import AsyncClient, Client
-from lochan.client.flows.table import FLOWS
 from lochan.client.groups.changes import Commits, Merges
-from lochan.client.groups.contents import Contents
-from lochan.client.groups.history import History
-from lochan.client.groups.namespaces import Namespaces
-from lochan.client.groups.references import References
-from lochan.client.groups.repository import RepositoryGroups
-from lochan.client.groups.settings import RepositorySettings
+from lochan.client.groups.contents import Contents, Namespaces
+from lochan.client.groups.references import History, References
+from lochan.client.groups.repository import RepositoryGroups, RepositorySettings
 from lochan.client.messages import Flow
+from lochan.client.transport import FLOWS
 from lochan.embedded import Embedded
 from lochan.embedded.use_cases import READS, WRITES
 from lochan.model.requests import PageRequest, RepositoryRequest

@@ -19,8 +19,7 @@ import lochan
 from lochan.base import errors
 from lochan.base.errors import LochanError
 from lochan.http.error_boundary import attempt, log_failure
-from lochan.http.nessie.documents import document_handlers
-from lochan.http.nessie.face import nessie_faces
+from lochan.http.nessie.face import DOCUMENTS, nessie_faces
 from lochan.kernel.repository import Ports
 from lochan.service.calls import Call
 from lochan.service.repositories import Repositories
@@ -108,7 +107,7 @@ def served() -> Iterator[tuple[FailingStore, Any]]:
     repositories = Repositories(store, ports)
     repositories.open_or_create(Call(), "default")
     faces = nessie_faces(repositories)
-    own = document_handlers()
+    own = DOCUMENTS
     with running(store, faces, repositories=repositories, own=own) as server:
         yield store, server
 

@@ -18,8 +18,7 @@ from lochan.base.errors import LochanError
 from lochan.base.ids import EMPTY_ID
 from lochan.http.app import App, Found
 from lochan.http.exchange import NO_HEADERS, Exchange, Request, RequestHeaders, Response
-from lochan.http.nessie.documents import document_handlers
-from lochan.http.nessie.face import nessie_faces
+from lochan.http.nessie.face import DOCUMENTS, nessie_faces
 from lochan.kernel.publish import Settled
 from lochan.kernel.repository import Ports
 from lochan.service.calls import Call
@@ -66,7 +65,7 @@ class Wire:
         ports = Ports(self.clock, SeededRandom(5), RecordedWaiting(self.clock))
         self.repositories = Repositories(MemoryStore(), ports)
         self.repository = self.repositories.open_or_create(Call(), "default")
-        self.app = App(nessie_faces(self.repositories), self.repositories, document_handlers())
+        self.app = App(nessie_faces(self.repositories), self.repositories, DOCUMENTS)
         self.served: list[str] = []
         """The names of the routes that answered with success."""
         self.sent: list[tuple[str, str, Any, Mapping[str, str]]] = []

@@ -16,7 +16,7 @@ from lochan.base.errors import (
     Unknown,
 )
 from lochan.http.exchange import NO_HEADERS, Request, RequestHeaders
-from lochan.http.nessie.problems import code_of, problem_of
+from lochan.http.nessie.responses import code_of, problem_of
 from lochan.wire.problems import ERROR_CODES
 from tests.wire.harness import EMPTY, Wire, put
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from lochan.wire import openapi
 from lochan.wire.openapi import build_document, document_text, to_yaml
 from lochan.wire.operations import PARAMETERS, WIRE_NAMES
 from lochan.wire.operations_v1 import OPERATIONS_V1
@@ -58,3 +60,8 @@ def test_the_values_in_a_path_are_its_path_parameters(operation):
 def test_texts_that_look_like_something_else_are_quoted():
     value = {"a": ["no", "1", "a: b", "#x", "", "plain words"], "true": {}, "200": None, "b": []}
     assert yaml.safe_load(to_yaml(value)) == value
+
+
+def test_the_module_run_as_a_program_prints_the_document(capsys):
+    runpy.run_path(openapi.__file__, run_name="__main__")
+    assert capsys.readouterr().out == document_text()

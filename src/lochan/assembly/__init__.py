@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from typing import Final
 
 from lochan.base.errors import InvalidUrl
@@ -39,26 +39,20 @@ def store_schemes() -> list[str]:
 
 
 def _load_factory(url: StoreUrl) -> StoreFactory:
-    point = _find_entry_point(url.scheme)
-    try:
-        factory: StoreFactory = point.load()
-    except ImportError as error:
-        raise InvalidUrl(
-            f"the store {url.scheme!r} needs a package that is not installed: {error}"
-        ) from error
-    return factory
-
-
-def _find_entry_point(scheme: str) -> EntryPoint:
-    points = list({point.value: point for point in _points(scheme)}.values())
+    scheme = url.scheme
+    # A package that is installed twice declares the same entry point twice.
+    points = {each.value: each for each in entry_points(group=STORE_GROUP) if each.name == scheme}
     if not points:
         known = ", ".join(store_schemes())
         raise InvalidUrl(f"no installed store serves {scheme!r}; known are {known}")
     if len(points) > 1:
-        rivals = " and ".join(sorted(point.value for point in points))
+        rivals = " and ".join(sorted(points))
         raise InvalidUrl(f"more than one installed store serves {scheme!r}: {rivals}")
-    return points[0]
-
-
-def _points(scheme: str) -> list[EntryPoint]:
-    return [point for point in entry_points(group=STORE_GROUP) if point.name == scheme]
+    (point,) = points.values()
+    try:
+        factory: StoreFactory = point.load()
+    except ImportError as error:
+        raise InvalidUrl(
+            f"the store {scheme!r} needs a package that is not installed: {error}"
+        ) from error
+    return factory

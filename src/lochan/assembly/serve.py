@@ -14,9 +14,8 @@ from lochan.base.errors import NotFound, StoreLocked
 from lochan.base.limits.maintenance import SWEEP_CLAIMS_EVERY_S, SWEEP_EVERY_S, SWEEP_PAUSE_S
 from lochan.http.access_log import AccessLog
 from lochan.http.app import OwnHandler
-from lochan.http.exchange import Request, Response
-from lochan.http.nessie.documents import document_handlers
-from lochan.http.nessie.face import nessie_faces
+from lochan.http.exchange import Response
+from lochan.http.nessie.face import DOCUMENTS, nessie_faces
 from lochan.http.observers import RequestObserver, RequestObservers
 from lochan.http.serve import run_until_stopped
 from lochan.http.server import Options, PeriodicTask, Server, check_loopback
@@ -101,7 +100,10 @@ class Telemetry:
 
     def own_routes(self) -> Mapping[bytes, OwnHandler]:
         """Returns the handlers that are served beside the faces."""
-        return {} if self._exposition is None else {b"/metrics": self._serve_metrics}
+        if self._exposition is None:
+            return {}
+        text, kind = self._exposition.text, Exposition.content_type
+        return {b"/metrics": lambda _: Response(200, text(), content_type=kind)}
 
     def attach(self, server: Server, repository: Repository) -> None:
         """Takes the server and the repository whose numbers `/metrics` shows."""
@@ -112,12 +114,6 @@ class Telemetry:
         """Sends the traces that are left."""
         if self._traces is not None:
             self._traces.close()
-
-    def _serve_metrics(self, request: Request) -> Response:  # noqa: ARG002
-        if self._exposition is None:
-            raise NotFound("metrics are not kept; set metrics to true")
-        text = self._exposition.text()
-        return Response(200, text, content_type=Exposition.content_type)
 
     def _chains(self) -> Mapping[int, int]:
         return {} if self._server is None else self._server.chains
@@ -185,7 +181,7 @@ def _serve(
             nessie_faces(repositories),
             options_of(settings),
             observers=telemetry.request_observers(),
-            own={**document_handlers(), **telemetry.own_routes()},
+            own={**DOCUMENTS, **telemetry.own_routes()},
             periodic_tasks=periodic_tasks(repositories),
         )
         telemetry.attach(server, repository)

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from hashlib import sha256
 from heapq import merge
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, Final, NewType
 
 from lochan.base.checks import check_stored
@@ -150,13 +150,13 @@ def _owner(content_id: str) -> bytes:
 def table_elements(key: Key) -> tuple[str, ...]:
     """Decodes a stored table key; the inverse of `table_key`."""
     check_stored(key[:1] == b"t", "a table key starts with its universe byte")
-    return tuple(_text(key).split(SEPARATOR))
+    return tuple(_decoded(key[1:]).split(SEPARATOR))
 
 
 def file_path(key: Key) -> str:
     """Decodes a stored file key; the inverse of `file_key`."""
     check_stored(key[:1] == b"f", "a file key starts with its universe byte")
-    return _text(key)
+    return _decoded(key[1:])
 
 
 def prefix_end(prefix: bytes) -> bytes | None:
@@ -186,10 +186,6 @@ def _utf8(text: str) -> bytes:
         raise InvalidKey(f"not valid Unicode text at character {error.start}") from None
 
 
-def _text(key: Key) -> str:
-    return _decoded(key[1:])
-
-
 def _decoded(raw: bytes) -> str:
     try:
         return raw.decode("utf-8")
@@ -206,8 +202,5 @@ def ordered(keys: Iterable[bytes]) -> list[bytes]:
     if len(found) <= _SORTED_AT_ONCE_MAX:
         return sorted(set(found))
     starts = range(0, len(found), _SORTED_AT_ONCE_MAX)
-    result: list[bytes] = []
-    for key in merge(*[sorted(found[start : start + _SORTED_AT_ONCE_MAX]) for start in starts]):
-        if not result or result[-1] != key:
-            result.append(key)
-    return result
+    slices = [sorted(found[start : start + _SORTED_AT_ONCE_MAX]) for start in starts]
+    return [key for key, _ in groupby(merge(*slices))]

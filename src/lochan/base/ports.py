@@ -14,11 +14,9 @@ class Clock(Protocol):
 
     def now_us(self) -> int:
         """Microseconds since 1970, may jump."""
-        ...
 
     def monotonic_ns(self) -> int:
         """Nanoseconds since some start, never goes back; for durations."""
-        ...
 
 
 class Random(Protocol):
@@ -26,11 +24,9 @@ class Random(Protocol):
 
     def random_bytes(self, count: int) -> bytes:
         """Returns that many bytes, fit for secrets and ids."""
-        ...
 
     def between(self, low: float, high: float) -> float:
         """Returns a number in [low, high), fit for sleeps and jitter."""
-        ...
 
 
 class Waiting(Protocol):
@@ -38,4 +34,3 @@ class Waiting(Protocol):
 
     def sleep_ms(self, duration_ms: float) -> None:
         """Returns after about that long."""
-        ...

@@ -12,8 +12,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from lochan.base.errors import LochanError
+from lochan.cli.command_context import find_server
 from lochan.cli.keys import KEY
-from lochan.cli.target import find_server
 
 _SUGGESTED_MAX: Final = 100
 _COMPLETION_TIMEOUT_S: Final = 1.0

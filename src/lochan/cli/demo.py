@@ -17,8 +17,7 @@ import click
 from rich.text import Text
 
 from lochan.base.errors import Bug, LochanError
-from lochan.cli.demo_output import DemoOutput
-from lochan.cli.output import make_console
+from lochan.cli.output import DemoOutput, make_console
 from lochan.settings import Settings
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ from collections.abc import Callable
 import httpx
 
 from lochan.base.errors import Bug, Conflict, KeysConflict
-from lochan.cli.demo_output import DemoOutput
 from lochan.cli.history import summary
 from lochan.cli.keys import key_text
-from lochan.cli.output import first_line, moment, short
+from lochan.cli.output import DemoOutput, first_line, moment, short
 from lochan.client import Client, KeyResolution
 from lochan.model.commits import CommitMeta, Committed, ContentKey, Delete, Operation, Put
 from lochan.model.contents import Content, IcebergTable, Namespace, with_id

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.text import Text
 
 from lochan.base.errors import AuditFailed, Bug, Unavailable
-from lochan.cli.demo_output import DemoOutput
-from lochan.cli.output import first_line, plain, short
+from lochan.cli.output import DemoOutput, first_line, plain, short
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -103,7 +103,4 @@ def hint(error: LochanError) -> str:
 
 
 def _nearest(table: dict[type[LochanError], _Value], error: LochanError, default: _Value) -> _Value:
-    for kind in type(error).__mro__:
-        if kind in table:
-            return table[kind]
-    return default
+    return next((table[kind] for kind in type(error).__mro__ if kind in table), default)

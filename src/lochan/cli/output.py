@@ -87,6 +87,30 @@ class Printer:
             click.echo(line.rstrip())
 
 
+class DemoOutput:
+    """Prints the requests of `lochan demo` and their results: headings, lines and tables."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def heading(self, title: str) -> None:
+        """Prints the title of a step."""
+        self.console.print(Text(f"\n{title}", "bold"))
+
+    def line(self, text: str) -> None:
+        """Prints a line of text."""
+        self.console.print(Text(plain(f"   {text}")), soft_wrap=True)
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
+        """Prints an indented table."""
+        table = make_table(columns)
+        for row in rows:
+            add_row(table, row)
+        grid = Table.grid(padding=(0, 0, 0, 6))
+        grid.add_row("", table)
+        self.console.print(grid)
+
+
 def make_console(*, errors: bool = False) -> Console:
     """Returns a console; it cuts lines only on a terminal."""
     stream = sys.stderr if errors else sys.stdout

@@ -13,10 +13,9 @@ import msgspec
 
 from lochan.client.failures import exchange
 from lochan.client.messages import Flow, HttpRequest
-from lochan.client.replies import ReferenceReply
 from lochan.model.references import Reference
 from lochan.model.specs import ReferenceSpec, parse_spec
-from lochan.wire.references import reference_in
+from lochan.wire.references import SingleReference, reference_in
 
 TREES: Final = "/api/v2/trees"
 """The path of references and of all that is read and written at one of them."""
@@ -56,7 +55,7 @@ def fetch_reference(name: str, *, fetch_all: bool = False) -> Flow[Reference]:
     """Fetches a reference by its name."""
     query = (("fetch", "ALL"),) if fetch_all else ()
     http = HttpRequest("GET", tree_path(parse_spec(name)), query)
-    reply = yield from exchange(http, ReferenceReply)
+    reply = yield from exchange(http, SingleReference)
     return reference_in(reply.reference)
 
 

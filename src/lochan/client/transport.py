@@ -17,9 +17,10 @@ import httpx
 from lochan.base.errors import Invalid, InvalidUrl
 from lochan.base.limits.client import CLIENT_CONNECTIONS_MAX
 from lochan.client.connections import Connections, Http
-from lochan.client.flows.table import flow_of
-from lochan.client.messages import HttpReply, HttpRequest
+from lochan.client.flows import changes, contents, namespaces, references, settings
+from lochan.client.messages import Flow, HttpReply, HttpRequest
 from lochan.client.retry import Attempts
+from lochan.model import requests
 from lochan.model.requests import RepositoryRequest
 
 _Result = TypeVar("_Result")
@@ -53,6 +54,42 @@ _NO_ADDRESS: Final = "not the address of a server; write http://host:port"
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
+FLOWS: Final[Mapping[type[RepositoryRequest[Any]], Callable[[Any], Flow[Any]]]] = {
+    requests.RepositoryInfoRequest: settings.info,
+    requests.GetReferenceRequest: references.get,
+    requests.ListReferencesRequest: references.list_page,
+    requests.NewReference: references.create,
+    requests.NewReferencesRequest: references.create_many,
+    requests.AssignReferenceRequest: references.assign,
+    requests.DeleteReferenceRequest: references.delete,
+    requests.ReferenceLogRequest: references.log,
+    requests.RecentChangesRequest: references.recent_changes,
+    requests.ListEntriesRequest: contents.entries,
+    requests.GetContentRequest: contents.get,
+    requests.GetContentsRequest: contents.get_many,
+    requests.FindJobsRequest: contents.find_jobs,
+    requests.ListJobsRequest: contents.list_jobs,
+    requests.LogRequest: contents.log,
+    requests.DiffRequest: contents.diff,
+    requests.CommitRequest: changes.commit,
+    requests.MergeRequest: changes.merge,
+    requests.TransplantRequest: changes.transplant,
+    requests.CherryPickRequest: changes.cherry_pick,
+    requests.RevertRequest: changes.revert,
+    requests.RebaseRequest: changes.rebase,
+    requests.FastForwardRequest: changes.fast_forward,
+    requests.ForceRequest: changes.force,
+    requests.GetNamespaceRequest: namespaces.get,
+    requests.ListNamespacesRequest: namespaces.list_all,
+    requests.CreateNamespaceRequest: namespaces.create,
+    requests.DeleteNamespaceRequest: namespaces.delete,
+    requests.UpdateNamespaceRequest: namespaces.update,
+    requests.GetSettingsRequest: settings.get,
+    requests.UpdateSettingsRequest: settings.update,
+}
+"""Which flow carries which request; a test holds the table to the results' types."""
+
+
 class HttpCore(Generic[Http]):
     """One repository on one server: its address, its headers and the connections to it."""
 
@@ -81,7 +118,7 @@ class HttpCore(Generic[Http]):
 
     def steps(self, request: RepositoryRequest[_Result]) -> Steps[_Result]:
         """Yields the steps of a request and returns its result."""
-        flow = flow_of(request)
+        flow: Flow[_Result] = FLOWS[type(request)](request)
         try:
             http_request = next(flow)
             while True:

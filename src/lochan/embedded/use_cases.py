@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
-import msgspec
+from msgspec.structs import asdict, replace
 
 from lochan.base.ids import EMPTY_ID
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.model import requests
-from lochan.model.commits import Committed
 from lochan.model.references import Reference
 from lochan.model.requests import (
     DEFAULT_BRANCH,
@@ -23,7 +22,6 @@ from lochan.model.requests import (
     CherryPickRequest,
     CommitRequest,
     DeleteReferenceRequest,
-    GetReferenceRequest,
     RepositoryRequest,
 )
 from lochan.model.results import Merged, RepositoryInfo
@@ -32,14 +30,10 @@ from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repository import Repository
 
-_Request = TypeVar("_Request", bound=BranchRequest)
+_Request = TypeVar("_Request", bound=BranchRequest | CommitRequest)
 
 UseCase = Callable[[Repository, Call, Any], Any]
 """Takes the repository, the caller and a request; returns the result or a pending write."""
-
-
-def _fields(request: msgspec.Struct) -> dict[str, Any]:
-    return {name: getattr(request, name) for name in request.__struct_fields__}
 
 
 def _info(repository: Repository) -> RepositoryInfo:
@@ -52,10 +46,6 @@ def _info(repository: Repository) -> RepositoryInfo:
     )
 
 
-def _reference(repository: Repository, call: Call, request: GetReferenceRequest) -> Reference:
-    return repository.references.get(call, request.name, fetch_all=request.fetch_all)
-
-
 def _cherry_pick(
     repository: Repository, call: Call, request: CherryPickRequest
 ) -> PendingWrite[Merged]:
@@ -63,7 +53,7 @@ def _cherry_pick(
     if request.after is not None:
         found = repository.history.between(call, request.after, request.hashes[0])
         hashes = tuple(ReferenceSpec(None, each) for each in found)
-        request = msgspec.structs.replace(request, hashes=hashes, after=None)
+        request = replace(request, hashes=hashes, after=None)
     return repository.merges.cherry_pick(call, _expecting(repository, call, request))
 
 
@@ -77,15 +67,10 @@ def _delete(repository: Repository, call: Call, request: DeleteReferenceRequest)
     return repository.references.delete(call, name, expected, kind=request.kind)
 
 
-def _commit(repository: Repository, call: Call, request: CommitRequest) -> PendingWrite[Committed]:
-    branch, expected = _target(repository, call, request.branch, request.expected)
-    return repository.commits.commit(call, branch, expected, request.meta, request.operations)
-
-
 def _expecting(repository: Repository, call: Call, request: _Request) -> _Request:
     """Returns a request with the name of its branch and its expected hash."""
     branch, expected = _target(repository, call, request.branch, request.expected)
-    return msgspec.structs.replace(request, branch=branch, expected=expected)
+    return replace(request, branch=branch, expected=expected)
 
 
 def _target(
@@ -101,7 +86,7 @@ def _target(
 
 def _by_fields(find: Callable[[Repository], Callable[..., Any]]) -> UseCase:
     """Returns a use case that takes the fields of a request by their names."""
-    return lambda service, call, request: find(service)(call, **_fields(request))
+    return lambda service, call, request: find(service)(call, **asdict(request))
 
 
 def _whole(find: Callable[[Repository], Callable[[Call, Any], Any]]) -> UseCase:
@@ -111,7 +96,7 @@ def _whole(find: Callable[[Repository], Callable[[Call, Any], Any]]) -> UseCase:
 
 READS: Final[Mapping[type[RepositoryRequest[Any]], UseCase]] = {
     requests.RepositoryInfoRequest: lambda service, _, __: _info(service),
-    requests.GetReferenceRequest: _reference,
+    requests.GetReferenceRequest: _by_fields(lambda service: service.references.get),
     requests.ListReferencesRequest: _by_fields(lambda service: service.references.list),
     requests.ReferenceLogRequest: lambda service, call, request: service.references.log(
         call, request.name, request.limit or PAGE_ENTRIES_MAX, request.token
@@ -138,7 +123,9 @@ WRITES: Final[Mapping[type[RepositoryRequest[Any]], UseCase]] = {
     ),
     requests.AssignReferenceRequest: _assign,
     requests.DeleteReferenceRequest: _delete,
-    requests.CommitRequest: _commit,
+    requests.CommitRequest: lambda service, call, request: service.commits.commit(
+        call, **asdict(_expecting(service, call, request))
+    ),
     requests.MergeRequest: _whole(lambda service: service.merges.merge),
     requests.TransplantRequest: _whole(lambda service: service.merges.transplant),
     requests.CherryPickRequest: _cherry_pick,

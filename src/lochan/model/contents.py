@@ -135,12 +135,12 @@ class NumberField(msgspec.Struct, frozen=True):
 def _number_fields(kind: type[Any]) -> tuple[NumberField, ...]:
     hints = get_type_hints(kind, include_extras=True)
     names = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
-    fields = []
-    for name, hint in hints.items():
-        if get_origin(hint) is Annotated and get_args(hint)[0] is int:
-            bounds = get_args(hint)[1]
-            fields.append(NumberField(name, names[name], bounds.ge, bounds.le))
-    return tuple(fields)
+    numbers = {
+        name: get_args(hint)[1]
+        for name, hint in hints.items()
+        if get_origin(hint) is Annotated and get_args(hint)[0] is int
+    }
+    return tuple(NumberField(name, names[name], at.ge, at.le) for name, at in numbers.items())
 
 
 NUMBER_FIELDS: Final = {kind: _number_fields(kind) for kind in KNOWN_TYPES.values()}

@@ -7,13 +7,15 @@ they are read.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from lochan.kv.observe import ObservedCall
 from lochan.process import after_fork
-from lochan.telemetry.observers import missing_extra
+from lochan.telemetry.observers import AnsweredRequest, missing_extra
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -38,35 +40,6 @@ BOUNDS_S: Final = (
 )
 
 CHAIN_BOUNDS: Final = (1, 2, 4, 8, 16, 32, 64)
-
-
-class Answered(Protocol):
-    """As much of an answered request as is counted."""
-
-    @property
-    def method(self) -> str:
-        """The method."""
-        ...
-
-    @property
-    def route(self) -> str:
-        """The name of the operation."""
-        ...
-
-    @property
-    def repository(self) -> str:
-        """The repository that was meant, empty if none was found."""
-        ...
-
-    @property
-    def status(self) -> int:
-        """The status of the answer."""
-        ...
-
-    @property
-    def duration_ns(self) -> int:
-        """From the last byte of the request to the first of the answer."""
-        ...
 
 
 class _Histogram:
@@ -103,10 +76,14 @@ class Metrics:
     def __init__(self) -> None:
         self._lock = Lock()
         after_fork(self, Metrics._forked)
-        self._requests: dict[Labels, int] = {}
-        self._durations: dict[Labels, _Histogram] = {}
-        self._calls: dict[Labels, int] = {}
-        self._call_durations: dict[Labels, _Histogram] = {}
+        self._requests: Counter[Labels] = Counter()
+        self._durations: defaultdict[Labels, _Histogram] = defaultdict(
+            partial(_Histogram, BOUNDS_S)
+        )
+        self._calls: Counter[Labels] = Counter()
+        self._call_durations: defaultdict[Labels, _Histogram] = defaultdict(
+            partial(_Histogram, BOUNDS_S)
+        )
         self._sleeps = 0
         self._slept_ms = 0.0
 
@@ -114,25 +91,19 @@ class Metrics:
         """Another thread of the parent may have the lock."""
         self._lock = Lock()
 
-    def finished(self, done: Answered) -> None:
+    def finished(self, done: AnsweredRequest) -> None:
         """Counts an answered request."""
         labels = (done.route, done.method, str(done.status), done.repository)
         with self._lock:
-            self._requests[labels] = self._requests.get(labels, 0) + 1
-            durations = self._durations.get((done.route,))
-            if durations is None:
-                durations = self._durations[(done.route,)] = _Histogram(BOUNDS_S)
-            durations.add(done.duration_ns / 1e9)
+            self._requests[labels] += 1
+            self._durations[(done.route,)].add(done.duration_ns / 1e9)
 
     def observe(self, call: ObservedCall) -> None:
         """Counts a store call."""
         labels = (call.operation, call.outcome)
         with self._lock:
-            self._calls[labels] = self._calls.get(labels, 0) + 1
-            durations = self._call_durations.get((call.operation,))
-            if durations is None:
-                durations = self._call_durations[(call.operation,)] = _Histogram(BOUNDS_S)
-            durations.add(call.duration_ns / 1e9)
+            self._calls[labels] += 1
+            self._call_durations[(call.operation,)].add(call.duration_ns / 1e9)
 
     def slept(self, duration_ms: float) -> None:
         """Counts a sleep between two attempts."""

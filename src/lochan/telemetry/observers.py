@@ -1,4 +1,4 @@
-"""Several observers of store calls and sleeps, as one."""
+"""What is observed: answered requests, store calls and sleeps; several observers as one."""
 
 from __future__ import annotations
 
@@ -10,12 +10,43 @@ from lochan.base.ports import Waiting
 from lochan.kv.observe import ObservedCall, Observer
 
 
+class AnsweredRequest(Protocol):
+    """The facts of an answered request that are counted or traced."""
+
+    @property
+    def method(self) -> str:
+        """The method."""
+
+    @property
+    def path(self) -> bytes:
+        """The raw path."""
+
+    @property
+    def route(self) -> str:
+        """The name of the operation."""
+
+    @property
+    def repository(self) -> str:
+        """The repository that was meant, empty if none was found."""
+
+    @property
+    def status(self) -> int:
+        """The status of the answer."""
+
+    @property
+    def duration_ns(self) -> int:
+        """From the last byte of the request to the first of the answer."""
+
+    @property
+    def request_id(self) -> str:
+        """The id that the answer contains."""
+
+
 class SleepObserver(Protocol):
     """Wants to know of sleeps between attempts."""
 
     def slept(self, duration_ms: float) -> None:
         """Records a sleep that has ended; must not raise."""
-        ...
 
 
 class Observers:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lochan.kv.observe import ObservedCall
-from lochan.telemetry.observers import missing_extra
+from lochan.telemetry.observers import AnsweredRequest, missing_extra
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
@@ -23,35 +23,6 @@ _Result = TypeVar("_Result")
 _QUEUE_SPANS_MAX: Final = 8_192
 
 _FLUSH_TIMEOUT_MS: Final = 5_000
-
-
-class Traced(Protocol):
-    """The facts of an answered request that its span contains."""
-
-    @property
-    def method(self) -> str:
-        """The method."""
-        ...
-
-    @property
-    def path(self) -> bytes:
-        """The raw path."""
-        ...
-
-    @property
-    def repository(self) -> str:
-        """The repository that was meant."""
-        ...
-
-    @property
-    def status(self) -> int:
-        """The status of the answer."""
-        ...
-
-    @property
-    def request_id(self) -> str:
-        """The id that the answer contains."""
-        ...
 
 
 class Traces:
@@ -102,7 +73,7 @@ class Traces:
         finally:
             self._context.detach(token)
 
-    def end(self, mark: Any, done: Traced) -> None:
+    def end(self, mark: Any, done: AnsweredRequest) -> None:
         """Ends the span of a request."""
         mark.set_attributes(
             {

@@ -31,7 +31,7 @@ from lochan.wire.metas import (
     CommitMetaV1,
     CommitMetaV2,
     meta_from_client,
-    meta_from_server,
+    meta_in,
     meta_to_send,
     meta_v1,
     meta_v2,
@@ -127,14 +127,6 @@ class LogV1(PageJson, frozen=True, rename="camel"):
     log_entries: list[LogEntryV1]
 
 
-class LogEntryIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A commit in a log as a client reads it, of either version."""
-
-    commit_meta: CommitMetaIn
-    parent_commit_hash: str | None = None
-    operations: list[PutJson | DeleteJson] | None = None
-
-
 _read_fast: Final = msgspec.json.Decoder(_CommitFast).decode
 _read_slow: Final = msgspec.json.Decoder(CommitBody).decode
 
@@ -145,18 +137,12 @@ def read_commit(body: bytes) -> tuple[CommitMeta, list[Operation]]:
         request = _read_fast(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _read_carefully(body)
-    operations: list[Operation] = []
-    for each in request.operations:
-        if isinstance(each, _PutFast):
-            operations.append(
-                Put(
-                    key=each.key.elements,
-                    content=each.content,
-                    expected=each.expected_content,
-                )
-            )
-        else:
-            operations.append(_other(each))
+    operations = [
+        Put(key=each.key.elements, content=each.content, expected=each.expected_content)
+        if isinstance(each, _PutFast)
+        else _other(each)
+        for each in request.operations
+    ]
     return meta_from_client(request.commit_meta), operations
 
 
@@ -165,12 +151,10 @@ def _read_carefully(body: bytes) -> tuple[CommitMeta, list[Operation]]:
         request = _read_slow(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid(not_readable(error)) from None
-    operations: list[Operation] = []
-    for position, each in enumerate(request.operations):
-        if isinstance(each, PutJson):
-            operations.append(_put_in(each, f"operations[{position}]."))
-        else:
-            operations.append(_other(each))
+    operations = [
+        _put_in(each, f"operations[{position}].") if isinstance(each, PutJson) else _other(each)
+        for position, each in enumerate(request.operations)
+    ]
     return meta_from_client(request.commit_meta), operations
 
 
@@ -242,7 +226,7 @@ def _operations_out(
     return operations
 
 
-def log_entry_in(entry: LogEntryIn) -> LogEntry:
+def log_entry_in(entry: LogEntryV2) -> LogEntry:
     """Returns the commit of a log that JSON describes."""
     operations: tuple[Put | Delete, ...] | None = None
     if entry.operations is not None:
@@ -250,4 +234,4 @@ def log_entry_in(entry: LogEntryIn) -> LogEntry:
             _put_in(each) if isinstance(each, PutJson) else Delete(key=each.key.elements)
             for each in entry.operations
         )
-    return LogEntry(meta_from_server(entry.commit_meta), entry.parent_commit_hash or "", operations)
+    return LogEntry(meta_in(entry.commit_meta), entry.parent_commit_hash or "", operations)

@@ -42,11 +42,6 @@ def content_v1(content: Content) -> Any:
     return content_out(content)
 
 
-def optional_out(content: Content | None) -> Any:
-    """Returns a content as JSON, or null."""
-    return None if content is None else content_out(content)
-
-
 def content_in(value: Any, where: str = "content") -> Content:
     """Converts decoded JSON to a content; Invalid if it is malformed."""
     if not isinstance(value, dict):

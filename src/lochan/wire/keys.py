@@ -17,6 +17,8 @@ from lochan.base.errors import InvalidKey
 _GROUP_SEPARATOR: Final = "\x1d"
 _ESCAPES: Final = {".": "*.", "*": "**", "/": "*{", "\\": "*}", "%": "*["}
 _UNESCAPES: Final = {escape[1]: mark for mark, escape in _ESCAPES.items()}
+_ESCAPE: Final = re.compile(r"\*(.?)", re.DOTALL)
+_ESCAPED_ELEMENT: Final = re.compile(r"\.((?:[^.*]|\*.)*)", re.DOTALL)
 _NEEDS_ESCAPE: Final = re.compile(r"[./\\%]")
 _TO_ESCAPED: Final = str.maketrans(_ESCAPES)
 
@@ -54,27 +56,13 @@ def key_from_path(text: str) -> tuple[str, ...]:
 
 
 def _unescaped(text: str) -> tuple[str, ...]:
-    elements: list[str] = []
-    current: list[str] = []
-    at = 1
-    while at < len(text):
-        mark = text[at]
-        if mark == ".":
-            elements.append("".join(current))
-            current = []
-        elif mark == "*":
-            at += 1
-            escape = text[at : at + 1]
-            if escape not in _UNESCAPES or not escape:
-                raise InvalidKey(f"the key {text[:80]!r} holds the unknown escape '*{escape}'")
-            current.append(_UNESCAPES[escape])
-        else:
-            current.append(mark)
-        at += 1
-    elements.append("".join(current))
+    for escape in _ESCAPE.findall(text):
+        if escape not in _UNESCAPES:
+            raise InvalidKey(f"the key {text[:80]!r} holds the unknown escape '*{escape}'")
+    elements = _ESCAPED_ELEMENT.findall(text)
     if "" in elements:
         raise InvalidKey(f"the key {text[:80]!r} has an empty element")
-    return tuple(elements)
+    return tuple(_ESCAPE.sub(lambda match: _UNESCAPES[match[1]], each) for each in elements)
 
 
 def optional_key(text: str | None) -> tuple[str, ...] | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import msgspec
 
@@ -14,9 +15,7 @@ from lochan.wire.contents import (
     ContentJson,
     content_in,
     content_out,
-    content_v1,
     optional_in,
-    optional_out,
 )
 from lochan.wire.keys import KeyJson
 from lochan.wire.references import ReferenceV2
@@ -120,14 +119,11 @@ def entry_v1(entry: Entry) -> EntryV1:
     return EntryV1(entry.type, KeyJson(entry.key))
 
 
-def content_with_key(key: ContentKey, content: Content) -> ContentWithKey:
-    """Returns a content and its key as JSON."""
-    return ContentWithKey(KeyJson(key), content_out(content))
-
-
-def content_with_key_v1(key: ContentKey, content: Content) -> ContentWithKey:
-    """Returns a content and its key as JSON of version 1."""
-    return ContentWithKey(KeyJson(key), content_v1(content))
+def content_with_key(
+    key: ContentKey, content: Content, show: Callable[[Content], Any] = content_out
+) -> ContentWithKey:
+    """Returns a content and its key as JSON; `show` writes the content for a version."""
+    return ContentWithKey(KeyJson(key), show(content))
 
 
 def content_with_key_in(pair: ContentWithKey) -> tuple[ContentKey, Content]:
@@ -135,15 +131,14 @@ def content_with_key_in(pair: ContentWithKey) -> tuple[ContentKey, Content]:
     return pair.key.elements, content_in(pair.content)
 
 
-def diff_out(entry: DiffEntry) -> DiffEntryJson:
-    """Returns a difference as JSON."""
-    return DiffEntryJson(KeyJson(entry.key), optional_out(entry.left), optional_out(entry.right))
-
-
-def diff_v1(entry: DiffEntry) -> DiffEntryJson:
-    """Returns a difference as JSON of version 1."""
-    left, right = (None if side is None else content_v1(side) for side in (entry.left, entry.right))
-    return DiffEntryJson(KeyJson(entry.key), left, right)
+def diff_out(entry: DiffEntry, show: Callable[[Content], Any] = content_out) -> DiffEntryJson:
+    """Returns a difference as JSON; `show` writes the contents for a version."""
+    left, right = entry.left, entry.right
+    return DiffEntryJson(
+        KeyJson(entry.key),
+        None if left is None else show(left),
+        None if right is None else show(right),
+    )
 
 
 def diff_in(entry: DiffEntryJson) -> DiffEntry:

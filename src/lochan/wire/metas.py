@@ -92,21 +92,33 @@ def meta_from_client(meta: CommitMetaIn) -> CommitMeta:
         raise _set_by_server("commit hash")
     if meta.parent_commit_hashes:
         raise _set_by_server("parent commit hashes")
-    return _read(meta)
+    authors = meta.authors
+    if authors is None:
+        authors = () if meta.author is None else (meta.author,)
+    signed = meta.all_signed_off_by
+    if signed is None:
+        signed = () if meta.signed_off_by is None else (meta.signed_off_by,)
+    return CommitMeta(
+        message=meta.message,
+        authors=authors,
+        signed_off_by=signed,
+        author_time_us=None if meta.author_time is None else micros(meta.author_time),
+        properties=_properties(meta),
+    )
 
 
-def _set_by_server(name: str) -> Invalid:
-    return Invalid(f"Cannot set the {name} on the client side. It is set by the server.")
-
-
-def meta_from_server(meta: CommitMetaIn) -> CommitMeta:
+def meta_in(meta: CommitMetaV2) -> CommitMeta:
     """Returns the meta that a server sent."""
-    return msgspec.structs.replace(
-        _read(meta),
+    return CommitMeta(
+        message=meta.message,
+        authors=meta.authors,
+        signed_off_by=meta.all_signed_off_by,
+        author_time_us=None if meta.author_time is None else micros(meta.author_time),
+        properties=tuple(sorted(meta.all_properties.items())),
         committer=meta.committer or "",
         commit_time_us=None if meta.commit_time is None else micros(meta.commit_time),
         hash=meta.hash,
-        parents=meta.parent_commit_hashes or (),
+        parents=meta.parent_commit_hashes,
     )
 
 
@@ -123,20 +135,8 @@ def meta_to_send(meta: CommitMeta) -> CommitMetaIn:
     )
 
 
-def _read(meta: CommitMetaIn) -> CommitMeta:
-    authors = meta.authors
-    if authors is None:
-        authors = () if meta.author is None else (meta.author,)
-    signed = meta.all_signed_off_by
-    if signed is None:
-        signed = () if meta.signed_off_by is None else (meta.signed_off_by,)
-    return CommitMeta(
-        message=meta.message,
-        authors=authors,
-        signed_off_by=signed,
-        author_time_us=None if meta.author_time is None else micros(meta.author_time),
-        properties=_properties(meta),
-    )
+def _set_by_server(name: str) -> Invalid:
+    return Invalid(f"Cannot set the {name} on the client side. It is set by the server.")
 
 
 def _properties(meta: CommitMetaIn) -> Properties:

@@ -24,6 +24,9 @@ from lochan.wire.problems import ErrorJson
 _JSON: Final = "application/json"
 _SCHEMAS: Final = "#/components/schemas/{name}"
 
+_PLAIN: Final = re.compile(r"[A-Za-z/$][A-Za-z0-9_./{}$ -]*[A-Za-z0-9_}]|[A-Za-z]")
+_WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+
 _ABOUT: Final = (
     "Tables and views of a lakehouse under version control: the Nessie REST API, versions 2 and "
     "1, and what Lochan adds to version 2 (tagged `beyond`). Responses that contain the hash of a "
@@ -156,14 +159,6 @@ def _schemas(operations: Iterable[ApiOperation]) -> dict[str, Any]:
     return dict(sorted(schemas.items()))
 
 
-if __name__ == "__main__":
-    sys.stdout.write(document_text())
-
-
-_PLAIN: Final = re.compile(r"[A-Za-z/$][A-Za-z0-9_./{}$ -]*[A-Za-z0-9_}]|[A-Za-z]")
-_WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
-
-
 def to_yaml(value: dict[str, Any]) -> str:
     """Returns a document; texts are quoted wherever they could be read as something else."""
     lines: list[str] = []
@@ -171,24 +166,20 @@ def to_yaml(value: dict[str, Any]) -> str:
     todo: list[tuple[int, str, Any]] = [(0, "", value)]
     while todo:
         depth, lead, each = todo.pop()
+        indent = "  " * depth
         if isinstance(each, dict) and each:
             if lead:
                 lines.append(lead)
             todo.extend(
-                (depth + 1, f"{_indent(depth)}{_text(name)}:", inner)
+                (depth + 1, f"{indent}{_text(name)}:", inner)
                 for name, inner in reversed(each.items())
             )
         elif isinstance(each, list | tuple) and each:
             lines.append(lead)
-            for inner in each:
-                lines.append(f"{_indent(depth)}- {_flow(inner)}")
+            lines += [f"{indent}- {_flow(inner)}" for inner in each]
         else:
             lines.append(f"{lead} {_flow(each)}")
     return "\n".join(lines) + "\n"
-
-
-def _indent(depth: int) -> str:
-    return "  " * depth
 
 
 def _flow(value: Any) -> str:
@@ -202,3 +193,7 @@ def _text(text: str) -> str:
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS and ": " not in text:
         return text if "{" not in text and "}" not in text else json.dumps(text)
     return json.dumps(text, ensure_ascii=False)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document_text())

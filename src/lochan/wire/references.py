@@ -14,10 +14,9 @@ from lochan.model.commits import CommitMeta
 from lochan.model.references import Annotation, Reference, ReferenceMetadata, ReferenceMove
 from lochan.wire.codec import Instant, PageJson, instant, micros
 from lochan.wire.metas import (
-    CommitMetaIn,
     CommitMetaV1,
     CommitMetaV2,
-    meta_from_server,
+    meta_in,
     meta_v1,
     meta_v2,
 )
@@ -257,47 +256,27 @@ def move_in(move: ReferenceMoveJson) -> ReferenceMove:
     )
 
 
-class ReferenceMetadataIn(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Computed facts about a reference, as a client reads them."""
-
-    num_commits_ahead: int | None = None
-    num_commits_behind: int | None = None
-    commit_meta_of_head: CommitMetaIn | None = msgspec.field(name="commitMetaOfHEAD", default=None)
-    common_ancestor_hash: str | None = None
-    num_total_commits: int | None = None
-
-
-class ReferenceOfServer(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A reference as a client reads it from a server, of either version."""
-
-    type: str
-    hash: str = ""
-    name: str | None = None
-    metadata: ReferenceMetadataIn | None = None
-    expires_at: Instant | None = None
-    annotation: AnnotationJson | None = None
-
-
-def reference_in(reference: ReferenceOfServer) -> Reference:
+def reference_in(reference: ReferenceV2) -> Reference:
     """Returns the reference that the JSON of a server describes."""
-    metadata = None
-    if reference.metadata is not None:
-        head: CommitMeta | None = None
-        if reference.metadata.commit_meta_of_head is not None:
-            head = meta_from_server(reference.metadata.commit_meta_of_head)
-        metadata = ReferenceMetadata(
-            head,
-            reference.metadata.num_total_commits or 0,
-            reference.metadata.num_commits_ahead,
-            reference.metadata.num_commits_behind,
-            reference.metadata.common_ancestor_hash,
-        )
+    name, metadata = reference.name, reference.metadata
+    expires_at, annotation = reference.expires_at, reference.annotation
     return Reference(
         reference.type,
-        None if reference.type == "DETACHED" else reference.name,
+        None if name is msgspec.UNSET or reference.type == "DETACHED" else name,
         reference.hash,
-        metadata,
+        None if metadata is msgspec.UNSET else _metadata_in(metadata),
         None,
-        None if reference.expires_at is None else micros(reference.expires_at),
-        None if reference.annotation is None else annotation_in(reference.annotation),
+        None if expires_at is msgspec.UNSET else micros(expires_at),
+        None if annotation is msgspec.UNSET else annotation_in(annotation),
+    )
+
+
+def _metadata_in(metadata: ReferenceMetadataV2) -> ReferenceMetadata:
+    head = metadata.commit_meta_of_head
+    return ReferenceMetadata(
+        None if head is None else meta_in(head),
+        metadata.num_total_commits or 0,
+        metadata.num_commits_ahead,
+        metadata.num_commits_behind,
+        metadata.common_ancestor_hash,
     )

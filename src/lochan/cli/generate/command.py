@@ -21,8 +21,7 @@ from lochan.base.limits.client import GENERATE_COMMITS_MAX, GENERATE_WORKERS_MAX
 from lochan.cli.arguments import BRANCH
 from lochan.cli.command_context import CommandContext, catalog_command
 from lochan.cli.generate.plan import DEFAULT_PATTERN, TYPES, GenerateOptions, Plan
-from lochan.cli.generate.progress import Progress, Summary
-from lochan.cli.generate.worker import Worker, make_branches
+from lochan.cli.generate.worker import Progress, Summary, Worker, make_branches
 from lochan.cli.output import Printer, make_console
 from lochan.system import SystemClock
 

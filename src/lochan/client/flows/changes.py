@@ -8,9 +8,7 @@ from typing import Any
 import msgspec
 
 from lochan.client.failures import exchange
-from lochan.client.flows.queries import new_idempotency_key
-from lochan.client.messages import Flow, HttpRequest
-from lochan.client.replies import CommitReply, MergeReply
+from lochan.client.messages import Flow, HttpRequest, new_idempotency_key
 from lochan.client.specs import commit_text, pin, pinned_tree_path
 from lochan.model.commits import AddedContent, CommitMeta, Committed, ContentKey
 from lochan.model.contents import Content
@@ -27,15 +25,15 @@ from lochan.model.requests import (
     TransplantRequest,
 )
 from lochan.model.results import Merged
-from lochan.model.specs import parse_spec
 from lochan.wire.codec import encode
-from lochan.wire.commits import commit_to_send
-from lochan.wire.contents import optional_out
+from lochan.wire.commits import AddedContentJson, commit_to_send
+from lochan.wire.contents import content_out
 from lochan.wire.keys import KeyJson
 from lochan.wire.merges import (
     CherryPickBody,
     KeyBehaviourIn,
     MergeBody,
+    MergeV2,
     MoveBody,
     RebaseBody,
     RevertBody,
@@ -43,6 +41,14 @@ from lochan.wire.merges import (
     key_outcome_in,
 )
 from lochan.wire.metas import meta_to_send
+from lochan.wire.references import ReferenceV2, reference_in
+
+
+class CommitReply(msgspec.Struct, frozen=True, rename="camel"):
+    """The branch after a commit; Nessie sends null where no content is new."""
+
+    target_branch: ReferenceV2
+    added_contents: list[AddedContentJson] | None = None
 
 
 def commit(request: CommitRequest) -> Flow[Committed]:
@@ -54,9 +60,8 @@ def commit(request: CommitRequest) -> Flow[Committed]:
     added = (
         AddedContent(each.key.elements, each.content_id) for each in reply.added_contents or ()
     )
-    branch = reply.target_branch
-    name = branch.name or parse_spec(request.branch).name or ""
-    return Committed(name, branch.hash, tuple(added))
+    branch = reference_in(reply.target_branch)
+    return Committed(branch.name or request.branch, branch.hash, tuple(added))
 
 
 def merge(request: MergeRequest) -> Flow[Merged]:
@@ -140,7 +145,7 @@ def _change(request: BranchRequest, verb: str, body: msgspec.Struct) -> Flow[Mer
 
 def _send(path: str, body: msgspec.Struct) -> Flow[Merged]:
     http = HttpRequest("POST", path, (), encode(body), new_idempotency_key())
-    reply = yield from exchange(http, MergeReply)
+    reply = yield from exchange(http, MergeV2)
     return Merged(
         branch=reply.target_branch,
         applied=reply.was_applied,
@@ -150,7 +155,7 @@ def _send(path: str, body: msgspec.Struct) -> Flow[Merged]:
         expected=reply.expected_hash,
         common_ancestor=reply.common_ancestor,
         keys=tuple(key_outcome_in(each) for each in reply.details),
-        commits=reply.commits,
+        commits=() if reply.commits is msgspec.UNSET else reply.commits,
     )
 
 
@@ -186,4 +191,4 @@ def _behaviour(key: ContentKey, resolution: KeyResolution) -> KeyBehaviourIn:
 
 
 def _content(content: Content | msgspec.UnsetType | None) -> Any:
-    return msgspec.UNSET if content in (None, msgspec.UNSET) else optional_out(content)
+    return msgspec.UNSET if content is None or content is msgspec.UNSET else content_out(content)

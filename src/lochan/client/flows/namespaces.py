@@ -6,8 +6,7 @@ from typing import Final
 from urllib.parse import quote
 
 from lochan.client.failures import exchange, exchange_undecoded
-from lochan.client.flows.queries import new_idempotency_key, query_of
-from lochan.client.messages import Flow, HttpRequest, Query
+from lochan.client.messages import Flow, HttpRequest, Query, new_idempotency_key, query_of
 from lochan.model.commits import ContentKey
 from lochan.model.contents import Namespace
 from lochan.model.requests import (

@@ -6,14 +6,13 @@ import msgspec
 
 from lochan.base.ids import EMPTY_ID
 from lochan.client.failures import exchange
-from lochan.client.flows.queries import new_idempotency_key, page_query, query_of
-from lochan.client.messages import Flow, HttpRequest, Query
-from lochan.client.replies import (
-    HistoryReply,
-    MovesReply,
-    ReferenceReply,
-    ReferencesReply,
-    StateReply,
+from lochan.client.messages import (
+    Flow,
+    HttpRequest,
+    Query,
+    new_idempotency_key,
+    page_query,
+    query_of,
 )
 from lochan.client.specs import TREES, fetch_reference, pin, pinned_tree_path, tree_path
 from lochan.model.references import PreviousHead, Reference, ReferenceHistory, ReferenceMove
@@ -33,7 +32,13 @@ from lochan.wire.codec import encode, instant_to_send
 from lochan.wire.references import (
     NewReferenceIn,
     NewReferencesIn,
+    ReferenceHistoryJson,
     ReferenceIn,
+    ReferenceList,
+    ReferenceLog,
+    ReferenceStateJson,
+    ReferencesV2,
+    SingleReference,
     annotation_out,
     move_in,
     reference_in,
@@ -52,7 +57,7 @@ def list_page(request: ListReferencesRequest) -> Flow[Page[Reference]]:
     more = query_of(filter=request.filter, fetch="ALL" if request.fetch_all else None)
     while True:
         http = HttpRequest("GET", TREES, page_query(request) + more)
-        reply = yield from exchange(http, ReferencesReply)
+        reply = yield from exchange(http, ReferencesV2)
         found = [each for each in reply.references if (each.name or "").startswith(request.prefix)]
         if found or reply.token is None:
             return Page(tuple(reference_in(each) for each in found), reply.token)
@@ -81,7 +86,7 @@ def create_many(request: NewReferencesRequest) -> Flow[tuple[Reference, ...]]:
     """Creates many references, all or none."""
     body = encode(NewReferencesIn(tuple(_to_send(each) for each in request.new)))
     http = HttpRequest("POST", f"{TREES}/many", (), body, new_idempotency_key())
-    reply = yield from exchange(http, ReferencesReply)
+    reply = yield from exchange(http, ReferenceList)
     return tuple(reference_in(each) for each in reply.references)
 
 
@@ -102,7 +107,7 @@ def delete(request: DeleteReferenceRequest) -> Flow[Reference]:
 def log(request: ReferenceLogRequest) -> Flow[Page[ReferenceMove]]:
     """Fetches a page of a ref-log."""
     http = HttpRequest("GET", f"{tree_path(parse_spec(request.name))}/reflog", page_query(request))
-    reply = yield from exchange(http, MovesReply)
+    reply = yield from exchange(http, ReferenceLog)
     return Page(tuple(move_in(each) for each in reply.moves), reply.token)
 
 
@@ -111,14 +116,14 @@ def recent_changes(request: RecentChangesRequest) -> Flow[ReferenceHistory]:
     # The API takes a number of commits; any number scans as many as the server allows.
     query = query_of(scan_commits="1000" if request.scan_commits else None)
     http = HttpRequest("GET", f"{tree_path(parse_spec(request.name))}/recent-changes", query)
-    reply = yield from exchange(http, HistoryReply)
+    reply = yield from exchange(http, ReferenceHistoryJson)
     previous = tuple(_head(each) for each in reply.previous)
     return ReferenceHistory(reference_in(reply.reference), _head(reply.current), previous)
 
 
 def _write(method: str, path: str, query: Query, body: bytes | None) -> Flow[Reference]:
     http = HttpRequest(method, path, query, body, new_idempotency_key())
-    reply = yield from exchange(http, ReferenceReply)
+    reply = yield from exchange(http, SingleReference)
     return reference_in(reply.reference)
 
 
@@ -133,6 +138,6 @@ def _to_send(new: NewReference) -> NewReferenceIn:
     )
 
 
-def _head(state: StateReply) -> PreviousHead:
+def _head(state: ReferenceStateJson) -> PreviousHead:
     consistent = _CONSISTENCY.get(state.commit_consistency, False)
     return PreviousHead(state.commit_hash, consistent=consistent)

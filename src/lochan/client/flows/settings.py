@@ -4,20 +4,33 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
+
 from lochan.client.failures import exchange
-from lochan.client.flows.queries import new_idempotency_key
-from lochan.client.messages import Flow, HttpRequest
-from lochan.client.replies import ConfigReply, PreviousReply, SettingsReply
+from lochan.client.messages import Flow, HttpRequest, new_idempotency_key
 from lochan.model.requests import (
     GetSettingsRequest,
     RepositoryInfoRequest,
     UpdateSettingsRequest,
 )
 from lochan.model.results import RepositoryInfo
-from lochan.wire.codec import encode, micros
-from lochan.wire.config import RepositoryConfigUpdate
+from lochan.wire.codec import Instant, encode, micros
+from lochan.wire.config import (
+    RepositoryConfigPrevious,
+    RepositoryConfigs,
+    RepositoryConfigUpdate,
+)
 
 _CONFIG: Final = "/api/v2/config"
+
+
+class ConfigReply(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What the server states about the repository; older ones state less."""
+
+    default_branch: str
+    spec_version: str = ""
+    no_ancestor_hash: str = ""
+    repository_creation_timestamp: Instant | None = None
 
 
 def info(_: RepositoryInfoRequest) -> Flow[RepositoryInfo]:
@@ -35,7 +48,9 @@ def info(_: RepositoryInfoRequest) -> Flow[RepositoryInfo]:
 def get(request: GetSettingsRequest) -> Flow[list[dict[str, Any]]]:
     """Fetches settings."""
     query = tuple(("type", each) for each in request.types)
-    reply = yield from exchange(HttpRequest("GET", f"{_CONFIG}/repository", query), SettingsReply)
+    reply = yield from exchange(
+        HttpRequest("GET", f"{_CONFIG}/repository", query), RepositoryConfigs
+    )
     return reply.configs
 
 
@@ -43,4 +58,4 @@ def update(request: UpdateSettingsRequest) -> Flow[dict[str, Any] | None]:
     """Replaces settings."""
     body = encode(RepositoryConfigUpdate(dict(request.config)))
     http = HttpRequest("POST", f"{_CONFIG}/repository", (), body, new_idempotency_key())
-    return (yield from exchange(http, PreviousReply)).previous
+    return (yield from exchange(http, RepositoryConfigPrevious)).previous

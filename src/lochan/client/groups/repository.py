@@ -6,14 +6,28 @@ blocking client, the asynchronous client and the embedded repository have the sa
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from lochan.client.groups.changes import Commits, Merges
-from lochan.client.groups.contents import Contents
-from lochan.client.groups.history import History
-from lochan.client.groups.namespaces import Namespaces
-from lochan.client.groups.references import References
-from lochan.client.groups.settings import RepositorySettings
+from lochan.client.groups.contents import Contents, Namespaces
+from lochan.client.groups.references import History, References
 from lochan.client.methods import Group, Runner, request_method
-from lochan.model.requests import RepositoryInfoRequest
+from lochan.model.requests import GetSettingsRequest, RepositoryInfoRequest, UpdateSettingsRequest
+
+
+class RepositorySettings(Group[Runner]):
+    """Settings that a repository keeps for tools, such as the garbage collector's rules."""
+
+    @request_method
+    def get(self, types: Sequence[str] = ("GARBAGE_COLLECTOR",)) -> GetSettingsRequest:
+        """Returns the settings of those of these types that were set."""
+        return GetSettingsRequest(types=tuple(types))
+
+    @request_method
+    def update(self, config: Mapping[str, Any]) -> UpdateSettingsRequest:
+        """Replaces the settings of one type; returns what they were."""
+        return UpdateSettingsRequest(config=dict(config))
 
 
 class RepositoryGroups(Group[Runner]):

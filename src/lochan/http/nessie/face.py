@@ -1,10 +1,11 @@
 """The two versions: operations of `wire/`, each bound to its handler.
 
-Version 2 finds references with slashes in raw paths (`paths.py`); version 1 knows segments only.
+Version 2 finds references with slashes in raw paths; version 1 knows segments only.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -13,13 +14,20 @@ from lochan.base.errors import Invalid, LochanError
 from lochan.http.exchange import Exchange, Request, Response, decode_percent
 from lochan.http.nessie import v1_contents, v1_trees, v2_extensions, v2_reads, v2_writes
 from lochan.http.nessie.params import Handlers, takes_json
-from lochan.http.nessie.paths import find_place
-from lochan.http.nessie.problems import problem_of
+from lochan.http.nessie.responses import problem_of
 from lochan.http.routes import Face, Match, MethodNotAllowed, Route
+from lochan.service.repositories import Repositories
+from lochan.wire.openapi import document_text
 from lochan.wire.operations import ApiOperation
 from lochan.wire.operations_v1 import OPERATIONS_V1
 from lochan.wire.operations_v2 import OPERATIONS_V2
 from lochan.wire.problems import conflict_v1
+
+_TO: Final = re.compile(rb"[^/]+|[^@]+(?:@|%40)[^@/]*")
+_WITH_AT: Final = re.compile(rb"([^@]*?(?:@|%40)[^@/]*)(?:/(.*))?", re.DOTALL)
+
+Place = tuple[str, dict[str, str]]
+"""The template of a path, and the decoded values in it."""
 
 Methods = dict[str, Route]
 
@@ -38,9 +46,18 @@ PREPARING: Final[Mapping[str, Callable[[Exchange], bool]]] = {
 _ANY_BODY: Final = ("putObjects",)
 
 
-def nessie_faces(repositories: v2_extensions.RepositoryManager) -> tuple[Face, ...]:
+def nessie_faces(repositories: Repositories) -> tuple[Face, ...]:
     """Returns both faces."""
     return NessieV2(repositories), NessieV1()
+
+
+def get_openapi(request: Request) -> Response:  # noqa: ARG001 - the same for all requests
+    """Returns the OpenAPI document; it is generated for the first request."""
+    return Response(200, document_text().encode("utf-8"), (), b"application/yaml")
+
+
+DOCUMENTS: Final = dict.fromkeys((b"/openapi.yaml", b"/api/openapi.yaml"), get_openapi)
+"""Where the OpenAPI document is served, beside the faces."""
 
 
 def _routes(operations: Sequence[ApiOperation], bound: Handlers) -> dict[str, Methods]:
@@ -68,7 +85,7 @@ class NessieV2:
 
     prefix = b"/api/v2"
 
-    def __init__(self, repositories: v2_extensions.RepositoryManager) -> None:
+    def __init__(self, repositories: Repositories) -> None:
         own = v2_extensions.RepositoryHandlers(repositories)
         bound = {
             **HANDLERS_V2,
@@ -93,7 +110,7 @@ class NessieV2:
         if rest.startswith(_TREES) and (fixed is None or method not in fixed):
             # A reference may have the name of a fixed path.
             try:
-                place = find_place(rest[len(_TREES) :], self._tails)
+                place = _find_place(rest[len(_TREES) :], self._tails)
             except Invalid as error:
                 return _unreadable(error)
             if place is not None:
@@ -103,6 +120,41 @@ class NessieV2:
     def problem(self, request: Request, error: LochanError) -> Response:
         """Returns the answer to an error."""
         return problem_of(request, error)
+
+
+def _find_place(raw: bytes, tails: frozenset[bytes]) -> Place | None:
+    """Returns the place of what follows `/trees/`; `tails` are the fixed ones.
+
+    A reference is one segment, or anything up to an `@` and the rest of that segment, so that names
+    with slashes can be written plainly. What may follow it is a short list. The reading with a
+    reference of one segment is tried first.
+    """
+    first, slash, rest = raw.partition(b"/")
+    if first:
+        if not slash:
+            return "", {"ref": decode_percent(first)}
+        place = _tail(first, rest, tails)
+        if place is not None:
+            return place
+    match = _WITH_AT.fullmatch(raw)
+    if match is None or not match[1]:
+        return None
+    if match[2] is None:
+        return "", {"ref": decode_percent(match[1])}
+    return _tail(match[1], match[2], tails)
+
+
+def _tail(ref: bytes, rest: bytes, tails: frozenset[bytes]) -> Place | None:
+    if rest in tails:
+        return rest.decode("ascii"), {"ref": decode_percent(ref)}
+    head, slash, more = rest.partition(b"/")
+    if not slash or not more:
+        return None
+    if head == b"contents" and b"/" not in more:
+        return "contents/{key}", {"ref": decode_percent(ref), "key": decode_percent(more)}
+    if head == b"diff" and _TO.fullmatch(more):
+        return "diff/{to-ref}", {"ref": decode_percent(ref), "to-ref": decode_percent(more)}
+    return None
 
 
 class NessieV1:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
+from lochan.base.errors import Invalid
+from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.http.exchange import Exchange, Response
-from lochan.http.nessie.merge_requests import merge_request, transplant_request
 from lochan.http.nessie.params import (
     fetches_all,
     filter_of,
@@ -19,20 +20,32 @@ from lochan.http.nessie.params import (
     with_headers,
     write_call,
 )
-from lochan.http.nessie.preconditions import expected_of
+from lochan.http.nessie.preconditions import check_unambiguous, expected_of
 from lochan.http.nessie.responses import answer, later
-from lochan.model.commits import Committed, ContentKey, LogEntry
+from lochan.model.commits import CommitMeta, Committed, ContentKey, LogEntry
 from lochan.model.contents import Content
 from lochan.model.references import Reference
-from lochan.model.results import Merged, Page
-from lochan.model.specs import ReferenceSpec
+from lochan.model.requests import KeyResolution, MergeRequest, TransplantRequest
+from lochan.model.results import Entry, Merged, Page
+from lochan.model.specs import ReferenceSpec, check_name, parse_on_reference
+from lochan.service.pages import Selection
 from lochan.service.pending_writes import PendingWrite
-from lochan.wire.codec import Reader
+from lochan.wire.codec import Reader, encode, joined
 from lochan.wire.commits import read_commit
+from lochan.wire.contents import content_in
 from lochan.wire.listings import ContentsRequest
-from lochan.wire.merges import MergeBody, TransplantBody
+from lochan.wire.merges import KeyBehaviourIn, MergeBody, TransplantBody
+from lochan.wire.metas import CommitMetaIn, meta_from_client
+from lochan.wire.references import ReferenceIn
 
+DETACHED: Final = "DETACHED"
+
+read_reference_body: Final = Reader(ReferenceIn)
+read_merge: Final = Reader(MergeBody)
+read_transplant: Final = Reader(TransplantBody)
 _read_keys: Final = Reader(ContentsRequest)
+
+_Shown = TypeVar("_Shown")
 
 
 class PageParams(msgspec.Struct, frozen=True):
@@ -61,6 +74,41 @@ def read_reference(exchange: Exchange, name: str) -> Reference:
     """Reads a branch or a tag by its name."""
     references = exchange.repository.references
     return references.get(read_call(exchange), name, fetch_all=fetches_all(exchange))
+
+
+def whole_or_page(
+    exchange: Exchange,
+    spec: ReferenceSpec,
+    selection: Selection,
+    paging: tuple[int | None, str | None],
+    show: Callable[[Entry], _Shown],
+    *,
+    with_content: bool = False,
+) -> tuple[list[_Shown], Page[Any]]:
+    """Returns the entries of one page, or without a limit and a filter those of all pages.
+
+    The second is the page that states where all was read and whether there is more. All pages are
+    written slice by slice: all entries of a large commit as objects would take hundreds of
+    megabytes, and to release them at once would delay all other requests.
+    """
+    limit, token = paging
+    is_page = limit is not None or bool(selection.filter)
+    pages = exchange.repository.contents.entry_pages(
+        read_call(exchange),
+        spec,
+        selection,
+        limit if is_page else PAGE_ENTRIES_MAX,
+        token,
+        with_content=with_content,
+    )
+    first = next(pages)
+    if is_page:
+        return [show(entry) for entry in first.items], first
+    written = [encode([show(entry) for entry in first.items])]
+    written += [encode([show(entry) for entry in page.items]) for page in pages]
+    whole: Page[Entry] = Page((), None, first.reference)
+    # Encoded bytes in place of the list: the encoder of the answer writes them as they are.
+    return cast("list[_Shown]", joined(written)), whole
 
 
 def read_log(
@@ -111,7 +159,20 @@ def merge(
     exchange: Exchange, body: MergeBody, path: ReferenceSpec, show: Callable[[Merged], Any]
 ) -> PendingWrite[Response]:
     """Merges a reference into a branch."""
-    request = merge_request(exchange, body, path)
+    name = None if body.from_ref_name == DETACHED else check_name(body.from_ref_name)
+    source = check_unambiguous(parse_on_reference(name, body.from_hash), "Source hash")
+    branch, expected = expected_of(exchange, path, "merge into")
+    request = MergeRequest(
+        branch=branch,
+        expected=expected,
+        source=source,
+        meta=meta_of(exchange, body.commit_meta, body.message),
+        default=body.default_key_merge_mode or "NORMAL",
+        keys=resolutions_of(body.key_merge_modes),
+        dry_run=body.only_try(),
+        conflicts_as_result=body.conflicts_as_result(),
+        squash=body.squash is not False,
+    )
     prepared = exchange.repository.merges.merge(write_call(exchange), request)
     return later_merged(prepared, show, "merge into")
 
@@ -120,9 +181,67 @@ def transplant(
     exchange: Exchange, body: TransplantBody, path: ReferenceSpec, show: Callable[[Merged], Any]
 ) -> PendingWrite[Response]:
     """Makes commits of a reference again on a branch."""
-    request = transplant_request(exchange, body, path)
+    if not body.hashes_to_transplant:
+        raise Invalid("No hashes given to transplant.")
+    hashes = tuple(
+        check_unambiguous(parse_on_reference(None, text), "Hash to transplant")
+        for text in body.hashes_to_transplant
+    )
+    name = check_name(body.from_ref_name)
+    branch, expected = expected_of(exchange, path, "transplant into")
+    request = TransplantRequest(
+        branch=branch,
+        expected=expected,
+        source="" if name == DETACHED else name,
+        hashes=hashes,
+        meta=meta_of(exchange, body.commit_meta, body.message),
+        default=body.default_key_merge_mode or "NORMAL",
+        keys=resolutions_of(body.key_merge_modes),
+        dry_run=body.only_try(),
+        conflicts_as_result=body.conflicts_as_result(),
+        squash=bool(body.squash),
+    )
     prepared = exchange.repository.merges.transplant(write_call(exchange), request)
     return later_merged(prepared, show, "transplant into")
+
+
+def meta_of(exchange: Exchange, meta: CommitMetaIn | None, message: str | None) -> CommitMeta:
+    """Returns the metadata of the new commits; the server replaces an empty message."""
+    result = CommitMeta(message="") if meta is None else meta_from_client(meta)
+    if not result.message and message:
+        result = msgspec.structs.replace(result, message=message)
+    return with_headers(exchange, result)
+
+
+def resolutions_of(
+    behaviours: tuple[KeyBehaviourIn, ...] | None,
+) -> dict[ContentKey, KeyResolution]:
+    """Returns how single keys are to be treated."""
+    resolutions: dict[ContentKey, KeyResolution] = {}
+    for position, each in enumerate(behaviours or ()):
+        key = each.key.elements
+        if key in resolutions:
+            raise Invalid(f"The key {'.'.join(key)!r} has two merge behaviours.")
+        where = f"keyMergeModes[{position}]"
+        resolutions[key] = KeyResolution(
+            behaviour=each.merge_behavior,
+            expected_target=_side(
+                each.expected_target_content,
+                each.expected_target_absent,
+                f"{where}.expectedTargetContent",
+            ),
+            resolved=_side(each.resolved_content, each.resolved_absent, f"{where}.resolvedContent"),
+        )
+    return resolutions
+
+
+def _side(value: Any, is_absent: bool | msgspec.UnsetType, where: str) -> Any:
+    # As in Nessie a null is the same as a missing field; some clients write all fields.
+    if value in (None, msgspec.UNSET):
+        return None if is_absent is True else msgspec.UNSET
+    if is_absent is True:
+        raise Invalid(f"{where} names a content and says that there is none; send one of them.")
+    return content_in(value, where)
 
 
 def later_merged(

@@ -12,7 +12,7 @@ import msgspec
 from lochan.base.errors import Invalid
 from lochan.base.limits.requests import BRIEF_KEYS_BYTES_MAX, LOG_PAGE_COMMITS_MAX, PAGE_ENTRIES_MAX
 from lochan.http.exchange import Exchange, Request, RequestHeaders, Response
-from lochan.http.nessie.problems import problem
+from lochan.http.nessie.responses import problem
 from lochan.http.routes import Handler
 from lochan.model.commits import CommitMeta, ContentKey
 from lochan.service.calls import Call
@@ -135,15 +135,6 @@ def fetches_all(exchange: Exchange) -> bool:
     return text.upper() == "ALL"
 
 
-def takes_additions(exchange: Exchange) -> bool:
-    """Returns whether a client takes fields that Nessie does not have: its own clients fail there.
-
-    Clients of Nessie send which API they know. Ours sends that, too, and that it is ours.
-    """
-    headers = exchange.request.headers
-    return not headers.get("nessie-client-spec") or bool(headers.get("lochan-client"))
-
-
 def filter_of(exchange: Exchange) -> str:
     """Returns the filter's text, empty if there is none."""
     return exchange.request.query.get("filter") or ""
@@ -191,20 +182,18 @@ def with_headers(exchange: Exchange, meta: CommitMeta) -> CommitMeta:
     headers = exchange.request.headers
     if not headers.derive(write_headers).has_commit_meta:
         return meta
-    properties = dict(meta.properties)
     named: dict[str, tuple[str, ...]] = {}
     for name, value in headers.items():
         if name.startswith(_PROPERTY) and value.strip():
             key = name.removeprefix(_PROPERTY)
             named[key] = (*named.get(key, ()), value.strip())
-    properties.update(named)
     messages = [text.strip() for text in headers.all("nessie-commit-message") if text.strip()]
     return msgspec.structs.replace(
         meta,
         message=messages[0] if messages else meta.message,
         authors=(*meta.authors, *_listed(exchange, "nessie-commit-authors")),
         signed_off_by=(*meta.signed_off_by, *_listed(exchange, "nessie-commit-signedoffby")),
-        properties=tuple(sorted(properties.items())),
+        properties=tuple(sorted({**dict(meta.properties), **named}.items())),
     )
 
 

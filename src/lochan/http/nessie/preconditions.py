@@ -48,20 +48,11 @@ def expected_of(
     """
     if path.name is None:
         raise not_a_branch(purpose)
-    if not is_unambiguous(exchange, path):
-        check_branch(exchange, path.name, purpose)
+    if path.hash is None and exchange.request.headers.get("if-match") is None:
+        # The request does not name the commit that it expects.
+        if exchange.repository.references.get(read_call(exchange), path.name).kind != "BRANCH":
+            raise not_a_branch(purpose)
     return path.name, expected_hash(exchange, path)
-
-
-def is_unambiguous(exchange: Exchange, path: ReferenceSpec) -> bool:
-    """Returns whether the request names the commit that it expects."""
-    return path.hash is not None or exchange.request.headers.get("if-match") is not None
-
-
-def check_branch(exchange: Exchange, name: str, purpose: str) -> None:
-    """Refuses a reference that is no branch."""
-    if exchange.repository.references.get(read_call(exchange), name).kind != "BRANCH":
-        raise not_a_branch(purpose)
 
 
 def expected_hash(exchange: Exchange, path: ReferenceSpec) -> ReferenceSpec | None:
@@ -69,11 +60,7 @@ def expected_hash(exchange: Exchange, path: ReferenceSpec) -> ReferenceSpec | No
     matched = if_match(exchange)
     on_reference = path.on_reference
     if matched is None or (matched == ANY_HEAD and on_reference):
-        if path.hash is None:
-            if path.steps:
-                raise Invalid("Expected hash must contain a starting commit ID.")
-            raise Invalid("Expected hash must be provided.")
-        return path
+        return check_unambiguous(path, "Expected hash")
     if on_reference and on_reference != matched:
         raise Invalid("If-Match and the hash in the address disagree; say it once.")
     return None if matched == ANY_HEAD else ReferenceSpec(None, matched)

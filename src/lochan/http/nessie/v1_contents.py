@@ -10,22 +10,21 @@ from lochan.base.errors import Invalid
 from lochan.http.exchange import Exchange, Response
 from lochan.http.nessie import handlers
 from lochan.http.nessie.params import Handlers, names_few_keys, read_call, write_call
-from lochan.http.nessie.preconditions import check_readable
 from lochan.http.nessie.responses import NO_CONTENT, answer, later
-from lochan.http.nessie.v1_trees import on_reference
+from lochan.http.nessie.v1_trees import on_reference, read_path
 from lochan.model.contents import Namespace
 from lochan.model.specs import ReferenceSpec, check_name
 from lochan.service.pending_writes import PendingWrite
 from lochan.wire.codec import Reader
 from lochan.wire.contents import content_v1
-from lochan.wire.keys import key_from_path
+from lochan.wire.keys import key_from_path, optional_key
 from lochan.wire.listings import (
     ContentsV1,
     DiffV1,
     NamespacesV1,
     NamespaceUpdateIn,
-    content_with_key_v1,
-    diff_v1,
+    content_with_key,
+    diff_out,
 )
 
 _read_namespace: Final = Reader(Namespace)
@@ -42,14 +41,13 @@ def get_content(exchange: Exchange) -> Response:
 def get_multiple_contents(exchange: Exchange) -> Response:
     """Reads the contents of keys that the body names."""
     found, reference = handlers.read_contents(exchange, _spec(exchange))
-    shown = [content_with_key_v1(key, content) for key, content in found]
+    shown = [content_with_key(key, content, content_v1) for key, content in found]
     return answer(ContentsV1(shown), reference.hash)
 
 
 def _spec(exchange: Exchange) -> ReferenceSpec:
     query = exchange.request.query
-    name = query.get("ref") or "-"
-    return check_readable(on_reference(check_name(name), query.get("hashOnRef")))
+    return on_reference(check_name(query.get("ref") or "-"), query.get("hashOnRef"))
 
 
 def get_diff(exchange: Exchange) -> Response:
@@ -57,21 +55,19 @@ def get_diff(exchange: Exchange) -> Response:
     page = exchange.repository.history.diff(
         read_call(exchange), _side(exchange.params["from"]), _side(exchange.params["to"])
     )
-    diffs = [diff_v1(each) for each in page.items]
+    diffs = [diff_out(each, content_v1) for each in page.items]
     return answer(DiffV1(page.token is not None, page.token, diffs))
 
 
 def _side(text: str) -> ReferenceSpec:
     name, _, digits = text.partition("*")
-    return check_readable(on_reference(check_name(name) if name else "-", digits or None))
+    return on_reference(check_name(name) if name else "-", digits or None)
 
 
 def get_namespaces(exchange: Exchange) -> Response:
     """Lists namespaces, those below another if one is named."""
-    query = exchange.request.query
-    name = query.get("name")
-    spec = check_readable(on_reference(check_name(exchange.params["ref"]), query.get("hashOnRef")))
-    prefix = key_from_path(name) if name else ()
+    spec = read_path(exchange, "hashOnRef")
+    prefix = optional_key(exchange.request.query.get("name")) or ()
     return answer(
         NamespacesV1(exchange.repository.namespaces.list(read_call(exchange), spec, prefix))
     )
@@ -79,8 +75,7 @@ def get_namespaces(exchange: Exchange) -> Response:
 
 def get_namespace(exchange: Exchange) -> Response:
     """Reads one namespace, also one that only other keys imply."""
-    digits = exchange.request.query.get("hashOnRef")
-    spec = check_readable(on_reference(check_name(exchange.params["ref"]), digits))
+    spec = read_path(exchange, "hashOnRef")
     return answer(
         exchange.repository.namespaces.get(read_call(exchange), spec, _elements(exchange))
     )

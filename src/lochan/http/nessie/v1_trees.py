@@ -5,6 +5,7 @@ Some messages are literally those of Nessie's Java server, because tests of its 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -12,8 +13,7 @@ import msgspec
 from lochan.base.errors import Invalid
 from lochan.http.exchange import Exchange, Response
 from lochan.http.nessie import handlers
-from lochan.http.nessie.handlers import V1_PAGES
-from lochan.http.nessie.page_params import whole_or_page
+from lochan.http.nessie.handlers import DETACHED, V1_PAGES, whole_or_page
 from lochan.http.nessie.params import (
     Handlers,
     filter_of,
@@ -25,13 +25,12 @@ from lochan.http.nessie.params import (
     write_call,
 )
 from lochan.http.nessie.preconditions import (
-    check_readable,
     check_unambiguous,
     expected_hash,
 )
 from lochan.http.nessie.responses import NO_CONTENT, answer, etag
-from lochan.http.nessie.v1_entries import entries_of_depth
 from lochan.model.requests import NewReference
+from lochan.model.results import Entry
 from lochan.model.specs import (
     ReferenceSpec,
     check_name,
@@ -40,19 +39,13 @@ from lochan.model.specs import (
 )
 from lochan.service.pages import Selection
 from lochan.service.pending_writes import PendingWrite
-from lochan.wire.codec import Reader
 from lochan.wire.commits import LogV1, committed_branch_v1, log_entry_v1
 from lochan.wire.config import ConfigV1
 from lochan.wire.listings import EntriesV1, entry_v1
 from lochan.wire.merges import MergeBody, TransplantBody, merge_v1
 from lochan.wire.references import ReferenceIn, ReferencesV1, reference_v1
 
-_DETACHED: Final = "DETACHED"
-_JAVA_TYPES: Final = {"BRANCH": "Branch", "TAG": "Tag", _DETACHED: "Detached"}
-
-_read_reference: Final = Reader(ReferenceIn)
-_read_merge: Final = Reader(MergeBody)
-_read_transplant: Final = Reader(TransplantBody)
+_JAVA_TYPES: Final = {"BRANCH": "Branch", "TAG": "Tag", DETACHED: "Detached"}
 
 
 def get_config(exchange: Exchange) -> Response:
@@ -85,9 +78,7 @@ def create_reference(exchange: Exchange) -> PendingWrite[Response]:
     if body.type not in ("BRANCH", "TAG"):
         raise Invalid("Only a branch or a tag can be created.")
     source = exchange.request.query.get("sourceRefName") or None
-    path = parse_on_reference(
-        None if source in (None, _DETACHED) else check_name(source), body.hash
-    )
+    path = parse_on_reference(None if source in (None, DETACHED) else check_name(source), body.hash)
     new = NewReference(
         kind=body.type, name=check_new_name(body.name or ""), source=check_unambiguous(path)
     )
@@ -101,7 +92,7 @@ def assign_reference(exchange: Exchange) -> Response:
     target = _body_reference(exchange, "assignReference.assignTo", missing)
     kind, name = _kind_and_name(exchange)
     expected = expected_hash(exchange, _expected_path(exchange, name))
-    named = None if target.type == _DETACHED else target.name
+    named = None if target.type == DETACHED else target.name
     spec = check_unambiguous(parse_on_reference(named, target.hash))
     references = exchange.repository.references
     moved = references.assign(write_call(exchange), name, expected, spec, kind=kind)
@@ -121,7 +112,7 @@ def delete_reference(exchange: Exchange) -> Response:
 
 def get_entries(exchange: Exchange) -> Response:
     """Lists keys and the types of what they hold; with a depth, namespaces of that depth."""
-    spec = check_readable(_read_path(exchange, "hashOnRef"))
+    spec = read_path(exchange, "hashOnRef")
     depth = limit_of(exchange, "namespaceDepth")
     if depth is None:
         selection = Selection(filter=filter_of(exchange))
@@ -131,16 +122,32 @@ def get_entries(exchange: Exchange) -> Response:
         # Truncated names can repeat across pages, so all of them are read together.
         contents = exchange.repository.contents
         page = contents.entries(read_call(exchange), spec, filter=filter_of(exchange))
-        entries = [entry_v1(each) for each in entries_of_depth(page.items, depth)]
+        entries = [entry_v1(each) for each in _entries_of_depth(page.items, depth)]
     digits = None if page.reference is None else page.reference.hash
     return answer(EntriesV1(page.token is not None, page.token, entries), digits)
 
 
+def _entries_of_depth(entries: Iterable[Entry], depth: int) -> tuple[Entry, ...]:
+    """Returns the entries of a depth; of deeper ones the namespaces of that depth, each once."""
+    found: list[Entry] = []
+    seen: set[tuple[str, ...]] = set()
+    for entry in entries:
+        if len(entry.key) < depth:
+            continue
+        if len(entry.key) > depth:
+            entry = Entry(entry.key[:depth], "NAMESPACE", "")
+        if entry.type == "NAMESPACE":
+            if entry.key in seen:
+                continue
+            seen.add(entry.key)
+        found.append(entry)
+    return tuple(found)
+
+
 def get_log(exchange: Exchange) -> Response:
     """Reads commits from newest (`endHash`) to oldest (`startHash`)."""
-    path = _read_path(exchange, "endHash")
-    last = parse_on_reference(path.name, exchange.request.query.get("startHash"))
-    spec = check_readable(path)
+    spec = read_path(exchange, "endHash")
+    last = parse_on_reference(spec.name, exchange.request.query.get("startHash"))
     return handlers.read_log(exchange, spec, last, V1_PAGES, log_entry_v1, LogV1)
 
 
@@ -153,7 +160,7 @@ def commit(exchange: Exchange) -> PendingWrite[Response]:
 def merge(exchange: Exchange) -> PendingWrite[Response]:
     """Merges a reference into a branch."""
     _check_body(exchange, "mergeRefIntoBranch.merge")
-    body: MergeBody = _read_merge(exchange.request.body)
+    body: MergeBody = handlers.read_merge(exchange.request.body)
     _check_kept(body.keep_individual_commits, supported=False, purpose="Merge")
     return handlers.merge(exchange, body, _branch_path(exchange), merge_v1)
 
@@ -161,7 +168,7 @@ def merge(exchange: Exchange) -> PendingWrite[Response]:
 def transplant(exchange: Exchange) -> PendingWrite[Response]:
     """Makes commits of a reference again on a branch."""
     _check_body(exchange, "transplantCommitsIntoBranch.transplant")
-    body: TransplantBody = _read_transplant(exchange.request.body)
+    body: TransplantBody = handlers.read_transplant(exchange.request.body)
     _check_kept(body.keep_individual_commits, supported=True, purpose="Transplant")
     message = exchange.request.query.get("message")
     if message and not body.message:
@@ -178,15 +185,16 @@ def _check_kept(kept: bool | None, *, supported: bool, purpose: str) -> None:
         )
 
 
-def _read_path(exchange: Exchange, parameter: str) -> ReferenceSpec:
+def read_path(exchange: Exchange, parameter: str) -> ReferenceSpec:
+    """Returns the reference of the path, at the hash that a parameter names."""
     name = check_name(exchange.params["ref"])
     return on_reference(name, exchange.request.query.get(parameter))
 
 
-def on_reference(name: str | None, text: str | None) -> ReferenceSpec:
+def on_reference(name: str, text: str | None) -> ReferenceSpec:
     """Returns a hash on a reference that version 1 names; DETACHED is none."""
-    path = parse_on_reference(None if name == _DETACHED else name, text)
-    if name == _DETACHED and path.hash is None:
+    path = parse_on_reference(None if name == DETACHED else name, text)
+    if name == DETACHED and path.hash is None:
         raise Invalid("Expected hash must be provided.")
     return path
 
@@ -221,7 +229,7 @@ def _body_reference(exchange: Exchange, name: str, missing: Any = ()) -> Referen
     body = exchange.request.body
     if body.strip() in (b"", b"null"):
         raise Invalid(", ".join((f"{name}: must not be null", *missing)))
-    reference: ReferenceIn = _read_reference(body)
+    reference: ReferenceIn = handlers.read_reference_body(body)
     kind = reference.type
     if kind not in _JAVA_TYPES:
         raise Invalid(
@@ -229,7 +237,7 @@ def _body_reference(exchange: Exchange, name: str, missing: Any = ()) -> Referen
             "`org.projectnessie.model.Reference`: known type ids = [BRANCH, DETACHED, TAG]"
         )
     try:
-        if kind != _DETACHED:
+        if kind != DETACHED:
             check_name(reference.name or "")
         if reference.hash is not None:
             parse_on_reference(None, reference.hash)

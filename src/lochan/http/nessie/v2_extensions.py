@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+import struct
+from collections.abc import Iterable
+from typing import Any, Final
 
 from lochan.base.errors import AlreadyExists, Invalid
 from lochan.http.exchange import Exchange, Response
-from lochan.http.nessie.handlers import later_merged, merged_response
-from lochan.http.nessie.merge_requests import meta_of, resolutions_of
+from lochan.http.nessie.handlers import later_merged, merged_response, meta_of, resolutions_of
 from lochan.http.nessie.params import Handlers, is_json, limit_of, read_call, token_of, write_call
 from lochan.http.nessie.preconditions import check_unambiguous, expected_of
-from lochan.http.nessie.problems import problem
-from lochan.http.nessie.raw_objects import RAW_OBJECTS, read_raw, write_raw
-from lochan.http.nessie.responses import answer, reference_for
+from lochan.http.nessie.responses import answer, problem, reference_for
 from lochan.http.nessie.v2_writes import expiry, kind_of
 from lochan.model.requests import (
     MoveRequest,
@@ -21,7 +20,7 @@ from lochan.model.requests import (
     RevertRequest,
     TransplantRequest,
 )
-from lochan.model.results import Merged, Page
+from lochan.model.results import Merged
 from lochan.model.specs import (
     ReferenceSpec,
     check_new_name,
@@ -29,8 +28,8 @@ from lochan.model.specs import (
     parse_path,
     parse_spec,
 )
-from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
+from lochan.service.repositories import Repositories
 from lochan.wire.codec import Reader, instant
 from lochan.wire.config import (
     NewRepository,
@@ -50,8 +49,11 @@ from lochan.wire.merges import (
 )
 from lochan.wire.references import NewReferencesIn, ReferenceList, annotation_in
 
-if TYPE_CHECKING:
-    from lochan.service.repository import Repository
+RAW_OBJECTS: Final = "application/vnd.lochan.objects"
+"""Objects in bulk without JSON: for each its id (32 bytes), its length (4 bytes, big-endian) and
+its stored form."""
+
+_HEAD: Final = struct.Struct(">32sI")
 
 _read_many: Final = Reader(NewReferencesIn)
 _read_revert: Final = Reader(RevertBody)
@@ -61,18 +63,6 @@ _read_move: Final = Reader(MoveBody)
 _read_ids: Final = Reader(ObjectIds)
 _read_objects: Final = Reader(ObjectsJson)
 _read_repository: Final = Reader(NewRepository)
-
-
-class RepositoryManager(Protocol):
-    """Where repositories are listed and created."""
-
-    def create(self, call: Call, name: str, default_branch: str = "main") -> Repository:
-        """Creates a repository."""
-        ...
-
-    def names(self, call: Call, limit: int | None, token: str | None) -> Page[str]:
-        """Returns names in their order."""
-        ...
 
 
 def create_many(exchange: Exchange) -> PendingWrite[Response]:
@@ -98,8 +88,7 @@ def revert(exchange: Exchange) -> PendingWrite[Response]:
     """Undoes commits of a branch by new ones."""
     body: RevertBody = _read_revert(exchange.request.body)
     hashes = tuple(check_unambiguous(parse_on_reference(None, each)) for each in body.hashes)
-    path = parse_path(exchange.params["ref"])
-    branch, expected = expected_of(exchange, path, "revert on")
+    branch, expected = expected_of(exchange, parse_path(exchange.params["ref"]), "revert on")
     request = RevertRequest(
         branch=branch,
         expected=expected,
@@ -115,8 +104,7 @@ def revert(exchange: Exchange) -> PendingWrite[Response]:
 def cherry_pick(exchange: Exchange) -> PendingWrite[Response]:
     """Makes any commits again on a branch, in the order given, or a range of them."""
     body: CherryPickBody = _read_pick(exchange.request.body)
-    path = parse_path(exchange.params["ref"])
-    branch, expected = expected_of(exchange, path, "pick into")
+    branch, expected = expected_of(exchange, parse_path(exchange.params["ref"]), "pick into")
     request = TransplantRequest(
         branch=branch,
         expected=expected,
@@ -153,8 +141,7 @@ def _picked(exchange: Exchange, request: CherryPickBody) -> tuple[ReferenceSpec,
 def rebase(exchange: Exchange) -> Response:
     """Makes the commits of a branch again on another head."""
     body: RebaseBody = _read_rebase(exchange.request.body)
-    path = parse_path(exchange.params["ref"])
-    branch, expected = expected_of(exchange, path, "rebase")
+    branch, expected = expected_of(exchange, parse_path(exchange.params["ref"]), "rebase")
     request = RebaseRequest(
         branch=branch,
         onto=parse_spec(body.onto),
@@ -184,8 +171,7 @@ def force(exchange: Exchange) -> Response:
 
 def _move_request(exchange: Exchange, purpose: str) -> MoveRequest:
     body: MoveBody = _read_move(exchange.request.body)
-    path = parse_path(exchange.params["ref"])
-    branch, expected = expected_of(exchange, path, purpose)
+    branch, expected = expected_of(exchange, parse_path(exchange.params["ref"]), purpose)
     source = parse_spec(body.source)
     return MoveRequest(branch=branch, source=source, expected=expected, dry_run=body.only_try())
 
@@ -220,10 +206,35 @@ def put_objects(exchange: Exchange) -> Response:
     return answer(ObjectsStored(exchange.repository.objects.put(write_call(exchange), objects)))
 
 
+def write_raw(objects: Iterable[tuple[str, bytes]]) -> bytes:
+    """Writes objects one after the other."""
+    parts: list[bytes] = []
+    for object_id, data in objects:
+        parts.append(_HEAD.pack(bytes.fromhex(object_id), len(data)))
+        parts.append(data)
+    return b"".join(parts)
+
+
+def read_raw(body: bytes) -> list[tuple[str, bytes]]:
+    """Reads objects that were written one after the other; Invalid if the last is cut off."""
+    objects: list[tuple[str, bytes]] = []
+    at = 0
+    while at < len(body):
+        if at + _HEAD.size > len(body):
+            raise Invalid(f"the object at byte {at} is cut off")
+        object_id, length = _HEAD.unpack_from(body, at)
+        at += _HEAD.size
+        if at + length > len(body):
+            raise Invalid(f"the object {object_id.hex()} is cut off")
+        objects.append((object_id.hex(), body[at : at + length]))
+        at += length
+    return objects
+
+
 class RepositoryHandlers:
     """Lists and creates repositories."""
 
-    def __init__(self, repositories: RepositoryManager) -> None:
+    def __init__(self, repositories: Repositories) -> None:
         self._repositories = repositories
 
     def list_names(self, exchange: Exchange) -> Response:

@@ -8,8 +8,7 @@ from lochan.base.errors import Invalid
 from lochan.base.ids import EMPTY_ID
 from lochan.http.exchange import Exchange, Response
 from lochan.http.nessie import handlers
-from lochan.http.nessie.handlers import V2_PAGES
-from lochan.http.nessie.page_params import whole_or_page
+from lochan.http.nessie.handlers import V2_PAGES, whole_or_page
 from lochan.http.nessie.params import (
     Handlers,
     filter_of,
@@ -57,6 +56,8 @@ from lochan.wire.references import (
 )
 
 SPEC_VERSION: Final = "2.2.0"
+
+_CONSISTENCY: Final = {None: "NOT_CHECKED", True: "COMMIT_CONSISTENT", False: "COMMIT_INCONSISTENT"}
 
 
 def get_config(exchange: Exchange) -> Response:
@@ -111,14 +112,14 @@ def get_recent_changes(exchange: Exchange) -> Response:
             reference_for(exchange, reference),
             _state(exchange, history.current),
             [_state(exchange, each) for each in history.previous],
-            _worst(states) if scans else "NOT_CHECKED",
+            _CONSISTENCY[all(each.consistent is not False for each in states) if scans else None],
         ),
         reference.hash,
     )
 
 
 def _state(exchange: Exchange, head: PreviousHead) -> ReferenceStateJson:
-    consistency = _consistency(head.consistent)
+    consistency = _CONSISTENCY[head.consistent]
     if head.consistent is False:
         return ReferenceStateJson(head.hash, consistency, None)
     entries = exchange.repository.history.log(
@@ -126,18 +127,6 @@ def _state(exchange: Exchange, head: PreviousHead) -> ReferenceStateJson:
     ).items
     meta = meta_v2(entries[0].meta) if entries else None
     return ReferenceStateJson(head.hash, consistency, meta)
-
-
-def _consistency(complete: bool | None) -> str:
-    if complete is None:
-        return "NOT_CHECKED"
-    return "COMMIT_CONSISTENT" if complete else "COMMIT_INCONSISTENT"
-
-
-def _worst(states: tuple[PreviousHead, ...]) -> str:
-    if any(each.consistent is False for each in states):
-        return "COMMIT_INCONSISTENT"
-    return "COMMIT_CONSISTENT"
 
 
 def get_reflog(exchange: Exchange) -> Response:

@@ -31,13 +31,8 @@ from lochan.wire.references import (
     annotation_in,
 )
 
-DETACHED: Final = "DETACHED"
-
 _KINDS: Final = ("BRANCH", "TAG")
 
-_read_reference: Final = Reader(ReferenceIn)
-_read_merge: Final = Reader(MergeBody)
-_read_transplant: Final = Reader(TransplantBody)
 _read_update: Final = Reader(RepositoryConfigUpdate)
 
 
@@ -51,7 +46,7 @@ def create_reference(exchange: Exchange) -> PendingWrite[Response]:
     if name is None:
         raise Invalid("Mandatory reference name missing")
     body = exchange.request.body
-    source: ReferenceIn = _read_reference(body) if body else ReferenceIn()
+    source: ReferenceIn = handlers.read_reference_body(body) if body else ReferenceIn()
     new = NewReference(
         kind=kind,
         name=check_new_name(name),
@@ -75,10 +70,10 @@ def _source(source: ReferenceIn, *, bare: bool) -> ReferenceSpec | None:
 def named(reference: ReferenceIn) -> ReferenceSpec:
     """Returns where a reference of a body points; Invalid if it is none."""
     kind = reference.type
-    if kind is not None and kind not in (*_KINDS, DETACHED):
+    if kind is not None and kind not in (*_KINDS, handlers.DETACHED):
         raise Invalid(f"The type of a reference is BRANCH, TAG or DETACHED: {kind[:40]!r}")
     name = reference.name
-    if DETACHED in (kind, name):
+    if handlers.DETACHED in (kind, name):
         name = None
     return parse_on_reference(None if name is None else check_name(name), reference.hash)
 
@@ -97,7 +92,7 @@ def expiry(exchange: Exchange, moment: Instant | None, span: str | None) -> int 
 def assign_reference(exchange: Exchange) -> Response:
     """Points a branch or a tag to another commit."""
     kind = kind_of(exchange.request.query.get("type"))
-    target: ReferenceIn = _read_reference(exchange.request.body)
+    target: ReferenceIn = handlers.read_reference_body(exchange.request.body)
     path = parse_path(exchange.params["ref"])
     if path.name is None:
         raise Invalid("Assignment target must be a branch or a tag.")
@@ -134,13 +129,13 @@ def commit(exchange: Exchange) -> PendingWrite[Response]:
 
 def merge(exchange: Exchange) -> PendingWrite[Response]:
     """Merges a reference into a branch."""
-    body: MergeBody = _read_merge(exchange.request.body)
+    body: MergeBody = handlers.read_merge(exchange.request.body)
     return handlers.merge(exchange, body, parse_path(exchange.params["ref"]), merge_v2)
 
 
 def transplant(exchange: Exchange) -> PendingWrite[Response]:
     """Makes commits of a reference again on a branch."""
-    body: TransplantBody = _read_transplant(exchange.request.body)
+    body: TransplantBody = handlers.read_transplant(exchange.request.body)
     return handlers.transplant(exchange, body, parse_path(exchange.params["ref"]), merge_v2)
 
 
