@@ -22,7 +22,7 @@ BROAD_EXCEPT_PLACES_MAX = 3
 BROAD_EXCEPT_PLACES: dict[str, str] = {
     "src/lochan/testing/contracts/concurrency.py": "a thread's failure must reach its test",
     "src/lochan/stores/rocksdb/": "the driver raises bare Exception for every kind of failure",
-    "src/lochan/http/error_boundary.py": "a bug in one handler must not end the server",
+    "src/lochan/transport/error_boundary.py": "a bug in one handler must not end the server",
 }
 
 # Libraries of the extras `spark` and `iceberg`: only these packages may import them.

@@ -12,12 +12,12 @@ from typing import Any
 from lochan.assembly import open_store
 from lochan.client import AsyncClient
 from lochan.client.methods import Group
-from lochan.http.nessie.face import nessie_faces
-from lochan.http.server import Options, Server
+from lochan.faces.nessie.face import nessie_faces
 from lochan.kernel.repository import Ports
 from lochan.service.calls import Call
 from lochan.service.repositories import Repositories
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting
+from lochan.transport.server import Options, Server
 
 
 @contextmanager

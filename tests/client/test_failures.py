@@ -19,10 +19,10 @@ from lochan.base.errors import (
 )
 from lochan.client.failures import error_of, exchange
 from lochan.client.messages import HttpReply, HttpRequest
-from lochan.http.exchange import Request, RequestHeaders
-from lochan.http.nessie.responses import problem_of
+from lochan.faces.nessie.responses import problem_of
 from lochan.model.contents import Namespace
 from lochan.model.results import ContentConflict
+from lochan.transport.exchange import Request, RequestHeaders
 from lochan.wire.problems import ERROR_CODES
 from lochan.wire.references import SingleReference
 

@@ -18,8 +18,7 @@ import pytest
 import lochan
 from lochan.base import errors
 from lochan.base.errors import LochanError
-from lochan.http.error_boundary import attempt, log_failure
-from lochan.http.nessie.face import DOCUMENTS, nessie_faces
+from lochan.faces.nessie.face import DOCUMENTS, nessie_faces
 from lochan.kernel.repository import Ports
 from lochan.service.calls import Call
 from lochan.service.repositories import Repositories
@@ -27,8 +26,9 @@ from lochan.stores.memory.store import MemoryStore
 from lochan.stores.postgres.failures import read_failure, write_failure
 from lochan.stores.rocksdb.failures import lost_rows, opening_failure, reading_failure
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
-from tests.http.world import Answer, Client, running
+from lochan.transport.error_boundary import attempt, log_failure
 from tests.profile import counted
+from tests.transport.world import Answer, Client, running
 from tests.wire.recording import Recording, record_v1, record_v2
 
 INSIDE = "db.inside.example port 5432 user alice /var/lib/inside/000012.log"

@@ -17,8 +17,8 @@ from lochan.base.limits.http import (
     HTTP_HEADERS_MAX,
     HTTP_TARGET_BYTES_MAX,
 )
-from lochan.http.server import Options
-from tests.http.world import Client, running
+from lochan.transport.server import Options
+from tests.transport.world import Client, running
 
 HOST = b"Host: localhost\r\n"
 

@@ -8,10 +8,10 @@ from threading import Event
 
 import pytest
 
-from lochan.http.exchange import Exchange, Response
-from lochan.http.listener import Timeouts
-from lochan.http.server import Options
-from tests.http.world import Client, SmallFace, running
+from lochan.transport.exchange import Exchange, Response
+from lochan.transport.listener import Timeouts
+from lochan.transport.server import Options
+from tests.transport.world import Client, SmallFace, running
 
 # It waits for clients that are slow on purpose.
 pytestmark = pytest.mark.slow
@@ -133,7 +133,7 @@ def test_a_slow_reader_of_the_last_answer_gets_all_of_it():
 
 
 def test_bodies_of_all_connections_together_are_bounded(monkeypatch):
-    monkeypatch.setattr("lochan.http.connection.HTTP_BODIES_BYTES_MAX", 1_000_000)
+    monkeypatch.setattr("lochan.transport.connection.HTTP_BODIES_BYTES_MAX", 1_000_000)
     with running() as server:
         holding = [Client(server) for _ in range(3)]
         for client in holding:

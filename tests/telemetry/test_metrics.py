@@ -8,8 +8,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from lochan.base.errors import Invalid
-from lochan.http.observers import Finished, RequestObservers
-from lochan.http.server import Options
 from lochan.kv.observe import ObservedStore
 from lochan.stores.memory.store import MemoryStore
 from lochan.system import SystemClock
@@ -17,7 +15,9 @@ from lochan.telemetry.metrics import Exposition, Metrics
 from lochan.telemetry.observers import ObservedWaiting, Observers
 from lochan.telemetry.traces import Traces
 from lochan.testing.ports import RecordedWaiting
-from tests.http.world import Client, running
+from lochan.transport.observers import Finished, RequestObservers
+from lochan.transport.server import Options
+from tests.transport.world import Client, running
 
 
 def finished(route: str = "commit", status: int = 200, seconds: float = 0.003) -> Finished:

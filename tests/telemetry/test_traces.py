@@ -12,15 +12,15 @@ from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from lochan.http.exchange import Exchange, Response
-from lochan.http.observers import RequestObservers
 from lochan.kv.observe import ObservedStore
 from lochan.stores.memory.store import MemoryStore
 from lochan.system import SystemClock
 from lochan.telemetry.observers import ObservedWaiting, Observers
 from lochan.telemetry.traces import Traces
 from lochan.testing.ports import RecordedWaiting
-from tests.http.world import Client, SmallFace, running
+from lochan.transport.exchange import Exchange, Response
+from lochan.transport.observers import RequestObservers
+from tests.transport.world import Client, SmallFace, running
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 UNSAMPLED = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"

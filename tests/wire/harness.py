@@ -16,9 +16,7 @@ import msgspec
 
 from lochan.base.errors import LochanError
 from lochan.base.ids import EMPTY_ID
-from lochan.http.app import App, Found
-from lochan.http.exchange import NO_HEADERS, Exchange, Request, RequestHeaders, Response
-from lochan.http.nessie.face import DOCUMENTS, nessie_faces
+from lochan.faces.nessie.face import DOCUMENTS, nessie_faces
 from lochan.kernel.publish import Settled
 from lochan.kernel.repository import Ports
 from lochan.service.calls import Call
@@ -26,6 +24,8 @@ from lochan.service.pending_writes import PendingWrite
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
+from lochan.transport.app import App, Found
+from lochan.transport.exchange import NO_HEADERS, Exchange, Request, RequestHeaders, Response
 
 EMPTY = EMPTY_ID.hex()
 NO_BODY = object()

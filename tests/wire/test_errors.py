@@ -15,8 +15,8 @@ from lochan.base.errors import (
     Unavailable,
     Unknown,
 )
-from lochan.http.exchange import NO_HEADERS, Request, RequestHeaders
-from lochan.http.nessie.responses import code_of, problem_of
+from lochan.faces.nessie.responses import code_of, problem_of
+from lochan.transport.exchange import NO_HEADERS, Request, RequestHeaders
 from lochan.wire.problems import ERROR_CODES
 from tests.wire.harness import EMPTY, Wire, put
 

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from lochan.http.nessie.v2_extensions import RAW_OBJECTS, read_raw, write_raw
+from lochan.faces.nessie.v2_extensions import RAW_OBJECTS, read_raw, write_raw
 from tests.wire.harness import EMPTY, Wire, delete, namespace, put, table
 
 

@@ -10,22 +10,16 @@ from typing import Final
 import msgspec
 
 from lochan.assembly import open_store
-from lochan.base.errors import NotFound, StoreLocked
-from lochan.base.limits.maintenance import SWEEP_CLAIMS_EVERY_S, SWEEP_EVERY_S, SWEEP_PAUSE_S
-from lochan.http.access_log import AccessLog
-from lochan.http.app import OwnHandler
-from lochan.http.exchange import Response
-from lochan.http.nessie.face import DOCUMENTS, nessie_faces
-from lochan.http.observers import RequestObserver, RequestObservers
-from lochan.http.serve import run_until_stopped
-from lochan.http.server import Options, PeriodicTask, Server, check_loopback
-from lochan.http.server_file import (
+from lochan.assembly.server_file import (
     ServerFile,
     read_server_file,
     remove_server_file,
     server_file,
     write_server_file,
 )
+from lochan.base.errors import NotFound, StoreLocked
+from lochan.base.limits.maintenance import SWEEP_CLAIMS_EVERY_S, SWEEP_EVERY_S, SWEEP_PAUSE_S
+from lochan.faces.nessie.face import DOCUMENTS, nessie_faces
 from lochan.kernel.context import Tuning
 from lochan.kernel.repository import Ports
 from lochan.kv.observe import ObservedStore, Observer
@@ -42,6 +36,12 @@ from lochan.system import SystemClock, SystemRandom, ThreadWaiting
 from lochan.telemetry.metrics import Exposition, Metrics
 from lochan.telemetry.observers import ObservedWaiting, Observers, SleepObserver
 from lochan.telemetry.traces import Traces
+from lochan.transport.access_log import AccessLog
+from lochan.transport.app import OwnHandler
+from lochan.transport.exchange import Response
+from lochan.transport.observers import RequestObserver, RequestObservers
+from lochan.transport.serve import run_until_stopped
+from lochan.transport.server import Options, PeriodicTask, Server, check_loopback
 
 _MEGABYTE: Final = 1_024 * 1_024
 _LOG: Final = logging.getLogger("lochan.sweeps")

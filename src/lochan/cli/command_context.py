@@ -16,9 +16,9 @@ import click
 import msgspec
 from click.core import ParameterSource
 
+from lochan.assembly.server_file import SERVER_FILE, ServerFile, read_server_file
 from lochan.base.errors import Unavailable
 from lochan.cli.output import Printer
-from lochan.http.server_file import SERVER_FILE, ServerFile, read_server_file
 from lochan.kv.url import parse_store_url
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Every operation of the API, as data: its path, its parameters, its request and its response.
 
-`http/` binds a handler to each, and the OpenAPI document is generated from them, so both contain
+`faces/` binds a handler to each, and the OpenAPI document is generated from them, so both contain
 the same operations.
 """
 

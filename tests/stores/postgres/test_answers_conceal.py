@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.client.serving import serving
-from tests.http.world import Client, Place
+from tests.transport.world import Client, Place
 
 USER, PASSWORD = "lochan", "correct-horse-battery"
 

@@ -1,0 +1,232 @@
+"""The two versions: operations of `wire/`, each bound to its handler.
+
+Version 2 finds references with slashes in raw paths; version 1 knows segments only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from lochan.base.checks import check
+from lochan.base.errors import Invalid, LochanError
+from lochan.faces.nessie import v1_contents, v1_trees, v2_extensions, v2_reads, v2_writes
+from lochan.faces.nessie.params import Handlers, takes_json
+from lochan.faces.nessie.responses import problem_of
+from lochan.service.repositories import Repositories
+from lochan.transport.exchange import Exchange, Request, Response, decode_percent
+from lochan.transport.routes import Face, Match, MethodNotAllowed, Route
+from lochan.wire.openapi import document_text
+from lochan.wire.operations import ApiOperation
+from lochan.wire.operations_v1 import OPERATIONS_V1
+from lochan.wire.operations_v2 import OPERATIONS_V2
+from lochan.wire.problems import conflict_v1
+
+_TO: Final = re.compile(rb"[^/]+|[^@]+(?:@|%40)[^@/]*")
+_WITH_AT: Final = re.compile(rb"([^@]*?(?:@|%40)[^@/]*)(?:/(.*))?", re.DOTALL)
+
+Place = tuple[str, dict[str, str]]
+"""The template of a path, and the decoded values in it."""
+
+Methods = dict[str, Route]
+
+_TREES: Final = b"/trees/"
+_DOTS: Final = b"..."
+
+HANDLERS_V2: Final = v2_reads.HANDLERS | v2_writes.HANDLERS | v2_extensions.HANDLERS
+HANDLERS_V1: Final = v1_trees.HANDLERS | v1_contents.HANDLERS
+
+PREPARING: Final[Mapping[str, Callable[[Exchange], bool]]] = {
+    "commitV2": v2_writes.only_prepares,
+}
+"""Operations that may leave everything that touches the store to the lane."""
+
+# Objects may come raw, so their handler checks the content type itself.
+_ANY_BODY: Final = ("putObjects",)
+
+
+def nessie_faces(repositories: Repositories) -> tuple[Face, ...]:
+    """Returns both faces."""
+    return NessieV2(repositories), NessieV1()
+
+
+def get_openapi(request: Request) -> Response:  # noqa: ARG001 - the same for all requests
+    """Returns the OpenAPI document; it is generated for the first request."""
+    return Response(200, document_text().encode("utf-8"), (), b"application/yaml")
+
+
+DOCUMENTS: Final = dict.fromkeys((b"/openapi.yaml", b"/api/openapi.yaml"), get_openapi)
+"""Where the OpenAPI document is served, beside the faces."""
+
+
+def _routes(operations: Sequence[ApiOperation], bound: Handlers) -> dict[str, Methods]:
+    """Returns the routes by template and method; every operation has one handler."""
+    check({each.id for each in operations} == set(bound), "every operation has a handler")
+    routes: dict[str, Methods] = {}
+    for each in operations:
+        handler, brief = bound[each.id]
+        if each.request is not None and each.id not in _ANY_BODY:
+            handler = takes_json(handler)
+        route = Route(each.id, handler, brief, PREPARING.get(each.id))
+        routes.setdefault(each.path, {})[each.method] = route
+    return routes
+
+
+def _chosen(methods: Methods, method: str, params: dict[str, str]) -> Match | MethodNotAllowed:
+    route = methods.get("GET" if method == "HEAD" else method)
+    if route is None:
+        return MethodNotAllowed(tuple(sorted(methods)))
+    return Match(route, params)
+
+
+class NessieV2:
+    """Version 2, and what Lochan adds to it."""
+
+    prefix = b"/api/v2"
+
+    def __init__(self, repositories: Repositories) -> None:
+        own = v2_extensions.RepositoryHandlers(repositories)
+        bound = {
+            **HANDLERS_V2,
+            "listRepositories": (own.list_names, False),
+            "createRepository": (own.create, False),
+        }
+        self._fixed: dict[bytes, Methods] = {}
+        self._trees: dict[str, Methods] = {}
+        for path, methods in _routes(OPERATIONS_V2, bound).items():
+            if path.startswith("/trees/{ref}"):
+                tail = path.removeprefix("/trees/{ref}").removeprefix("/")
+                self._trees[tail] = methods
+            else:
+                self._fixed[path.encode("ascii")] = methods
+        self._tails = frozenset(
+            tail.encode("ascii") for tail in self._trees if tail and "{" not in tail
+        )
+
+    def match(self, method: str, rest: bytes) -> Match | MethodNotAllowed | None:
+        """Finds the operation for a raw path; a malformed one gets an operation that refuses."""
+        fixed = self._fixed.get(rest)
+        if rest.startswith(_TREES) and (fixed is None or method not in fixed):
+            # A reference may have the name of a fixed path.
+            try:
+                place = _find_place(rest[len(_TREES) :], self._tails)
+            except Invalid as error:
+                return _unreadable(error)
+            if place is not None:
+                return _chosen(self._trees[place[0]], method, place[1])
+        return None if fixed is None else _chosen(fixed, method, {})
+
+    def problem(self, request: Request, error: LochanError) -> Response:
+        """Returns the answer to an error."""
+        return problem_of(request, error)
+
+
+def _find_place(raw: bytes, tails: frozenset[bytes]) -> Place | None:
+    """Returns the place of what follows `/trees/`; `tails` are the fixed ones.
+
+    A reference is one segment, or anything up to an `@` and the rest of that segment, so that names
+    with slashes can be written plainly. What may follow it is a short list. The reading with a
+    reference of one segment is tried first.
+    """
+    first, slash, rest = raw.partition(b"/")
+    if first:
+        if not slash:
+            return "", {"ref": decode_percent(first)}
+        place = _tail(first, rest, tails)
+        if place is not None:
+            return place
+    match = _WITH_AT.fullmatch(raw)
+    if match is None or not match[1]:
+        return None
+    if match[2] is None:
+        return "", {"ref": decode_percent(match[1])}
+    return _tail(match[1], match[2], tails)
+
+
+def _tail(ref: bytes, rest: bytes, tails: frozenset[bytes]) -> Place | None:
+    if rest in tails:
+        return rest.decode("ascii"), {"ref": decode_percent(ref)}
+    head, slash, more = rest.partition(b"/")
+    if not slash or not more:
+        return None
+    if head == b"contents" and b"/" not in more:
+        return "contents/{key}", {"ref": decode_percent(ref), "key": decode_percent(more)}
+    if head == b"diff" and _TO.fullmatch(more):
+        return "diff/{to-ref}", {"ref": decode_percent(ref), "to-ref": decode_percent(more)}
+    return None
+
+
+class NessieV1:
+    """Version 1."""
+
+    prefix = b"/api/v1"
+
+    def __init__(self) -> None:
+        self._fixed: dict[bytes, Methods] = {}
+        self._shapes: dict[int, list[tuple[list[str], Methods]]] = {}
+        self._diff: Methods = {}
+        for path, methods in _routes(OPERATIONS_V1, HANDLERS_V1).items():
+            segments = path.split("/")
+            if _DOTS.decode() in path:
+                self._diff = methods
+            elif "{" in path:
+                self._shapes.setdefault(len(segments), []).append((segments, methods))
+            else:
+                self._fixed[path.encode("ascii")] = methods
+
+    def match(self, method: str, rest: bytes) -> Match | MethodNotAllowed | None:
+        """Finds the operation for a raw path; a malformed one gets an operation that refuses."""
+        try:
+            return self._match(method, rest)
+        except Invalid as error:
+            return _unreadable(error)
+
+    def _match(self, method: str, rest: bytes) -> Match | MethodNotAllowed | None:
+        fixed = self._fixed.get(rest)
+        if fixed is not None:
+            return _chosen(fixed, method, {})
+        segments = rest.split(b"/")
+        if len(segments) == 3 and segments[1] == b"diffs":
+            return self._find_diff(method, segments[2])
+        for shape, methods in self._shapes.get(len(segments), ()):
+            params = _fit(shape, segments)
+            if params is not None:
+                return _chosen(methods, method, params)
+        return None
+
+    def _find_diff(self, method: str, raw: bytes) -> Match | MethodNotAllowed | None:
+        left, dots, right = raw.partition(_DOTS)
+        if not dots:
+            return None
+        params = {"from": decode_percent(left), "to": decode_percent(right)}
+        return _chosen(self._diff, method, params)
+
+    def problem(self, request: Request, error: LochanError) -> Response:
+        """Returns the answer to an error."""
+        return problem_of(request, error, conflict_v1)
+
+
+def _unreadable(error: Invalid) -> Match:
+    def refuse(exchange: Exchange) -> Response:
+        return problem_of(exchange.request, error)
+
+    return Match(Route("unreadable", refuse), {})
+
+
+def _fit(shape: list[str], segments: list[bytes]) -> dict[str, str] | None:
+    """Returns the values where a path has the shape; kinds of references are words of their own."""
+    params: dict[str, str] = {}
+    for part, given in zip(shape, segments, strict=True):
+        if not part.startswith("{"):
+            if part.encode("ascii") != given:
+                return None
+            continue
+        if not given:
+            return None
+        name = part[1:-1]
+        value = decode_percent(given)
+        if name == "type" and value.upper() not in ("BRANCH", "TAG"):
+            return None
+        params[name] = value
+    return params

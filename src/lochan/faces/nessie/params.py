@@ -1,0 +1,203 @@
+"""What handlers read from a request besides its body: parameters, headers, the caller."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Final
+
+import msgspec
+
+from lochan.base.errors import Invalid
+from lochan.base.limits.requests import BRIEF_KEYS_BYTES_MAX, LOG_PAGE_COMMITS_MAX, PAGE_ENTRIES_MAX
+from lochan.faces.nessie.responses import problem
+from lochan.model.commits import CommitMeta, ContentKey
+from lochan.service.calls import Call
+from lochan.service.pending_writes import PendingWrite
+from lochan.transport.exchange import Exchange, Request, RequestHeaders, Response
+from lochan.transport.routes import Handler
+from lochan.wire.keys import key_from_path, optional_key
+
+Handlers = dict[str, tuple[Handler, bool | Callable[[Exchange], bool]]]
+"""Operations by their ids: the handler of each, and whether it is brief for a request."""
+
+_PROPERTY: Final = "nessie-commit-property-"
+
+# Clients of the API know these parameters as numbers of 32 bits.
+_COUNT_MAX: Final = 2**31 - 1
+
+
+def takes_json(handler: Handler) -> Handler:
+    """Refuses a body that has a content type other than JSON, before the handler reads it."""
+
+    @wraps(handler)
+    def checked(exchange: Exchange) -> Response | PendingWrite[Response]:
+        if not is_json(exchange.request):
+            return problem(
+                415,
+                "UNSUPPORTED_MEDIA_TYPE",
+                "The body of a request is JSON; say so with Content-Type: application/json.",
+            )
+        return handler(exchange)
+
+    return checked
+
+
+class WriteHeaders(msgspec.Struct, frozen=True):
+    """What the headers of a write state; a client sends the same with most of its requests."""
+
+    is_json: bool
+    idempotency_keys: Sequence[str]
+    has_if_match: bool
+    has_commit_meta: bool
+
+
+def is_json(request: Request) -> bool:
+    """Returns whether the body may be read as JSON; without a content type it may."""
+    return request.headers.derive(write_headers).is_json
+
+
+def write_headers(headers: RequestHeaders) -> WriteHeaders:
+    """Reads the headers of a write."""
+    kind = (headers.get("content-type") or "application/json").partition(";")[0].strip().lower()
+    return WriteHeaders(
+        kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json")),
+        headers.all("idempotency-key"),
+        headers.get("if-match") is not None,
+        any(name.startswith(b"nessie-commit-") for name, _ in headers.raw),
+    )
+
+
+def read_call(exchange: Exchange) -> Call:
+    """Returns the caller of a read; an idempotency key means nothing to a read."""
+    return Call(repository=exchange.repository.name, trace=exchange.request.id)
+
+
+def write_call(exchange: Exchange) -> Call:
+    """Returns the caller of a write; with an idempotency key also the request's digest."""
+    request = exchange.request
+    keys = request.headers.derive(write_headers).idempotency_keys
+    if not keys:
+        return Call(repository=exchange.repository.name, trace=request.id)
+    if len(keys) > 1:
+        raise Invalid("the header Idempotency-Key is given more than once")
+    digest = hashlib.sha256()
+    for part in (request.method.encode("ascii"), request.path, request.query.raw, request.body):
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    name = exchange.repository.name
+    return Call("", keys[0], digest.digest(), repository=name, trace=request.id)
+
+
+def limit_of(exchange: Exchange, name: str = "max-records") -> int | None:
+    """Returns the limit of a listing; None (also for 0) means all."""
+    text = exchange.request.query.get(name)
+    if text is None or text == "":
+        return None
+    try:
+        limit = int(text)
+    except ValueError:
+        limit = -1
+    if not 0 <= limit <= _COUNT_MAX or not text.isascii() or not text.isdigit():
+        raise Invalid(f"the parameter '{name}' is a number from 0 to {_COUNT_MAX}: {text[:40]!r}")
+    return limit or None
+
+
+def log_limit_of(exchange: Exchange, name: str = "max-records") -> int:
+    """Returns the limit of a log, which is always bounded."""
+    return min(limit_of(exchange, name) or LOG_PAGE_COMMITS_MAX, LOG_PAGE_COMMITS_MAX)
+
+
+def token_of(exchange: Exchange, name: str = "page-token") -> str | None:
+    """Returns the token of the requested page, None for the first."""
+    return exchange.request.query.get(name) or None
+
+
+def flag_of(exchange: Exchange, name: str) -> bool:
+    """Returns a parameter that is true or false; without it false."""
+    text = exchange.request.query.get(name)
+    if text is None:
+        return False
+    lowered = text.lower()
+    if lowered not in ("true", "false", ""):
+        raise Invalid(f"the parameter '{name}' is true or false: {text[:40]!r}")
+    return lowered == "true"
+
+
+def fetches_all(exchange: Exchange) -> bool:
+    """Returns whether everything is to be fetched (`fetch=ALL`)."""
+    text = exchange.request.query.get("fetch")
+    if text is None:
+        return False
+    if text.upper() not in ("ALL", "MINIMAL"):
+        raise Invalid(f"the parameter 'fetch' is MINIMAL or ALL: {text[:40]!r}")
+    return text.upper() == "ALL"
+
+
+def filter_of(exchange: Exchange) -> str:
+    """Returns the filter's text, empty if there is none."""
+    return exchange.request.query.get("filter") or ""
+
+
+def keys_of(exchange: Exchange) -> tuple[ContentKey, ...]:
+    """Returns the keys that are named one by one."""
+    return tuple(key_from_path(text) for text in exchange.request.query.all("key") if text)
+
+
+def key_range_of(
+    exchange: Exchange,
+) -> tuple[ContentKey | None, ContentKey | None, ContentKey | None]:
+    """Returns the first key, the last key and the prefix of a listing."""
+    query = exchange.request.query
+    return (
+        optional_key(query.get("min-key")),
+        optional_key(query.get("max-key")),
+        optional_key(query.get("prefix-key")),
+    )
+
+
+def is_plain(exchange: Exchange) -> bool:
+    """Returns whether reading is brief: nothing is filtered and nothing more than usual fetched."""
+    query = exchange.request.query
+    return not query.get("filter") and (query.get("fetch") or "").upper() != "ALL"
+
+
+def names_few_keys(exchange: Exchange) -> bool:
+    """Returns whether a body names so few keys that reading them is brief."""
+    return len(exchange.request.body) <= BRIEF_KEYS_BYTES_MAX
+
+
+def is_short_page(exchange: Exchange) -> bool:
+    """Returns whether a listing is brief: a bounded page without a filter."""
+    if not is_plain(exchange):
+        return False
+    query = exchange.request.query
+    text = query.get("max-records") or query.get("maxRecords") or ""
+    return text.isascii() and text.isdigit() and 0 < int(text[:9]) <= PAGE_ENTRIES_MAX
+
+
+def with_headers(exchange: Exchange, meta: CommitMeta) -> CommitMeta:
+    """Adds to the metadata of a commit what the headers contain."""
+    headers = exchange.request.headers
+    if not headers.derive(write_headers).has_commit_meta:
+        return meta
+    named: dict[str, tuple[str, ...]] = {}
+    for name, value in headers.items():
+        if name.startswith(_PROPERTY) and value.strip():
+            key = name.removeprefix(_PROPERTY)
+            named[key] = (*named.get(key, ()), value.strip())
+    messages = [text.strip() for text in headers.all("nessie-commit-message") if text.strip()]
+    return msgspec.structs.replace(
+        meta,
+        message=messages[0] if messages else meta.message,
+        authors=(*meta.authors, *_listed(exchange, "nessie-commit-authors")),
+        signed_off_by=(*meta.signed_off_by, *_listed(exchange, "nessie-commit-signedoffby")),
+        properties=tuple(sorted({**dict(meta.properties), **named}.items())),
+    )
+
+
+def _listed(exchange: Exchange, name: str) -> list[str]:
+    values = exchange.request.headers.all(name)
+    parts = [part.strip() for value in values for part in value.split(",")]
+    return [part for part in parts if part]

@@ -1,0 +1,229 @@
+"""The running server: listens on loopback, serves, and stops without losing what is under way.
+
+Stopping: 1. accept no new connection; 2. close idle connections, answer the requests under way,
+each answer the last of its connection; 3. after 20 seconds cut the rest; 4. let lanes, threads and
+the flusher end. A client that was answered has its commit on the disk; one that was cut has no
+answer and must read the branch.
+
+A forked process serves no client: it gives up the sockets, which would otherwise stay open with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import msgspec
+
+from lochan.base.errors import Invalid, Unavailable
+from lochan.base.limits.server import DRAIN_TIMEOUT_S, LISTEN_BACKLOG, SWITCH_INTERVAL_S
+from lochan.kv.store import Store
+from lochan.process import Descriptor, after_fork
+from lochan.transport.app import App, OwnHandler, RepositoryOpener
+from lochan.transport.connection import Connection
+from lochan.transport.driver import Driver, DriverContext
+from lochan.transport.group_flush import GroupFlush
+from lochan.transport.health import Health
+from lochan.transport.hygiene import LOOPBACK_NAMES, Hosts
+from lochan.transport.lanes import Lanes
+from lochan.transport.listener import Listener, Timeouts
+from lochan.transport.observers import RequestObservers
+from lochan.transport.pool import Pool
+from lochan.transport.read_batches import ReadBatches
+from lochan.transport.routes import Face
+
+
+class Options(msgspec.Struct, frozen=True):
+    """How a server runs; `names` are further names that it answers to."""
+
+    host: str = "127.0.0.1"
+    port: int = 19120
+    names: tuple[str, ...] = ()
+    brief_threads: int = 4
+    publish_threads: int = 12
+    long_threads: int = 4
+    timeouts: Timeouts = Timeouts()
+    drain_s: float = DRAIN_TIMEOUT_S
+    show_traces: bool = False
+    default_repository: str = "default"
+
+
+class PeriodicTask(msgspec.Struct, frozen=True):
+    """Work that is repeated in a thread, some seconds after it ended last.
+
+    Work that returns True has more to do, and is called again after a pause.
+    """
+
+    every_s: float
+    work: Callable[[], object]
+    pause_s: float = 1.0
+
+
+class Server:
+    """One server; made, started and stopped on one event loop."""
+
+    def __init__(
+        self,
+        store: Store,
+        repositories: RepositoryOpener,
+        faces: Sequence[Face],
+        options: Options,
+        *,
+        observers: RequestObservers | None = None,
+        own: Mapping[bytes, OwnHandler] | None = None,
+        periodic_tasks: Sequence[PeriodicTask] = (),
+    ) -> None:
+        check_loopback(options.host)
+        loop = self._loop = asyncio.get_running_loop()
+        self.options = options
+        observers = observers or RequestObservers()
+        inline = store.capabilities.inline
+        # A publish waits for a disk far away, and many may do so at once. Brief requests mostly
+        # compute: more threads would only take the interpreter from each other.
+        self.brief_pool = Pool(loop, "brief", options.brief_threads)
+        self.publish_pool = Pool(loop, "publish", options.publish_threads)
+        self.long_pool = Pool(loop, "long", options.long_threads)
+        self._pools = (self.brief_pool, self.publish_pool, self.long_pool)
+        self.group_flush = GroupFlush(loop, store)
+        self.chains: dict[int, int] = {}
+        self.lanes = Lanes(
+            loop,
+            self.long_pool if inline else self.publish_pool,
+            inline=inline,
+            published=self._published,
+            run_in_trace=None if observers.tracer is None else observers.tracer.within,
+        )
+        self.health = Health(store, self.brief_pool if not inline else None)
+        served = {**self.health.routes(), **(own or {})}
+        app = App(faces, repositories, served, options.default_repository)
+        self.driver = Driver(
+            DriverContext(
+                loop=loop,
+                app=app,
+                inline=inline,
+                brief_pool=self.brief_pool,
+                long_pool=self.long_pool,
+                lanes=self.lanes,
+                read_batches=ReadBatches(loop, self.brief_pool),
+                group_flush=self.group_flush,
+                observers=observers,
+                show_traces=options.show_traces,
+            )
+        )
+        self.listener = Listener(loop, self.driver, Hosts(_names(options)), options.timeouts)
+        self.is_stopping = False
+        self._periodic_tasks = periodic_tasks
+        self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._server: asyncio.Server | None = None
+        self._listening_socket: Descriptor | None = None
+        self._switch_interval_s = sys.getswitchinterval()
+
+    async def start(self) -> str:
+        """Listens, and returns the address under which it can be reached."""
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        try:
+            listener = self._bind()
+        except OSError as error:
+            self.listener.close()
+            raise Unavailable(
+                f"cannot listen on {self.options.host}:{self.options.port}: {error.strerror}; "
+                "stop the process that has that port, or choose another port"
+            ) from error
+        host, port = listener.getsockname()[:2]
+        self._listening_socket = Descriptor(listener.fileno())
+        after_fork(self, Server._forked)
+        # Before the first connection: a client that is accepted is served.
+        self.health.ready = True
+        self._server = await self._loop.create_server(
+            lambda: Connection(self.listener), sock=listener, backlog=LISTEN_BACKLOG
+        )
+        for number in range(len(self._periodic_tasks)):
+            self._schedule(number)
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def _bind(self) -> socket.socket:
+        host = "127.0.0.1" if self.options.host == "localhost" else self.options.host.strip("[]")
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server(
+            (host, self.options.port), family=family, backlog=LISTEN_BACKLOG
+        )
+        listener.setblocking(False)
+        return listener
+
+    def connections(self) -> int:
+        """Returns how many clients are connected."""
+        return len(self.listener.connections)
+
+    def cut(self) -> None:
+        """Cuts all connections, whatever is under way."""
+        self.listener.cut()
+
+    async def stop(self) -> None:
+        """Stops as described above; the caller closes the store."""
+        self.health.ready = False
+        self.is_stopping = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._periodic_tasks = ()
+        if self._server is not None:
+            self._server.close()
+        await self.listener.drain(self.options.drain_s)
+        self.listener.close()
+        # A request that was cut may still be in a lane or a thread: it writes everything or
+        # nothing, and the store is closed only after it.
+        for pool in self._pools:
+            pool.stop()
+        await self._loop.run_in_executor(None, self._join)
+        if self._server is not None:
+            await self._server.wait_closed()
+        sys.setswitchinterval(self._switch_interval_s)
+
+    def _forked(self) -> None:
+        sockets = [each.descriptor() for each in self.listener.connections]
+        for each in (self._listening_socket, *sockets):
+            if each is not None:
+                each.abandon()
+
+    def _schedule(self, number: int, outcome: object = None) -> None:
+        if number < len(self._periodic_tasks):
+            task = self._periodic_tasks[number]
+            wait_s = task.pause_s if outcome is True else task.every_s
+            self._timers[number] = self._loop.call_later(wait_s, self._run_task, number)
+
+    def _run_task(self, number: int) -> None:
+        # A task that failed is tried again next time; no client waits for it.
+        done = partial(self._schedule, number)
+        self.long_pool.submit(self._periodic_tasks[number].work, done, must=True)
+
+    def _join(self) -> None:
+        for pool in self._pools:
+            pool.join(self.options.drain_s)
+        self.group_flush.stop()
+
+    def _published(self, proposals: int) -> None:
+        self.chains[proposals] = self.chains.get(proposals, 0) + 1
+        self.group_flush.begin()
+
+
+def check_loopback(host: str) -> None:
+    """Refuses addresses that others could reach: there is no authentication yet."""
+    if host == "localhost":
+        return
+    try:
+        loopback = ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback:
+        raise Invalid(
+            f"cannot serve on {host!r}: without authentication only this machine is served; "
+            "use 127.0.0.1, ::1 or localhost"
+        )
+
+
+def _names(options: Options) -> frozenset[bytes]:
+    own = options.host if ":" not in options.host else f"[{options.host.strip('[]')}]"
+    return LOOPBACK_NAMES | {name.lower().encode() for name in (own, *options.names)}

@@ -1,0 +1,199 @@
+"""How long a connection waits for a body, by a clock that the test moves: progress counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lochan.base.limits.http import HTTP_BODY_TIMEOUT_S, HTTP_TRAILER_BYTES_MAX
+from lochan.transport.connection import Connection
+from lochan.transport.exchange import Response
+from lochan.transport.hygiene import LOOPBACK_NAMES, Hosts
+from lochan.transport.listener import Listener, Timeouts
+
+HEAD = b"POST /x HTTP/1.1\r\nHost: localhost\r\n"
+LONG = HEAD + b"Content-Length: 100000\r\n\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+class Loop:
+    """As much of an event loop as the clock of connections asks for."""
+
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+
+    def time(self) -> float:
+        return self.now_s
+
+    def call_later(self, delay_s: float, call: Any) -> Any:
+        return None
+
+
+class Transport:
+    """Keeps what a connection writes, and whether it was closed."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.ended = False
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.ended = True
+
+    abort = close
+
+    def pause_reading(self) -> None:
+        pass
+
+    resume_reading = pause_reading
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def get_extra_info(self, name: str) -> Any:
+        return None
+
+
+class Bodies:
+    """A driver that notes the bodies of requests."""
+
+    def __init__(self) -> None:
+        self.lengths: list[int] = []
+
+    def run(self, request: Any, framing: Any, reply: Any) -> Any:
+        self.lengths.append(len(request.body))
+        reply(Response(200))
+
+
+class World:
+    """One connection, and the clock that watches it."""
+
+    def __init__(self) -> None:
+        self.loop, self.driver, self.transport = Loop(), Bodies(), Transport()
+        self.listener = Listener(
+            self.loop,  # type: ignore[arg-type]
+            self.driver,  # type: ignore[arg-type]
+            Hosts(LOOPBACK_NAMES),
+            Timeouts(),
+        )
+        self.connection = Connection(self.listener)
+        self.connection.connection_made(self.transport)  # type: ignore[arg-type]
+
+    def pass_time(self, seconds: float) -> None:
+        self.loop.now_s += seconds
+        self.listener.tick()
+
+    @property
+    def status(self) -> int | None:
+        return int(self.transport.written[9:12]) if self.transport.written else None
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        LONG,
+        LONG + b"some",
+        CHUNKED,
+        CHUNKED + b"5\r\nhello\r\n",
+        CHUNKED + b"5\r\nhello\r\n0\r\nX: y",
+    ],
+)
+def test_a_body_without_progress_for_30_seconds_is_given_up(world, begun):
+    assert HTTP_BODY_TIMEOUT_S == 30
+    world.connection.data_received(begun)
+    world.pass_time(HTTP_BODY_TIMEOUT_S - 1)
+    assert not world.transport.written
+    world.pass_time(2)
+    assert world.status == 408
+    assert world.transport.ended
+
+
+def test_a_slow_but_steady_upload_goes_on_for_ever(world):
+    world.connection.data_received(LONG)
+    for _ in range(1_000):
+        world.connection.data_received(b"x" * 100)
+        world.pass_time(HTTP_BODY_TIMEOUT_S - 1)
+    assert world.status == 200
+    assert world.driver.lengths == [100_000]
+
+
+def test_a_steady_upload_that_stops_is_given_up_30_seconds_later(world):
+    world.connection.data_received(CHUNKED)
+    for _ in range(100):
+        world.connection.data_received(b"1\r\nx\r\n")
+        world.pass_time(HTTP_BODY_TIMEOUT_S - 1)
+    assert not world.transport.written
+    world.pass_time(2)
+    assert world.status == 408
+
+
+def test_what_is_no_byte_of_the_body_is_no_progress(world):
+    world.connection.data_received(CHUNKED + b"5\r\nhello\r\n0\r\n")
+    for number in range(60):
+        world.connection.data_received(b"X-%d: y\r\n" % number)
+        world.pass_time(1)
+    assert world.status == 408
+
+
+LINE = b"X: " + b"y" * 1_000 + b"\r\n"
+
+
+@pytest.mark.parametrize("piece_bytes", [97, 1_000, 65_536, 2_000_000])
+@pytest.mark.parametrize(
+    "trailers",
+    [b"X: " + b"y" * 1_000_000 + b"\r\n\r\n", LINE * 66 + b"\r\n", b"X: " + b"y" * 140_000],
+    ids=["one", "many", "unfinished"],
+)
+def test_trailers_are_bounded(world, trailers, piece_bytes):
+    raw = CHUNKED + b"5\r\nhello\r\n0\r\n" + trailers
+    for at in range(0, len(raw), piece_bytes):
+        world.connection.data_received(raw[at : at + piece_bytes])
+    if piece_bytes > len(raw) and not raw.endswith(b"\n"):
+        # One read has brought all of it, and a body before it.
+        world.connection.data_received(b"y" * HTTP_TRAILER_BYTES_MAX + b"y")
+    assert world.status == 431
+    assert world.driver.lengths == []
+
+
+def test_a_chunk_extension_is_bounded_too(world):
+    world.connection.data_received(CHUNKED + b"5;")
+    for _ in range(200):
+        world.connection.data_received(b"x" * 1_000)
+    assert world.status is not None
+    assert world.status >= 400
+
+
+def test_trailers_within_the_bound_are_read_over(world):
+    world.connection.data_received(CHUNKED + b"5\r\nhello\r\n0\r\n" + LINE * 60 + b"\r\n")
+    assert world.status == 200
+    assert world.driver.lengths == [5]
+
+
+def test_many_requests_on_one_connection_have_a_bound_each(world):
+    for _ in range(50):
+        world.connection.data_received(CHUNKED + b"5\r\nhello\r\n0\r\n" + LINE * 30 + b"\r\n")
+    assert world.driver.lengths == [5] * 50
+
+
+def test_requests_sent_ahead_of_the_last_answer_are_dropped(world):
+    # The server is stopping, so the first answer is the last one of the connection.
+    world.listener.stopping = True
+    ahead = b"POST /t/echo/b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello"
+    world.connection.data_received(ahead * 3)
+    assert world.driver.lengths == [5]
+    assert world.transport.ended
+    world.connection.data_received(ahead * 3)
+    assert world.driver.lengths == [5]
+    assert world.listener.held_bytes == 0
+    assert not world.connection._received
