@@ -34,7 +34,7 @@ def serving(store_url: str = "memory:", *repositories: str) -> Iterator[str]:
             opened = Repositories(store, ports)
             for name in ("default", *repositories):
                 opened.open_or_create(Call(), name)
-            server = Server(store, opened, nessie_faces(opened), Options(port=0))
+            server = Server(store, opened, nessie_faces(opened, "default"), Options(port=0))
             urls.append(await server.start())
             ready.set()
             await stop.wait()

@@ -106,7 +106,7 @@ def served() -> Iterator[tuple[FailingStore, Any]]:
     ports = Ports(clock, SeededRandom(5), RecordedWaiting(clock))
     repositories = Repositories(store, ports)
     repositories.open_or_create(Call(), "default")
-    faces = nessie_faces(repositories)
+    faces = nessie_faces(repositories, "default")
     own = DOCUMENTS
     with running(store, faces, repositories=repositories, own=own) as server:
         yield store, server

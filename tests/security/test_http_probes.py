@@ -104,26 +104,11 @@ REFUSED: list[tuple[str, bytes, int]] = [
     ("foreign origin", get(b"/t/echo/x", HOST + b"Origin: http://evil.example\r\n"), 403),
     ("no origin at all", get(b"/t/echo/x", HOST + b"Origin: null\r\n"), 403),
     # Addresses that mean something else once somebody has decoded them.
-    ("dot-dot", get(b"/t/echo/../x"), 400),
-    ("dot-dot at the end", get(b"/t/echo/.."), 400),
-    ("one dot", get(b"/t/./echo/x"), 400),
-    ("encoded dots", get(b"/t/echo/%2e%2e/x"), 400),
-    ("one dot encoded", get(b"/t/echo/.%2E/x"), 400),
-    ("encoded dots and slash", get(b"/t/echo/a%2f..%2fx"), 400),
-    ("NUL", get(b"/t/echo/a%00b"), 400),
-    ("NUL in the query", get(b"/t/echo/a?b=%00"), 400),
     ("raw NUL", get(b"/t/echo/a\x00b"), 400),
     ("raw control", get(b"/t/echo/a\x01b"), 400),
     ("raw tab", get(b"/t/echo/a\tb"), 400),
     ("raw high byte", get(b"/t/echo/\xff"), 400),
     ("raw UTF-8", get("/t/echo/ä".encode()), 400),
-    ("bad UTF-8", get(b"/t/echo/%ff"), 400),
-    ("overlong slash", get(b"/t/echo/%c0%af"), 400),
-    ("a surrogate", get(b"/t/echo/%ed%a0%80"), 400),
-    ("bad UTF-8 in the query", get(b"/t/echo/x?a=%ff"), 400),
-    ("half an escape", get(b"/t/echo/%4"), 400),
-    ("no escape", get(b"/t/echo/%zz"), 400),
-    ("no escape in the query", get(b"/t/echo/x?a=%zz"), 400),
     ("backslash", get(b"/t/echo/..\\x"), 400),
     ("fragment", get(b"/t/echo/x#y"), 400),
     ("absolute address", get(b"http://localhost/t/echo/x"), 400),
@@ -178,6 +163,25 @@ REFUSED: list[tuple[str, bytes, int]] = [
     ("packed twice", post(b"Content-Encoding: gzip, gzip\r\nContent-Length: 1\r\n", b"a"), 415),
     ("two encodings", post(b"Content-Encoding: gzip\r\nContent-Encoding: gzip\r\n"), 400),
     ("two keys", post(b"Idempotency-Key: a\r\nIdempotency-Key: b\r\nContent-Length: 0\r\n"), 400),
+]
+
+BAD_ADDRESSES: list[tuple[str, bytes]] = [
+    # What a face refuses that names things by segments; the framing is sound, so it goes on.
+    ("dot-dot", get(b"/t/echo/../x")),
+    ("dot-dot at the end", get(b"/t/echo/..")),
+    ("one dot", get(b"/t/./echo/x")),
+    ("encoded dots", get(b"/t/echo/%2e%2e/x")),
+    ("one dot encoded", get(b"/t/echo/.%2E/x")),
+    ("encoded dots and slash", get(b"/t/echo/a%2f..%2fx")),
+    ("NUL", get(b"/t/echo/a%00b")),
+    ("NUL in the query", get(b"/t/echo/a?b=%00")),
+    ("bad UTF-8", get(b"/t/echo/%ff")),
+    ("overlong slash", get(b"/t/echo/%c0%af")),
+    ("a surrogate", get(b"/t/echo/%ed%a0%80")),
+    ("bad UTF-8 in the query", get(b"/t/echo/x?a=%ff")),
+    ("half an escape", get(b"/t/echo/%4")),
+    ("no escape", get(b"/t/echo/%zz")),
+    ("no escape in the query", get(b"/t/echo/x?a=%zz")),
 ]
 
 PASSED: list[tuple[str, bytes]] = [
@@ -243,6 +247,17 @@ def test_a_probe_is_refused_with_this_status_and_cut_off(client, raw, status):
     assert answer.json()["status"] == status
     # Nothing that follows on this connection is taken for a request.
     assert client.is_closed()
+
+
+@pytest.mark.parametrize(
+    "raw", [raw for _, raw in BAD_ADDRESSES], ids=[name for name, _ in BAD_ADDRESSES]
+)
+def test_a_bad_address_is_refused_by_its_face_and_the_connection_lives_on(client, raw):
+    client.send(raw)
+    answer = client.read()
+    assert answer.status == 400, answer.body
+    assert answer.json()["errorCode"] == "REFUSED"
+    assert client.ask("GET", "/t/echo/next").json()["params"] == {"0": "next"}
 
 
 @pytest.mark.parametrize("raw", [raw for _, raw in PASSED], ids=[name for name, _ in PASSED])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lochan.base.limits.http import HTTP_BODY_TIMEOUT_S, HTTP_TRAILER_BYTES_MAX
+from lochan.transport.app import App
 from lochan.transport.connection import Connection
 from lochan.transport.exchange import Response
 from lochan.transport.hygiene import LOOPBACK_NAMES, Hosts
@@ -66,7 +67,7 @@ class Bodies:
     def __init__(self) -> None:
         self.lengths: list[int] = []
 
-    def run(self, request: Any, framing: Any, reply: Any) -> Any:
+    def run(self, request: Any, framing: Any, found: Any, reply: Any) -> Any:
         self.lengths.append(len(request.body))
         reply(Response(200))
 
@@ -79,6 +80,7 @@ class World:
         self.listener = Listener(
             self.loop,  # type: ignore[arg-type]
             self.driver,  # type: ignore[arg-type]
+            App([]),
             Hosts(LOOPBACK_NAMES),
             Timeouts(),
         )

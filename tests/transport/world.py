@@ -18,6 +18,7 @@ import uvloop
 from lochan.base.errors import LochanError, NotFound
 from lochan.base.ids import ObjId
 from lochan.base.names import RefName
+from lochan.faces.nessie.face import REPOSITORIES
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import iterate_log
 from lochan.kernel.publish import Published, Publisher, Settled
@@ -27,10 +28,17 @@ from lochan.kv.store import Store
 from lochan.service.pending_writes import PendingWrite
 from lochan.stores.memory.store import MemoryStore
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting
-from lochan.transport.exchange import Exchange, Request, Response, decode_percent
+from lochan.transport.exchange import (
+    Exchange,
+    Request,
+    Response,
+    ResponseHeaders,
+    decode_percent,
+)
+from lochan.transport.hygiene import find_fault
 from lochan.transport.observers import RequestObservers
-from lochan.transport.problems import plain_problem
-from lochan.transport.routes import Match, MethodNotAllowed, Route
+from lochan.transport.problems import build_problem, plain_problem
+from lochan.transport.routes import Match, Route
 from lochan.transport.server import Options, Server
 from tests.kernel.workbench import EMPTY_ID, Wants, element, operations, plan, put, table
 
@@ -79,7 +87,7 @@ class KernelRepositories:
 class SmallFace:
     """Below `/t`: `commit/{branch}`, `log/{branch}`, `echo/{text}`, and what a test adds."""
 
-    prefix = b"/t"
+    authentication: Any = None
 
     def __init__(self) -> None:
         self.routes: dict[tuple[str, bytes], Route] = {}
@@ -99,16 +107,41 @@ class SmallFace:
     ) -> None:
         self.routes[method, word] = Route(word.decode(), handler, brief)
 
-    def match(self, method: str, rest: bytes) -> Match | MethodNotAllowed | None:
-        _, word, *values = rest.split(b"/") if rest else [b"", b""]
-        route = self.routes.get((method, word))
+    def owns(self, path: bytes) -> bool:
+        return f"{_rest(path)[1].decode('latin-1')}/".startswith("/t/")
+
+    def match(self, request: Request) -> Match | Response:
+        fault = find_fault(request)
+        if fault is not None:
+            return self.refuse(request, 400, fault)
+        repository, path = _rest(request.path)
+        _, _, word, *values = path.split(b"/") if path != b"/t" else [b"", b"", b""]
+        route = self.routes.get((request.method, word))
+        if route is None and request.method == "HEAD":
+            route = self.routes.get(("GET", word))
         if route is None:
-            allow = tuple(method for method, each in self.routes if each == word)
-            return MethodNotAllowed(allow) if allow else None
-        return Match(route, {str(n): decode_percent(value) for n, value in enumerate(values)})
+            allow = ", ".join(method for method, each in self.routes if each == word)
+            if not allow:
+                return self.refuse(request, 404, "nothing is served at this address")
+            return self.refuse(request, 405, f"allowed: {allow}", ((b"allow", allow.encode()),))
+        params = {str(n): decode_percent(value) for n, value in enumerate(values)}
+        return Match(route, params, repository)
 
     def problem(self, request: Request, error: LochanError) -> Response:
         return plain_problem(error)
+
+    def refuse(
+        self, request: Request, status: int, message: str, headers: ResponseHeaders = ()
+    ) -> Response:
+        return build_problem(status, message, "REFUSED", headers)
+
+
+def _rest(path: bytes) -> tuple[str, bytes]:
+    """The repository that a path names, and what follows."""
+    if not path.startswith(REPOSITORIES):
+        return "default", path
+    name, _, rest = path[len(REPOSITORIES) :].partition(b"/")
+    return decode_percent(name), b"/" + rest
 
 
 def commit(exchange: Exchange) -> PendingWrite[Response]:

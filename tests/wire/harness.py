@@ -24,8 +24,9 @@ from lochan.service.pending_writes import PendingWrite
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
-from lochan.transport.app import App, Found
+from lochan.transport.app import App
 from lochan.transport.exchange import NO_HEADERS, Exchange, Request, RequestHeaders, Response
+from lochan.transport.routes import Match
 
 EMPTY = EMPTY_ID.hex()
 NO_BODY = object()
@@ -65,7 +66,7 @@ class Wire:
         ports = Ports(self.clock, SeededRandom(5), RecordedWaiting(self.clock))
         self.repositories = Repositories(MemoryStore(), ports)
         self.repository = self.repositories.open_or_create(Call(), "default")
-        self.app = App(nessie_faces(self.repositories), self.repositories, DOCUMENTS)
+        self.app = App(nessie_faces(self.repositories, "default"), DOCUMENTS)
         self.served: list[str] = []
         """The names of the routes that answered with success."""
         self.sent: list[tuple[str, str, Any, Mapping[str, str]]] = []
@@ -132,7 +133,7 @@ class Wire:
         path, _, query = target.partition("?")
         request = Request(method, path.encode(), query.encode(), NO_HEADERS, body, "1")
         found = self.app.find(request)
-        assert isinstance(found, Found)
+        assert isinstance(found.match, Match)
         brief = found.match.route.brief
         if isinstance(brief, bool):
             return brief
@@ -140,22 +141,23 @@ class Wire:
 
     def _answer(self, request: Request) -> Response:
         found = self.app.find(request)
-        if isinstance(found, Response):
-            return found
+        if isinstance(found.match, Response):
+            return found.match
         try:
-            response = self._handle(found, request)
+            response = self._handle(found.match, request)
         except LochanError as error:
             return found.face.problem(request, error)
         if response.status < 400:
             self.served.append(found.match.route.name)
         return response
 
-    def _handle(self, found: Found, request: Request) -> Response:
-        repository = self.repositories.open(found.repository)
-        exchange = Exchange(request, repository, found.match.params)
-        brief = found.match.route.brief
+    def _handle(self, match: Match, request: Request) -> Response:
+        assert match.repository is not None
+        repository = self.repositories.open(match.repository)
+        exchange = Exchange(request, repository, match.params)
+        brief = match.route.brief
         assert isinstance(brief if isinstance(brief, bool) else brief(exchange), bool)
-        outcome = found.match.route.handler(exchange)
+        outcome = match.route.handler(exchange)
         if not isinstance(outcome, PendingWrite):
             return outcome
         publisher = repository.publisher(outcome.branch)

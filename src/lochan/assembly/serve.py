@@ -178,7 +178,7 @@ def _serve(
         server = Server(
             store,
             repositories,
-            nessie_faces(repositories),
+            nessie_faces(repositories, settings.repository),
             options_of(settings),
             observers=telemetry.request_observers(),
             own={**DOCUMENTS, **telemetry.own_routes()},

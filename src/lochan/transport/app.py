@@ -1,103 +1,91 @@
-"""Finds the face and the repository that a path names, or the server's own handler.
-
-`/r/{repository}` before the prefix of a face names a repository; without it the default is meant.
-"""
+"""What one listener serves: its faces, and the server's own few answers beside them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import msgspec
-
-from lochan.base.checks import check
-from lochan.transport.exchange import Request, Response, decode_percent
-from lochan.transport.problems import build_problem
-from lochan.transport.routes import Face, Match, MethodNotAllowed
+from lochan.base.errors import LochanError
+from lochan.transport.error_boundary import attempt, log_failure
+from lochan.transport.exchange import Request, Response, ResponseHeaders
+from lochan.transport.hygiene import find_fault
+from lochan.transport.problems import build_problem, plain_problem, reason_of
+from lochan.transport.routes import Face, Found, Match
 
 if TYPE_CHECKING:
     from lochan.service.repository import Repository
 
-_REPOSITORIES: Final = b"/r/"
-
 OwnHandler = Callable[[Request], Response]
-"""Serves something that belongs to the server, such as its health; always brief."""
+"""Answers without a repository; called on the event loop, so it must be quick."""
 
 
 class RepositoryOpener(Protocol):
-    """Where repositories are opened."""
+    """Where the repositories of a server come from."""
 
     def open(self, name: str) -> Repository:
         """Returns the repository, from memory if it is open already; NotFound if there is none."""
         ...
 
 
-class Found(msgspec.Struct, frozen=True):
-    """The face that is responsible, its route, and the name of the repository."""
-
-    face: Face
-    match: Match
-    repository: str
-
-
 class App:
-    """The faces of a server, its repositories and its own few answers."""
+    """The faces of a listener; the first that owns a path answers it."""
 
     def __init__(
-        self,
-        faces: Sequence[Face],
-        repositories: RepositoryOpener,
-        own: Mapping[bytes, OwnHandler] | None = None,
-        default_repository: str = "default",
+        self, faces: Sequence[Face], own: Mapping[bytes, OwnHandler] | None = None
     ) -> None:
-        # The longest prefix first, so that one face may live below another.
-        self._faces = tuple(sorted(faces, key=lambda face: -len(face.prefix)))
-        for face in self._faces:
-            check(not face.prefix.endswith(b"/"), "a prefix has no slash at its end")
-        self.repositories = repositories
-        self._own = dict(own or {})
-        self.default_repository = default_repository
+        self._own = OwnFace(own or {})
+        self._faces = tuple(faces)
 
-    def find(self, request: Request) -> Found | Response:
-        """Returns the route of the request, or the answer where there is no route."""
+    def find(self, request: Request) -> Found:
+        """Returns the face that answers a request, with the route that it chose."""
         path = request.path
-        own = self._own.get(path)
-        if own is not None:
-            if request.method not in ("GET", "HEAD"):
-                return _not_allowed(("GET", "HEAD"))
-            return own(request)
-        repository = self.default_repository
-        if path.startswith(_REPOSITORIES):
-            name, slash, rest = path[len(_REPOSITORIES) :].partition(b"/")
-            repository = decode_percent(name)
-            path = slash + rest
-        for face in self._faces:
-            prefix = face.prefix
-            if path.startswith(prefix):
-                rest = path[len(prefix) :]
-                if not rest or rest.startswith(b"/"):
-                    return _find_route(face, request.method, rest, repository)
-        return _nothing_here()
+        face: Face = self._own
+        if not self._own.owns(path):
+            for each in self._faces:
+                if each.owns(path):
+                    face = each
+                    break
+        match = attempt(face.match, request)
+        if isinstance(match, LochanError):
+            log_failure(match, request.id, "server")
+            match = face.problem(request, match)
+        return Found(face, match)
 
 
-def _find_route(face: Face, method: str, rest: bytes, repository: str) -> Found | Response:
-    found = face.match(method, rest)
-    if method == "HEAD" and not isinstance(found, Match):
-        # A HEAD request gets the headers of the answer to a GET.
-        found = face.match("GET", rest)
-    if isinstance(found, Match):
-        return Found(face, found, repository)
-    if isinstance(found, MethodNotAllowed):
-        return _not_allowed(found.allow)
-    return _nothing_here()
+class OwnFace:
+    """The answers of the server itself: health, documents, and that nothing else is here."""
 
+    authentication = None
 
-def _not_allowed(allow: Sequence[str]) -> Response:
-    allowed = ", ".join(allow)
-    return build_problem(
-        405, f"allowed here: {allowed}", "METHOD_NOT_ALLOWED", ((b"allow", allowed.encode()),)
-    )
+    def __init__(self, handlers: Mapping[bytes, OwnHandler]) -> None:
+        self._handlers = handlers
 
+    def owns(self, path: bytes) -> bool:
+        """Returns whether the server itself serves something under a path."""
+        return path in self._handlers
 
-def _nothing_here() -> Response:
-    return build_problem(404, "nothing is served at this address", "NOT_FOUND")
+    def match(self, request: Request) -> Match | Response:
+        """Answers at once."""
+        handler = self._handlers.get(request.path)
+        if handler is None:
+            fault = find_fault(request)
+            if fault is not None:
+                return self.refuse(request, 400, fault)
+            return self.refuse(request, 404, "nothing is served at this address")
+        if request.method not in ("GET", "HEAD"):
+            return self.refuse(request, 405, "allowed here: GET, HEAD", ((b"allow", b"GET, HEAD"),))
+        return handler(request)
+
+    def problem(self, request: Request, error: LochanError) -> Response:
+        """Returns the answer to an error."""
+        return plain_problem(error, request.id)
+
+    def refuse(
+        self,
+        request: Request,  # noqa: ARG002 - the protocol has it
+        status: int,
+        message: str,
+        headers: ResponseHeaders = (),
+    ) -> Response:
+        """Returns a refusal in the form that clients of every face can at least show to people."""
+        return build_problem(status, message, reason_of(status).upper().replace(" ", "_"), headers)

@@ -45,6 +45,7 @@ from lochan.transport.problems import build_problem, plain_problem, reason_of
 if TYPE_CHECKING:
     from lochan.transport.driver import RequestState
     from lochan.transport.listener import Listener
+    from lochan.transport.routes import Found
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _NO_LINGER: Final = struct.pack("ii", 1, 0)
@@ -57,10 +58,15 @@ class _Received(msgspec.Struct):
 
     request: Request | None
     framing: Framing
+    found: Found | None
     keep_alive: bool
-    head_only: bool
     body_bytes: int = 0
     refusal: Response | None = None
+
+    @property
+    def head_only(self) -> bool:
+        """Whether the client wants no body."""
+        return self.request is not None and self.request.method == "HEAD"
 
 
 class Connection(asyncio.Protocol):
@@ -84,9 +90,10 @@ class Connection(asyncio.Protocol):
         self._silent_bytes = 0
         self._trailer_bytes = 0
         self._target = b""
-        self._query = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._framing = _EMPTY
+        self._request: Request | None = None
+        self._found: Found | None = None
         self._body: bytes | bytearray = b""
         self._owes_continue = False
         # What the client sends after the last request is ignored.
@@ -204,6 +211,7 @@ class Connection(asyncio.Protocol):
         self._raw_bytes = self._silent_bytes = self._trailer_bytes = 0
         self._target = b""
         self._headers = []
+        self._request = self._found = None
         self._body = b""
         listener = self._listener
         if self._current is None:
@@ -236,10 +244,18 @@ class Connection(asyncio.Protocol):
         version = parser.get_http_version()
         if version not in ("1.1", "1.0"):
             raise Refused(505, "this server speaks HTTP/1.1")
-        self._target, self._query = check_target(self._target)
+        path, query = check_target(self._target)
         listener = self._listener
         headers, self._headers = self._headers, []
         framing = self._framing = listener.header_checks.check(headers, version)
+        request = self._request = Request(
+            parser.get_method().decode("ascii"),
+            path,
+            query,
+            framing.headers,
+            request_id=framing.request_id.decode("ascii") or listener.new_request_id(),
+        )
+        self._found = listener.app.find(request)
         if framing.has_body:
             if self._current is None:
                 self.deadline = listener.now + listener.timeouts.body_s
@@ -280,18 +296,16 @@ class Connection(asyncio.Protocol):
             return
         # The body has come, so the client does not wait for a 100 any more.
         self._owes_continue = False
-        parser = self._parser
-        keep_alive = parser.should_keep_alive()
-        method = parser.get_method().decode("ascii")
-        framing = self._framing
-        request_id = framing.request_id.decode("ascii") or self._listener.new_request_id()
-        request = Request(
-            method, self._target, self._query, framing.headers, bytes(self._body), request_id
-        )
+        keep_alive = self._parser.should_keep_alive()
+        request = self._request
+        if request is not None:
+            request.body = bytes(self._body)
+        body_bytes = len(self._body)
         self._body = b""
         self._last = not keep_alive
-        body_bytes = len(request.body)
-        self._received.append(_Received(request, framing, keep_alive, method == "HEAD", body_bytes))
+        self._received.append(
+            _Received(request, self._framing, self._found, keep_alive, body_bytes)
+        )
         self._pump()
 
     # Serving.
@@ -305,10 +319,11 @@ class Connection(asyncio.Protocol):
             while self._received and self._current is None and self._may_write and not self._ended:
                 received = self._current = self._received.popleft()
                 self.deadline = _NEVER
-                if received.refusal is not None or received.request is None:
+                request, found = received.request, received.found
+                if received.refusal is not None or request is None or found is None:
                     self._reply(received.refusal or build_problem(500, "nothing to serve", "BUG"))
                     continue
-                state = self._listener.driver.run(received.request, received.framing, self._reply)
+                state = self._listener.driver.run(request, received.framing, found, self._reply)
                 # A request that is answered already need not be cancelled when the client leaves.
                 self._state = state if self._current is received else None
         finally:
@@ -383,8 +398,12 @@ class Connection(asyncio.Protocol):
         self._began = False
         self._hold(-len(self._body))
         self._body = b""
-        problem = build_problem(status, message, reason_of(status).upper().replace(" ", "_"))
-        self._received.append(_Received(None, _EMPTY, False, False, refusal=problem))
+        request, found = self._request, self._found
+        if request is not None and found is not None:
+            problem = found.face.refuse(request, status, message)
+        else:
+            problem = build_problem(status, message, reason_of(status).upper().replace(" ", "_"))
+        self._received.append(_Received(request, _EMPTY, None, False, refusal=problem))
         self._pump()
 
     def _end(self) -> None:

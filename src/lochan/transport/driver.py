@@ -1,6 +1,6 @@
 """Drives one request from its last byte to its reply.
 
-1. find the route and open the repository;
+1. find out who calls, and open the repository that the face has named;
 2. run the handler: on the loop if it is brief and the store answers at once, else in a thread;
 3. a write that it returns goes through the lane of its branch;
 4. the answer is built, and compressed if the client accepts that and the answer is long;
@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
@@ -29,9 +29,9 @@ from lochan.base.limits.http import (
 from lochan.base.limits.server import BRIEF_BODY_BYTES_MAX, BRIEF_OPERATIONS_MAX
 from lochan.kernel.publish import Settled
 from lochan.service.pending_writes import PendingWrite
-from lochan.transport.app import App
+from lochan.transport.app import RepositoryOpener
 from lochan.transport.error_boundary import attempt, log_failure, trace_of
-from lochan.transport.exchange import Exchange, Request, Response
+from lochan.transport.exchange import ANYONE, Caller, Exchange, Request, Response
 from lochan.transport.group_flush import GroupFlush
 from lochan.transport.gzip_bodies import accepts_gzip, pack, unpack
 from lochan.transport.hygiene import Framing
@@ -40,7 +40,7 @@ from lochan.transport.observers import Finished, RequestObservers
 from lochan.transport.pool import Pool
 from lochan.transport.problems import plain_problem
 from lochan.transport.read_batches import BatchedRead, ReadBatches
-from lochan.transport.routes import Face, Match
+from lochan.transport.routes import Found, Match
 
 if TYPE_CHECKING:
     from lochan.service.repository import Repository
@@ -63,7 +63,8 @@ class DriverContext(msgspec.Struct, frozen=True):
     """What all requests of a server share."""
 
     loop: asyncio.AbstractEventLoop
-    app: App
+    repositories: RepositoryOpener
+    default_repository: str
     inline: bool
     brief_pool: Pool
     long_pool: Pool
@@ -82,10 +83,10 @@ class Driver:
         self.under_way = 0
         self._default: Repository | None = None
 
-    def run(self, request: Request, framing: Framing, reply: Reply) -> RequestState:
+    def run(self, request: Request, framing: Framing, found: Found, reply: Reply) -> RequestState:
         """Starts a request; `reply` is called once, maybe before this returns."""
         self.under_way += 1
-        state = RequestState(self, request, framing, reply)
+        state = RequestState(self, request, framing, found, reply)
         state.start()
         return state
 
@@ -98,9 +99,8 @@ class Driver:
 
     def open(self, name: str) -> Repository:
         """Returns a repository, after waiting if the store may block."""
-        app = self.context.app
-        repository = app.repositories.open(name)
-        if name == app.default_repository:
+        repository = self.context.repositories.open(name)
+        if name == self.context.default_repository:
             self._default = repository
         return repository
 
@@ -117,6 +117,7 @@ class RequestState:
         "_face",
         "_framing",
         "_heavy",
+        "_match",
         "_queued",
         "_reply",
         "_repository",
@@ -127,13 +128,16 @@ class RequestState:
         "_write",
     )
 
-    def __init__(self, driver: Driver, request: Request, framing: Framing, reply: Reply) -> None:
+    def __init__(
+        self, driver: Driver, request: Request, framing: Framing, found: Found, reply: Reply
+    ) -> None:
         self._driver = driver
         self._context = driver.context
         self._request = request
         self._framing = framing
         self._reply: Reply | None = reply
-        self._face: Face | None = None
+        self._face = found.face
+        self._match = found.match
         self._queued: QueuedWrite | None = None
         self._trace: Any = None
         self._route = "none"
@@ -183,38 +187,58 @@ class RequestState:
         self._proceed(self._find)
 
     def _find(self) -> Answer | None:
-        context = self._context
-        found = context.app.find(self._request)
-        if isinstance(found, Response):
-            # Answers of the server itself show nothing that could be lost, so they need no flush.
+        match = self._match
+        if isinstance(match, Response):
+            # A refusal shows nothing that could be lost, so it needs no flush.
             self._route = "server"
-            self._send(found)
+            self._send(match)
             return None
-        self._face = found.face
-        match = found.match
+        context = self._context
         self._route = match.route.name
         if context.observers.tracer is not None:
             traceparent = self._framing.traceparent.decode("latin-1") or None
             self._trace = context.observers.tracer.begin(
                 self._request.method, self._route, traceparent
             )
-        repository = self._driver.find_open(found.repository)
-        if repository is not None:
-            return self._handle(match, repository)
-        opening = partial(self._driver.open, found.repository)
-        context.brief_pool.submit(opening, partial(self._opened, match))
+        authentication = self._face.authentication
+        if authentication is None:
+            return self._open(match, ANYONE)
+        authenticate = partial(authentication.authenticate, self._request, match)
+        if context.inline or not authentication.reads_store:
+            return self._open(match, authenticate())
+        context.brief_pool.submit(authenticate, partial(self._authenticated, match))
         return None
 
-    def _opened(self, match: Match, repository: Repository | LochanError) -> None:
+    def _authenticated(self, match: Match, caller: Caller | LochanError) -> None:
+        if isinstance(caller, LochanError):
+            self._answer(caller)
+            return
+        self._proceed(partial(self._open, match, caller))
+
+    def _open(self, match: Match, caller: Caller) -> Answer | None:
+        name = match.repository
+        if name is None:
+            return self._handle(match, caller, None)
+        repository = self._driver.find_open(name)
+        if repository is not None:
+            return self._handle(match, caller, repository)
+        opening = partial(self._driver.open, name)
+        self._context.brief_pool.submit(opening, partial(self._opened, match, caller))
+        return None
+
+    def _opened(self, match: Match, caller: Caller, repository: Repository | LochanError) -> None:
         if isinstance(repository, LochanError):
             self._answer(repository)
             return
-        self._proceed(partial(self._handle, match, repository))
+        self._proceed(partial(self._handle, match, caller, repository))
 
-    def _handle(self, match: Match, repository: Repository) -> Answer | None:
+    def _handle(self, match: Match, caller: Caller, repository: Repository | None) -> Answer | None:
         context = self._context
-        self._repository = repository.name
-        exchange = self._exchange = Exchange(self._request, repository, match.params)
+        if repository is not None:
+            self._repository = repository.name
+        exchange = self._exchange = Exchange(
+            self._request, cast("Repository", repository), match.params, caller
+        )
         route = match.route
         brief = route.brief
         if not isinstance(brief, bool):
@@ -232,7 +256,7 @@ class RequestState:
             return self._enqueue(handle())
         if brief and self._trace is None and self._request.method in _READS:
             reference = _REFERENCE.match(match.params.get("ref", ""))
-            if reference is not None:
+            if reference is not None and repository is not None:
                 context.read_batches.add(
                     BatchedRead(repository, reference[0], handle, self._handled)
                 )
@@ -309,8 +333,6 @@ class RequestState:
         log_failure(error, self._request.id, self._route)
         if self._context.show_traces and "Traceback" not in error.public:
             error.public = f"{error.message}\n{trace_of(error)}"
-        if self._face is None:
-            return plain_problem(error, self._request.id)
         problem = attempt(self._face.problem, self._request, error)
         if isinstance(problem, LochanError):
             return plain_problem(problem, self._request.id)

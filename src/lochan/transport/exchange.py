@@ -153,18 +153,33 @@ class Request:
         self.id = request_id
 
 
+ResponseHeaders = tuple[tuple[bytes, bytes], ...]
+"""Names in lower case, and values."""
+
+
 class Response(msgspec.Struct, frozen=True):
     """An answer; its length, the date and the request's id are added when it is sent."""
 
     status: int
     body: bytes = b""
-    headers: tuple[tuple[bytes, bytes], ...] = ()
+    headers: ResponseHeaders = ()
     content_type: bytes = JSON
 
 
+class Caller(msgspec.Struct, frozen=True):
+    """Who sends a request, as its face has found out; by default it is not known."""
+
+    principal: str = ""
+    roles: tuple[str, ...] = ()
+
+
+ANYONE: Final = Caller()
+
+
 class Exchange(msgspec.Struct, frozen=True):
-    """What a handler gets: the request, its repository, and the decoded values of its path."""
+    """What a handler gets: the request, its repository, the values in its path, its caller."""
 
     request: Request
     repository: Repository
     params: dict[str, str]
+    caller: Caller = ANYONE

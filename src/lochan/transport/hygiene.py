@@ -22,7 +22,7 @@ from lochan.base.limits.http import (
     HTTP_HEADERS_MAX,
     HTTP_TARGET_BYTES_MAX,
 )
-from lochan.transport.exchange import RawHeaders, RequestHeaders, decode_percent
+from lochan.transport.exchange import RawHeaders, Request, RequestHeaders, decode_percent
 
 # The last two are never served; they are accepted here so that they get a 405 with `Allow`.
 METHODS: Final = frozenset(b"GET HEAD POST PUT DELETE PATCH OPTIONS TRACE QUERY".split())
@@ -96,28 +96,32 @@ class Hosts:
 
 
 def check_target(target: bytes) -> tuple[bytes, bytes]:
-    """Returns path and query, still encoded; Refused if too long, malformed, or with dots."""
+    """Returns path and query, still encoded; Refused if too long or malformed."""
     if len(target) > HTTP_TARGET_BYTES_MAX:
         raise Refused(414, f"the address is longer than {HTTP_TARGET_BYTES_MAX} bytes")
     if target.translate(None, _CLEAN) or not target.startswith(b"/"):
         raise Refused(400, "the address is not a path with an optional query")
     path, _, query = target.partition(b"?")
+    return path, query
+
+
+def find_fault(request: Request) -> str | None:
+    """Returns why a face that names things by segments refuses an address; None if it does not.
+
+    A face whose paths are keys of files must not use it: dots are legal there.
+    """
+    path, query = request.path, request.query.raw
     try:
         # Only such a path can have a dot segment once it is decoded.
         if b"%" in path or b"/." in path:
-            _check_segments(decode_percent(path))
+            if not {".", ".."}.isdisjoint(decode_percent(path).split("/")):
+                return "the address holds a dot segment"
         if b"%" in query:
             # Only to check that it can be decoded.
             decode_percent(query)
     except Invalid as error:
-        raise Refused(400, error.message) from None
-    return path, query
-
-
-def _check_segments(path: str) -> None:
-    for segment in path.split("/"):
-        if segment in (".", ".."):
-            raise Refused(400, "the address holds a dot segment")
+        return error.message
+    return None
 
 
 class HeaderChecks:

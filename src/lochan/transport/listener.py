@@ -22,6 +22,7 @@ from lochan.transport.hygiene import HeaderChecks, Hosts
 from lochan.transport.response_heads import Heads
 
 if TYPE_CHECKING:
+    from lochan.transport.app import App
     from lochan.transport.connection import Connection
     from lochan.transport.driver import Driver
 
@@ -51,11 +52,13 @@ class Listener:
         self,
         loop: asyncio.AbstractEventLoop,
         driver: Driver,
+        app: App,
         hosts: Hosts,
         timeouts: Timeouts,
     ) -> None:
         self._loop = loop
         self.driver = driver
+        self.app = app
         self.header_checks = HeaderChecks(hosts)
         self.timeouts = timeouts
         self.connections: set[Connection] = set()

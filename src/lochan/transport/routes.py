@@ -1,8 +1,4 @@
-"""Routes and faces: which handler serves which raw path.
-
-A face owns everything below its prefix. It matches on raw, undecoded bytes and decodes value by
-value, so that an encoded slash stays inside the name that it belongs to.
-"""
+"""What a face declares to the transport: its paths, routes, refusals and callers."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ import msgspec
 
 from lochan.base.errors import LochanError
 from lochan.service.pending_writes import PendingWrite
-from lochan.transport.exchange import Exchange, Request, Response
+from lochan.transport.exchange import Caller, Exchange, Request, Response, ResponseHeaders
 
 Handler = Callable[[Exchange], Response | PendingWrite[Response]]
 """Synchronous; raises errors of `base.errors`."""
@@ -34,30 +30,55 @@ class Route(msgspec.Struct, frozen=True):
 
 
 class Match(msgspec.Struct, frozen=True):
-    """The route that serves a path, and the decoded values in the path."""
+    """The route that serves a request, the decoded values in its path, and its repository.
+
+    Without the name of a repository none is opened.
+    """
 
     route: Route
     params: dict[str, str]
+    repository: str | None = None
 
 
-class MethodNotAllowed(msgspec.Struct, frozen=True):
-    """The path exists, but not with this method."""
+class Authentication(msgspec.Struct, frozen=True):
+    """How a face finds out who sends a request; `Denied` is the answer to one that may not.
 
-    allow: tuple[str, ...]
+    With `reads_store` it runs in a thread where the store may block.
+    """
+
+    authenticate: Callable[[Request, Match], Caller]
+    reads_store: bool = True
 
 
 class Face(Protocol):
-    """One protocol that the server speaks below one prefix."""
+    """One protocol that a listener speaks; every answer on its paths is its own."""
 
     @property
-    def prefix(self) -> bytes:
-        """Where it lives, such as `/api/v2`; without a slash at its end."""
+    def authentication(self) -> Authentication | None:
+        """How callers are found out; None if everyone is served."""
         ...
 
-    def match(self, method: str, rest: bytes) -> Match | MethodNotAllowed | None:
-        """Finds the route for the raw rest of the path after the prefix; None if there is none."""
+    def owns(self, path: bytes) -> bool:
+        """Returns whether a raw path belongs to this face."""
+        ...
+
+    def match(self, request: Request) -> Match | Response:
+        """Finds the route for a request whose body has not been read, or refuses it."""
         ...
 
     def problem(self, request: Request, error: LochanError) -> Response:
         """Returns the answer to an error in the form of this protocol."""
         ...
+
+    def refuse(
+        self, request: Request, status: int, message: str, headers: ResponseHeaders = ()
+    ) -> Response:
+        """Returns the refusal of a request that breaks a rule of HTTP, in the same form."""
+        ...
+
+
+class Found(msgspec.Struct, frozen=True):
+    """The face that answers a request, and its route or its refusal."""
+
+    face: Face
+    match: Match | Response

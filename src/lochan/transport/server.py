@@ -99,11 +99,12 @@ class Server:
         )
         self.health = Health(store, self.brief_pool if not inline else None)
         served = {**self.health.routes(), **(own or {})}
-        app = App(faces, repositories, served, options.default_repository)
+        app = App(faces, served)
         self.driver = Driver(
             DriverContext(
                 loop=loop,
-                app=app,
+                repositories=repositories,
+                default_repository=options.default_repository,
                 inline=inline,
                 brief_pool=self.brief_pool,
                 long_pool=self.long_pool,
@@ -114,7 +115,7 @@ class Server:
                 show_traces=options.show_traces,
             )
         )
-        self.listener = Listener(loop, self.driver, Hosts(_names(options)), options.timeouts)
+        self.listener = Listener(loop, self.driver, app, Hosts(_names(options)), options.timeouts)
         self.is_stopping = False
         self._periodic_tasks = periodic_tasks
         self._timers: dict[int, asyncio.TimerHandle] = {}

@@ -9,14 +9,24 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 from lochan.base.checks import check
-from lochan.base.errors import Invalid, LochanError
+from lochan.base.errors import LochanError
 from lochan.faces.nessie import v1_contents, v1_trees, v2_extensions, v2_reads, v2_writes
 from lochan.faces.nessie.params import Handlers, takes_json
-from lochan.faces.nessie.responses import problem_of
+from lochan.faces.nessie.responses import problem, problem_of
 from lochan.service.repositories import Repositories
-from lochan.transport.exchange import Exchange, Request, Response, decode_percent
-from lochan.transport.routes import Face, Match, MethodNotAllowed, Route
+from lochan.transport.exchange import (
+    Exchange,
+    Request,
+    Response,
+    ResponseHeaders,
+    decode_percent,
+)
+from lochan.transport.hygiene import find_fault
+from lochan.transport.problems import reason_of
+from lochan.transport.routes import Face, Match, Route
 from lochan.wire.openapi import document_text
 from lochan.wire.operations import ApiOperation
 from lochan.wire.operations_v1 import OPERATIONS_V1
@@ -30,6 +40,12 @@ Place = tuple[str, dict[str, str]]
 """The template of a path, and the decoded values in it."""
 
 Methods = dict[str, Route]
+
+Chosen = tuple[Methods, dict[str, str]]
+"""The operations at a path by their methods, and the decoded values in the path."""
+
+REPOSITORIES: Final = b"/r/"
+"""What a path begins with that names its repository."""
 
 _TREES: Final = b"/trees/"
 _DOTS: Final = b"..."
@@ -46,9 +62,9 @@ PREPARING: Final[Mapping[str, Callable[[Exchange], bool]]] = {
 _ANY_BODY: Final = ("putObjects",)
 
 
-def nessie_faces(repositories: Repositories) -> tuple[Face, ...]:
+def nessie_faces(repositories: Repositories, default_repository: str) -> tuple[Face, ...]:
     """Returns both faces."""
-    return NessieV2(repositories), NessieV1()
+    return NessieV2(repositories, default_repository), NessieV1(default_repository)
 
 
 def get_openapi(request: Request) -> Response:  # noqa: ARG001 - the same for all requests
@@ -73,19 +89,68 @@ def _routes(operations: Sequence[ApiOperation], bound: Handlers) -> dict[str, Me
     return routes
 
 
-def _chosen(methods: Methods, method: str, params: dict[str, str]) -> Match | MethodNotAllowed:
-    route = methods.get("GET" if method == "HEAD" else method)
-    if route is None:
-        return MethodNotAllowed(tuple(sorted(methods)))
-    return Match(route, params)
+class NessieFace:
+    """What both versions have in common: whose paths they are, and how requests are refused.
+
+    A path may begin with the name of a repository: `/r/{name}/api/v2/…`.
+    """
+
+    prefix: bytes
+    authentication = None
+
+    def __init__(self, default_repository: str) -> None:
+        self._default_repository = default_repository
+
+    def owns(self, path: bytes) -> bool:
+        """Returns whether a raw path belongs to this version."""
+        if path.startswith(REPOSITORIES):
+            path = path[path.find(b"/", len(REPOSITORIES)) :]
+        return path.startswith(self.prefix) and path[len(self.prefix) :][:1] in (b"", b"/")
+
+    def match(self, request: Request) -> Match | Response:
+        """Finds the operation of a request, or refuses it."""
+        path = request.path
+        fault = find_fault(request)
+        if fault is not None:
+            return self.refuse(request, 400, fault)
+        repository = self._default_repository
+        if path.startswith(REPOSITORIES):
+            name, _, rest = path[len(REPOSITORIES) :].partition(b"/")
+            repository, path = decode_percent(name), b"/" + rest
+        found = self.find(request.method, path[len(self.prefix) :])
+        if found is None:
+            return self.refuse(request, 404, "nothing is served at this address")
+        methods, params = found
+        route = methods.get("GET" if request.method == "HEAD" else request.method)
+        if route is None:
+            allowed = ", ".join(sorted(methods))
+            headers = ((b"allow", allowed.encode("ascii")),)
+            return self.refuse(request, 405, f"allowed here: {allowed}", headers)
+        return Match(route, params, repository)
+
+    def find(self, method: str, rest: bytes) -> Chosen | None:
+        """Returns the operations at the raw rest of a path, and the decoded values in it."""
+        raise NotImplementedError
+
+    def refuse(
+        self,
+        request: Request,  # noqa: ARG002 - the protocol has it
+        status: int,
+        message: str,
+        headers: ResponseHeaders = (),
+    ) -> Response:
+        """Returns the refusal of a request that breaks a rule of HTTP."""
+        code = reason_of(status).upper().replace(" ", "_")
+        return msgspec.structs.replace(problem(status, code, message), headers=headers)
 
 
-class NessieV2:
+class NessieV2(NessieFace):
     """Version 2, and what Lochan adds to it."""
 
     prefix = b"/api/v2"
 
-    def __init__(self, repositories: Repositories) -> None:
+    def __init__(self, repositories: Repositories, default_repository: str) -> None:
+        super().__init__(default_repository)
         own = v2_extensions.RepositoryHandlers(repositories)
         bound = {
             **HANDLERS_V2,
@@ -104,18 +169,15 @@ class NessieV2:
             tail.encode("ascii") for tail in self._trees if tail and "{" not in tail
         )
 
-    def match(self, method: str, rest: bytes) -> Match | MethodNotAllowed | None:
-        """Finds the operation for a raw path; a malformed one gets an operation that refuses."""
+    def find(self, method: str, rest: bytes) -> Chosen | None:
+        """Returns the operations at the raw rest of a path, and the decoded values in it."""
         fixed = self._fixed.get(rest)
         if rest.startswith(_TREES) and (fixed is None or method not in fixed):
             # A reference may have the name of a fixed path.
-            try:
-                place = _find_place(rest[len(_TREES) :], self._tails)
-            except Invalid as error:
-                return _unreadable(error)
+            place = _find_place(rest[len(_TREES) :], self._tails)
             if place is not None:
-                return _chosen(self._trees[place[0]], method, place[1])
-        return None if fixed is None else _chosen(fixed, method, {})
+                return self._trees[place[0]], place[1]
+        return None if fixed is None else (fixed, {})
 
     def problem(self, request: Request, error: LochanError) -> Response:
         """Returns the answer to an error."""
@@ -157,12 +219,13 @@ def _tail(ref: bytes, rest: bytes, tails: frozenset[bytes]) -> Place | None:
     return None
 
 
-class NessieV1:
+class NessieV1(NessieFace):
     """Version 1."""
 
     prefix = b"/api/v1"
 
-    def __init__(self) -> None:
+    def __init__(self, default_repository: str) -> None:
+        super().__init__(default_repository)
         self._fixed: dict[bytes, Methods] = {}
         self._shapes: dict[int, list[tuple[list[str], Methods]]] = {}
         self._diff: Methods = {}
@@ -175,43 +238,25 @@ class NessieV1:
             else:
                 self._fixed[path.encode("ascii")] = methods
 
-    def match(self, method: str, rest: bytes) -> Match | MethodNotAllowed | None:
-        """Finds the operation for a raw path; a malformed one gets an operation that refuses."""
-        try:
-            return self._match(method, rest)
-        except Invalid as error:
-            return _unreadable(error)
-
-    def _match(self, method: str, rest: bytes) -> Match | MethodNotAllowed | None:
+    def find(self, method: str, rest: bytes) -> Chosen | None:  # noqa: ARG002 - version 2 needs it
+        """Returns the operations at the raw rest of a path, and the decoded values in it."""
         fixed = self._fixed.get(rest)
         if fixed is not None:
-            return _chosen(fixed, method, {})
+            return fixed, {}
         segments = rest.split(b"/")
         if len(segments) == 3 and segments[1] == b"diffs":
-            return self._find_diff(method, segments[2])
+            left, dots, right = segments[2].partition(_DOTS)
+            params = {"from": decode_percent(left), "to": decode_percent(right)}
+            return (self._diff, params) if dots else None
         for shape, methods in self._shapes.get(len(segments), ()):
-            params = _fit(shape, segments)
-            if params is not None:
-                return _chosen(methods, method, params)
+            values = _fit(shape, segments)
+            if values is not None:
+                return methods, values
         return None
-
-    def _find_diff(self, method: str, raw: bytes) -> Match | MethodNotAllowed | None:
-        left, dots, right = raw.partition(_DOTS)
-        if not dots:
-            return None
-        params = {"from": decode_percent(left), "to": decode_percent(right)}
-        return _chosen(self._diff, method, params)
 
     def problem(self, request: Request, error: LochanError) -> Response:
         """Returns the answer to an error."""
         return problem_of(request, error, conflict_v1)
-
-
-def _unreadable(error: Invalid) -> Match:
-    def refuse(exchange: Exchange) -> Response:
-        return problem_of(exchange.request, error)
-
-    return Match(Route("unreadable", refuse), {})
 
 
 def _fit(shape: list[str], segments: list[bytes]) -> dict[str, str] | None:

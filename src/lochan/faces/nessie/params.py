@@ -71,7 +71,7 @@ def write_headers(headers: RequestHeaders) -> WriteHeaders:
 
 def read_call(exchange: Exchange) -> Call:
     """Returns the caller of a read; an idempotency key means nothing to a read."""
-    return Call(repository=exchange.repository.name, trace=exchange.request.id)
+    return _call(exchange, None, b"")
 
 
 def write_call(exchange: Exchange) -> Call:
@@ -79,15 +79,21 @@ def write_call(exchange: Exchange) -> Call:
     request = exchange.request
     keys = request.headers.derive(write_headers).idempotency_keys
     if not keys:
-        return Call(repository=exchange.repository.name, trace=request.id)
+        return _call(exchange, None, b"")
     if len(keys) > 1:
         raise Invalid("the header Idempotency-Key is given more than once")
     digest = hashlib.sha256()
     for part in (request.method.encode("ascii"), request.path, request.query.raw, request.body):
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
-    name = exchange.repository.name
-    return Call("", keys[0], digest.digest(), repository=name, trace=request.id)
+    return _call(exchange, keys[0], digest.digest())
+
+
+def _call(exchange: Exchange, key: str | None, digest: bytes) -> Call:
+    caller = exchange.caller
+    return Call(
+        caller.principal, key, digest, caller.roles, exchange.repository.name, exchange.request.id
+    )
 
 
 def limit_of(exchange: Exchange, name: str = "max-records") -> int | None:
