@@ -16,9 +16,7 @@ from tests.transport.world import Client, SmallFace, running
 # It waits for clients that are slow on purpose.
 pytestmark = pytest.mark.slow
 
-QUICK = Options(
-    port=0, timeouts=Timeouts(header_s=0.2, body_s=0.2, write_s=0.2, idle_s=0.2, linger_s=0.2)
-)
+QUICK = Options(port=0, timeouts=Timeouts(header_s=0.2, progress_s=0.2, idle_s=0.2, linger_s=0.2))
 HEAD = b"POST /t/echo/x HTTP/1.1\r\nHost: localhost\r\n"
 
 
@@ -81,7 +79,7 @@ def test_a_client_that_does_not_read_is_cut(server):
 
 def test_a_client_that_is_refused_may_go_on_sending_and_still_reads_why(server):
     with Client(server) as client:
-        client.send(b"GET /t/echo/../x HTTP/1.1\r\nHost: localhost\r\n\r\n" + b"x" * 200_000)
+        client.send(b"GET /t/echo/\xff HTTP/1.1\r\nHost: localhost\r\n\r\n" + b"x" * 200_000)
         assert client.read().status == 400
 
 
@@ -119,7 +117,7 @@ def test_hundreds_of_silent_connections_do_not_keep_others_from_being_served():
 
 
 def test_a_slow_reader_of_the_last_answer_gets_all_of_it():
-    timeouts = Timeouts(header_s=5, body_s=5, write_s=20, idle_s=0.2, linger_s=0.1)
+    timeouts = Timeouts(header_s=5, progress_s=20, idle_s=0.2, linger_s=0.1)
     with running(options=Options(port=0, timeouts=timeouts)) as server, Client(server) as client:
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
         client.send(client.request("GET", "/t/big/2000000", b"", "Connection: close"))

@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
-from lochan.base.limits.http import HTTP_BODY_TIMEOUT_S, HTTP_TRAILER_BYTES_MAX
+from lochan.base.limits.http import (
+    HTTP_PROGRESS_TIMEOUT_S,
+    HTTP_TRAILER_BYTES_MAX,
+    PROGRESS_BYTES_MIN,
+)
 from lochan.transport.app import App
 from lochan.transport.connection import Connection
 from lochan.transport.exchange import Response
@@ -48,6 +52,9 @@ class Transport:
         self.ended = True
 
     abort = close
+
+    def set_write_buffer_limits(self, high: int, low: int) -> None:
+        pass
 
     def pause_reading(self) -> None:
         pass
@@ -112,31 +119,47 @@ def world():
     ],
 )
 def test_a_body_without_progress_for_30_seconds_is_given_up(world, begun):
-    assert HTTP_BODY_TIMEOUT_S == 30
+    assert HTTP_PROGRESS_TIMEOUT_S == 30
     world.connection.data_received(begun)
-    world.pass_time(HTTP_BODY_TIMEOUT_S - 1)
+    world.pass_time(HTTP_PROGRESS_TIMEOUT_S - 1)
     assert not world.transport.written
     world.pass_time(2)
     assert world.status == 408
     assert world.transport.ended
 
 
-def test_a_slow_but_steady_upload_goes_on_for_ever(world):
-    world.connection.data_received(LONG)
-    for _ in range(1_000):
-        world.connection.data_received(b"x" * 100)
-        world.pass_time(HTTP_BODY_TIMEOUT_S - 1)
+def test_an_upload_of_the_least_progress_goes_on_for_ever(world):
+    piece = b"%x\r\n%b\r\n" % (PROGRESS_BYTES_MIN // 29, b"x" * (PROGRESS_BYTES_MIN // 29))
+    world.connection.data_received(CHUNKED)
+    for _ in range(3_000):
+        world.connection.data_received(piece)
+        world.pass_time(1)
+    assert not world.transport.written
+    world.connection.data_received(b"0\r\n\r\n")
     assert world.status == 200
-    assert world.driver.lengths == [100_000]
+    assert world.driver.lengths == [3_000 * (PROGRESS_BYTES_MIN // 29)]
 
 
-def test_a_steady_upload_that_stops_is_given_up_30_seconds_later(world):
+def test_an_upload_that_trickles_is_given_up_after_30_seconds(world):
+    world.connection.data_received(CHUNKED)
+    for _ in range(29):
+        world.connection.data_received(b"1\r\nx\r\n")
+        world.pass_time(1)
+    assert not world.transport.written
+    world.pass_time(1)
+    assert world.status == 408
+
+
+def test_a_fast_upload_that_stops_is_given_up_30_seconds_later(world):
     world.connection.data_received(CHUNKED)
     for _ in range(100):
-        world.connection.data_received(b"1\r\nx\r\n")
-        world.pass_time(HTTP_BODY_TIMEOUT_S - 1)
+        world.connection.data_received(b"10000\r\n" + bytes(65_536) + b"\r\n")
+        world.pass_time(1)
     assert not world.transport.written
-    world.pass_time(2)
+    world.pass_time(28)
+    assert not world.transport.written
+    for _ in range(4):
+        world.pass_time(1)
     assert world.status == 408
 
 

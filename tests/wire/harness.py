@@ -157,7 +157,7 @@ class Wire:
         exchange = Exchange(request, repository, match.params)
         brief = match.route.brief
         assert isinstance(brief if isinstance(brief, bool) else brief(exchange), bool)
-        outcome = match.route.handler(exchange)
+        outcome: Any = match.route.handler(exchange)
         if not isinstance(outcome, PendingWrite):
             return outcome
         publisher = repository.publisher(outcome.branch)

@@ -2,10 +2,12 @@
 
 The parser is llhttp through httptools; what it lets pass and we do not is refused by `hygiene`. One
 request of a connection is served at a time. What was sent ahead waits, and nothing more is read
-until its turn has come, so that a connection holds no more memory than one read and one body.
+until its turn has come, so that a connection holds no more memory than one read and one body. A
+streamed request is served as soon as its headers have come; its body is read no faster than its
+handler takes it, and the parts of an answer are taken no faster than the client reads them.
 
 One clock of the server checks the time of all connections: `deadline` is when this connection must
-have made progress.
+have sent headers or another request, and the progress of bodies is looked at with every tick.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Final, cast
 import httptools
 import msgspec
 
-from lochan.base.errors import Bug
+from lochan.base.errors import Bug, Invalid, TooLarge
 from lochan.base.limits.http import (
     HTTP_BODIES_BYTES_MAX,
     HTTP_BODY_BYTES_MAX,
@@ -30,9 +32,12 @@ from lochan.base.limits.http import (
     HTTP_JOINED_BYTES_MAX,
     HTTP_TARGET_BYTES_MAX,
     HTTP_TRAILER_BYTES_MAX,
+    HTTP_WRITE_BUFFER_HIGH,
+    HTTP_WRITE_BUFFER_LOW,
 )
 from lochan.process import Descriptor
-from lochan.transport.error_boundary import report_bug
+from lochan.transport.body_streams import BodyStream, ResponseStream
+from lochan.transport.error_boundary import report_bug, report_failure
 from lochan.transport.exchange import NO_HEADERS, Request, Response
 from lochan.transport.hygiene import (
     METHODS,
@@ -41,6 +46,8 @@ from lochan.transport.hygiene import (
     check_target,
 )
 from lochan.transport.problems import build_problem, plain_problem, reason_of
+from lochan.transport.progress import Progress
+from lochan.transport.routes import Match
 
 if TYPE_CHECKING:
     from lochan.transport.driver import RequestState
@@ -95,6 +102,15 @@ class Connection(asyncio.Protocol):
         self._request: Request | None = None
         self._found: Found | None = None
         self._body: bytes | bytearray = b""
+        self._body_bytes = 0
+        self._body_bytes_max = HTTP_BODY_BYTES_MAX
+        self._stream: BodyStream | None = None
+        self._reading_progress: Progress | None = None
+        # The answer that is being written, if it has parts.
+        self._sender: asyncio.Task[None] | None = None
+        self._sends_endless = False
+        self._writing_progress: Progress | None = None
+        self._resumed: asyncio.Future[None] | None = None
         self._owes_continue = False
         # What the client sends after the last request is ignored.
         self._last = False
@@ -119,6 +135,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Is called by the loop once."""
         self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(HTTP_WRITE_BUFFER_HIGH, HTTP_WRITE_BUFFER_LOW)
         listener = self._listener
         self.deadline = listener.now + listener.timeouts.header_s
         if len(listener.connections) >= HTTP_CONNECTIONS_MAX:
@@ -131,6 +148,9 @@ class Connection(asyncio.Protocol):
         self._listener.forget(self)
         self._hold(-self._held_bytes)
         self._received.clear()
+        self._break_body()
+        if self._sender is not None:
+            self._sender.cancel()
         if self._state is not None:
             self._state.cancel()
             self._state = None
@@ -142,18 +162,29 @@ class Connection(asyncio.Protocol):
         may have closed one direction only.
         """
         self._last = self._half_closed = True
+        self._break_body()
         if self._state is not None and self._state.give_up():
+            return False
+        if self._sender is not None and self._sends_endless:
             return False
         return not self._ended and (self._current is not None or bool(self._received))
 
     def pause_writing(self) -> None:
         """Is called when the client reads more slowly than we write."""
         self._may_write = False
-        self.deadline = self._listener.now + self._listener.timeouts.write_s
+        self.deadline = _NEVER
+        listener = self._listener
+        self._writing_progress = Progress(
+            listener.timeouts.progress_s, listener.now, -self._transport.get_write_buffer_size()
+        )
+        listener.watched.add(self)
 
     def resume_writing(self) -> None:
         """Is called when the client has caught up."""
         self._may_write = True
+        self._writing_progress = None
+        if self._resumed is not None and not self._resumed.done():
+            self._resumed.set_result(None)
         self._rest()
         self._pump()
 
@@ -172,15 +203,43 @@ class Connection(asyncio.Protocol):
             elif not self._last:
                 self._refuse(400, "this is not a request of HTTP/1.1")
             return
-        if counted and self._began:
-            self._raw_bytes += len(data)
-            self._check_raw_bytes()
+        if self._began:
+            if counted:
+                self._raw_bytes += len(data)
+                self._check_raw_bytes()
+            if not self._in_head and self._reading_progress is None and not self._last:
+                self._watch_body()
+
+    def _watch_body(self) -> None:
+        """Looks at the progress of a body from now on: its last byte has not come yet."""
+        listener = self._listener
+        self._reading_progress = Progress(
+            listener.timeouts.progress_s, listener.now, self._body_bytes
+        )
+        listener.watched.add(self)
+        if self._current is None:
+            self.deadline = _NEVER
+
+    def check_progress(self) -> None:
+        """Is called by the server's clock while a body is under way."""
+        now = self._listener.now
+        writing, reading = self._writing_progress, self._reading_progress
+        if writing is None and reading is None:
+            self._listener.watched.discard(self)
+        if writing is not None:
+            if writing.is_too_slow(now, -self._transport.get_write_buffer_size()):
+                self.abort()
+        elif reading is not None:
+            if not self._reading:
+                reading.restart(now, self._body_bytes)
+            elif reading.is_too_slow(now, self._body_bytes):
+                self._refuse(408, "the request took too long to arrive")
 
     def _check_raw_bytes(self) -> None:
         """Bounds what the parser swallows silently: a long header, tiny chunks, trailers."""
         if not self._in_head:
-            if self._raw_bytes > 2 * HTTP_BODY_BYTES_MAX:
-                self._refuse(413, f"the body is longer than {HTTP_BODY_BYTES_MAX} bytes")
+            if self._raw_bytes > 2 * self._body_bytes_max:
+                self._refuse(413, f"the body is longer than {self._body_bytes_max} bytes")
             elif self._silent_bytes > HTTP_TRAILER_BYTES_MAX:
                 self._refuse(431, f"trailers are longer than {HTTP_TRAILER_BYTES_MAX} bytes")
         elif self._raw_bytes > HTTP_HEADER_BYTES_MAX + HTTP_TARGET_BYTES_MAX:
@@ -211,8 +270,9 @@ class Connection(asyncio.Protocol):
         self._raw_bytes = self._silent_bytes = self._trailer_bytes = 0
         self._target = b""
         self._headers = []
-        self._request = self._found = None
+        self._request = self._found = self._stream = None
         self._body = b""
+        self._body_bytes = 0
         listener = self._listener
         if self._current is None:
             self.deadline = listener.now + listener.timeouts.header_s
@@ -255,21 +315,47 @@ class Connection(asyncio.Protocol):
             framing.headers,
             request_id=framing.request_id.decode("ascii") or listener.new_request_id(),
         )
-        self._found = listener.app.find(request)
-        if framing.has_body:
-            if self._current is None:
-                self.deadline = listener.now + listener.timeouts.body_s
-            if framing.expects_continue:
-                if self._current is None and not self._received:
-                    self._transport.write(_CONTINUE)
-                else:
-                    self._owes_continue = True
+        found = self._found = listener.app.find(request)
+        streams = False
+        bytes_max = HTTP_BODY_BYTES_MAX
+        if isinstance(found.match, Match):
+            streams, bytes_max = found.match.route.streams, found.match.route.body_bytes_max
+        self._body_bytes_max = bytes_max
+        if framing.length > bytes_max:
+            raise Refused(413, f"the body is longer than {bytes_max} bytes")
+        if streams:
+            self._owes_continue = framing.expects_continue
+            request.stream = self._stream = BodyStream(self._want_body)
+            keep_alive = parser.should_keep_alive()
+            self._received.append(_Received(request, framing, found, keep_alive))
+            self._pump()
+        elif framing.has_body and framing.expects_continue:
+            if self._current is None and not self._received:
+                self._transport.write(_CONTINUE)
+            else:
+                self._owes_continue = True
+
+    def _want_body(self) -> None:
+        """Is called when the handler of a streamed request waits for more of its body."""
+        if self._owes_continue and not self._body_bytes and not self._ended:
+            self._owes_continue = False
+            self._transport.write(_CONTINUE)
+        self._throttle()
+
+    def _break_body(self) -> None:
+        """Notes that the body that is being read will never be whole."""
+        broken = Invalid("the connection ended before the last byte of the body")
+        for each in (self._stream, *[one.request.stream for one in self._received if one.request]):
+            if each is not None:
+                each.fail(broken)
 
     def on_body(self, part: bytes) -> None:
         """Is called by the parser with pieces of the body; each gives the client more time."""
         self._silent_bytes = 0
-        if self._current is None:
-            self.deadline = self._listener.now + self._listener.timeouts.body_s
+        self._body_bytes += len(part)
+        if self._stream is not None:
+            self._feed_stream(self._stream, part)
+            return
         if not self._body:
             self._body = part
         else:
@@ -278,10 +364,18 @@ class Connection(asyncio.Protocol):
             self._body += part
         self._held_bytes += len(part)
         self._listener.held_bytes += len(part)
-        if len(self._body) > HTTP_BODY_BYTES_MAX:
-            raise Refused(413, f"the body is longer than {HTTP_BODY_BYTES_MAX} bytes")
+        if len(self._body) > self._body_bytes_max:
+            raise Refused(413, f"the body is longer than {self._body_bytes_max} bytes")
         if self._listener.held_bytes > HTTP_BODIES_BYTES_MAX:
             raise Refused(503, "too many bodies are being read; try again later")
+
+    def _feed_stream(self, stream: BodyStream, part: bytes) -> None:
+        if self._body_bytes > self._body_bytes_max:
+            raise Refused(413, f"the body is longer than {self._body_bytes_max} bytes")
+        # What comes after the answer is dropped: the connection ends with it.
+        if not self._ended and self._current is not None:
+            stream.feed(part)
+            self._throttle()
 
     def on_message_complete(self) -> None:
         """Is called by the parser after the last byte of a request."""
@@ -289,6 +383,13 @@ class Connection(asyncio.Protocol):
             # Still set by a request with an upgrade header, which is parsed again without it.
             return
         self._began = False
+        self._reading_progress = None
+        if self._stream is not None:
+            self._last = not self._parser.should_keep_alive()
+            self._owes_continue = False
+            self._stream.complete()
+            self._stream = None
+            return
         if self._ended:
             # The last answer is written; requests that were sent ahead with it are dropped.
             self._hold(-len(self._body))
@@ -331,15 +432,16 @@ class Connection(asyncio.Protocol):
         self._throttle()
 
     def _throttle(self) -> None:
-        """Stops reading while requests wait for their turn."""
+        """Stops reading while requests wait for their turn, or a handler for its body's room."""
         if self._ended:
             return
-        if self._received and self._reading:
-            self._reading = False
-            self._transport.pause_reading()
-        elif not self._received and not self._reading:
-            self._reading = True
-            self._transport.resume_reading()
+        reads = not self._received and (self._stream is None or not self._stream.is_full)
+        if reads is not self._reading:
+            self._reading = reads
+            if reads:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
 
     def _reply(self, response: Response) -> None:
         """Writes the answer to the current request."""
@@ -352,21 +454,89 @@ class Connection(asyncio.Protocol):
         keep_alive = received.keep_alive and not listener.stopping
         if self._half_closed and not self._received:
             keep_alive = False
+        request, stream = received.request, response.stream
+        if request is not None and request.stream is not None and not request.stream.is_complete:
+            # What is left of the body is not worth reading.
+            keep_alive = False
+        if stream is not None and stream.length is None and not received.framing.takes_chunks:
+            keep_alive = False
         request_id = (
             received.request.id if received.request is not None else listener.new_request_id()
         )
         try:
-            head = listener.heads.build(response, request_id, keep_alive=keep_alive)
+            head = listener.heads.build(
+                response,
+                request_id,
+                keep_alive=keep_alive,
+                chunked=received.framing.takes_chunks,
+            )
         except Bug as error:
             report_bug(error)
             response = plain_problem(error, request_id)
             head = listener.heads.build(response, request_id, keep_alive=keep_alive)
-        if received.head_only or response.status in (204, 304):
+        left = self._half_closed and stream is not None and stream.endless
+        if received.head_only or response.status in (204, 304) or left:
             self._transport.write(head)
+            if stream is not None:
+                stream.closed()
+        elif response.stream is not None:
+            self._transport.write(head)
+            self._current = received
+            self._sends_endless = response.stream.endless
+            sending = self._send_parts(response.stream, received.framing.takes_chunks, keep_alive)
+            self._sender = asyncio.get_running_loop().create_task(sending)
+            return
         elif len(response.body) <= HTTP_JOINED_BYTES_MAX:
             self._transport.write(head + response.body)
         else:
             self._transport.writelines((head, response.body))
+        self._replied(keep_alive)
+
+    async def _send_parts(self, stream: ResponseStream, chunks: bool, keep_alive: bool) -> None:
+        """Writes the parts of an answer; one that fails is cut, so that it does not look whole."""
+        chunked = chunks and stream.length is None
+        sent = 0
+        try:
+            async for part in stream.parts:
+                sent += len(part)
+                if stream.length is not None and sent > stream.length:
+                    raise Bug("an answer has more bytes than it has announced")
+                if part:
+                    self._write_part(part, chunked=chunked)
+                    await self._writable()
+            if stream.length is not None and sent < stream.length:
+                raise Bug("an answer has fewer bytes than it has announced")
+        except asyncio.CancelledError:
+            if self._ended or not stream.endless:
+                self.abort()
+                return
+            keep_alive = False
+        except Exception as error:
+            report_failure(error)
+            self.abort()
+            return
+        finally:
+            self._sender = None
+            stream.closed()
+        if chunked:
+            self._transport.write(b"0\r\n\r\n")
+        self._current = None
+        self._replied(keep_alive)
+
+    def _write_part(self, part: bytes, *, chunked: bool) -> None:
+        if chunked:
+            self._transport.writelines((b"%x\r\n" % len(part), part, b"\r\n"))
+        else:
+            self._transport.write(part)
+
+    async def _writable(self) -> None:
+        """Returns when the client has read enough of what was written."""
+        while not self._may_write and not self._ended:
+            self._resumed = asyncio.get_running_loop().create_future()
+            await self._resumed
+
+    def _replied(self, keep_alive: bool) -> None:
+        """Goes on after an answer."""
         if not keep_alive:
             self._end()
             return
@@ -387,8 +557,6 @@ class Connection(asyncio.Protocol):
             self.deadline = listener.now + timeouts.idle_s
         elif self._in_head:
             self.deadline = listener.now + timeouts.header_s
-        else:
-            self.deadline = listener.now + timeouts.body_s
 
     # Ending.
 
@@ -396,8 +564,14 @@ class Connection(asyncio.Protocol):
         """Answers the requests before, then states why nothing more is read, and closes."""
         self._last = True
         self._began = False
+        self._reading_progress = None
         self._hold(-len(self._body))
         self._body = b""
+        if self._stream is not None:
+            # Its handler gets the error and answers; the connection ends after that.
+            self._stream.fail(TooLarge(message) if status == 413 else Invalid(message))
+            self._stream = None
+            return
         request, found = self._request, self._found
         if request is not None and found is not None:
             problem = found.face.refuse(request, status, message)
@@ -417,7 +591,7 @@ class Connection(asyncio.Protocol):
             self._reading = True
             self._transport.resume_reading()
         self.deadline = self._listener.now + self._listener.timeouts.linger_s
-        self._cut_at = self._listener.now + self._listener.timeouts.write_s
+        self._cut_at = self._listener.now + self._listener.timeouts.progress_s
         if self._transport.can_write_eof():
             self._transport.write_eof()
         else:
@@ -427,12 +601,13 @@ class Connection(asyncio.Protocol):
         """Is called by the server's clock when the deadline has passed."""
         if self._ended:
             self._stop_lingering()
-        elif not self._may_write:
-            self.abort()
         elif self._began:
             self._refuse(408, "the request took too long to arrive")
         elif self._current is None:
-            self.close()
+            if self._transport.get_write_buffer_size():
+                self.abort()
+            else:
+                self.close()
 
     def _stop_lingering(self) -> None:
         """Closes for good; a client that still reads the last answer has the usual time for it."""
@@ -445,9 +620,14 @@ class Connection(asyncio.Protocol):
             self.abort()
 
     def drain(self) -> None:
-        """Closes now if nothing is under way; else the next answer is the last."""
+        """Closes now if nothing is under way; else the next answer is the last.
+
+        An answer without an end is ended: its client connects to another server and goes on.
+        """
         if self.is_idle:
             self.close()
+        elif self._sender is not None and self._sends_endless:
+            self._sender.cancel()
 
     def close(self) -> None:
         """Closes after what is written has left."""

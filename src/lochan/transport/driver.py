@@ -13,24 +13,26 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from lochan.base.errors import LochanError
+from lochan.base.errors import Exhausted, LochanError
 from lochan.base.limits.http import (
     GZIP_ANSWER_BYTES_MIN,
     GZIP_ANSWER_INLINE_BYTES_MAX,
     GZIP_INLINE_BYTES_MAX,
+    STREAMS_MAX,
 )
 from lochan.base.limits.server import BRIEF_BODY_BYTES_MAX, BRIEF_OPERATIONS_MAX
 from lochan.kernel.publish import Settled
 from lochan.service.pending_writes import PendingWrite
 from lochan.transport.app import RepositoryOpener
-from lochan.transport.error_boundary import attempt, log_failure, trace_of
+from lochan.transport.body_streams import ResponseStream
+from lochan.transport.error_boundary import attempt, log_failure, report_failure, trace_of
 from lochan.transport.exchange import ANYONE, Caller, Exchange, Request, Response
 from lochan.transport.group_flush import GroupFlush
 from lochan.transport.gzip_bodies import accepts_gzip, pack, unpack
@@ -40,7 +42,7 @@ from lochan.transport.observers import Finished, RequestObservers
 from lochan.transport.pool import Pool
 from lochan.transport.problems import plain_problem
 from lochan.transport.read_batches import BatchedRead, ReadBatches
-from lochan.transport.routes import Found, Match
+from lochan.transport.routes import Found, Handler, Match, StreamHandler
 
 if TYPE_CHECKING:
     from lochan.service.repository import Repository
@@ -81,6 +83,8 @@ class Driver:
     def __init__(self, context: DriverContext) -> None:
         self.context = context
         self.under_way = 0
+        self.streams = 0
+        """How many requests with streams are under way."""
         self._default: Repository | None = None
 
     def run(self, request: Request, framing: Framing, found: Found, reply: Reply) -> RequestState:
@@ -89,6 +93,15 @@ class Driver:
         state = RequestState(self, request, framing, found, reply)
         state.start()
         return state
+
+    async def run_in_thread(self, work: Callable[[], Any]) -> Any:
+        """Runs a function of a streaming handler that may wait; raises what it raises."""
+        done: asyncio.Future[Any] = self.context.loop.create_future()
+        self.context.long_pool.submit(work, partial(_resolve, done))
+        outcome = await done
+        if isinstance(outcome, LochanError):
+            raise outcome
+        return outcome
 
     def find_open(self, name: str) -> Repository | None:
         """Returns a repository if that needs no waiting; the default one is always at hand."""
@@ -124,6 +137,7 @@ class RequestState:
         "_request",
         "_response",
         "_route",
+        "_task",
         "_trace",
         "_write",
     )
@@ -139,6 +153,7 @@ class RequestState:
         self._face = found.face
         self._match = found.match
         self._queued: QueuedWrite | None = None
+        self._task: asyncio.Task[None] | None = None
         self._trace: Any = None
         self._route = "none"
         self._repository = ""
@@ -148,11 +163,15 @@ class RequestState:
         """Steps 1 and 2; a packed body is unpacked first."""
         if self._context.observers.is_on:
             self._began_ns = perf_counter_ns()
-        self._proceed(self._unpack if self._framing.content_encoding else self._find)
+        packed = self._framing.content_encoding and self._request.stream is None
+        self._proceed(self._unpack if packed else self._find)
 
     def cancel(self) -> None:
         """Drops the reply, because the client is gone; a write that still waits is taken back."""
         self._reply = None
+        if self._task is not None and not self._framing.has_body:
+            # A handler that reads a body gets an error from there; others have to be stopped.
+            self._task.cancel()
         self.give_up()
 
     def give_up(self) -> bool:
@@ -240,6 +259,8 @@ class RequestState:
             self._request, cast("Repository", repository), match.params, caller
         )
         route = match.route
+        if route.streams:
+            return self._begin_stream(cast("StreamHandler", route.handler), exchange)
         brief = route.brief
         if not isinstance(brief, bool):
             brief = brief(exchange)
@@ -247,9 +268,10 @@ class RequestState:
         on_loop = brief and (
             context.inline or (route.prepares is not None and route.prepares(exchange))
         )
+        handler = cast("Handler", route.handler)
         if self._trace is None and on_loop:
-            return self._enqueue(route.handler(exchange))
-        handle: Callable[[], Outcome] = partial(route.handler, exchange)
+            return self._enqueue(handler(exchange))
+        handle: Callable[[], Outcome] = partial(handler, exchange)
         if self._trace is not None and context.observers.tracer is not None:
             handle = partial(context.observers.tracer.within, self._trace, handle)
         if on_loop:
@@ -264,6 +286,50 @@ class RequestState:
         pool = context.brief_pool if brief else context.long_pool
         pool.submit(handle, self._handled)
         return None
+
+    def _begin_stream(self, handler: StreamHandler, exchange: Exchange) -> Answer | None:
+        driver = self._driver
+        if driver.streams >= STREAMS_MAX:
+            text = f"{STREAMS_MAX} requests with streams are under way; try again later"
+            raise Exhausted(text, public=text)
+        driver.streams += 1
+        exchange = msgspec.structs.replace(exchange, run=driver.run_in_thread)
+        self._task = self._context.loop.create_task(self._stream(handler, exchange))
+        return None
+
+    async def _stream(self, handler: StreamHandler, exchange: Exchange) -> None:
+        """Runs the handler of a stream; it occupies a slot until its answer has left."""
+        answer: Answer
+        stream: ResponseStream | None = None
+        try:
+            answer = await handler(exchange)
+            stream = answer.stream
+        except Exception as error:
+            answer = report_failure(error)
+        finally:
+            if stream is None:
+                self._driver.streams -= 1
+        if isinstance(answer, Response) and stream is not None:
+            parts = self._durable_parts(stream.parts)
+            leaving = msgspec.structs.replace(
+                stream, parts=parts, closed=partial(self._stream_closed, stream)
+            )
+            answer = msgspec.structs.replace(answer, stream=leaving)
+            if self._reply is None:
+                leaving.closed()
+        self._answer(answer)
+
+    async def _durable_parts(self, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Yields each part when everything that it may show is durable."""
+        async for part in parts:
+            durable = self._context.loop.create_future()
+            self._context.group_flush.after(partial(_resolve, durable))
+            await durable
+            yield part
+
+    def _stream_closed(self, stream: ResponseStream) -> None:
+        self._driver.streams -= 1
+        stream.closed()
 
     def _handled(self, outcome: Outcome) -> None:
         """Continues after a handler that ran in a thread."""
@@ -372,6 +438,11 @@ class RequestState:
             observer.finished(done)
         if self._trace is not None and observers.tracer is not None:
             observers.tracer.end(self._trace, done)
+
+
+def _resolve(future: asyncio.Future[Any], outcome: Any = None) -> None:
+    if not future.done():
+        future.set_result(outcome)
 
 
 def _may_pack(response: Response) -> bool:

@@ -28,17 +28,22 @@ def attempt(
     """Returns what the call returned, or the error it raised; raises nothing."""
     try:
         return work(*arguments)
-    except LochanError as error:
+    except Exception as error:
+        return report_failure(error)
+
+
+def report_failure(error: Exception) -> LochanError:
+    """Returns what a failure is for the client; logs it if the server is at fault."""
+    if isinstance(error, LochanError):
         if isinstance(error, Bug):
             report_bug(error)
         return error
-    except RecursionError:
+    if isinstance(error, RecursionError):
         return Invalid("the body is nested too deeply")
-    except Exception as error:
-        _LOG.error("handler failed error=%r", str(error), exc_info=error)
-        bug = Bug(f"a handler failed with {type(error).__name__}")
-        bug.__cause__ = error
-        return bug
+    _LOG.error("handler failed error=%r", str(error), exc_info=error)
+    bug = Bug(f"a handler failed with {type(error).__name__}")
+    bug.__cause__ = error
+    return bug
 
 
 def report_bug(error: Bug) -> None:

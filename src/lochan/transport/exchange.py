@@ -8,13 +8,14 @@ one name inside.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 
 from lochan.base.errors import Invalid
+from lochan.transport.body_streams import BodyStream, ResponseStream
 
 if TYPE_CHECKING:
     from lochan.service.repository import Repository
@@ -131,9 +132,9 @@ NO_HEADERS: Final = RequestHeaders(())
 
 
 class Request:
-    """A request, whole."""
+    """A request; its body is whole when a handler gets it, unless it is streamed."""
 
-    __slots__ = ("body", "headers", "id", "method", "path", "query")
+    __slots__ = ("body", "headers", "id", "method", "path", "query", "stream")
 
     def __init__(
         self,
@@ -151,6 +152,7 @@ class Request:
         self.headers = headers
         self.body = body
         self.id = request_id
+        self.stream: BodyStream | None = None
 
 
 ResponseHeaders = tuple[tuple[bytes, bytes], ...]
@@ -164,6 +166,8 @@ class Response(msgspec.Struct, frozen=True):
     body: bytes = b""
     headers: ResponseHeaders = ()
     content_type: bytes = JSON
+    stream: ResponseStream | None = None
+    """The body in parts, instead of `body`."""
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -175,6 +179,12 @@ class Caller(msgspec.Struct, frozen=True):
 
 ANYONE: Final = Caller()
 
+RunInThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+
+
+async def _run_at_once(work: Callable[[], Any]) -> Any:
+    return work()
+
 
 class Exchange(msgspec.Struct, frozen=True):
     """What a handler gets: the request, its repository, the values in its path, its caller."""
@@ -183,3 +193,5 @@ class Exchange(msgspec.Struct, frozen=True):
     repository: Repository
     params: dict[str, str]
     caller: Caller = ANYONE
+    run: RunInThread = _run_at_once
+    """Runs a function that may wait, in a thread where one is needed; for handlers of streams."""

@@ -17,7 +17,6 @@ from lochan.base.errors import Invalid
 from lochan.base.limits.http import (
     CHECKED_HEADERS_BYTES_MAX,
     CHECKED_HEADERS_MAX,
-    HTTP_BODY_BYTES_MAX,
     HTTP_HEADER_BYTES_MAX,
     HTTP_HEADERS_MAX,
     HTTP_TARGET_BYTES_MAX,
@@ -60,9 +59,12 @@ class Framing(msgspec.Struct, frozen=True):
 
     headers: RequestHeaders
     has_body: bool = False
+    length: int = 0
+    """The length of the body, 0 if it is not known before its end."""
     content_encoding: bytes = b""
     accept_encoding: bytes = b""
     expects_continue: bool = False
+    takes_chunks: bool = True
     request_id: bytes = b""
     traceparent: bytes = b""
 
@@ -176,20 +178,23 @@ def check_headers(headers: RawHeaders, version: str, hosts: Hosts) -> Framing:
     origin = found.get(b"origin")
     if origin is not None:
         hosts.check_origin(origin)
+    has_body = _check_length(found, version)
     request_id = found.get(b"x-request-id", b"")
     return Framing(
         RequestHeaders(headers),
-        has_body=_check_length(found, version),
+        has_body=has_body,
+        length=int(found.get(b"content-length", b"0")),
         content_encoding=_check_encoding(found),
         accept_encoding=found.get(b"accept-encoding", b""),
         expects_continue=_check_expectation(found),
+        takes_chunks=version == "1.1",
         request_id=request_id if _REQUEST_ID.match(request_id) else b"",
         traceparent=found.get(b"traceparent", b""),
     )
 
 
 def _check_length(found: dict[bytes, bytes], version: str) -> bool:
-    """Returns whether a body follows; its length has one source and a limit."""
+    """Returns whether a body follows; its length has one source."""
     length = found.get(b"content-length")
     if b"transfer-encoding" in found:
         if length is not None:
@@ -201,8 +206,6 @@ def _check_length(found: dict[bytes, bytes], version: str) -> bool:
         return False
     if not _DIGITS.match(length):
         raise Refused(400, "the Content-Length is not a number")
-    if int(length) > HTTP_BODY_BYTES_MAX:
-        raise Refused(413, f"the body is longer than {HTTP_BODY_BYTES_MAX} bytes")
     return int(length) > 0
 
 

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from lochan.base.limits.http import (
-    HTTP_BODY_TIMEOUT_S,
     HTTP_HEADER_TIMEOUT_S,
     HTTP_IDLE_TIMEOUT_S,
     HTTP_LINGER_S,
-    HTTP_WRITE_TIMEOUT_S,
+    HTTP_PROGRESS_TIMEOUT_S,
 )
 from lochan.transport.hygiene import HeaderChecks, Hosts
 from lochan.transport.response_heads import Heads
@@ -31,15 +30,14 @@ class Timeouts(msgspec.Struct, frozen=True):
     """How long a client may take for each thing."""
 
     header_s: float = HTTP_HEADER_TIMEOUT_S
-    body_s: float = HTTP_BODY_TIMEOUT_S
-    write_s: float = HTTP_WRITE_TIMEOUT_S
+    progress_s: float = HTTP_PROGRESS_TIMEOUT_S
     idle_s: float = HTTP_IDLE_TIMEOUT_S
     linger_s: float = HTTP_LINGER_S
 
     @property
     def tick_s(self) -> float:
         """How often deadlines are looked at."""
-        return min(0.5, self.header_s / 4, self.body_s / 4, self.idle_s / 4, self.write_s / 4)
+        return min(0.5, self.header_s / 4, self.progress_s / 4, self.idle_s / 4)
 
 
 class Listener:
@@ -62,6 +60,8 @@ class Listener:
         self.header_checks = HeaderChecks(hosts)
         self.timeouts = timeouts
         self.connections: set[Connection] = set()
+        self.watched: set[Connection] = set()
+        """Connections with a body under way, whose progress is looked at."""
         self.heads = Heads()
         self.now = 0.0
         self.held_bytes = 0
@@ -84,11 +84,14 @@ class Listener:
         self.heads.set_time(time.time())
         for connection in [each for each in self.connections if each.deadline < now]:
             connection.time_out()
+        for connection in list(self.watched):
+            connection.check_progress()
         self._timer = self._loop.call_later(self.timeouts.tick_s, self.tick)
 
     def forget(self, connection: Connection) -> None:
         """Notes that a connection is gone."""
         self.connections.discard(connection)
+        self.watched.discard(connection)
         if not self.connections and self._all_gone is not None:
             self._all_gone()
 

@@ -27,8 +27,10 @@ class Heads:
             self._date = date
             self._beginnings.clear()
 
-    def build(self, response: Response, request_id: str, *, keep_alive: bool) -> bytes:
-        """Returns everything up to the empty line."""
+    def build(
+        self, response: Response, request_id: str, *, keep_alive: bool, chunked: bool = True
+    ) -> bytes:
+        """Returns everything up to the empty line; a client of HTTP/1.0 knows no chunks."""
         status = response.status
         beginning = self._beginnings.get(status) or self._begin(status)
         ending = b"" if keep_alive else b"connection: close\r\n"
@@ -39,10 +41,15 @@ class Heads:
             ending += line + b"\r\n"
         if status in (204, 304):
             return b"%bx-request-id: %b\r\n%b\r\n" % (beginning, request_id.encode(), ending)
-        return b"%bcontent-type: %b\r\ncontent-length: %d\r\nx-request-id: %b\r\n%b\r\n" % (
+        length = len(response.body) if response.stream is None else response.stream.length
+        if length is None:
+            framing = b"" if not chunked else b"transfer-encoding: chunked\r\n"
+        else:
+            framing = b"content-length: %d\r\n" % length
+        return b"%bcontent-type: %b\r\n%bx-request-id: %b\r\n%b\r\n" % (
             beginning,
             response.content_type,
-            len(response.body),
+            framing,
             request_id.encode(),
             ending,
         )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import msgspec
 
 from lochan.base.errors import LochanError
+from lochan.base.limits.http import HTTP_BODY_BYTES_MAX
 from lochan.service.pending_writes import PendingWrite
 from lochan.transport.exchange import Caller, Exchange, Request, Response, ResponseHeaders
+
+StreamHandler = Callable[[Exchange], Awaitable[Response]]
+"""A coroutine; it waits for bodies on the loop, and does everything else that waits in a thread."""
 
 Handler = Callable[[Exchange], Response | PendingWrite[Response]]
 """Synchronous; raises errors of `base.errors`."""
@@ -23,10 +27,15 @@ class Route(msgspec.Struct, frozen=True):
     """
 
     name: str
-    handler: Handler
+    handler: Handler | StreamHandler
     brief: bool | Callable[[Exchange], bool] = True
     prepares: Callable[[Exchange], bool] | None = None
     """Returns whether the handler will not use the store: then it runs on the loop on any store."""
+
+    streams: bool = False
+    """Whether the handler is a StreamHandler, and reads the body from `Request.stream`."""
+
+    body_bytes_max: int = HTTP_BODY_BYTES_MAX
 
 
 class Match(msgspec.Struct, frozen=True):

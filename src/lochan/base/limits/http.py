@@ -22,14 +22,24 @@ HTTP_HEADERS_MAX: Final = 100
 # The headers of a request fit one packet; a client that needs longer for them is an attack.
 HTTP_HEADER_TIMEOUT_S: Final = 10.0
 
-# A client that sends no byte of its body for this long is gone; a slow one may continue.
-HTTP_BODY_TIMEOUT_S: Final = 30.0
+# A body must make progress in any span of this length, in either direction; a slower one would keep
+# its connection, and what is held for it, for hours.
+HTTP_PROGRESS_TIMEOUT_S: Final = 30.0
+PROGRESS_BYTES_MIN: Final = 65_536
+
+# What is read ahead of the handler of a streamed body; then the client has to wait.
+STREAM_BUFFER_BYTES: Final = 262_144
+
+# Streamed requests at once: each has two buffers of this order, and followers of events stay long.
+STREAMS_MAX: Final = 4_096
 
 # Trailers and chunk extensions of a body, which the server does not use.
 HTTP_TRAILER_BYTES_MAX: Final = 65_536
 
-# A client that does not read its answer must not keep it in our memory for ever.
-HTTP_WRITE_TIMEOUT_S: Final = 60.0
+# Writing to a client stops at the first and continues at the second: between them is the least
+# progress that a client must make.
+HTTP_WRITE_BUFFER_HIGH: Final = 131_072
+HTTP_WRITE_BUFFER_LOW: Final = 65_536
 
 # Longer than the pools of common clients keep an unused connection, so that they close first.
 HTTP_IDLE_TIMEOUT_S: Final = 75.0
