@@ -16,7 +16,7 @@ from lochan.base.errors import Corrupt, Invalid, TooLarge
 from lochan.base.ids import ContentId, ObjId, find_uuid_bytes
 from lochan.base.limits.contents import CONTENT_ID_BYTES_MAX, PAYLOAD_MAX
 from lochan.base.limits.storage import OBJECT_BYTES_MAX
-from lochan.codec.forms import unreadable_object
+from lochan.codec.forms import DECODE_FAILURES, unreadable
 
 TYPE_VALUE: Final = 3
 TYPE_NODE: Final = 4
@@ -111,8 +111,8 @@ def decode_object(kind: type[_Object], raw: bytes) -> _Object:
     """
     try:
         value: _Object = _decoders[kind](raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise unreadable_object(kind.__name__, raw, _TYPE_NUMBERS[kind], error) from None
+    except DECODE_FAILURES as error:
+        raise unreadable(kind.__name__, raw, error, _TYPE_NUMBERS[kind]) from None
     return value
 
 

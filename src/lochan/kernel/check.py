@@ -29,10 +29,14 @@ from lochan.base.limits.commits import TAG_DEPTH_MAX
 from lochan.base.limits.maintenance import CHECK_UNFINISHED_S
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.base.names import INTERNAL_PREFIX, REFS_NAME, RefName
-from lochan.codec.commits import TagObject
+from lochan.codec.commits import TagObject, decode_tag, is_tag
 from lochan.codec.objects import check_object_id
-from lochan.codec.rows import ReferenceElement, ReferenceRow, decode_reference_element, decode_row
-from lochan.codec.tags import decode_tag, is_tag
+from lochan.codec.rows import (
+    REFERENCE_FORM,
+    ReferenceElement,
+    ReferenceRow,
+    decode_reference_element,
+)
 from lochan.index.layers import find_many, read_page
 from lochan.kernel.changes import own_changes
 from lochan.kernel.check_findings import (
@@ -174,7 +178,7 @@ class _Check:
         if entry is None:
             return None
         where = repr(name)
-        row = self._try(RowKind.REFERENCE, where, decode_row, entry.value)
+        row = self._try(RowKind.REFERENCE, where, REFERENCE_FORM.decode, entry.value)
         if row is None:
             return None
         wrong = list(malformed(row, entry.key))
@@ -298,7 +302,7 @@ class _Check:
         )
         where = f"{name!r} incarnation {incarnation}"
         try:
-            row = None if entry is None else decode_row(entry.value)
+            row = None if entry is None else REFERENCE_FORM.decode(entry.value)
             if row is not None and row.incarnation == incarnation and row.deleted:
                 return
             moves = self._context.moves.fetch_after(name, incarnation, 0)

@@ -15,7 +15,7 @@ from lochan.base.ids import ObjId
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.codec.commits import decode_commit, is_commit
 from lochan.codec.objects import check_object_id
-from lochan.codec.rows import SettingsRow, decode_any_row
+from lochan.codec.rows import SETTINGS_FORM
 from lochan.kernel.check_findings import Findings, Problem, RowKind, Unjudged
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.repository import DESCRIPTION_KEY, SETTINGS_KEY
@@ -45,7 +45,7 @@ def check_settings(context: RepositoryContext, findings: Findings) -> None:
         return
     findings.count("settings")
     try:
-        row = decode_any_row(SettingsRow, entry.value)
+        row = SETTINGS_FORM.decode(entry.value)
         if row.instance != context.instance:
             raise Corrupt("the row of settings is that of another repository")
     except (Corrupt, NewerFormat) as error:

@@ -13,7 +13,7 @@ import msgspec
 from lochan.base.errors import Corrupt, LochanError, NewerFormat, NotFound
 from lochan.base.ids import EMPTY_ID, InstanceId
 from lochan.base.names import REFS_NAME, RefName
-from lochan.codec.rows import RepositoryRow, decode_any_row
+from lochan.codec.rows import REPOSITORY_FORM, RepositoryRow
 from lochan.kernel.check import check_into
 from lochan.kernel.check_findings import (
     Findings,
@@ -112,7 +112,7 @@ def _was_made(store: Store, name: str) -> bool:
     """Returns whether an instance was ever created for a name; its state is reported later."""
     for entry in entries_of(store, INSTANCES_PLACE):
         try:
-            if decode_any_row(RepositoryRow, entry.value).name == name:
+            if REPOSITORY_FORM.decode(entry.value).name == name:
                 return True
         except (Corrupt, NewerFormat):
             continue
@@ -151,7 +151,7 @@ def _check_instances(store: Store, findings: Findings, names: Sequence[str] | No
     """Checks the list of instances; finds repositories that are not in the list of repositories."""
     for entry in entries_of(store, INSTANCES_PLACE):
         try:
-            row = decode_any_row(RepositoryRow, entry.value)
+            row = REPOSITORY_FORM.decode(entry.value)
             if row.instance != entry.key:
                 raise Corrupt("the row is that of another instance")
         except (Corrupt, NewerFormat) as error:

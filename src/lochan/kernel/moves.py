@@ -17,7 +17,8 @@ from lochan.base.ids import InstanceId, ObjId
 from lochan.base.keys import prefix_end
 from lochan.base.limits.commits import MOVES_MAX, PREVIOUS_POINTERS_MAX
 from lochan.base.limits.requests import SCAN_ENTRIES_MAX
-from lochan.codec.rows import Move, MoveRow, ReferenceRow, decode_any_row, encode_row
+from lochan.codec.forms import encode_row
+from lochan.codec.rows import MOVE_FORM, Move, MoveRow, ReferenceRow
 from lochan.kv.store import Entry, Item, Kind, Store, partition
 
 _NUMBER_BYTES: Final = 8
@@ -173,7 +174,7 @@ def _place(prefix: bytes, number: int) -> bytes:
 
 def read_move(entry: Entry) -> MoveRow:
     """Reads a copied move; Corrupt unless it is the one that its key names."""
-    row = decode_any_row(MoveRow, entry.value)
+    row = MOVE_FORM.decode(entry.value)
     key = _prefix(row.name, row.incarnation) + row.move.version.to_bytes(_NUMBER_BYTES, "big")
     if key != entry.key:
         raise Corrupt(f"the move that is stored under {entry.key!r} is that of another key")

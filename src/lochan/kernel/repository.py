@@ -22,15 +22,14 @@ from lochan.base.errors import AlreadyExists, Corrupt, NotFound
 from lochan.base.ids import EMPTY_ID, INSTANCE_ID_BYTES, ROOT_INSTANCE, InstanceId
 from lochan.base.names import REFS_NAME, RefName, ref_name
 from lochan.base.ports import Clock, Random, Waiting
+from lochan.codec.forms import encode_row
 from lochan.codec.rows import (
+    DESCRIPTION_FORM,
     REPOSITORY_FORM,
     Description,
     ReferenceRow,
     RepositoryRow,
     SettingsRow,
-    decode_any_row,
-    decode_description,
-    encode_row,
 )
 from lochan.kernel.context import RepositoryContext, Tuning
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
@@ -117,7 +116,7 @@ def open_repository(
 
 def read_instance(listed: Entry) -> InstanceId:
     """Reads a row of the list of repositories; Corrupt unless it is that of its name."""
-    row = decode_any_row(RepositoryRow, listed.value)
+    row = REPOSITORY_FORM.decode(listed.value)
     if row.name.encode() != listed.key or len(row.instance) != INSTANCE_ID_BYTES:
         raise Corrupt(f"the row of the repository {listed.key!r} is that of {row.name!r}")
     return InstanceId(row.instance)
@@ -125,7 +124,7 @@ def read_instance(listed: Entry) -> InstanceId:
 
 def read_description(described: Entry, name: str) -> Description:
     """Reads a description; Corrupt unless it is that of the repository."""
-    description = decode_description(described.value)
+    description = DESCRIPTION_FORM.decode(described.value)
     if description.name != name:
         raise Corrupt(f"the repository {name!r} has the description of {description.name!r}")
     return description

@@ -15,9 +15,15 @@ import msgspec
 from lochan.base.errors import Corrupt, Invalid, NotFound, ReferenceNotFound, TooLarge, Unknown
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.limits.commits import HEADERS_BYTES_MAX, MESSAGE_BYTES_MAX, TAG_DEPTH_MAX
-from lochan.codec.commits import TagObject, decode_commit, is_commit
+from lochan.codec.commits import (
+    TagObject,
+    decode_commit,
+    decode_tag,
+    encode_tag,
+    is_commit,
+    is_tag,
+)
 from lochan.codec.objects import check_object_id
-from lochan.codec.tags import decode_tag, encode_tag, is_tag
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.views import EMPTY_VIEW, CommitView, view_of
 from lochan.model.references import Annotation

@@ -33,7 +33,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from lochan.base.errors import Corrupt, Exhausted, LochanError, NewerFormat, Unavailable, Unknown
-from lochan.codec.row_form import Row, RowForm
+from lochan.codec.forms import Row, RowForm, encode_row
 from lochan.kv.store import ABSENT, Entry, Lost, Outcome, Partition, SetIf, Stamp, Store, Won
 from lochan.persist.retry import Retry
 
@@ -172,7 +172,7 @@ class RowTable(Generic[Row]):
     def condition(self, row: Row, expected: Stamped[Row] | None) -> SetIf:
         """Returns the write of a row if it is still as it was read; None expects no row."""
         stamp = ABSENT if expected is None else expected.stamp
-        return SetIf(self._place, self.key_of(row), self._form.encode(row), stamp)
+        return SetIf(self._place, self.key_of(row), encode_row(row), stamp)
 
     def remove(self, found: Stamped[Row]) -> Outcome:
         """Deletes a row if it is still as it was read."""
