@@ -56,7 +56,6 @@ from lochan.kernel.check_rows import (
     check_objects,
     check_settings,
     count_others,
-    entries_of,
 )
 from lochan.kernel.check_trees import Decode, TreeCheck
 from lochan.kernel.context import RepositoryContext, Tuning
@@ -66,6 +65,7 @@ from lochan.kernel.verify import malformed, mislisted
 from lochan.kernel.views import CommitView
 from lochan.kv.store import Entry, Kind, partition
 from lochan.persist.cache import Caches
+from lochan.persist.rows import scan_all
 
 __all__ = ["Finding", "Progress", "Report", "ReportProgress", "Severity", "check_repository"]
 
@@ -400,7 +400,7 @@ class _Check:
         return self._context.views.load(ObjId(found.row.pointer))
 
     def _entries(self, kind: Kind) -> Iterator[Entry]:
-        return entries_of(self._context.store, partition(self._context.instance, kind))
+        return scan_all(self._context.store, partition(self._context.instance, kind))
 
     def _try(
         self,

@@ -19,21 +19,13 @@ from lochan.codec.rows import SETTINGS_FORM
 from lochan.kernel.check_findings import Findings, Problem, RowKind, Unjudged
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.repository import DESCRIPTION_KEY, SETTINGS_KEY
-from lochan.kv.store import Entry, Kind, Partition, Store, partition
+from lochan.kv.store import Kind, partition
 from lochan.persist.claims import ClaimRows
+from lochan.persist.rows import scan_all
 
 _SPREAD: Final = 65_536
 _PROGRESS_PARTITIONS: Final = 1_024
 _OBJECTS_READ: Final = 100
-
-
-def entries_of(store: Store, place: Partition, limit: int = PAGE_ENTRIES_MAX) -> Iterator[Entry]:
-    """Yields all rows of a partition."""
-    start: bytes | None = b""
-    while start is not None:
-        page = store.scan(place, start, None, limit)
-        yield from page.entries
-        start = page.next_start
 
 
 def check_settings(context: RepositoryContext, findings: Findings) -> None:
@@ -76,7 +68,7 @@ def check_objects(
     count = 0
     for number in range(_SPREAD):
         place = partition(context.instance, Kind.OBJECTS, number.to_bytes(2, "big"))
-        for entry in entries_of(context.store, place, _OBJECTS_READ):
+        for entry in scan_all(context.store, place, limit=_OBJECTS_READ):
             findings.count("objects")
             obj_id = ObjId(entry.key)
             if has_read(obj_id):
@@ -97,7 +89,7 @@ def count_others(context: RepositoryContext) -> Iterator[Unjudged]:
     known = (DESCRIPTION_KEY, SETTINGS_KEY)
     for kind in (Kind.META, Kind.STAGING, Kind.ACCESS):
         place = partition(context.instance, kind)
-        count = sum(entry.key not in known for entry in entries_of(context.store, place))
+        count = sum(entry.key not in known for entry in scan_all(context.store, place))
         if count:
             yield Unjudged(f"unknown {kind.name.lower()} rows", count, "another Lochan wrote them")
 

@@ -23,7 +23,6 @@ from lochan.kernel.check_findings import (
     RowKind,
     Unjudged,
 )
-from lochan.kernel.check_rows import entries_of
 from lochan.kernel.check_trees import Decode
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.repository import (
@@ -38,6 +37,7 @@ from lochan.kernel.repository import (
 from lochan.kv.format import FORMAT_KEY, FORMAT_PARTITION, check_mark
 from lochan.kv.store import Entry, Kind, Store, partition
 from lochan.persist.references import References
+from lochan.persist.rows import scan_all
 
 
 class CheckOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,12 +95,12 @@ def _check_format(store: Store, findings: Findings) -> None:
 def _is_empty(store: Store) -> bool:
     """Returns whether no repository was ever created here; then a mark is not required."""
     places = (REPOSITORIES_PLACE, INSTANCES_PLACE)
-    return not any(next(entries_of(store, place, 1), None) for place in places)
+    return not any(next(scan_all(store, place, limit=1), None) for place in places)
 
 
 def _listed(store: Store, names: Sequence[str] | None) -> list[Entry]:
     if names is None:
-        return list(entries_of(store, REPOSITORIES_PLACE))
+        return list(scan_all(store, REPOSITORIES_PLACE))
     found = [(name, store.get(REPOSITORIES_PLACE, name.encode())) for name in names]
     for name, entry in found:
         if entry is None and not _was_made(store, name):
@@ -110,7 +110,7 @@ def _listed(store: Store, names: Sequence[str] | None) -> list[Entry]:
 
 def _was_made(store: Store, name: str) -> bool:
     """Returns whether an instance was ever created for a name; its state is reported later."""
-    for entry in entries_of(store, INSTANCES_PLACE):
+    for entry in scan_all(store, INSTANCES_PLACE):
         try:
             if REPOSITORY_FORM.decode(entry.value).name == name:
                 return True
@@ -149,7 +149,7 @@ def _open(
 
 def _check_instances(store: Store, findings: Findings, names: Sequence[str] | None) -> None:
     """Checks the list of instances; finds repositories that are not in the list of repositories."""
-    for entry in entries_of(store, INSTANCES_PLACE):
+    for entry in scan_all(store, INSTANCES_PLACE):
         try:
             row = REPOSITORY_FORM.decode(entry.value)
             if row.instance != entry.key:
@@ -188,7 +188,7 @@ def _was_used(store: Store, instance: InstanceId) -> bool:
     references = References(store, instance)
     try:
         index = references.fetch(REFS_NAME)
-        rows = list(entries_of(store, partition(instance, Kind.REFERENCES)))
+        rows = list(scan_all(store, partition(instance, Kind.REFERENCES)))
         others = [entry.key.decode("utf-8", "replace") for entry in rows]
         heads = references.fetch_many([RefName(name) for name in others if name != REFS_NAME])
     except LochanError:

@@ -21,7 +21,6 @@ fresh read shows the same stamp.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from typing import Final, Protocol
 
 import msgspec
@@ -50,8 +49,8 @@ from lochan.kernel.plan import CommitPlan
 from lochan.kernel.prefetch import read_ahead
 from lochan.kernel.recent import Recent
 from lochan.kernel.views import CommitView
-from lochan.kv.store import Adds, Hold, Lost, Outcome, SetIf, Won
-from lochan.persist.references import References, StampedRow
+from lochan.kv.store import Adds, Lost, Outcome, SetIf, Won
+from lochan.persist.references import StampedRow
 from lochan.persist.rows import Done, Doubt, Stamped, send_until_known
 
 
@@ -104,10 +103,6 @@ class _Chain(msgspec.Struct):
     settled: list[Settled]
     built: list[Built]
 
-    @property
-    def head(self) -> CommitView | None:
-        return self.built[-1].view if self.built else None
-
 
 class Begun(msgspec.Struct, frozen=True):
     """A chain that is planned, and what its write consists of."""
@@ -128,17 +123,12 @@ class Publisher:
     """
 
     def __init__(self, context: RepositoryContext, name: RefName, find: Find | None = None) -> None:
-        self._context = context
+        self.context = context
         self._name = name
         self._find = find or context.references.fetch
         self._known: StampedRow | None = None
         self._recent: Recent | None = None
         self._cautious_rounds = 0
-
-    @property
-    def context(self) -> RepositoryContext:
-        """The repository that the branch belongs to."""
-        return self._context
 
     def publish(self, proposals: Sequence[Proposal], join: Join = _no_more) -> list[Settled]:
         """Publishes the proposals that are not refused; returns a result for each.
@@ -147,7 +137,7 @@ class Publisher:
         chain then; their results come after the others.
         """
         proposals = list(proposals)
-        retry = self._context.retry()
+        retry = self.context.retry()
         while True:
             if self._cautious_rounds:
                 settled = self._publish_held(proposals, join)
@@ -197,45 +187,45 @@ class Publisher:
         chain = self._plan(row, proposals, self._recent)
         if not chain.built:
             return chain.settled if known is None or self._is_current(row) else None
-        if self._swap(chain, self._context.store.apply):
+        if self._swap(chain, self.context.store.apply):
             return chain.settled
         self._lose()
         return None
 
     def _lose(self) -> None:
         self._known = None
-        if self._context.store.capabilities.row_locks:
+        if self.context.store.capabilities.row_locks:
             self._cautious_rounds = _CAUTIOUS_ROUNDS
 
     def _publish_held(self, proposals: list[Proposal], join: Join) -> list[Settled] | None:
         """One attempt on a row that is held meanwhile; if it cannot be held, an optimistic one."""
-        references = self._context.references
+        references = self.context.references
         try:
             hold = references.hold(self._name)
         except Unavailable:
             self._known = None
             return self._publish_optimistically(proposals)
-        with closing(_Held(references, hold)) as held:
+        try:
+            row = None if hold.entry is None else references.read(hold.entry)
             proposals += join()
-            row = held.row
             if row is None or row.row.deleted:
                 # Half created or half deleted, perhaps: finish it, then hold what is there.
-                self._check_live(self._find(self._name))
+                self._fetch()
                 return None
             check_takes_commits(row.row)
             undisturbed = self._known is not None and self._known.stamp == row.stamp
             self._cautious_rounds = self._cautious_rounds - 1 if undisturbed else _CAUTIOUS_ROUNDS
             chain = self._plan(row, proposals, self._recent)
             self._known = row
-            if not chain.built or self._swap(chain, held.apply):
+            if not chain.built or self._swap(chain, hold.apply):
                 return chain.settled
             self._known = None
             return None
+        finally:
+            hold.release()
 
     def _fetch(self) -> StampedRow:
-        return self._check_live(self._find(self._name))
-
-    def _check_live(self, found: StampedRow | None) -> StampedRow:
+        found = self._find(self._name)
         if found is None or found.row.deleted:
             raise ReferenceNotFound(f"Named reference '{self._name}' not found")
         check_takes_commits(found.row)
@@ -252,7 +242,7 @@ class Publisher:
         self, row: StampedRow, proposals: Sequence[Proposal], recent: Recent | None
     ) -> _Chain:
         """Step 2."""
-        context = self._context
+        context = self.context
         head = context.views.load(ObjId(row.row.pointer))
         if recent is not None and recent.head != head.obj_id:
             recent = None
@@ -290,7 +280,7 @@ class Publisher:
 
     def _write_of(self, chain: _Chain) -> tuple[ReferenceRow, list[tuple[ObjId, bytes]], SetIf]:
         """Returns what step 3 writes: the row to come, the objects, the condition."""
-        context = self._context
+        context = self.context
         head = chain.built[-1].view
         operation = context.random.random_bytes(16)
         row = advanced(chain.row.row, head.obj_id, operation, context.clock.now_us())
@@ -311,8 +301,8 @@ class Publisher:
         """Keeps in memory what was published, for the next chain."""
         recent = self._recent
         for built in chain.built:
-            self._context.views.remember(built.view)
-            self._context.nodes.remember(built.nodes)
+            self.context.views.remember(built.view)
+            self.context.nodes.remember(built.nodes)
             if recent is None:
                 recent = Recent(built.view)
             elif built.view.obj_id != recent.head:
@@ -320,7 +310,7 @@ class Publisher:
         self._recent = recent
 
     def _apply(self, objects: list[tuple[ObjId, bytes]], condition: SetIf, apply: Apply) -> Outcome:
-        context = self._context
+        context = self.context
         items_max = context.store.capabilities.batch_items_max
         if len(objects) > items_max or sum(len(raw) for _, raw in objects) > CHAIN_BYTES_MAX:
             # Too much for one statement: objects first, they are harmless without the row.
@@ -330,18 +320,18 @@ class Publisher:
 
     def _resolve(self, begun: Begun) -> Won | Lost | Done[None]:
         """Finds out what became of a write whose reply was lost; Done if it had won before."""
-        store = self._context.store
+        store = self.context.store
         return send_until_known(
             lambda: self._apply(begun.objects, begun.condition, store.apply),
             lambda: Done(None) if self._was_published(begun.chain) else None,
-            self._context.retry(),
+            self.context.retry(),
             _COMMITTED,
             in_doubt=True,
         )
 
     def _was_published(self, chain: _Chain) -> bool:
         """Walks from the present head and from every head that the branch was moved away from."""
-        context = self._context
+        context = self.context
         wanted = chain.built[-1].view
         before = chain.row.row
         heads: list[ObjId] = []
@@ -356,18 +346,6 @@ class Publisher:
             contains(context.views, context.views.load(head), wanted.obj_id, wanted.generation)
             for head in dict.fromkeys(heads)
         )
-
-
-class _Held:
-    """A held row; released when it is closed."""
-
-    def __init__(self, references: References, hold: Hold) -> None:
-        self._hold = hold
-        self.row = None if hold.entry is None else references.read(hold.entry)
-        self.apply: Apply = hold.apply
-
-    def close(self) -> None:
-        self._hold.release()
 
 
 def head_at(context: RepositoryContext, name: RefName, view: CommitView) -> Head:

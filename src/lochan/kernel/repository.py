@@ -14,6 +14,7 @@ it finds a repository whose row in the list of repositories is lost.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -34,7 +35,7 @@ from lochan.codec.rows import (
 from lochan.kernel.context import RepositoryContext, Tuning
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kv.store import Entry, Kind, Store, partition
-from lochan.persist.rows import Doubt, RowTable, add_row
+from lochan.persist.rows import Doubt, RowTable, add_row, scan_all
 
 REPOSITORIES_PLACE: Final = partition(ROOT_INSTANCE, Kind.REPOSITORIES)
 INSTANCES_PLACE: Final = partition(ROOT_INSTANCE, Kind.META, b"instances")
@@ -130,23 +131,13 @@ def read_description(described: Entry, name: str) -> Description:
     return description
 
 
-def list_repositories(store: Store, start: str, limit: int) -> list[str]:
-    """Returns names of repositories in order, from `start` on; fewer only where there are no more.
+def list_repositories(store: Store, start: str, limit: int) -> list[tuple[str, Entry]]:
+    """Returns repositories in the order of their names, from `start` on; fewer only at the end.
 
-    The order is that of bytes.
+    The order is that of bytes. Each comes with its row, which `read_instance` decodes.
     """
-    return [name for name, _ in list_rows(store, start, limit)]
-
-
-def list_rows(store: Store, start: str, limit: int) -> list[tuple[str, Entry]]:
-    """Returns the same with the row of each name, not decoded; `read_instance` decodes it."""
-    found: list[tuple[str, Entry]] = []
-    at: bytes | None = start.encode()
-    while at is not None and len(found) < limit:
-        page = store.scan(REPOSITORIES_PLACE, at, None, limit - len(found))
-        found += [(entry.key.decode(), entry) for entry in page.entries]
-        at = page.next_start
-    return found
+    found = scan_all(store, REPOSITORIES_PLACE, start.encode(), None, limit)
+    return [(entry.key.decode(), entry) for entry in islice(found, limit)]
 
 
 def join(

@@ -7,12 +7,11 @@ followed until a commit is found. Tags take no commits; the publisher refuses th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
-from lochan.base.errors import Corrupt, Invalid, NotFound, ReferenceNotFound, TooLarge, Unknown
+from lochan.base.errors import Corrupt, Invalid, NotFound, ReferenceNotFound, TooLarge
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.limits.commits import HEADERS_BYTES_MAX, MESSAGE_BYTES_MAX, TAG_DEPTH_MAX
 from lochan.codec.commits import (
@@ -53,7 +52,8 @@ class Tags:
         _check(annotation)
         tag = TagObject(1, target, annotation.message, annotation.properties, annotation.signature)
         pointer, raw = encode_tag(tag)
-        self._store([(pointer, raw)])
+        # A name will point at it; after a lost reply it is stored again.
+        self._context.repeat(lambda: self._context.objects.store_many([(pointer, raw)]))
         return pointer
 
     def peel(self, pointer: ObjId) -> Peeled:
@@ -96,16 +96,6 @@ class Tags:
             # An object of another kind; or one whose first bytes were changed, which is there.
             check_object_id(obj_id, raw)
         raise ReferenceNotFound(f"Commit '{obj_id.hex()}' not found")
-
-    def _store(self, objects: Sequence[tuple[ObjId, bytes]]) -> None:
-        """Stores objects that a name will point at; after a lost reply they are stored again."""
-        context = self._context
-        retry = context.retry_steps()
-        while True:
-            try:
-                return context.objects.store_many(objects)
-            except Unknown:
-                retry.again()
 
 
 def _check(annotation: Annotation) -> None:

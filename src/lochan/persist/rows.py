@@ -26,13 +26,14 @@ it ends between two rounds, nothing was written and `Exhausted` is raised.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
 import msgspec
 
 from lochan.base.errors import Corrupt, Exhausted, LochanError, NewerFormat, Unavailable, Unknown
+from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.codec.forms import Row, RowForm, encode_row
 from lochan.kv.store import ABSENT, Entry, Lost, Outcome, Partition, SetIf, Stamp, Store, Won
 from lochan.persist.retry import Retry
@@ -244,6 +245,21 @@ class RowTable(Generic[Row]):
 
 def _raw(key: str | bytes) -> bytes:
     return key.encode() if isinstance(key, str) else key
+
+
+def scan_all(
+    store: Store,
+    place: Partition,
+    start: bytes = b"",
+    end: bytes | None = None,
+    limit: int = PAGE_ENTRIES_MAX,
+) -> Iterator[Entry]:
+    """Yields the rows of [start, end) in a partition, read in pages of `limit`."""
+    further: bytes | None = start
+    while further is not None:
+        page = store.scan(place, further, end, limit)
+        yield from page.entries
+        further = page.next_start
 
 
 def add_row(table: RowTable[Row], row: Row, retry: Retry, doubt: Doubt) -> bool:

@@ -38,7 +38,6 @@ from lochan.base.limits.requests import IDEMPOTENCY_KEY_CHARACTERS_MAX
 from lochan.base.names import RefName
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.claims import (
-    ClaimedMove,
     ClaimedProposal,
     KeyedRequest,
     RequestOutcome,
@@ -48,7 +47,7 @@ from lochan.kernel.claims import (
     find_done,
 )
 from lochan.kernel.context import RepositoryContext
-from lochan.kernel.moves import UNMOVED
+from lochan.kernel.moves import UNMOVED, Once
 from lochan.kernel.publish import Proposal, Published, Publisher, Settled
 from lochan.kernel.references import Destination, MovedReference, ReferenceIndex
 from lochan.persist.claims import Claim
@@ -90,7 +89,7 @@ class NamesWrite(msgspec.Struct, Generic[_Answer], frozen=True):
 ClaimKey = Callable[[], Claim | None]
 """Claims the key of a write on a branch, step 3; None for a write without a key."""
 
-ClaimMove = Callable[[], ClaimedMove | None]
+ClaimMove = Callable[[], Once | None]
 """Claims the key of a move of a reference, step 3; None for a move without a key."""
 
 
@@ -151,7 +150,7 @@ class Claims:
             return work(_unclaimed)
         request = self._request(target)
 
-        def claim() -> ClaimedMove:
+        def claim() -> Once:
             row = self._names.get(target.name).row
             target.check_row(row)
             return _claimed_move(claim_request(self._context, request, row.incarnation))
@@ -328,8 +327,8 @@ def _unmoved(
     return decide
 
 
-def _claimed_move(claim: Claim) -> ClaimedMove:
-    return ClaimedMove(claim.operation, claim.incarnation)
+def _claimed_move(claim: Claim) -> Once:
+    return Once(claim.operation, claim.incarnation)
 
 
 def _target_deleted(claim: Claim) -> ReferenceNotFound:

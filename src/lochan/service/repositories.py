@@ -149,7 +149,7 @@ class Repositories:
             raise Invalid(f"a page has at least one entry, not {limit}")
         count = PAGE_ENTRIES_MAX if limit is None else min(limit, PAGE_ENTRIES_MAX)
         start = "" if token is None else known_name(token)
-        found = list_repositories(self._store, start, count + 1)
+        found = [name for name, _ in list_repositories(self._store, start, count + 1)]
         return Page(tuple(found[:count]), found[count] if len(found) > count else None)
 
     def _open_anew(self, name: str) -> Repository:

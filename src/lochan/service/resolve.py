@@ -19,8 +19,8 @@ from lochan.base.names import INTERNAL_PREFIX, RefName
 from lochan.catalog.types import ContentTypes
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.context import RepositoryContext
+from lochan.kernel.history import resolve_steps
 from lochan.kernel.references import ReferenceIndex
-from lochan.kernel.specs import resolve_steps
 from lochan.kernel.tags import Tags
 from lochan.kernel.tokens import Tokens
 from lochan.kernel.views import CommitView
