@@ -27,6 +27,7 @@ from lochan.codec.forms import (
     is_of_type,
     unreadable,
 )
+from lochan.codec.objects import check_object_id
 
 TYPE_COMMIT: Final = 1
 TYPE_TAG: Final = 2
@@ -167,6 +168,14 @@ def decode_commit(expected: ObjId, raw: bytes) -> CommitObject:
 def is_commit(raw: bytes) -> bool:
     """Returns whether a stored object is a commit of any version, by its first bytes."""
     return raw.startswith(_COMMIT_MARK) or is_of_type(raw, TYPE_COMMIT)
+
+
+def check_any_object(expected: ObjId, raw: bytes) -> None:
+    """Raises Corrupt unless the bytes of an object are those of its id; of any type."""
+    if is_commit(raw):
+        decode_commit(expected, raw)
+    else:
+        check_object_id(expected, raw)
 
 
 def jump_sequence(sequence: int) -> int:

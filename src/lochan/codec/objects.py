@@ -13,7 +13,7 @@ import msgspec
 
 from lochan.base.checks import check_stored
 from lochan.base.errors import Corrupt, Invalid, TooLarge
-from lochan.base.ids import ContentId, ObjId, find_uuid_bytes
+from lochan.base.ids import ContentId, ObjId
 from lochan.base.limits.contents import CONTENT_ID_BYTES_MAX, PAYLOAD_MAX
 from lochan.base.limits.storage import OBJECT_BYTES_MAX
 from lochan.codec.forms import DECODE_FAILURES, unreadable
@@ -132,8 +132,3 @@ def build_value(content_id: ContentId, payload: int, data: bytes) -> ValueObject
     if not 0 < payload <= PAYLOAD_MAX:
         raise Invalid(f"a payload is a number from 1 to {PAYLOAD_MAX}")
     return ValueObject(1, content_id, payload, data)
-
-
-def content_id_is_inline(content_id: ContentId) -> bool:
-    """Returns whether an index element can hold this content id itself."""
-    return find_uuid_bytes(content_id) is not None

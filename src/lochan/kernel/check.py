@@ -18,9 +18,9 @@ is reported.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain, pairwise
-from typing import Final, TypeVar, TypeVarTuple
+from typing import Final
 
 from lochan.base.errors import Corrupt, NewerFormat
 from lochan.base.ids import ID_BYTES, ObjId
@@ -71,9 +71,6 @@ __all__ = ["Finding", "Progress", "Report", "ReportProgress", "Severity", "check
 
 _CACHE_BYTES: Final = 40 * 1_024 * 1_024
 
-_Given = TypeVarTuple("_Given")
-_Got = TypeVar("_Got")
-
 
 def check_repository(
     context: RepositoryContext,
@@ -89,32 +86,19 @@ def check_repository(
     every commit; `unreferenced` looks for objects that nothing refers to, which needs `history`.
     """
     findings = Findings(report)
-    unjudged = check_into(
-        findings, context, decode=decode, history=history, unreferenced=unreferenced
-    )
-    return findings.report(unjudged)
+    check = RepositoryCheck(findings, context, decode, history=history, unreferenced=unreferenced)
+    return findings.report(check.run())
 
 
-def check_into(
-    findings: Findings,
-    context: RepositoryContext,
-    *,
-    decode: Decode | None,
-    history: bool,
-    unreferenced: bool,
-) -> tuple[Unjudged, ...]:
-    """Checks one repository among others; returns what could not be judged."""
-    return _Check(findings, context, decode, history, unreferenced and history).run()
-
-
-class _Check:
-    """One check of one repository."""
+class RepositoryCheck:
+    """One check of one repository, perhaps among others of its store."""
 
     def __init__(
         self,
         findings: Findings,
         context: RepositoryContext,
         decode: Decode | None,
+        *,
         history: bool,
         unreferenced: bool,
     ) -> None:
@@ -129,16 +113,19 @@ class _Check:
             tuning=Tuning(Caches(_CACHE_BYTES)),
         )
         self._findings = findings
-        self._unreferenced = unreferenced
+        self._unreferenced = unreferenced and history
         self._tag_ids: set[ObjId] = set()
         self._trees = TreeCheck(self._context, findings, decode)
         self._commits = HistoryCheck(
-            self._context, findings, self._trees, history=history, remember=unreferenced
+            self._context, findings, self._trees, history=history, remember=self._unreferenced
         )
         self._index_is_readable = True
 
     def run(self) -> tuple[Unjudged, ...]:
-        """Goes through the rows in the order of the head of this module."""
+        """Goes through the rows in the order of the head of this module.
+
+        Returns what could not be judged.
+        """
         findings, context = self._findings, self._context
         head = self._names_head()
         if head is not None and head.body is not None:
@@ -152,7 +139,7 @@ class _Check:
         self._check_log()
         self._commits.walk()
         if head is not None and self._index_is_readable:
-            self._try(RowKind.NAMES, REFS_NAME, self._check_ended, head)
+            self._findings.attempt(RowKind.NAMES, REFS_NAME, self._check_ended, head)
         self._trees.finish()
         check_settings(context, findings)
         unjudged = [check_claims(context, findings)]
@@ -178,7 +165,7 @@ class _Check:
         if entry is None:
             return None
         where = repr(name)
-        row = self._try(RowKind.REFERENCE, where, REFERENCE_FORM.decode, entry.value)
+        row = self._findings.attempt(RowKind.REFERENCE, where, REFERENCE_FORM.decode, entry.value)
         if row is None:
             return None
         wrong = list(malformed(row, entry.key))
@@ -186,8 +173,8 @@ class _Check:
             self._wrong(where, what)
         head = self._check_pointer(f"reference {where}", ObjId(row.pointer))
         if head is not None and row.kind == "BRANCH" and row.moves and not wrong:
-            self._try(RowKind.REFERENCE, where, self._check_descends, where, row, head)
-        self._try(RowKind.MOVE, f"of {where}", self._check_copies, where, row)
+            self._findings.attempt(RowKind.REFERENCE, where, self._check_descends, where, row, head)
+        self._findings.attempt(RowKind.MOVE, f"of {where}", self._check_copies, where, row)
         held = chain.from_iterable((move.old, move.new) for move in row.moves)
         past = dict.fromkeys([*(raw for raw, _ in row.previous), *held])
         for raw in past:
@@ -242,7 +229,9 @@ class _Check:
                 if head is not None:
                     self._commits.add_head(head, by)
                 return head
-            tag = self._try(RowKind.TAG, at.hex(), self._read_tag, at, raw, referred_by=by)
+            tag = self._findings.attempt(
+                RowKind.TAG, at.hex(), self._read_tag, at, raw, referred_by=by
+            )
             if tag is None:
                 return None
             at, by = ObjId(tag.target), f"tag {at.hex()}"
@@ -267,7 +256,7 @@ class _Check:
             where = f"{name!r} incarnation {incarnation} version {version}"
             if (name, incarnation) != incarnation_of:
                 incarnation_of, last = (name, incarnation), 0
-            row = self._try(RowKind.MOVE, where, read_move, entry)
+            row = self._findings.attempt(RowKind.MOVE, where, read_move, entry)
             self._findings.count("moves")
             if row is None:
                 # Its predecessor is unknown; the next move names this one as its predecessor.
@@ -321,7 +310,7 @@ class _Check:
             return
         _, what = mislisted(row, self._element(where, listed))
         if what and self._index_is_readable:
-            self._try(RowKind.REFERENCE, where, self._look_again, name, what)
+            self._findings.attempt(RowKind.REFERENCE, where, self._look_again, name, what)
 
     def _look_again(self, name: bytes, what: str) -> None:
         """Reads row and index again; a writer may have been between the two first reads."""
@@ -354,7 +343,7 @@ class _Check:
     def _element(self, where: str, listed: bytes | None) -> ReferenceElement | None:
         if listed is None:
             return None
-        return self._try(RowKind.ELEMENT, where, decode_reference_element, listed)
+        return self._findings.attempt(RowKind.ELEMENT, where, decode_reference_element, listed)
 
     def _names_and_rows(self) -> Iterator[tuple[bytes, Entry | None, bytes | None]]:
         """Joins rows and index, both in the order of names."""
@@ -376,7 +365,9 @@ class _Check:
         while index is not None:
             files, limit = index.files, PAGE_ENTRIES_MAX
             nodes = self._context.nodes
-            page = self._try(RowKind.NAMES, REFS_NAME, read_page, nodes, files, start, b"g", limit)
+            page = self._findings.attempt(
+                RowKind.NAMES, REFS_NAME, read_page, nodes, files, start, b"g", limit
+            )
             if page is None:
                 break
             yield from ((key[1:], element) for key, element in page)
@@ -387,11 +378,7 @@ class _Check:
         self._index_is_readable = False
 
     def _names_head(self) -> CommitView | None:
-        try:
-            return self._index()
-        except (Corrupt, NewerFormat) as error:
-            self._findings.add_error(RowKind.NAMES, REFS_NAME, error, below=RowKind.COMMIT)
-            return None
+        return self._findings.attempt(RowKind.NAMES, REFS_NAME, self._index, below=RowKind.COMMIT)
 
     def _index(self) -> CommitView:
         found = self._context.references.fetch(REFS_NAME)
@@ -401,21 +388,6 @@ class _Check:
 
     def _entries(self, kind: Kind) -> Iterator[Entry]:
         return scan_all(self._context.store, partition(self._context.instance, kind))
-
-    def _try(
-        self,
-        kind: RowKind,
-        row: str,
-        act: Callable[[*_Given], _Got],
-        *given: *_Given,
-        referred_by: str = "",
-    ) -> _Got | None:
-        """Does something that reads; what cannot be read is a finding."""
-        try:
-            return act(*given)
-        except (Corrupt, NewerFormat) as error:
-            self._findings.add_error(kind, row, error, referred_by)
-            return None
 
     def _wrong(self, where: str, what: str) -> None:
         self._findings.add(RowKind.REFERENCE, where, Problem.INCONSISTENT, what)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Final
+from typing import Final, TypeVar, TypeVarTuple
 
 import msgspec
 
 from lochan.base.errors import Corrupt, LochanError, NewerFormat
 from lochan.base.limits.maintenance import CHECK_FINDINGS_MAX
+
+_Given = TypeVarTuple("_Given")
+_Got = TypeVar("_Got")
 
 
 class Severity(Enum):
@@ -212,6 +215,22 @@ class Findings:
                 row, referred_by = named, f"{kind.value} {row}"
                 kind = below
         self.add(kind, row, problem, error.message, referred_by)
+
+    def attempt(
+        self,
+        kind: RowKind,
+        row: str,
+        act: Callable[[*_Given], _Got],
+        *given: *_Given,
+        referred_by: str = "",
+        below: RowKind = RowKind.NODE,
+    ) -> _Got | None:
+        """Does something that reads; what cannot be read is a finding, as `add_error` adds it."""
+        try:
+            return act(*given)
+        except (Corrupt, NewerFormat) as error:
+            self.add_error(kind, row, error, referred_by, below=below)
+            return None
 
     def count(self, kind: str, number: int = 1) -> None:
         """Counts rows that were read."""

@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from lochan.base.errors import Corrupt, NewerFormat
 from lochan.base.ids import ObjId
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
-from lochan.codec.commits import decode_commit, is_commit
-from lochan.codec.objects import check_object_id
+from lochan.codec.commits import check_any_object
 from lochan.codec.rows import SETTINGS_FORM
 from lochan.kernel.check_findings import Findings, Problem, RowKind, Unjudged
 from lochan.kernel.context import RepositoryContext
@@ -36,12 +34,10 @@ def check_settings(context: RepositoryContext, findings: Findings) -> None:
         findings.add(RowKind.SETTINGS, "settings", Problem.MISSING, what, "repository")
         return
     findings.count("settings")
-    try:
-        row = SETTINGS_FORM.decode(entry.value)
-        if row.instance != context.instance:
-            raise Corrupt("the row of settings is that of another repository")
-    except (Corrupt, NewerFormat) as error:
-        findings.add_error(RowKind.SETTINGS, "settings", error)
+    row = findings.attempt(RowKind.SETTINGS, "settings", SETTINGS_FORM.decode, entry.value)
+    if row is not None and row.instance != context.instance:
+        what = "the row of settings is that of another repository"
+        findings.add(RowKind.SETTINGS, "settings", Problem.CORRUPT, what)
 
 
 def check_claims(context: RepositoryContext, findings: Findings) -> Unjudged:
@@ -74,10 +70,7 @@ def check_objects(
             if has_read(obj_id):
                 continue
             count += 1
-            try:
-                _check_object(obj_id, entry.value)
-            except (Corrupt, NewerFormat) as error:
-                findings.add_error(RowKind.OBJECT, obj_id.hex(), error)
+            findings.attempt(RowKind.OBJECT, obj_id.hex(), check_any_object, obj_id, entry.value)
         if number % _PROGRESS_PARTITIONS == 0:
             findings.report_progress()
     why = "nothing refers to them: left by writes that lost, or about to be referred to"
@@ -92,10 +85,3 @@ def count_others(context: RepositoryContext) -> Iterator[Unjudged]:
         count = sum(entry.key not in known for entry in scan_all(context.store, place))
         if count:
             yield Unjudged(f"unknown {kind.name.lower()} rows", count, "another Lochan wrote them")
-
-
-def _check_object(obj_id: ObjId, raw: bytes) -> None:
-    if is_commit(raw):
-        decode_commit(obj_id, raw)
-    else:
-        check_object_id(obj_id, raw)

@@ -14,7 +14,7 @@ from lochan.base.errors import Corrupt, LochanError, NewerFormat, NotFound
 from lochan.base.ids import EMPTY_ID, InstanceId
 from lochan.base.names import REFS_NAME, RefName
 from lochan.codec.rows import REPOSITORY_FORM, RepositoryRow
-from lochan.kernel.check import check_into
+from lochan.kernel.check import RepositoryCheck
 from lochan.kernel.check_findings import (
     Findings,
     Problem,
@@ -65,14 +65,14 @@ def check_store(
         findings.count("repositories")
         context = _open(store, ports, entry, findings)
         if context is not None:
-            found = check_into(
+            check = RepositoryCheck(
                 findings,
                 context,
-                decode=options.decode,
+                options.decode,
                 history=options.history,
                 unreferenced=options.unreferenced,
             )
-            unjudged += [msgspec.structs.replace(one, repository=name) for one in found]
+            unjudged += [msgspec.structs.replace(one, repository=name) for one in check.run()]
     findings.repository = ""
     _check_instances(store, findings, options.names)
     return findings.report(tuple(unjudged))
@@ -80,16 +80,11 @@ def check_store(
 
 def _check_format(store: Store, findings: Findings) -> None:
     entry = store.get(FORMAT_PARTITION, FORMAT_KEY)
-    if entry is None:
-        if _is_empty(store):
-            return
+    if entry is not None:
+        findings.attempt(RowKind.FORMAT, "format", check_mark, entry)
+    elif not _is_empty(store):
         what = "the mark of the storage format is missing"
         findings.add(RowKind.FORMAT, "format", Problem.MISSING, what)
-        return
-    try:
-        check_mark(entry)
-    except (Corrupt, NewerFormat) as error:
-        findings.add_error(RowKind.FORMAT, "format", error)
 
 
 def _is_empty(store: Store) -> bool:
@@ -124,14 +119,13 @@ def _open(
 ) -> RepositoryContext | None:
     """Opens a repository; what keeps it from being opened is a finding."""
     name = listed.key.decode("utf-8", "replace")
-    try:
-        instance = read_instance(listed)
-    except (Corrupt, NewerFormat) as error:
-        findings.add_error(RowKind.REPOSITORY, repr(name), error, "list of repositories")
+    instance = findings.attempt(
+        RowKind.REPOSITORY, repr(name), read_instance, listed, referred_by="list of repositories"
+    )
+    if instance is None:
         return None
-    other = store.get(INSTANCES_PLACE, instance)
     by = f"repository {name!r}"
-    if other is None:
+    if store.get(INSTANCES_PLACE, instance) is None:
         what = "the repository is missing in the list of instances"
         findings.add(RowKind.REPOSITORY, instance.hex(), Problem.MISSING, what, by)
     described = store.get(partition(instance, Kind.META), DESCRIPTION_KEY)
@@ -139,12 +133,10 @@ def _open(
         what = "the repository has lost its description"
         findings.add(RowKind.DESCRIPTION, repr(name), Problem.MISSING, what, by)
         return None
-    try:
-        description = read_description(described, name)
-    except (Corrupt, NewerFormat) as error:
-        findings.add_error(RowKind.DESCRIPTION, repr(name), error, by)
-        return None
-    return join(store, instance, description, ports)
+    description = findings.attempt(
+        RowKind.DESCRIPTION, repr(name), read_description, described, name, referred_by=by
+    )
+    return None if description is None else join(store, instance, description, ports)
 
 
 def _check_instances(store: Store, findings: Findings, names: Sequence[str] | None) -> None:
