@@ -250,23 +250,7 @@ class References:
         """Returns everything that happened to a name, newest first, in all its incarnations."""
         full = self._resolver.name(name)
         self._access.decide(call, Action.READ_LOG, full)
-        page = self._ref_log.page(full, limit, None if token is None else PageToken(token))
-        moves = tuple(
-            ReferenceMove(
-                entry.kind,
-                entry.old.hex() if entry.old else None,
-                entry.new.hex(),
-                entry.who,
-                entry.when_us,
-                entry.operation,
-                entry.source,
-                entry.base,
-                entry.incarnation,
-                entry.version,
-            )
-            for entry in page.entries
-        )
-        return Page(moves, page.token)
+        return self._ref_log.page(full, limit, token)
 
     def _row_of(self, call: Call, new: NewReference) -> NewReferenceRow:
         name = ref_name(new.name)
