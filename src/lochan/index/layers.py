@@ -8,6 +8,8 @@ layers, which allows a level between the two; it was measured and not built, see
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from heapq import merge
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -44,6 +46,8 @@ class Index(msgspec.Struct, frozen=True, gc=False):
 
 
 EMPTY_INDEX: Final = Index()
+
+_KEY: Final = attrgetter("key")
 
 
 def find_one(source: NodeSource, index: Index, key: bytes) -> bytes | None:
@@ -124,7 +128,7 @@ def diff(
     start: bytes = b"",
     end: bytes | None = None,
 ) -> Iterator[Difference]:
-    """Yields the keys of [start, end) whose elements differ, in order."""
+    """Returns the keys of [start, end) whose elements differ, in order, read as they are needed."""
     recent = sorted(
         {key for index in (left, right) for key, _ in _embedded_range(index.embedded, start, end)}
     )
@@ -138,25 +142,7 @@ def diff(
         for change in diff_trees(source, left.root, right.root, start, end)
         if change.key not in hidden
     )
-    return _merge(changed, below)
-
-
-def _merge(first: Iterator[Difference], second: Iterator[Difference]) -> Iterator[Difference]:
-    """Joins two ordered streams that share no key."""
-    one, other = next(first, None), next(second, None)
-    while one is not None and other is not None:
-        if one.key < other.key:
-            yield one
-            one = next(first, None)
-        else:
-            yield other
-            other = next(second, None)
-    if one is not None:
-        yield one
-        yield from first
-    if other is not None:
-        yield other
-        yield from second
+    return merge(changed, below, key=_KEY)
 
 
 def _embedded_range(
