@@ -76,7 +76,7 @@ def encode_file(entry: FileEntry) -> bytes:
     names = [name for name, _ in entry.metadata]
     if names != sorted(set(names)):
         raise Invalid("a file's metadata is sorted by name, each name once")
-    metadata_bytes = sum(len(_utf8(n)) + len(_utf8(v)) for n, v in entry.metadata)
+    metadata_bytes = sum(len(encode_text(n)) + len(encode_text(v)) for n, v in entry.metadata)
     if metadata_bytes > FILE_METADATA_BYTES_MAX:
         raise TooLarge(f"a file's metadata has at most {FILE_METADATA_BYTES_MAX} bytes")
     fields = (
@@ -115,11 +115,12 @@ def check_flags(element: bytes, known: int) -> None:
 
 
 def _check_text(what: str, text: str, bytes_max: int) -> None:
-    if len(_utf8(text)) > bytes_max:
+    if len(encode_text(text)) > bytes_max:
         raise TooLarge(f"a file's {what} has at most {bytes_max} bytes")
 
 
-def _utf8(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
+    """Returns a text of a user as UTF-8; Invalid if it is half of a surrogate pair."""
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -16,6 +16,7 @@ from lochan.base.errors import Corrupt, Invalid, TooLarge
 from lochan.base.ids import ContentId, ObjId
 from lochan.base.limits.contents import CONTENT_ID_BYTES_MAX, PAYLOAD_MAX
 from lochan.base.limits.storage import OBJECT_BYTES_MAX
+from lochan.codec.elements import encode_text
 from lochan.codec.forms import DECODE_FAILURES, unreadable
 
 TYPE_VALUE: Final = 3
@@ -123,11 +124,7 @@ def check_canonical(value: Object, raw: bytes) -> None:
 
 def build_value(content_id: ContentId, payload: int, data: bytes) -> ValueObject:
     """Makes a value object after checking what a user may choose."""
-    try:
-        content_id_bytes = len(content_id.encode("utf-8"))
-    except UnicodeEncodeError as error:
-        raise Invalid(f"not valid Unicode text at character {error.start}") from None
-    if not 0 < content_id_bytes <= CONTENT_ID_BYTES_MAX:
+    if not 0 < len(encode_text(content_id)) <= CONTENT_ID_BYTES_MAX:
         raise Invalid(f"a content id has 1 to {CONTENT_ID_BYTES_MAX} bytes")
     if not 0 < payload <= PAYLOAD_MAX:
         raise Invalid(f"a payload is a number from 1 to {PAYLOAD_MAX}")

@@ -22,6 +22,7 @@ from lochan.codec.commits import (
     is_commit,
     is_tag,
 )
+from lochan.codec.elements import encode_text
 from lochan.codec.objects import check_object_id
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.views import EMPTY_VIEW, CommitView, view_of
@@ -100,13 +101,10 @@ class Tags:
 
 def _check(annotation: Annotation) -> None:
     """Refuses an annotation that is too large or no valid text, before anything is written."""
-    try:
-        message_bytes = len(annotation.message.encode())
-        headers_bytes = sum(
-            len("".join((name, *values)).encode()) for name, values in annotation.properties
-        )
-    except UnicodeEncodeError as error:
-        raise Invalid(f"not valid Unicode text at character {error.start}") from None
+    message_bytes = len(encode_text(annotation.message))
+    headers_bytes = sum(
+        len(encode_text("".join((name, *values)))) for name, values in annotation.properties
+    )
     if message_bytes > MESSAGE_BYTES_MAX:
         raise TooLarge(f"a message has at most {MESSAGE_BYTES_MAX} bytes")
     if headers_bytes + len(annotation.signature) > HEADERS_BYTES_MAX:
