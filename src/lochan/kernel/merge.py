@@ -328,13 +328,24 @@ def composed(lines: Iterable[Sequence[Difference]]) -> list[Difference]:
 
 
 def reverted(
-    context: RepositoryContext, commit: CommitView, message: str, hidden: Headers = ()
+    context: RepositoryContext,
+    commit: CommitView,
+    message: str,
+    headers: Headers = (),
+    hidden: Headers = (),
 ) -> Carried:
     """Prepares the undoing of one commit."""
     changes = own_changes(context.views, context.nodes, commit)
     undone = [Difference(change.key, change.right, change.left) for change in changes]
     state = context.views.load(commit.parent)
-    return Carried(changes=undone, message=message, hidden=hidden, bases=(commit,), state=state)
+    return Carried(
+        changes=undone,
+        message=message,
+        headers=headers,
+        hidden=hidden,
+        bases=(commit,),
+        state=state,
+    )
 
 
 def carry(head: Head, carried: Sequence[Carried], choices: Choices) -> list[CommitPlan]:

@@ -198,11 +198,11 @@ class Merges:
     ) -> CatalogMerge:
         meta = request.meta or CommitMeta(message="")
         headers = headers_of(meta, target.call.principal)
-        carried = []
-        for view in line:
-            text = meta.message or f"Revert {view.obj_id.hex()}: {title_of(view)}"
-            undone = reverted(self._context, view, text)
-            carried.append(msgspec.structs.replace(undone, headers=headers))
+        titles = [f"Revert {view.obj_id.hex()}: {title_of(view)}" for view in line]
+        carried = [
+            reverted(self._context, view, meta.message or title, headers)
+            for view, title in zip(line, titles, strict=True)
+        ]
         resolutions = read_resolutions(self._context, self._types, "NORMAL", _NO_KEYS)
         named = ",".join(spec.text() for spec in request.hashes)[:200]
         make = _carrying(carried, undone=line)
