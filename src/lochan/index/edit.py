@@ -33,7 +33,6 @@ from lochan.index.node import (
     Node,
     child_at,
     child_value,
-    count_of,
     key_at,
     last_key,
     lower_bound,
@@ -207,7 +206,7 @@ class _Edit:
         path: list[tuple[bytes, Node]] = [(last_key(node), node)]
         while node.level > level:
             slot = lower_bound(node, name + b"\0")
-            if slot == count_of(node):
+            if slot == len(node.suffixes):
                 return None
             name_below = key_at(node, slot)
             node = self._source.load_node(child_at(node, slot))
@@ -228,7 +227,7 @@ class _Edit:
         made = {new.obj_id: new for new in self._made}
         while True:
             node = made[root].node if root in made else self._source.load_node(root)
-            if node.level == 0 or count_of(node) > 1:
+            if node.level == 0 or len(node.suffixes) > 1:
                 return Edited(root, list(made.values()))
             made.pop(root, None)
             root = child_at(node, 0)

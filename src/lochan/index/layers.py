@@ -18,7 +18,7 @@ from lochan.base.ids import ObjId
 from lochan.base.keys import Universe
 from lochan.codec.elements import FILE_REMOVE, TABLE_REMOVE, TABLE_WIDTH, is_remove
 from lochan.index.difference import Difference, diff_trees
-from lochan.index.node import Node, count_of, find_value, items_of, key_at, lower_bound, value_at
+from lochan.index.node import Node, find_value, items_of, key_at, lower_bound, value_at
 from lochan.index.read import find_many as find_many_in_tree
 from lochan.index.read import find_one as find_one_in_tree
 from lochan.index.read import read_page as read_tree_page
@@ -152,5 +152,5 @@ def _embedded_range(
         return iter(())
     if not start and end is None:
         return items_of(node)
-    stop = count_of(node) if end is None else lower_bound(node, end)
+    stop = len(node.suffixes) if end is None else lower_bound(node, end)
     return ((key_at(node, at), value_at(node, at)) for at in range(lower_bound(node, start), stop))
