@@ -328,8 +328,7 @@ class PostgresStore:
 
     def _apply_statement(self, adds: Adds, condition: SetIf) -> tuple[bytes, list[object]]:
         form = condition_of(condition.expected)
-        row = (condition.partition, condition.key, condition.value, condition.expected)
-        arguments = _set_arguments(*row)
+        arguments = _set_arguments(condition)
         table = table_of(condition.partition)
         tables = _by_table(_first_of_each(adds.items))
         if not tables:
@@ -428,15 +427,13 @@ def _add_arguments(tables: dict[Table, list[Item]], half_day: int) -> list[objec
     return arguments
 
 
-def _set_arguments(
-    partition: Partition, key: bytes, value: bytes, expected: Expected
-) -> list[object]:
-    arguments: list[object] = [value, *row_name(partition, key)]
-    condition = condition_of(expected)
+def _set_arguments(row: SetIf) -> list[object]:
+    arguments: list[object] = [row.value, *row_name(row.partition, row.key)]
+    condition = condition_of(row.expected)
     if condition is Condition.ABSENT:
-        arguments.append(key_rest(key))
+        arguments.append(key_rest(row.key))
     elif condition is Condition.STAMP:
-        arguments.append(Int8(stamp_number(expected)))
+        arguments.append(Int8(stamp_number(row.expected)))
     return arguments
 
 
