@@ -19,7 +19,7 @@ from lochan.base.errors import Corrupt, NewerFormat
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.keys import Universe
 from lochan.base.limits.maintenance import CHECK_FINDINGS_MAX, CHECK_HEADS_MAX
-from lochan.index.node import count_of, items_of
+from lochan.index.node import items_of
 from lochan.kernel.changes import own_changes
 from lochan.kernel.check_findings import Findings, Problem, RowKind
 from lochan.kernel.check_trees import FILES, MARKS, NAMES, TABLES, Layout, TreeCheck, check_embedded
@@ -162,7 +162,7 @@ class HistoryCheck:
             if index.embedded is not None and not own_only:
                 row = view.obj_id.hex()
                 self._findings.attempt(RowKind.COMMIT, row, check_embedded, index.embedded)
-                self._findings.count("elements", count_of(index.embedded))
+                self._findings.count("elements", len(index.embedded.suffixes))
                 self._trees.check_elements(items_of(index.embedded), layout, name)
         if own_only:
             self._look_at_own(view, name)

@@ -113,9 +113,9 @@ class Claims:
         `prepare` does step 2, calls its argument to claim the key (step 3), and returns the
         proposal. A dry run claims nothing.
         """
-        if dry_run or target.call.idempotency_key is None:
+        request = self._request(target, dry_run=dry_run)
+        if request is None:
             return self._pending(target, prepare(_unclaimed), earlier, dry_run=dry_run)
-        request = self._request(target)
 
         def claim() -> Claim:
             return claim_on_branch(self._context, request, find)
@@ -127,7 +127,7 @@ class Claims:
             return found
 
         return self._attempt(
-            lambda: self._find_commits(target, request),
+            lambda: self._find_earlier(target, request, partial(find_done, self._context)),
             lambda done: answered(earlier(done)),
             lambda: self._pending(target, prepare(claim), earlier),
         )
@@ -145,10 +145,10 @@ class Claims:
         `work` does steps 2 and 4, and calls its argument to claim the key (step 3). A dry run
         claims nothing.
         """
-        if dry_run or target.call.idempotency_key is None:
+        request = self._request(target, dry_run=dry_run)
+        if request is None:
             target.check()
             return work(_unclaimed)
-        request = self._request(target)
 
         def claim() -> Once:
             row = self._names.get(target.name).row
@@ -159,7 +159,10 @@ class Claims:
             target.check()
             return work(claim)
 
-        find = partial(self._find_move, target, request)
+        def find_move(claim: Claim) -> MovedReference | None:
+            return self._names.find_done(target.name, _claimed_move(claim))
+
+        find = partial(self._find_earlier, target, request, find_move)
         return self._attempt(find, earlier, authorise_and_work)
 
     def request(
@@ -172,11 +175,10 @@ class Claims:
         check_key(key)
         return KeyedRequest(call.principal, key, call.digest, action.value, name, source)
 
-    def _request(self, target: WriteTarget) -> KeyedRequest:
-        request = self.request(target.call, target.action, target.name, target.source)
-        if request is None:
-            raise Invalid("a write without an idempotency key has no claim")
-        return request
+    def _request(self, target: WriteTarget, *, dry_run: bool) -> KeyedRequest | None:
+        if dry_run:
+            return None
+        return self.request(target.call, target.action, target.name, target.source)
 
     def _attempt(
         self,
@@ -204,29 +206,25 @@ class Claims:
             target.check(claim.incarnation)
         return claim
 
-    def _find_commits(self, target: WriteTarget, request: KeyedRequest) -> RequestOutcome | None:
-        """Returns what a request did on its branch; raises if it can never be done."""
+    def _find_earlier(
+        self,
+        target: WriteTarget,
+        request: KeyedRequest,
+        search: Callable[[Claim], _Earlier | None],
+    ) -> _Earlier | None:
+        """Returns what an earlier try has done; raises if the request can never be done."""
         claim = self._find_claim(target, request)
         if claim is None:
             return None
-        found = self._names.find(RefName(claim.name))
-        done = find_done(self._context, claim)
-        if done is None and (found is None or found.row.incarnation != claim.incarnation):
-            # The incarnation was gone before the search: no try can commit to it any more.
-            raise _target_deleted(claim)
-        return done
-
-    def _find_move(self, target: WriteTarget, request: KeyedRequest) -> MovedReference | None:
-        """Returns the move that a request made; raises if it can never be made."""
-        claim = self._find_claim(target, request)
-        if claim is None:
-            return None
-        name = RefName(claim.name)
         # This read finishes a creation or a deletion that was left half done.
-        found = self._names.find(name)
-        done = self._names.find_done(name, _claimed_move(claim))
+        found = self._names.find(RefName(claim.name))
+        done = search(claim)
         if done is None and (found is None or found.row.incarnation != claim.incarnation):
-            raise _target_deleted(claim)
+            # The incarnation was gone before the search: no try can write it any more.
+            raise ReferenceNotFound(
+                f"the reference {claim.name!r} that this request was first sent for was deleted, "
+                "and the request was not done; send it with a new idempotency key"
+            )
         return done
 
     def _pending(
@@ -329,13 +327,6 @@ def _unmoved(
 
 def _claimed_move(claim: Claim) -> Once:
     return Once(claim.operation, claim.incarnation)
-
-
-def _target_deleted(claim: Claim) -> ReferenceNotFound:
-    return ReferenceNotFound(
-        f"the reference {claim.name!r} that this request was first sent for was deleted, and the "
-        "request was not done; send it with a new idempotency key"
-    )
 
 
 def check_key(key: str) -> None:

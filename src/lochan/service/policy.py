@@ -130,8 +130,5 @@ class WriteTarget(msgspec.Struct, frozen=True):
 
     def check_head(self, head: Head) -> None:
         """Raises Denied unless the caller may commit on this head."""
-        access = self.access
-        resource = Resource(
-            access.repository, self.name, head.row.incarnation, head.view.obj_id, self.keys
-        )
-        access.policy.decide(self.call, self.action, resource)
+        decide, row = self.access.decide, head.row
+        decide(self.call, self.action, self.name, row.incarnation, head.view.obj_id, self.keys)

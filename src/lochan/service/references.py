@@ -24,7 +24,6 @@ from lochan.kernel.references import Destination, MovedReference, NewReferenceRo
 from lochan.kernel.reflog import RefLog
 from lochan.kernel.tags import BRANCH, TAG, Tags
 from lochan.kernel.tokens import PageToken, Tokens
-from lochan.kernel.views import CommitView
 from lochan.model.references import (
     PreviousHead,
     Reference,
@@ -236,8 +235,11 @@ class References:
         def described(pointer: bytes, when_us: int | None) -> PreviousHead:
             consistent = None
             if scan_commits:
-                view = self._tags.peel(ObjId(pointer)).commit
-                consistent = all(True for _ in _latest(self._context, view))
+                latest = iterate_log(
+                    self._context.views, self._tags.peel(ObjId(pointer)).commit.obj_id
+                )
+                # To read the latest commits raises an error if one of them is missing.
+                consistent = all(True for _ in islice(latest, PAGE_ENTRIES_MAX))
             return PreviousHead(pointer.hex(), when_us, consistent)
 
         previous = tuple(described(pointer, when) for pointer, when in row.previous)
@@ -317,8 +319,3 @@ class References:
             return ReferenceMetadata(meta, head.sequence)
         apart = ahead_behind(self._context.views, head, self._resolver.head(other))
         return ReferenceMetadata(meta, head.sequence, apart.ahead, apart.behind, apart.base.hex())
-
-
-def _latest(context: RepositoryContext, view: CommitView) -> Sequence[CommitView]:
-    """Reads the latest commits of a line; raises if one is missing."""
-    return list(islice(iterate_log(context.views, view.obj_id), PAGE_ENTRIES_MAX))
