@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from operator import itemgetter
+from typing import Final
 
 import msgspec
 
@@ -40,6 +42,8 @@ from lochan.index.node import (
 )
 from lochan.index.recut import Run
 from lochan.index.source import NodeSource
+
+_KEY: Final = itemgetter(0)
 
 
 class Edited(msgspec.Struct, frozen=True, gc=False):
@@ -194,11 +198,7 @@ class _Edit:
 
     def _span_end(self, changes: Sequence[Change], low: int, name: bytes, *, is_last: bool) -> int:
         """Returns the end of the changes that belong to the node of that name."""
-        high = low
-        count = len(changes)
-        while high < count and (is_last or changes[high][0] <= name):
-            high += 1
-        return high
+        return len(changes) if is_last else bisect_right(changes, name, low, key=_KEY)
 
     def _load_next(self, level: int, name: bytes) -> bytes | None:
         """Loads the node that follows, and its path; returns its name, None after the last."""

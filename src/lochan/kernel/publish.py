@@ -159,10 +159,9 @@ class Publisher:
         chain = self._plan(known, proposals, self._recent)
         if not chain.built:
             return None
-        row, objects, condition = self._write_of(chain)
-        if sum(len(raw) for _, raw in objects) > CHAIN_BYTES_MAX // 4:
-            return None
-        return Begun(chain, row, objects, condition)
+        begun = self._write_of(chain)
+        is_large = sum(len(raw) for _, raw in begun.objects) > CHAIN_BYTES_MAX // 4
+        return None if is_large else begun
 
     def end(self, begun: Begun, outcome: Outcome | None) -> list[Settled] | None:
         """Settles a chain by the outcome of its write; None is an unknown outcome.
@@ -268,24 +267,24 @@ class Publisher:
 
     def _swap(self, chain: _Chain, apply: Apply) -> bool:
         """Steps 3 and 4; returns whether the chain is published."""
-        row, objects, condition = self._write_of(chain)
+        begun = self._write_of(chain)
         outcome: Outcome | None
         try:
-            outcome = self._apply(objects, condition, apply)
+            outcome = self._apply(begun.objects, begun.condition, apply)
         except Unavailable:
             return False
         except Unknown:
             outcome = None
-        return self._ended(Begun(chain, row, objects, condition), outcome)
+        return self._ended(begun, outcome)
 
-    def _write_of(self, chain: _Chain) -> tuple[ReferenceRow, list[tuple[ObjId, bytes]], SetIf]:
+    def _write_of(self, chain: _Chain) -> Begun:
         """Returns what step 3 writes: the row to come, the objects, the condition."""
         context = self.context
         head = chain.built[-1].view
         operation = context.random.random_bytes(16)
         row = advanced(chain.row.row, head.obj_id, operation, context.clock.now_us())
         objects = [item for built in chain.built for item in built.objects()]
-        return row, objects, context.references.condition(row, chain.row)
+        return Begun(chain, row, objects, context.references.condition(row, chain.row))
 
     def _ended(self, begun: Begun, outcome: Outcome | None) -> bool:
         """Step 4; returns whether the chain is published. An outcome of None is unknown."""
