@@ -22,7 +22,7 @@ from lochan.http.error_boundary import attempt, log_failure
 from lochan.http.nessie.documents import document_handlers
 from lochan.http.nessie.face import nessie_faces
 from lochan.kernel.repository import Ports
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.stores.postgres.failures import read_failure, write_failure

@@ -31,10 +31,10 @@ from lochan.model.requests import (
 from lochan.model.results import Merged
 from lochan.model.specs import parse_spec
 from lochan.service import claims as service_claims
-from lochan.service.calls import Call
 from lochan.service.claims import Claims
 from lochan.service.commits import CommitWrites
 from lochan.service.merges import Merges
+from lochan.service.policy import Call
 from lochan.service.repository import Repository
 from lochan.testing.sim import Faults, History, Scenario, Server, World, explore
 from tests.profile import counted

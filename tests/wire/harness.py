@@ -22,8 +22,8 @@ from lochan.http.nessie.documents import document_handlers
 from lochan.http.nessie.face import nessie_faces
 from lochan.kernel.publish import Settled
 from lochan.kernel.repository import Ports
-from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
+from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom

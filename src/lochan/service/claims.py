@@ -52,9 +52,8 @@ from lochan.kernel.publish import Proposal, Published, Publisher, Settled
 from lochan.kernel.references import Destination, MovedReference, ReferenceIndex
 from lochan.persist.claims import Claim
 from lochan.persist.references import StampedRow
-from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite, answered
-from lochan.service.policy import Action, WriteTarget
+from lochan.service.policy import Action, Call, WriteTarget
 
 _Answer = TypeVar("_Answer")
 _Earlier = TypeVar("_Earlier")

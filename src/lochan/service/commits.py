@@ -21,10 +21,9 @@ from lochan.kernel.views import CommitView
 from lochan.model.commits import AddedContent, CommitMeta, Committed, ContentKey, Operation
 from lochan.model.requests import CommitRequest
 from lochan.model.specs import ReferenceSpec
-from lochan.service.calls import Call
 from lochan.service.claims import BranchWrite, ClaimKey, Claims, raise_refusal
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Access, Action, WriteTarget
+from lochan.service.policy import Access, Action, Call, WriteTarget
 from lochan.service.resolve import Resolver
 
 

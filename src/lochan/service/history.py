@@ -29,9 +29,8 @@ from lochan.model.commits import ContentKey, Delete, LogEntry, Put
 from lochan.model.results import DiffEntry, Page
 from lochan.model.specs import ReferenceSpec
 from lochan.rules.filters import FilterKind, compile_filter
-from lochan.service.calls import Call
 from lochan.service.pages import Selection, check_limit
-from lochan.service.policy import Action
+from lochan.service.policy import Action, Call
 from lochan.service.resolve import Reads, Resolved
 
 _LOG: Final = "log"

@@ -47,10 +47,9 @@ from lochan.model.requests import (
 )
 from lochan.model.results import ContentConflict, Merged
 from lochan.model.specs import ReferenceSpec
-from lochan.service.calls import Call
 from lochan.service.claims import BranchWrite, ClaimKey, ClaimMove, Claims
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Access, Action, WriteTarget
+from lochan.service.policy import Access, Action, Call, WriteTarget
 from lochan.service.resolve import Resolved, Resolver
 
 _NO_KEYS: Mapping[ContentKey, KeyResolution] = {}

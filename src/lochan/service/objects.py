@@ -33,8 +33,7 @@ from lochan.codec.objects import (
 )
 from lochan.index.node import check_shape, keys_of, pack_node
 from lochan.kernel.context import RepositoryContext
-from lochan.service.calls import Call
-from lochan.service.policy import Access, Action
+from lochan.service.policy import Access, Action, Call
 
 _decode: Final = msgspec.msgpack.Decoder(NodeObject | ValueObject).decode
 

@@ -35,11 +35,10 @@ from lochan.model.requests import NewReference
 from lochan.model.results import Page
 from lochan.model.specs import ReferenceSpec
 from lochan.rules.filters import FilterKind, compile_filter
-from lochan.service.calls import Call
 from lochan.service.claims import ClaimKey, ClaimMove, Claims, NamesWrite
 from lochan.service.pages import check_limit
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Access, Action, WriteTarget
+from lochan.service.policy import Access, Action, Call, WriteTarget
 from lochan.service.resolve import Resolver
 
 _KIND: Final = "references"

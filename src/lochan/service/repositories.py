@@ -22,9 +22,8 @@ from lochan.kv.store import Store
 from lochan.model.results import Page
 from lochan.persist.claims import Claim, ClaimRows, claim_key
 from lochan.persist.retry import Retry
-from lochan.service.calls import Call
 from lochan.service.claims import check_key
-from lochan.service.policy import Action, OpenPolicy, Policy, Resource
+from lochan.service.policy import Action, Call, OpenPolicy, Policy, Resource
 from lochan.service.repository import Repository
 
 _OPEN_ATTEMPTS_MAX: Final = 3

@@ -27,8 +27,7 @@ from lochan.kernel.views import CommitView
 from lochan.model.commits import ContentKey
 from lochan.model.references import Annotation, Reference
 from lochan.model.specs import ReferenceSpec
-from lochan.service.calls import Call
-from lochan.service.policy import Access, Action
+from lochan.service.policy import Access, Action, Call
 
 DEFAULT_ALIAS: Final = "-"
 _HASH_DIGITS: Final = 64

@@ -30,9 +30,8 @@ from lochan.kernel.repository import SETTINGS_KEY
 from lochan.kv.store import Kind, partition
 from lochan.persist.claims import ClaimRows, claim_key
 from lochan.persist.rows import Done, Doubt, RowTable, Stamped, Write
-from lochan.service.calls import Call
 from lochan.service.claims import Claims
-from lochan.service.policy import Access, Action
+from lochan.service.policy import Access, Action, Call
 
 Settings = dict[str, Any]
 """The settings of one type as users send and see them, with their `type`."""

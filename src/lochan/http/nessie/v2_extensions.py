@@ -29,8 +29,8 @@ from lochan.model.specs import (
     parse_path,
     parse_spec,
 )
-from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
+from lochan.service.policy import Call
 from lochan.wire.codec import Reader, instant
 from lochan.wire.config import (
     NewRepository,
