@@ -215,9 +215,9 @@ class RowTable(Generic[Row]):
             if isinstance(settled, Done):
                 return settled.answer
             retry.again(at_once=retry.attempts == 1)
-            found = self._current(settled) if read is None else None
-            if found is None:
-                found = read_row()
+            current = settled.current if read is None else None
+            # What the write has lost to, if the store returned it.
+            found = self.read(current) if isinstance(current, Entry) else read_row()
 
     def _decide_again(
         self,
@@ -226,10 +226,6 @@ class RowTable(Generic[Row]):
     ) -> Done[Answer] | None:
         decision = decide(self.fetch(key))
         return decision if isinstance(decision, Done) else None
-
-    def _current(self, lost: Lost) -> Stamped[Row] | None:
-        """Returns the row that a write has lost to, if the store returned it."""
-        return self.read(lost.current) if isinstance(lost.current, Entry) else None
 
     def _entries(self, keys: Sequence[str | bytes]) -> list[Entry | None]:
         step = self._store.capabilities.batch_items_max
