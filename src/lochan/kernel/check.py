@@ -322,7 +322,8 @@ class RepositoryCheck:
         damage, still = mislisted(row, element)
         if still != what:
             return
-        if row is None and element is not None and self._is_old(element):
+        old_us = self._context.clock.now_us() - CHECK_UNFINISHED_S * 1_000_000
+        if row is None and element is not None and element.created_us < old_us:
             self._findings.add(
                 RowKind.REFERENCE,
                 where,
@@ -335,10 +336,6 @@ class RepositoryCheck:
         else:
             problem = Problem.INCONSISTENT if damage else Problem.UNFINISHED
             self._findings.add(RowKind.REFERENCE, where, problem, what, "index of names")
-
-    def _is_old(self, element: ReferenceElement) -> bool:
-        age_us = self._context.clock.now_us() - element.created_us
-        return age_us > CHECK_UNFINISHED_S * 1_000_000
 
     def _element(self, where: str, listed: bytes | None) -> ReferenceElement | None:
         if listed is None:

@@ -86,10 +86,6 @@ KeepsTarget = Callable[[Difference, bytes | None], bool]
 """Returns whether a change that does not fit leaves the target as it is, without a conflict."""
 
 
-def _never(change: Difference, target: bytes | None) -> bool:  # noqa: ARG001 - the type requires it
-    return False
-
-
 class Choices(msgspec.Struct, frozen=True):
     """What is wanted for the keys, and for all that are not named.
 
@@ -99,7 +95,7 @@ class Choices(msgspec.Struct, frozen=True):
 
     default: Behaviour = Behaviour.NORMAL
     keys: Mapping[bytes, KeyChoice] = msgspec.field(default_factory=dict)
-    keeps_target: KeepsTarget = _never
+    keeps_target: KeepsTarget = lambda *_: False
 
     def of(self, key: bytes) -> KeyChoice:
         """Returns the choice for a key."""
@@ -222,16 +218,12 @@ class MergeProposal:
         return [*carried[:-1], msgspec.structs.replace(carried[-1], merged=merged)]
 
 
-def _no_headers(commit: CommitView) -> Headers:  # noqa: ARG001 - the type requires it
-    return ()
-
-
 def replayed(
     context: RepositoryContext,
     line: Sequence[CommitView],
     target: Head | None = None,
     *,
-    hidden: Callable[[CommitView], Headers] = _no_headers,
+    hidden: Callable[[CommitView], Headers] = lambda _: (),
 ) -> list[Carried]:
     """Prepares commits to be made again elsewhere, each with its own message and headers.
 

@@ -88,10 +88,6 @@ _CAUTIOUS_ROUNDS = 8
 _COMMITTED: Final = Doubt("the commit took effect", "read the branch")
 
 
-def _no_more() -> Sequence[Proposal]:
-    return ()
-
-
 # Errors that refuse one proposal; any other error fails the whole chain.
 _REFUSALS = (Conflict, Denied, Invalid, NotFound)
 
@@ -130,7 +126,7 @@ class Publisher:
         self._recent: Recent | None = None
         self._cautious_rounds = 0
 
-    def publish(self, proposals: Sequence[Proposal], join: Join = _no_more) -> list[Settled]:
+    def publish(self, proposals: Sequence[Proposal], join: Join = lambda: ()) -> list[Settled]:
         """Publishes the proposals that are not refused; returns a result for each.
 
         It may have to wait for a row that it holds. Proposals that arrived meanwhile `join` the

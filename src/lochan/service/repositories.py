@@ -109,16 +109,14 @@ class Repositories:
         ref_name(name)
         right = Action.CREATE_REPOSITORY.value
         request = KeyedRequest(call.principal, key, call.digest, right, name)
-        operation = self._ports.random.random_bytes(16)
-        now_us = self._ports.clock.now_us()
+        ports = self._ports
+        operation = ports.random.random_bytes(16)
+        now_us = ports.clock.now_us()
         row_key = claim_key(call.principal, key)
         wanted = Claim(1, row_key, call.digest, right, name, "", 0, 0, 0, operation, now_us)
         rows = ClaimRows(self._store, ROOT_INSTANCE)
-        return check_same(rows.add(wanted, self._retry()), request).operation
-
-    def _retry(self) -> Retry:
-        ports = self._ports
-        return Retry(ports.clock, ports.random, ports.waiting, self._tuning.retry_policy)
+        retry = Retry(ports.clock, ports.random, ports.waiting, self._tuning.retry_policy)
+        return check_same(rows.add(wanted, retry), request).operation
 
     def _find_created(self, name: str, operation: bytes) -> Repository | None:
         try:
