@@ -66,9 +66,13 @@ def decode_table(element: bytes) -> TableEntry:
 
 def encode_file(entry: FileEntry) -> bytes:
     """Encodes a put of a file after checking its fields."""
-    _check_text("address", entry.address, FILE_ADDRESS_BYTES_MAX)
-    _check_text("checksum", entry.checksum, FILE_CHECKSUM_BYTES_MAX)
-    _check_text("content type", entry.content_type, FILE_TYPE_BYTES_MAX)
+    for what, text, bytes_max in (
+        ("address", entry.address, FILE_ADDRESS_BYTES_MAX),
+        ("checksum", entry.checksum, FILE_CHECKSUM_BYTES_MAX),
+        ("content type", entry.content_type, FILE_TYPE_BYTES_MAX),
+    ):
+        if len(encode_text(text)) > bytes_max:
+            raise TooLarge(f"a file's {what} has at most {bytes_max} bytes")
     if type(entry.size) is not int or type(entry.modified_us) is not int:
         raise Invalid("a file's size and time are whole numbers")
     if not 0 <= entry.size < 2**63 or not -(2**63) <= entry.modified_us < 2**63:
@@ -112,11 +116,6 @@ def check_flags(element: bytes, known: int) -> None:
             f"a stored element has the flags 0x{element[0]:02x}, which this Lochan does not know: "
             "newer format, upgrade Lochan"
         )
-
-
-def _check_text(what: str, text: str, bytes_max: int) -> None:
-    if len(encode_text(text)) > bytes_max:
-        raise TooLarge(f"a file's {what} has at most {bytes_max} bytes")
 
 
 def encode_text(text: str) -> bytes:

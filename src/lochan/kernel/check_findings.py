@@ -79,8 +79,16 @@ _MEANINGS: Final = {
     RowKind.CLAIM: "a request that is sent again with this idempotency key fails",
     RowKind.OBJECT: "nothing reads it today; a write of the same bytes would keep the damaged ones",
 }
-_UPGRADE: Final = "nothing is damaged: upgrade Lochan to read it"
-_NEXT_USE: Final = "nothing is lost: the next use of the name finishes it"
+_NO_DAMAGE: Final = {
+    Problem.NEWER_FORMAT: (
+        Severity.NEWER_FORMAT,
+        "nothing is damaged: upgrade Lochan to read it",
+    ),
+    Problem.UNFINISHED: (
+        Severity.UNFINISHED,
+        "nothing is lost: the next use of the name finishes it",
+    ),
+}
 
 
 class Finding(msgspec.Struct, frozen=True, rename="camel"):
@@ -176,11 +184,7 @@ class Findings:
         referred_by: str = "",
     ) -> None:
         """Adds one finding; beyond the limit it is only counted."""
-        severity, meaning = Severity.DAMAGE, _MEANINGS[kind]
-        if problem is Problem.NEWER_FORMAT:
-            severity, meaning = Severity.NEWER_FORMAT, _UPGRADE
-        elif problem is Problem.UNFINISHED:
-            severity, meaning = Severity.UNFINISHED, _NEXT_USE
+        severity, meaning = _NO_DAMAGE.get(problem, (Severity.DAMAGE, _MEANINGS[kind]))
         # An object is one row, whether it was met as a node or as what a commit needs.
         key = (self.repository, row, what)
         if key in self._found:

@@ -189,15 +189,13 @@ class MergeProposal:
         if self._replay:
             self.carried = self._replayed(head)
         else:
-            changes = list(diff_commits(head.nodes, base, self._source))
-            merged = (self._source.obj_id,)
             self.carried = [
                 Carried(
-                    changes=changes,
+                    changes=list(diff_commits(head.nodes, base, self._source)),
                     message=self._message,
                     headers=self._headers,
                     hidden=self._hidden,
-                    merged=merged,
+                    merged=(self._source.obj_id,),
                     bases=(base,),
                     state=self._source,
                 )
@@ -239,13 +237,12 @@ def replayed(
         for merged in context.views.load_many([ObjId(raw) for raw in body.parents[1:]]):
             if target is not None and has_merged(target.commits, target.view, merged):
                 changes = _not_taken_from(context, merged, changes)
-        headers = hidden(commit)
         carried.append(
             Carried(
                 changes=changes,
                 message=body.message,
                 headers=body.headers,
-                hidden=headers,
+                hidden=hidden(commit),
                 bases=(start,),
                 state=commit,
             )
