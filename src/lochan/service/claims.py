@@ -36,6 +36,7 @@ from lochan.base.errors import (
 from lochan.base.ids import ObjId
 from lochan.base.limits.requests import IDEMPOTENCY_KEY_CHARACTERS_MAX
 from lochan.base.names import RefName
+from lochan.catalog.types import ContentTypes
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.claims import (
     ClaimedProposal,
@@ -53,7 +54,8 @@ from lochan.kernel.references import Destination, MovedReference, ReferenceIndex
 from lochan.persist.claims import Claim
 from lochan.persist.references import StampedRow
 from lochan.service.pending_writes import PendingWrite, answered
-from lochan.service.policy import Action, Call, WriteTarget
+from lochan.service.policy import Access, Action, Call, WriteTarget
+from lochan.service.resolve import Reads, Resolver
 
 _Answer = TypeVar("_Answer")
 _Earlier = TypeVar("_Earlier")
@@ -114,7 +116,7 @@ class Claims:
         """
         request = self._request(target, dry_run=dry_run)
         if request is None:
-            return self._pending(target, prepare(_unclaimed), earlier, dry_run=dry_run)
+            return self._pending(target, prepare(lambda: None), earlier, dry_run=dry_run)
 
         def claim() -> Claim:
             return claim_on_branch(self._context, request, find)
@@ -147,7 +149,7 @@ class Claims:
         request = self._request(target, dry_run=dry_run)
         if request is None:
             target.check()
-            return work(_unclaimed)
+            return work(lambda: None)
 
         def claim() -> Once:
             row = self._names.get(target.name).row
@@ -294,6 +296,22 @@ class Claims:
                 )
 
 
+class RepositoryWrites(Reads):
+    """What the use cases that write a repository have in common."""
+
+    def __init__(
+        self,
+        context: RepositoryContext,
+        types: ContentTypes,
+        resolver: Resolver,
+        claims: Claims,
+        access: Access,
+    ) -> None:
+        super().__init__(context, types, resolver)
+        self._claims = claims
+        self._access = access
+
+
 def _finish(write: BranchWrite[_Answer], settled: Settled) -> _Answer:
     if isinstance(settled, LochanError):
         return write.refused(settled)
@@ -303,10 +321,6 @@ def _finish(write: BranchWrite[_Answer], settled: Settled) -> _Answer:
 def raise_refusal(error: LochanError) -> NoReturn:
     """Raises what a write was refused for: the usual `refused` of a write."""
     raise error
-
-
-def _unclaimed() -> None:
-    return None
 
 
 class _HeadMoved(Exception):

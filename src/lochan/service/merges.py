@@ -47,7 +47,7 @@ from lochan.model.requests import (
 )
 from lochan.model.results import ContentConflict, Merged
 from lochan.model.specs import ReferenceSpec
-from lochan.service.claims import BranchWrite, ClaimKey, ClaimMove, Claims
+from lochan.service.claims import BranchWrite, ClaimKey, ClaimMove, Claims, RepositoryWrites
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.policy import Access, Action, Call, WriteTarget
 from lochan.service.resolve import Resolved, Resolver
@@ -73,7 +73,7 @@ class _Steps(msgspec.Struct, frozen=True):
     records_source: bool = False
 
 
-class Merges:
+class Merges(RepositoryWrites):
     """Merges into the branches of one repository.
 
     The caller needs the right to read a source, because its contents are in the target afterwards.
@@ -83,16 +83,12 @@ class Merges:
         self,
         context: RepositoryContext,
         types: ContentTypes,
-        names: ReferenceIndex,
         resolver: Resolver,
         claims: Claims,
         access: Access,
+        names: ReferenceIndex,
     ) -> None:
-        self._context = context
-        self._types = types
-        self._resolver = resolver
-        self._claims = claims
-        self._access = access
+        super().__init__(context, types, resolver, claims, access)
         self._moves = HeadMoves(context, names)
 
     def merge(self, call: Call, request: MergeRequest) -> PendingWrite[Merged]:

@@ -14,6 +14,7 @@ from lochan.base.limits.requests import PAGE_ENTRIES_MAX, REFERENCES_PER_CALL_MA
 from lochan.base.names import REFS_NAME, ref_name
 from lochan.base.times import check_time
 from lochan.catalog.meta import meta_of
+from lochan.catalog.types import ContentTypes
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.claims import ClaimedProposal, RequestOutcome
 from lochan.kernel.context import RepositoryContext
@@ -23,7 +24,7 @@ from lochan.kernel.publish import Settled
 from lochan.kernel.references import Destination, MovedReference, NewReferenceRow, ReferenceIndex
 from lochan.kernel.reflog import RefLog
 from lochan.kernel.tags import BRANCH, TAG, Tags
-from lochan.kernel.tokens import PageToken, Tokens
+from lochan.kernel.tokens import PageToken
 from lochan.model.references import (
     PreviousHead,
     Reference,
@@ -35,7 +36,7 @@ from lochan.model.requests import NewReference
 from lochan.model.results import Page
 from lochan.model.specs import ReferenceSpec
 from lochan.rules.filters import FilterKind, compile_filter
-from lochan.service.claims import ClaimKey, ClaimMove, Claims, NamesWrite
+from lochan.service.claims import ClaimKey, ClaimMove, Claims, NamesWrite, RepositoryWrites
 from lochan.service.pages import check_limit
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.policy import Access, Action, Call, WriteTarget
@@ -47,25 +48,22 @@ _KIND: Final = "references"
 _AFTER_NAMES: Final = "\x7f"
 
 
-class References:
+class References(RepositoryWrites):
     """The references of one repository."""
 
     def __init__(
         self,
         context: RepositoryContext,
-        names: ReferenceIndex,
+        types: ContentTypes,
         resolver: Resolver,
         claims: Claims,
         access: Access,
+        names: ReferenceIndex,
     ) -> None:
-        self._context = context
-        self._claims = claims
+        super().__init__(context, types, resolver, claims, access)
         self._names = names
-        self._resolver = resolver
-        self._access = access
         self._tags = Tags(context)
         self._ref_log = RefLog(context)
-        self._tokens = Tokens(context.description.token_key)
 
     def get(self, call: Call, name: str, *, fetch_all: bool = False) -> Reference:
         """Returns a reference by its name."""
