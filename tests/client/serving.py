@@ -15,7 +15,7 @@ from lochan.client.methods import Group
 from lochan.http.nessie.face import nessie_faces
 from lochan.http.server import Options, Server
 from lochan.kernel.repository import Ports
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting
 

@@ -15,8 +15,8 @@ from lochan.http.exchange import Exchange, Request, RequestHeaders, Response
 from lochan.http.nessie.responses import problem
 from lochan.http.routes import Handler
 from lochan.model.commits import CommitMeta, ContentKey
-from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
+from lochan.service.policy import Call
 from lochan.wire.keys import key_from_path, optional_key
 
 Handlers = dict[str, tuple[Handler, bool | Callable[[Exchange], bool]]]
