@@ -13,7 +13,7 @@ import msgspec
 
 from lochan.base.errors import Invalid
 from lochan.catalog.iceberg.columns import Column, columns_of
-from lochan.catalog.iceberg.values import INT_MAX, Json, get_int, get_long, get_numbers
+from lochan.catalog.iceberg.values import INT_MAX, Json, get_int, get_long, get_numbers, get_object
 
 FORMATS: Final = (1, 2, 3)
 LAST_ADDED: Final = -1
@@ -137,6 +137,11 @@ class TableDraft(Draft):
 def find_by_id(metadata: Json, ids: IdList, number: int) -> Json | None:
     """Returns the element of a list with an id, or None."""
     return next((each for each in metadata[ids.name] if each.get(ids.id_field) == number), None)
+
+
+def add(draft: Draft, update: Json, label: str, *, field: str, place: Callable[..., None]) -> None:
+    """Applies an update that adds the schema, partition spec or sort order in a field."""
+    place(draft, get_object(update, field, label), label)
 
 
 def choose(draft: Draft, update: Json, label: str, *, ids: IdList, field: str) -> None:

@@ -7,19 +7,13 @@ from typing import Final
 from lochan.base.errors import Invalid
 from lochan.catalog.iceberg.columns import Column
 from lochan.catalog.iceberg.draft import ORDERS, TableDraft
-from lochan.catalog.iceberg.specs import sources_of
-from lochan.catalog.iceberg.transforms import check_transform, normal_transform
-from lochan.catalog.iceberg.values import Json, get_object, get_objects, get_text
+from lochan.catalog.iceberg.specs import check_transform, normal_transform, sources_of
+from lochan.catalog.iceberg.values import Json, get_objects, get_text
 
 UNSORTED_ID: Final = 0
 
 _DIRECTIONS: Final = ("asc", "desc")
 _NULL_ORDERS: Final = ("nulls-first", "nulls-last")
-
-
-def add_order(draft: TableDraft, update: Json, label: str) -> None:
-    """Applies `add-sort-order`."""
-    place_order(draft, get_object(update, "sort-order", label), label)
 
 
 def place_order(draft: TableDraft, order: Json, label: str) -> None:

@@ -1,31 +1,49 @@
-"""Partition specs: checked, and added under an id that the catalog assigns.
+"""Partition specs: checked, and added under an id that the catalog assigns; and their transforms.
 
 A spec that partitions in the same way is not stored again. Fields without an id get one: in format
 1 ids count up from 1,000 in every spec; in later formats the same transform of the same column has
-the same id in all specs, and new ids follow the highest one that was ever assigned.
+the same id in all specs, and new ids follow the highest one that was ever assigned. A transform
+that this package does not know is not checked.
 """
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from lochan.base.errors import Invalid
 from lochan.catalog.iceberg.columns import Column
 from lochan.catalog.iceberg.draft import PARTITION_ID_FIRST, SPECS, TableDraft
-from lochan.catalog.iceberg.transforms import VOID, check_transform, normal_transform
+from lochan.catalog.iceberg.schemas import type_name
 from lochan.catalog.iceberg.values import (
     INT_MAX,
     Json,
     find,
     get_int,
     get_numbers,
-    get_object,
     get_objects,
     get_text,
 )
 
+_VOID: Final = "void"
 
-def add_spec(draft: TableDraft, update: Json, label: str) -> None:
-    """Applies `add-spec`."""
-    place_spec(draft, get_object(update, "spec", label), label)
+_WITH_NUMBER: Final = re.compile(r"(bucket|truncate)\[([0-9]{1,10})\]")
+
+_TIMESTAMPS: Final = frozenset({"timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
+_DATES: Final = _TIMESTAMPS | {"date"}
+_NUMBERS: Final = frozenset({"int", "long", "decimal"})
+_BYTES: Final = frozenset({"string", "binary"})
+
+_SOURCE_TYPES: Final[dict[str, frozenset[str]]] = {
+    "year": _DATES,
+    "month": _DATES,
+    "day": _DATES,
+    "hour": _TIMESTAMPS,
+    "truncate": _NUMBERS | _BYTES,
+    "bucket": _NUMBERS | _BYTES | _DATES | {"time", "fixed", "uuid"},
+}
+_KNOWN_TYPES: Final = frozenset().union(*_SOURCE_TYPES.values()) | {"boolean", "float", "double"}
+_NO_IDENTITY: Final = frozenset({"variant", "geometry", "geography"})
 
 
 def place_spec(draft: TableDraft, spec: Json, label: str) -> None:
@@ -84,7 +102,7 @@ def check_sources(fields: list[Json], columns: dict[int, Column], label: str) ->
     """Raises Invalid unless every partition field can be computed from the columns."""
     for field in fields:
         transform = get_text(field, "transform", f"{label}: a partition field")
-        if normal_transform(transform) == VOID:
+        if normal_transform(transform) == _VOID:
             # Its source column may have been removed.
             continue
         for source in sources_of(field, label):
@@ -134,3 +152,30 @@ def _with_ids(draft: TableDraft, fields: list[Json], label: str) -> list[Json]:
             raise Invalid(f"{label}: {number} cannot be the id of a partition field")
         placed.append({**field, "field-id": number})
     return placed
+
+
+def normal_transform(text: str) -> str:
+    """Returns a transform in the form that is compared."""
+    return text.strip().lower()
+
+
+def check_transform(transform: str, column: Column, use: str) -> None:
+    """Raises Invalid if the transform does not support the type of a column."""
+    text = normal_transform(transform)
+    name = text
+    numbered = _WITH_NUMBER.fullmatch(text)
+    if numbered:
+        name = numbered[1]
+        if not 0 < int(numbered[2]) <= INT_MAX:
+            raise Invalid(f"{transform}: the number must be between 1 and {INT_MAX}")
+    if type(column.type) is dict:
+        raise Invalid(f"Cannot {use} by non-primitive source field: {column.path}")
+    kind = type_name(column.type)
+    source_types = _SOURCE_TYPES.get(name)
+    if source_types is None:
+        refused = name == "identity" and kind in _NO_IDENTITY
+    else:
+        # A type that this package does not know may be supported.
+        refused = kind not in source_types and kind in _KNOWN_TYPES | _NO_IDENTITY
+    if refused:
+        raise Invalid(f"Invalid source type {column.type} for transform: {text}")
