@@ -22,7 +22,7 @@ from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import Record
 
-from lochan.spark.read.arrow_rows import rows_of
+from lochan.spark.read.arrow import rows_of
 from lochan.spark.read.comparands import Zone
 from lochan.spark.read.predicates import ExpressionFilter
 

@@ -16,7 +16,7 @@ import msgspec
 
 from lochan.base.errors import Invalid
 from lochan.base.limits.audits import AUDIT_CHECKS_MAX
-from lochan.spark.sql_queries import check_one_query, code_of
+from lochan.spark.sql_tokens import check_one_query, code_of
 
 _PLACE: Final = re.compile(r"\{(target:)?([A-Za-z_][^{}\s]*)\}")
 

@@ -38,7 +38,7 @@ from lochan.base.errors import (
     Unavailable,
     Unknown,
 )
-from lochan.spark.audit.redaction import redacted
+from lochan.spark.audit.findings import redacted
 from lochan.spark.session import is_session
 
 _P = ParamSpec("_P")

@@ -1,4 +1,4 @@
-"""Schemas of Iceberg and of Spark, from one to the other, with field ids at every level.
+"""Schemas of Iceberg and of Spark, from one to the other, with field ids; paths of fields.
 
 | Iceberg | Spark |
 |---|---|
@@ -310,3 +310,30 @@ def find_defaults(schema: Schema) -> list[str]:
     """Returns the columns with a default for files that lack them."""
     names = schema.column_names
     return [name for name in names if schema.find_field(name).initial_default is not None]
+
+
+def field_paths(schema: Schema) -> Mapping[int, tuple[str, ...]]:
+    """Returns the path of every field that is reached through structs alone, by id."""
+    paths: dict[int, tuple[str, ...]] = {}
+    waiting: list[tuple[tuple[str, ...], iceberg.NestedField]]
+    waiting = [((), field) for field in schema.fields]
+    while waiting:
+        above, field = waiting.pop()
+        path = (*above, field.name)
+        paths[field.field_id] = path
+        if isinstance(field.field_type, iceberg.StructType):
+            waiting.extend((path, inner) for inner in field.field_type.fields)
+    return paths
+
+
+def column_at(path: tuple[str, ...]) -> Column:
+    """Returns the column at a path; names may contain dots and quotes."""
+    column = F.col(quoted(path[0]))
+    for name in path[1:]:
+        column = column.getField(name)
+    return column
+
+
+def quoted(name: str) -> str:
+    """Returns a name in backticks, which Spark takes literally."""
+    return "`" + name.replace("`", "``") + "`"

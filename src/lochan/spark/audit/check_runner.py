@@ -18,8 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from lochan.base.limits.audits import AUDIT_CHECKS_TOGETHER_MAX
 from lochan.iceberg.names import key_of
 from lochan.spark.audit.evidence import Evidence
-from lochan.spark.audit.findings import Finding, cut
-from lochan.spark.audit.redaction import error_text
+from lochan.spark.audit.findings import Finding, cut, error_text
 from lochan.spark.audit.row_checks import (
     find_by_files,
     find_counted,

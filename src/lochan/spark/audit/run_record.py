@@ -12,9 +12,8 @@ import msgspec
 from lochan.base.errors import AuditFailed
 from lochan.base.limits.audits import REPORT_CHANGES_MAX
 from lochan.client import Client
-from lochan.spark.audit.findings import cut
+from lochan.spark.audit.findings import cut, error_text, redacted
 from lochan.spark.audit.publisher import PublishPlan
-from lochan.spark.audit.redaction import error_text, redacted
 from lochan.spark.audit.report import (
     Change,
     Commits,

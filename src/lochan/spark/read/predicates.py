@@ -56,7 +56,6 @@ from lochan.spark.read.comparands import (
     is_beyond,
     prefix_comparand,
 )
-from lochan.spark.read.field_paths import column_at, field_paths
 from lochan.spark.read.filters import (
     FALSE,
     TRUE,
@@ -68,6 +67,7 @@ from lochan.spark.read.filters import (
     Node,
     Unread,
 )
+from lochan.spark.schemas import column_at, field_paths
 
 Value = TypeVar("Value")
 

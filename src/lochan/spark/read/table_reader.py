@@ -34,7 +34,6 @@ from lochan.base.errors import ContentNotFound, Invalid
 from lochan.spark.provenance import with_read_mark
 from lochan.spark.read.arrow import arrow_frame
 from lochan.spark.read.condition_errors import bracketed, explained
-from lochan.spark.read.field_paths import column_at, field_paths
 from lochan.spark.read.file_plan import plan_files
 from lochan.spark.read.filtered_frames import FileChooser, filtering_frame, zone_of
 from lochan.spark.read.filters import Node, Unread
@@ -49,7 +48,7 @@ from lochan.spark.read.native import (
 )
 from lochan.spark.read.predicates import ExpressionFilter
 from lochan.spark.read.sql_conditions import Columns, mentioned, read_condition, whole_fields
-from lochan.spark.schemas import find_defaults, nullable, to_spark
+from lochan.spark.schemas import column_at, field_paths, find_defaults, nullable, to_spark
 from lochan.spark.session import READ_SETTINGS
 from lochan.spark.storage import find_access
 

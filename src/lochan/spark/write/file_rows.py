@@ -12,10 +12,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.checks import check
 from lochan.spark.read.arrow import arrow_frame
-from lochan.spark.read.field_paths import quoted
 from lochan.spark.read.filters import Unread
 from lochan.spark.read.native import parquet_frame, shape_by_ids
 from lochan.spark.read.table_reader import Plan, split
+from lochan.spark.schemas import quoted
 from lochan.spark.storage import shown_path
 from lochan.spark.write.frame_shape import free_name
 

@@ -25,8 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark
 
 from lochan.base.errors import Invalid
-from lochan.spark.read.field_paths import quoted
-from lochan.spark.schemas import nullable, to_spark
+from lochan.spark.schemas import nullable, quoted, to_spark
 
 _WIDER: Final[Mapping[type[spark.DataType], tuple[type[spark.DataType], ...]]] = {
     spark.ByteType: (spark.IntegerType, spark.LongType),

@@ -34,7 +34,6 @@ from lochan.spark.schemas import to_iceberg
 from lochan.spark.write.arrow_files import find_unwritable
 from lochan.spark.write.bases import Base, OnChange, find_base
 from lochan.spark.write.bounds import FileFacts
-from lochan.spark.write.columns import ColumnFacts, column_facts
 from lochan.spark.write.existing_tables import check_as_requested, find_table, is_readable
 from lochan.spark.write.files import Measures, write_files
 from lochan.spark.write.frame_shape import check_shape, shape
@@ -46,7 +45,13 @@ from lochan.spark.write.jobs import (
     is_in_table,
 )
 from lochan.spark.write.snapshots import all_files, files_of_partitions, replace_files
-from lochan.spark.write.statistics import Layout, build_data_file, build_layout
+from lochan.spark.write.statistics import (
+    ColumnFacts,
+    Layout,
+    build_data_file,
+    build_layout,
+    column_facts,
+)
 from lochan.spark.write.transforms import build_spec
 from lochan.spark.write.upsert import check_keys, check_unique, find_matching, keys_of, survivors
 
