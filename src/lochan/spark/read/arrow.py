@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -57,9 +58,10 @@ from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lochan.base.limits.spark_reads import ARROW_READ_TASKS_MAX
-from lochan.spark.read.filters import Constant, Junction, Leaf, Negation, Node, Unread, fold
+from lochan.spark.read.filters import Junction, Leaf, Node, parts_of
 from lochan.spark.read.footers import held_schema
 from lochan.spark.schemas import as_users_see, nullable, quoted, to_spark
+from lochan.spark.trees import fold
 from lochan.spark.write.transforms import decode_values, encode_values
 
 if TYPE_CHECKING:
@@ -270,21 +272,19 @@ def _file_filter(condition: Node, schema: Schema, held: Schema) -> ds.Expression
     A column that the file lacks may have a default or the value of a partition, one that was
     narrower once cannot be compared with every value, and names with dots pyarrow does not find.
     """
-    checked = fold(condition, lambda leaf: _comparison(leaf, schema, held), _combined)
+    checked = fold(condition, parts_of, partial(_comparison, schema, held))
     if isinstance(checked, AlwaysTrue):
         return None
     return expression_to_pyarrow(bind(held, checked, case_sensitive=True), held)
 
 
-def _combined(node: Negation | Junction, parts: list[BooleanExpression]) -> BooleanExpression:
-    # Of the opposite of a condition that is known in part nothing is known.
-    if isinstance(node, Negation):
-        return AlwaysTrue()
-    return And(*parts) if node.is_and else Or(*parts)
-
-
-def _comparison(leaf: Unread | Constant | Leaf, schema: Schema, held: Schema) -> BooleanExpression:
+def _comparison(
+    schema: Schema, held: Schema, leaf: Node, parts: list[BooleanExpression]
+) -> BooleanExpression:
     """Returns a comparison by the name that a column has in a file; AlwaysTrue if there is none."""
+    if isinstance(leaf, Junction):
+        return And(*parts) if leaf.is_and else Or(*parts)
+    # Of the opposite of a condition that is known in part nothing is known.
     if not isinstance(leaf, Leaf) or leaf.has_null or leaf.is_loose or leaf.is_any_for_null:
         return AlwaysTrue()
     comparison = _COMPARISONS.get(leaf.operator)

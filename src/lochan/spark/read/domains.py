@@ -43,8 +43,8 @@ _MONTHS: Final = 12
 # Days of 400 years, after which the calendar repeats itself.
 _ERA_YEARS: Final = 400
 _ERA_DAYS: Final = 146_097
-_EXACT: Final = Context(prec=100)
-_FLOATS: Final = (iceberg.FloatType, iceberg.DoubleType)
+EXACT: Final = Context(prec=100)
+FLOATS: Final = (iceberg.FloatType, iceberg.DoubleType)
 _INSTANTS: Final = (iceberg.TimestampType, iceberg.TimestamptzType)
 _WHOLE: Final = {iceberg.IntegerType: 31, iceberg.LongType: 63}
 _NOTHING_BUT_NULL: Final = Domain(is_empty=True, may_be_nan=False)
@@ -128,7 +128,7 @@ def domains_of_manifest(schema: Schema, parts: SpecParts, manifest: ManifestFile
 
 
 def _unbounded(kind: iceberg.IcebergType) -> Domain:
-    return Domain(may_be_nan=isinstance(kind, _FLOATS))
+    return Domain(may_be_nan=isinstance(kind, FLOATS))
 
 
 def _of_bounds(
@@ -142,7 +142,7 @@ def _of_bounds(
     high = value_of(kind, (file.upper_bounds or {}).get(field_id))
     if low is not None and high is not None and low > high:
         low = high = None
-    is_float = isinstance(kind, _FLOATS)
+    is_float = isinstance(kind, FLOATS)
     return Domain(
         low,
         high,
@@ -176,7 +176,7 @@ def value_of(kind: iceberg.IcebergType, raw: bytes | None) -> Any:
             return _float(raw)
         case iceberg.DecimalType():
             unscaled = Decimal(int.from_bytes(raw, "big", signed=True))
-            return unscaled.scaleb(-kind.scale, _EXACT)
+            return unscaled.scaleb(-kind.scale, EXACT)
         case iceberg.StringType():
             try:
                 return raw.decode()
@@ -206,11 +206,12 @@ def _of_value(part: _Part, value: Any) -> Domain:
         if math.isnan(value):
             return Domain(is_empty=True, may_be_null=False)
         return Domain(value, value, may_be_null=False, may_be_nan=False)
-    held = str(_uuid(value)) if isinstance(part.source, iceberg.UUIDType) else value
+    held = str(uuid_of(value)) if isinstance(part.source, iceberg.UUIDType) else value
     return _of_range(part, held, held, may_be_null=False)
 
 
-def _uuid(value: Any) -> uuid.UUID:
+def uuid_of(value: Any) -> uuid.UUID:
+    """Returns a uuid that may be given as its bytes."""
     return value if isinstance(value, uuid.UUID) else uuid.UUID(bytes=bytes(value))
 
 
@@ -238,7 +239,7 @@ def _of_range(part: _Part, low: Any, high: Any, *, may_be_null: bool) -> Domain:
         first, last = _untruncated(source, transform.width, low, high)
     elif isinstance(transform, _PERIODS) and isinstance(low, int) and isinstance(high, int):
         first, last = _of_periods(source, transform, low, high)
-    is_float = isinstance(source, _FLOATS)
+    is_float = isinstance(source, FLOATS)
     return Domain(first, last, may_be_null=may_be_null, may_be_nan=is_float)
 
 
@@ -251,8 +252,8 @@ def _untruncated(source: iceberg.PrimitiveType, width: int, low: Any, high: Any)
                 return None, None
             return low, high + width - 1
         case iceberg.DecimalType():
-            step = Decimal(width - 1).scaleb(-source.scale, _EXACT)
-            return low, _EXACT.add(high, step)
+            step = Decimal(width - 1).scaleb(-source.scale, EXACT)
+            return low, EXACT.add(high, step)
         case iceberg.StringType():
             return low, upper_of_text(high + "\0", len(high))
         case iceberg.BinaryType():

@@ -293,7 +293,7 @@ class _ConditionReader:
 
     def _value(self, field: iceberg.NestedField, operator: str, tokens: Sequence[Token]) -> Node:
         if len(tokens) == 1 and tokens[0].is_word("NULL"):
-            return _null_leaf(field) if operator == "<=>" else Constant(NULL)
+            return null_leaf(field) if operator == "<=>" else Constant(NULL)
         literal = self._literal(tokens)
         return Unread() if literal is None else self._leaf(field, operator, [literal])
 
@@ -396,11 +396,11 @@ def _is_null(field: iceberg.NestedField, rest: Sequence[Token]) -> Node:
     rest = rest[1:] if is_not else rest
     if len(rest) != 1 or not rest[0].is_word("NULL"):
         return Unread()
-    return Negation(_null_leaf(field)) if is_not else _null_leaf(field)
+    return Negation(null_leaf(field)) if is_not else null_leaf(field)
 
 
-def _null_leaf(field: iceberg.NestedField) -> Node:
-    # Writers do not count NULL in structs, lists and maps.
+def null_leaf(field: iceberg.NestedField) -> Node:
+    """Returns the condition that a column is NULL; writers count NULL in values only."""
     is_counted = isinstance(field.field_type, iceberg.PrimitiveType)
     return Leaf(field.field_id, "null") if is_counted else Unread()
 
