@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -61,21 +61,18 @@ class RunRecord:
         """Measures the time of a step, whether it succeeds or fails."""
         self.report_progress(name, detail)
         begun = time.monotonic()
+        status: Literal["done", "failed"] = "failed"
         try:
             yield
-        except BaseException:
-            self._add(name, detail, begun, is_done=False)
-            raise
-        self._add(name, detail, begun, is_done=True)
+            status = "done"
+        finally:
+            start, seconds = begun - self._begun_s, time.monotonic() - begun
+            self._steps.append(Step(name, cut(detail), start, seconds, status))
 
     def report_progress(self, name: str, detail: str) -> None:
         """Calls the progress function of the user, if there is one."""
         if self._progress is not None:
             self._progress(name, detail)
-
-    def _add(self, name: str, detail: str, begun: float, *, is_done: bool) -> None:
-        start, seconds = begun - self._begun_s, time.monotonic() - begun
-        self._steps.append(Step(name, cut(detail), start, seconds, "done" if is_done else "failed"))
 
     def add_write(self, written: Written, mode: str) -> None:
         """Adds a write."""

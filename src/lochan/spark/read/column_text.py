@@ -14,7 +14,6 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
-import msgspec
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -29,25 +28,18 @@ _WORDS: Final = {"and": "and", "or": "or", "in": "in", "not": "!", "!": "!"}
 _SIMPLE: Final = re.compile(r"\w+(\.\w+)*")
 
 
-class ColumnText(msgspec.Struct, frozen=True):
-    """A column as a text, and whether its names are quoted."""
-
-    text: str
-    is_quoted: bool
-
-
-def text_of(column: Column) -> ColumnText | None:
-    """Returns a column as a text, None if it cannot be written as one."""
+def text_of(column: Column) -> tuple[str, bool] | None:
+    """Returns a column as a text, and whether names are quoted in it; None if it is no text."""
     # Not by its name: every other name of a column is that of a field in it.
     tree = vars(column).get("_expr")
     if tree is not None:
-        return ColumnText(_written(tree, 0), True)
+        return _written(tree, 0), True
     if not _is_known_form():
         return None
     found = _SHOWN.fullmatch(str(column))
     if found is None or len(found[1]) > FILTER_CHARACTERS_MAX:
         return None
-    return ColumnText(found[1], False)
+    return found[1], False
 
 
 @functools.cache

@@ -52,14 +52,11 @@ class SqlLiteral(msgspec.Struct, frozen=True):
     value: Any
 
 
-class Zone(msgspec.Struct, frozen=True):
-    """The time zone of a session, asked for only where it matters."""
+Zone = Callable[[], str]
+"""Returns the time zone of a session, which is asked for only where it matters."""
 
-    ask: Callable[[], str]
-
-    def is_utc(self) -> bool:
-        """Returns whether times without a zone are those of UTC."""
-        return self.ask().upper() in ("UTC", "ETC/UTC", "GMT", "Z", "UTC+00:00", "+00:00")
+# Zones in which times without a zone are those of UTC.
+_UTC: Final = ("UTC", "ETC/UTC", "GMT", "Z", "UTC+00:00", "+00:00")
 
 
 def comparands(
@@ -251,7 +248,7 @@ def _for_moments(kind: iceberg.IcebergType, literal: SqlLiteral, zone: Zone) -> 
         return None
     # Both have a zone, or neither has: then nothing depends on that of the session.
     is_sure = has_zone or (is_local and literal.kind in ("text", "date", "local"))
-    if is_sure or (literal.kind != "somewhere" and zone.is_utc()):
+    if is_sure or (literal.kind != "somewhere" and zone().upper() in _UTC):
         return Comparand(micros, micros, None, micros)
     return Comparand(micros - _ZONE_MICROS_MAX, micros + _ZONE_MICROS_MAX)
 
