@@ -23,12 +23,11 @@ _TICKS: Final = 5
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """One bar: its label, its length, the text behind it, and its colour."""
+    """One bar: its label, its length, and the text behind it."""
 
     label: str
     value: float
     text: str
-    colour: str = "plain"
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -58,7 +57,7 @@ def bars(title: str, items: Sequence[Bar]) -> str:
     for number, bar in enumerate(items):
         top = number * _ROW
         length = max(_SLIVER, bar.value / most * width) if bar.value > 0 else 0
-        parts.append(_row(bar.label, _LABELS, top, length, bar.colour, bar.text))
+        parts.append(_row(bar.label, _LABELS, top, length, "plain", bar.text))
     return _svg(title, len(items) * _ROW, parts)
 
 

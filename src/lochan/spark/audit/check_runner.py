@@ -42,7 +42,15 @@ def run_checks(
     try:
         waiting = []
         for check in declared.checks:
-            blank = _blank(check, context.commit)
+            # The result of a check that was not run.
+            blank = Result(
+                check=check.label(),
+                kind=check.kind,
+                tables=check.tables(),
+                status="missing",
+                commit=context.commit,
+                detail="this run has not written the table, or it was changed afterwards",
+            )
             future = pool.submit(_run, check, blank, context, declared, usable)
             waiting.append((blank, future))
         return tuple(_result_of(blank, future, on_result) for blank, future in waiting)
@@ -131,15 +139,3 @@ def _result_of(blank: Result, future: Future[Result], on_result: OnResult | None
     if on_result is not None:
         on_result(result)
     return result
-
-
-def _blank(check: Check, commit: str) -> Result:
-    """Returns the result of a check that was not run."""
-    return Result(
-        check=check.label(),
-        kind=check.kind,
-        tables=check.tables(),
-        status="missing",
-        commit=commit,
-        detail="this run has not written the table, or it was changed afterwards",
-    )

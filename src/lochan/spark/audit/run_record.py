@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -23,7 +24,6 @@ from lochan.spark.audit.report import (
     Waiver,
     WrittenTable,
     build_change,
-    moment,
 )
 from lochan.spark.audit.verdicts import Result
 from lochan.spark.checks import Declared
@@ -39,7 +39,7 @@ class RunRecord:
     """Collects the data of a run; `report` may be called at any time."""
 
     def __init__(self, place: PublishPlan, declared: Declared, job: str, progress: Progress | None):
-        self._begun_us = time.time_ns() // 1_000
+        self._begun = datetime.now(UTC)
         self._begun_s = time.monotonic()
         self._plan = place
         self._declared = declared
@@ -130,7 +130,7 @@ class RunRecord:
             target=self._plan.target,
             branch=self._plan.branch,
             publish=self._plan.mode,
-            begun=moment(self._begun_us),
+            begun=self._begun.isoformat(timespec="milliseconds"),
             seconds=ended - self._begun_s,
             attempts=self.attempts,
             commits=self.commits,

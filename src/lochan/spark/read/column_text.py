@@ -85,16 +85,12 @@ def _function(tree: Any, depth: int) -> str:
         return f"{name}({', '.join(arguments)})"
     if name in ("isNull", "isNotNull") and len(arguments) == 1:
         return f"{arguments[0]} IS {'NOT ' if name == 'isNotNull' else ''}NULL"
-    if name in ("like", "startsWith") and len(arguments) == 2:
-        return _pattern(name, *arguments)
+    if name == "like" and len(arguments) == 2:
+        return f"{arguments[0]} LIKE {arguments[1]}"
+    if name == "startsWith" and len(arguments) == 2 and arguments[1].startswith("'"):
+        # Only files are left out by it, so that it may match more.
+        return f"{arguments[0]} LIKE '{arguments[1][1:-1]}%'"
     return _UNKNOWN
-
-
-def _pattern(name: str, column: str, text: str) -> str:
-    if name == "like" or not text.startswith("'"):
-        return f"{column} LIKE {text}" if name == "like" else _UNKNOWN
-    # Only files are left out by it, so that it may match more.
-    return f"{column} LIKE '{text[1:-1]}%'"
 
 
 def _literal(value: Any, kind: Any) -> str:

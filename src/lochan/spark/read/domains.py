@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import struct
 import uuid
-from collections.abc import Mapping
 from datetime import date
 from decimal import Context, Decimal
 from typing import Any, Final
@@ -134,8 +133,8 @@ def _unbounded(kind: iceberg.IcebergType) -> Domain:
 def _of_bounds(
     kind: iceberg.IcebergType, field_id: int, file: DataFile, is_top_level: bool
 ) -> Domain:
-    nulls = _count(file.null_value_counts, field_id)
-    values = _count(file.value_counts, field_id)
+    nulls = (file.null_value_counts or {}).get(field_id)
+    values = (file.value_counts or {}).get(field_id)
     if nulls is not None and values is not None and nulls >= values > 0:
         return _NOTHING_BUT_NULL
     low = value_of(kind, (file.lower_bounds or {}).get(field_id))
@@ -148,12 +147,8 @@ def _of_bounds(
         high,
         # A field of a struct that is NULL is NULL, whether or not the writer has counted it.
         may_be_null=nulls != 0 or not is_top_level,
-        may_be_nan=is_float and _count(file.nan_value_counts, field_id) != 0,
+        may_be_nan=is_float and (file.nan_value_counts or {}).get(field_id) != 0,
     )
-
-
-def _count(counts: Mapping[int, int] | None, field_id: int) -> int | None:
-    return None if counts is None else counts.get(field_id)
 
 
 def value_of(kind: iceberg.IcebergType, raw: bytes | None) -> Any:
@@ -201,7 +196,8 @@ def _of_value(part: _Part, value: Any) -> Domain:
         # Only NULL is in the partition NULL, of every transform.
         return _NOTHING_BUT_NULL
     if isinstance(part.transform, BucketTransform):
-        return _of_bucket(part, value)
+        function = part.transform.transform(part.source)
+        return Domain(may_be_null=False, buckets=((function, value),))
     if isinstance(part.transform, IdentityTransform) and isinstance(value, float):
         if math.isnan(value):
             return Domain(is_empty=True, may_be_null=False)
@@ -213,11 +209,6 @@ def _of_value(part: _Part, value: Any) -> Domain:
 def uuid_of(value: Any) -> uuid.UUID:
     """Returns a uuid that may be given as its bytes."""
     return value if isinstance(value, uuid.UUID) else uuid.UUID(bytes=bytes(value))
-
-
-def _of_bucket(part: _Part, number: int) -> Domain:
-    function = part.transform.transform(part.source)
-    return Domain(may_be_null=False, buckets=((function, number),))
 
 
 def _of_summary(part: _Part, summary: PartitionFieldSummary) -> Domain:

@@ -116,8 +116,6 @@ def _stored(
 
 
 def _same(have: spark.DataType, want: spark.DataType) -> bool:
-    if isinstance(have, spark.StructType) and isinstance(want, spark.StructType):
-        return nullable(have) == nullable(want)
     wrapped = [spark.StructType([spark.StructField("it", each)]) for each in (have, want)]
     return nullable(wrapped[0]) == nullable(wrapped[1])
 

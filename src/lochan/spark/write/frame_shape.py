@@ -191,7 +191,7 @@ def missing_values(schema: Schema, keys: Sequence[str] = ()) -> dict[str, Column
     while todo:
         path, kind, required, some = todo.pop()
         if required or path in keys:
-            found[path] = F.count(F.when(some(_is_null), 1))
+            found[path] = F.count(F.when(some(F.isnull), 1))
         match kind:
             case iceberg.StructType():
                 todo += [
@@ -207,10 +207,6 @@ def missing_values(schema: Schema, keys: Sequence[str] = ()) -> dict[str, Column
                 inside = _item(some, F.map_values)
                 todo.append((f"{path}.value", kind.value_type, kind.value_required, inside))
     return found
-
-
-def _is_null(column: Column) -> Column:
-    return column.isNull()
 
 
 def _top(field: iceberg.NestedField) -> tuple[str, iceberg.IcebergType, bool, _Some]:

@@ -164,11 +164,6 @@ class TableWrite:
         """The mode of the write."""
         return self._request.mode
 
-    @property
-    def description(self) -> str:
-        """The write in words, for the message of a commit."""
-        return f"{self.mode} {self.table}"
-
     def find_done(self, catalog: LochanCatalog, commit: str) -> Written | None:
         """Returns the result of the job for the table, if a commit records it.
 
@@ -242,8 +237,8 @@ class TableWrite:
             return False
         table = find_table(many, self.table)
         if table is None:
-            if self._base is not None:
-                self._base.check_there(many.expected)
+            if self._base is not None and self._base.table is not None:
+                raise self._base.conflict(many.expected)
             return self._files.is_new
         if not self._is_same_shape(table, is_new=False):
             return False

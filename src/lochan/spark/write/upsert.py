@@ -49,8 +49,6 @@ def check_keys(table: str, schema: Schema, keys: Sequence[str]) -> None:
     """Raises Invalid unless rows can be identified by the columns."""
     if not keys:
         raise Invalid(f'a merge into {table} needs keys, for example keys=("id",)')
-    if isinstance(keys, str):
-        raise Invalid(f"keys are a list of columns; write keys=[{keys!r}]")
     fields = {field.name: field for field in schema.fields}
     for key in keys:
         if key not in fields:
