@@ -7,6 +7,7 @@ with the input metadata, and is only ever replaced.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -104,7 +105,6 @@ class TableDraft(Draft):
         super().__init__(metadata, now_ms, is_new=is_new)
         self.added_snapshots: set[int] = set()
         self.removed_snapshots = False
-        self._snapshots: dict[int, Json] | None = None
 
     @property
     def format_version(self) -> int:
@@ -112,18 +112,11 @@ class TableDraft(Draft):
         version: int = self.metadata["format-version"]
         return version
 
+    @cached_property
     def snapshots(self) -> dict[int, Json]:
-        """Returns the snapshots by id; `add-snapshot` adds to it, too."""
-        if self._snapshots is None:
-            snapshots = self.metadata["snapshots"]
-            self._snapshots = {
-                get_long(each, "snapshot-id", "table metadata"): each for each in snapshots
-            }
-        return self._snapshots
-
-    def forget_snapshots(self) -> None:
-        """Makes `snapshots` read the list again, after some were removed."""
-        self._snapshots = None
+        """The snapshots by id; what adds or removes snapshots changes it, too."""
+        listed = self.metadata["snapshots"]
+        return {get_long(each, "snapshot-id", "table metadata"): each for each in listed}
 
     def current_columns(self, label: str) -> dict[int, Column]:
         """Returns the columns of the current schema by id."""

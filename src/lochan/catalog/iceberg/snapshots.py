@@ -54,7 +54,7 @@ def add_snapshot(draft: TableDraft, update: Json, label: str) -> None:
     snapshot = get_object(update, "snapshot", label)
     number = get_long(snapshot, "snapshot-id", label, low=0)
     _check_form(draft, snapshot, label)
-    if number in draft.snapshots():
+    if number in draft.snapshots:
         raise Invalid(f"Snapshot already exists for id: {number}")
     if draft.format_version > 1:
         _take_sequence_number(draft, snapshot, label)
@@ -65,7 +65,7 @@ def add_snapshot(draft: TableDraft, update: Json, label: str) -> None:
         name: each for name, each in snapshot.items() if each is not None or name not in _OPTIONAL
     }
     draft.metadata["snapshots"].append(snapshot)
-    draft.snapshots()[number] = snapshot
+    draft.snapshots[number] = snapshot
     draft.added_snapshots.add(number)
     draft.changed = True
 
@@ -132,7 +132,8 @@ def remove_snapshots(draft: TableDraft, update: Json, label: str) -> None:
     }
     if current_snapshot(metadata) in removed:
         clear_current(draft)
-    draft.forget_snapshots()
+    for number in removed:
+        draft.snapshots.pop(number, None)
     draft.removed_snapshots = draft.changed = True
 
 
@@ -175,7 +176,7 @@ def finish_log(draft: TableDraft) -> None:
     skipped = draft.added_snapshots - {current_snapshot(draft.metadata)}
     if not skipped and not draft.removed_snapshots:
         return
-    known = draft.snapshots()
+    known = draft.snapshots
     kept: list[Json] = []
     for entry in draft.metadata["snapshot-log"]:
         number = get_long(entry, "snapshot-id", "snapshot-log")
@@ -196,7 +197,7 @@ def set_reference(draft: TableDraft, update: Json, label: str) -> None:
     refs = draft.metadata["refs"]
     if without_names(refs.get(name) or {}, frozenset()) == reference:
         return
-    snapshot = draft.snapshots().get(number)
+    snapshot = draft.snapshots.get(number)
     if snapshot is None:
         raise Invalid(f"Cannot set {name} to unknown snapshot: {number}")
     if name == MAIN:
