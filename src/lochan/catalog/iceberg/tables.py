@@ -12,13 +12,7 @@ from functools import partial
 from typing import Final
 
 from lochan.base.errors import Invalid
-from lochan.catalog.iceberg import (
-    orders,
-    properties,
-    schemas,
-    snapshots,
-    specs,
-)
+from lochan.catalog.iceberg import layouts, properties, schemas, snapshots
 from lochan.catalog.iceberg.columns import renamed_id, with_fresh_ids
 from lochan.catalog.iceberg.draft import (
     FORMATS,
@@ -54,9 +48,9 @@ UPDATES: Final[dict[str, Update]] = {
     "upgrade-format-version": properties.upgrade_format,
     "add-schema": partial(add, field="schema", place=schemas.place_schema),
     "set-current-schema": partial(choose, ids=SCHEMAS, field="schema-id"),
-    "add-spec": partial(add, field="spec", place=specs.place_spec),
+    "add-spec": partial(add, field="spec", place=layouts.place_spec),
     "set-default-spec": partial(choose, ids=SPECS, field="spec-id"),
-    "add-sort-order": partial(add, field="sort-order", place=orders.place_order),
+    "add-sort-order": partial(add, field="sort-order", place=layouts.place_order),
     "set-default-sort-order": partial(choose, ids=ORDERS, field="sort-order-id"),
     "add-snapshot": snapshots.add_snapshot,
     "set-snapshot-ref": snapshots.set_reference,
@@ -120,9 +114,9 @@ def build_table(
     fields = _renamed_fields(spec or _NO_FIELDS, renamed, f"{label}: its partition spec")
     for number, field in enumerate(fields, PARTITION_ID_FIRST):
         field["field-id"] = number
-    specs.place_spec(draft, {**(spec or {}), "fields": fields}, label)
+    layouts.place_spec(draft, {**(spec or {}), "fields": fields}, label)
     fields = _renamed_fields(order or _NO_FIELDS, renamed, f"{label}: its sort order")
-    orders.place_order(draft, {**(order or {}), "fields": fields}, label)
+    layouts.place_order(draft, {**(order or {}), "fields": fields}, label)
     draft.metadata["default-sort-order-id"] = draft.last_added[ORDERS.name]
     return _finish(draft, None)
 
@@ -130,7 +124,7 @@ def build_table(
 def _renamed_fields(of: Json, renamed: dict[int, int | None], label: str) -> list[Json]:
     fields = []
     for each in get_objects(as_object(of, label), "fields", label):
-        sources = [renamed_id(renamed, old, label) for old in specs.sources_of(each, label)]
+        sources = [renamed_id(renamed, old, label) for old in layouts.sources_of(each, label)]
         if each.get("source-id") is None:
             fields.append({**each, "source-ids": sources})
         else:
@@ -188,7 +182,7 @@ def _empty(format_version: int, now_ms: int) -> TableDraft:
         "default-spec-id": 0,
         "partition-specs": [],
         "last-partition-id": PARTITION_ID_FIRST - 1,
-        "default-sort-order-id": orders.UNSORTED_ID,
+        "default-sort-order-id": layouts.UNSORTED_ID,
         "sort-orders": [],
         "properties": {},
         "current-snapshot-id": None,
@@ -238,9 +232,9 @@ def _check_complete(draft: TableDraft) -> None:
     if not draft.metadata["schemas"]:
         raise Invalid("a new table: no schema was added")
     if not draft.metadata["partition-specs"]:
-        specs.place_spec(draft, _NO_FIELDS, "a new table")
+        layouts.place_spec(draft, _NO_FIELDS, "a new table")
     if not draft.metadata["sort-orders"]:
-        orders.place_order(draft, _NO_FIELDS, "a new table")
+        layouts.place_order(draft, _NO_FIELDS, "a new table")
 
 
 def _check_layout(draft: TableDraft, spec: Json | None) -> None:
@@ -252,10 +246,10 @@ def _check_layout(draft: TableDraft, spec: Json | None) -> None:
         raise Invalid("the default partition spec or sort order was never added")
     for each in metadata["partition-specs"]:
         label = f"partition spec {each['spec-id']}"
-        specs.check_names(get_objects(each, "fields", label), columns, label)
-    specs.check_sources(get_objects(spec, "fields", "the default spec"), columns, "default spec")
+        layouts.check_names(get_objects(each, "fields", label), columns, label)
+    layouts.check_sources(get_objects(spec, "fields", "the default spec"), columns, "default spec")
     fields = get_objects(order, "fields", "the default sort order")
-    orders.check_order(fields, columns, "the default sort order")
+    layouts.check_order(fields, columns, "the default sort order")
 
 
 def _log_previous(metadata: Json, when_ms: int, location: str) -> None:
