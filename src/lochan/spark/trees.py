@@ -20,10 +20,12 @@ def fold(
     while waiting:
         each, is_opened = waiting.pop()
         parts = inside(each)
-        if parts and not is_opened:
-            waiting.append((each, True))
-            waiting.extend((part, False) for part in reversed(parts))
-        else:
+        if not parts:
+            done.append(build(each, []))
+        elif is_opened:
             first = len(done) - len(parts)
             done[first:] = [build(each, done[first:])]
+        else:
+            waiting.append((each, True))
+            waiting.extend((part, False) for part in reversed(parts))
     return done[0]
