@@ -29,7 +29,6 @@ from lochan.model.specs import (
     parse_spec,
 )
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.wire.codec import Reader, instant
 from lochan.wire.config import (
