@@ -27,7 +27,7 @@ from lochan.kv.store import Store
 from lochan.kv.url import parse_store_url
 from lochan.persist.cache import Caches
 from lochan.persist.retry import RetryPolicy
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.service.sweeps import SweepFailure, sweep_of_claims, sweep_of_references
