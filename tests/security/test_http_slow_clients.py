@@ -131,7 +131,7 @@ def test_a_slow_reader_of_the_last_answer_gets_all_of_it():
 
 
 def test_bodies_of_all_connections_together_are_bounded(monkeypatch):
-    monkeypatch.setattr("lochan.transport.connection.HTTP_BODIES_BYTES_MAX", 1_000_000)
+    monkeypatch.setattr("lochan.transport.request_reader.HTTP_BODIES_BYTES_MAX", 1_000_000)
     with running() as server:
         holding = [Client(server) for _ in range(3)]
         for client in holding:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lochan.transport.app import App
     from lochan.transport.connection import Connection
     from lochan.transport.driver import Driver
+    from lochan.transport.request_reader import RequestReader
 
 
 class Timeouts(msgspec.Struct, frozen=True):
@@ -60,7 +61,7 @@ class Listener:
         self.header_checks = HeaderChecks(hosts)
         self.timeouts = timeouts
         self.connections: set[Connection] = set()
-        self.watched: set[Connection] = set()
+        self.watched: set[RequestReader] = set()
         """Connections with a body under way, whose progress is looked at."""
         self.heads = Heads()
         self.now = 0.0
@@ -84,8 +85,8 @@ class Listener:
         self.heads.set_time(time.time())
         for connection in [each for each in self.connections if each.deadline < now]:
             connection.time_out()
-        for connection in list(self.watched):
-            connection.check_progress()
+        for reader in list(self.watched):
+            reader.check_progress()
         self._timer = self._loop.call_later(self.timeouts.tick_s, self.tick)
 
     def forget(self, connection: Connection) -> None:
