@@ -128,6 +128,24 @@ def test_a_body_without_progress_for_30_seconds_is_given_up(world, begun):
     assert world.transport.ended
 
 
+def test_no_body_is_given_up_early_because_it_began_between_two_ticks(world):
+    world.loop.now_s += 0.49
+    world.connection.data_received(LONG)
+    world.pass_time(HTTP_PROGRESS_TIMEOUT_S - 0.01)
+    assert not world.transport.written
+    world.pass_time(0.01)
+    assert world.status == 408
+
+
+def test_no_answer_is_cut_early_because_it_paused_between_two_ticks(world):
+    world.loop.now_s += 0.49
+    world.connection.pause_writing()
+    world.pass_time(HTTP_PROGRESS_TIMEOUT_S - 0.01)
+    assert not world.transport.ended
+    world.pass_time(0.01)
+    assert world.transport.ended
+
+
 def test_an_upload_of_the_least_progress_goes_on_for_ever(world):
     piece = b"%x\r\n%b\r\n" % (PROGRESS_BYTES_MIN // 29, b"x" * (PROGRESS_BYTES_MIN // 29))
     world.connection.data_received(CHUNKED)

@@ -175,7 +175,9 @@ class Connection(asyncio.Protocol):
         self.deadline = _NEVER
         listener = self._listener
         self._writing_progress = Progress(
-            listener.timeouts.progress_s, listener.now, -self._transport.get_write_buffer_size()
+            listener.timeouts.progress_s,
+            listener.read_clock(),
+            -self._transport.get_write_buffer_size(),
         )
         listener.watched.add(self)
 
@@ -214,7 +216,7 @@ class Connection(asyncio.Protocol):
         """Looks at the progress of a body from now on: its last byte has not come yet."""
         listener = self._listener
         self._reading_progress = Progress(
-            listener.timeouts.progress_s, listener.now, self._body_bytes
+            listener.timeouts.progress_s, listener.read_clock(), self._body_bytes
         )
         listener.watched.add(self)
         if self._current is None:
