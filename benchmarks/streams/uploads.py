@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from itertools import count
 from math import ceil
 from random import Random
@@ -135,12 +136,8 @@ async def _start(
     loop = asyncio.get_running_loop()
     started = []
     for number in range(uploads):
-        delay_s = random.random() * _EVERY_S
-        _, one = await loop.create_connection(
-            lambda key=f"slow-{number}", delay_s=delay_s: _Upload(key, piece, pieces, delay_s),
-            "127.0.0.1",
-            port,
-        )
+        build = partial(_Upload, f"slow-{number}", piece, pieces, random.random() * _EVERY_S)
+        _, one = await loop.create_connection(build, "127.0.0.1", port)
         started.append(one)
     return started
 
