@@ -161,6 +161,25 @@ def test_requests_of_one_connection_are_answered_in_order(client, face):
     assert (answers[3].body, answers[5].body) == (b"one", b"two")
 
 
+def test_a_body_that_comes_while_an_answer_waits_for_its_client_is_stored_whole(server, face):
+    with Client(server) as client:
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        client.send(client.request("GET", "/t/big/4000000"))
+        name = client.socket.getsockname()
+        (ours,) = [
+            each
+            for each in server.server.listener.connections
+            if each._transport.get_extra_info("peername") == name
+        ]
+        while server.on_loop(lambda: ours._may_write):
+            pass
+        client.send(client.request("PUT", "/b/behind", BODY[:1_000]))
+        while not server.on_loop(lambda: bool(ours._received)):
+            pass
+        assert [client.read().status, client.read().status] == [200, 201]
+        assert face.stored[b"behind"] == BODY[:1_000]
+
+
 def test_a_handler_that_does_not_read_makes_the_client_wait(server, face):
     with Client(server) as client:
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)

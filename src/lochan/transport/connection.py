@@ -375,7 +375,7 @@ class Connection(asyncio.Protocol):
         if self._body_bytes > self._body_bytes_max:
             raise Refused(413, f"the body is longer than {self._body_bytes_max} bytes")
         # What comes after the answer is dropped: the connection ends with it.
-        if not self._ended and self._current is not None:
+        if not self._ended:
             stream.feed(part)
             self._throttle()
 
