@@ -180,6 +180,15 @@ def test_a_body_that_comes_while_an_answer_waits_for_its_client_is_stored_whole(
         assert face.stored[b"behind"] == BODY[:1_000]
 
 
+def test_a_client_is_asked_for_a_body_in_the_turn_of_its_request(client, face):
+    asks = client.request("PUT", "/b/asks", b"hello", "Expect: 100-continue")[:-5]
+    client.send(client.request("PUT", "/b/before", b"one") + asks)
+    assert client.read().status == 201
+    assert client._until(b"\r\n\r\n") == b"HTTP/1.1 100 Continue"
+    client.send(b"hello")
+    assert client.read().status == 201
+
+
 def test_a_handler_that_does_not_read_makes_the_client_wait(server, face):
     with Client(server) as client:
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)

@@ -338,8 +338,12 @@ class Connection(asyncio.Protocol):
                 self._owes_continue = True
 
     def _want_body(self) -> None:
-        """Is called when the handler of a streamed request waits for more of its body."""
-        if self._owes_continue and not self._body_bytes and not self._ended:
+        """Is called when the handler of a streamed request waits for more of its body.
+
+        It may still read the buffer while the next request, which is owed a 100, has come.
+        """
+        is_served = self._current is not None and self._current.request is self._request
+        if self._owes_continue and is_served and not self._body_bytes and not self._ended:
             self._owes_continue = False
             self._transport.write(_CONTINUE)
         self._throttle()
