@@ -14,7 +14,7 @@ from lochan.base.errors import Denied, Invalid, TooLarge
 from lochan.base.limits.http import HTTP_WRITE_BUFFER_HIGH, STREAM_BUFFER_BYTES
 from lochan.transport.body_streams import BodyStream
 from lochan.transport.exchange import Caller
-from lochan.transport.routes import Authentication
+from lochan.transport.routes import Authentication, Route
 from lochan.transport.server import Options
 from tests.transport.byte_face import ByteFace
 from tests.transport.world import Client, SmallFace, running
@@ -187,6 +187,37 @@ def test_a_client_is_asked_for_a_body_in_the_turn_of_its_request(client, face):
     assert client._until(b"\r\n\r\n") == b"HTTP/1.1 100 Continue"
     client.send(b"hello")
     assert client.read().status == 201
+
+
+@pytest.fixture
+def gated(server, face):
+    """Adds a handler that waits for an event, and refuses without reading."""
+    gate = server.on_loop(asyncio.Event)
+
+    async def wait(exchange):
+        await gate.wait()
+        raise Denied("not read")
+
+    face.routes[b"b-gate"] = Route("gate", wait, streams=True, body_bytes_max=1 << 20)
+    yield gate
+    server.on_loop(gate.set)
+    del face.routes[b"b-gate"]
+
+
+def test_a_connection_reads_on_after_a_body_that_filled_its_buffer_was_not_read(server, gated):
+    last = STREAM_BUFFER_BYTES - 10
+    with Client(server) as client:
+        raw = client.request("PUT", "/b-gate/x", bytes(STREAM_BUFFER_BYTES + 10))
+        client.send(raw[:-20])
+        while server.on_loop(lambda: max(buffered(server))) < last:
+            pass
+        client.send(raw[-20:])
+        while server.on_loop(lambda: max(buffered(server))):
+            pass
+        server.on_loop(gated.set)
+        answer = client.read()
+        assert (answer.status, answer.headers.get("connection")) == (403, None)
+        assert client.ask("GET", "/t/echo/next").status == 200
 
 
 def test_a_handler_that_does_not_read_makes_the_client_wait(server, face):

@@ -395,6 +395,7 @@ class Connection(asyncio.Protocol):
             self._owes_continue = False
             self._stream.complete()
             self._stream = None
+            self._throttle()
             return
         if self._ended:
             # The last answer is written; requests that were sent ahead with it are dropped.
