@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 from contextlib import contextmanager
 from hashlib import sha256
 from time import sleep
@@ -218,6 +219,19 @@ def test_a_connection_reads_on_after_a_body_that_filled_its_buffer_was_not_read(
         answer = client.read()
         assert (answer.status, answer.headers.get("connection")) == (403, None)
         assert client.ask("GET", "/t/echo/next").status == 200
+
+
+def test_a_request_whose_client_left_is_not_counted_as_under_way(server, gated):
+    driver = server.server.driver
+    before = server.on_loop(lambda: driver.under_way)
+    with Client(server) as client:
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.send(client.request("GET", "/b-gate/x"))
+        while not server.on_loop(lambda: driver.streams):
+            pass
+    while server.on_loop(lambda: driver.streams):
+        pass
+    assert server.on_loop(lambda: driver.under_way) == before
 
 
 def test_a_handler_that_does_not_read_makes_the_client_wait(server, face):

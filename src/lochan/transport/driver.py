@@ -304,6 +304,10 @@ class RequestState:
         try:
             answer = await handler(exchange)
             stream = answer.stream
+        except asyncio.CancelledError:
+            # The client is gone: there is nothing to answer.
+            self._driver.under_way -= 1
+            raise
         except Exception as error:
             answer = report_failure(error)
         finally:
