@@ -328,6 +328,9 @@ class Connection(asyncio.Protocol):
         if streams:
             self._owes_continue = framing.expects_continue
             request.stream = self._stream = BodyStream(self._want_body)
+            if not framing.has_body:
+                # It may be refused at once, which is no reason to end the connection.
+                self._stream.complete()
             keep_alive = parser.should_keep_alive()
             self._received.append(_Received(request, framing, found, keep_alive))
             self._pump()
