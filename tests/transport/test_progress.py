@@ -229,6 +229,13 @@ def test_many_requests_on_one_connection_have_a_bound_each(world):
     assert world.driver.lengths == [5] * 50
 
 
+def test_what_came_before_a_request_does_not_count_against_its_headers(world):
+    world.connection.data_received(LONG)
+    world.connection.data_received(bytes(100_000) + LONG[:20])
+    world.connection.data_received(LONG[20:] + bytes(100_000))
+    assert world.driver.lengths == [100_000] * 2
+
+
 def test_requests_sent_ahead_of_the_last_answer_are_dropped(world):
     # The server is stopping, so the first answer is the last one of the connection.
     world.listener.stopping = True

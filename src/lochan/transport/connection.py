@@ -93,6 +93,8 @@ class Connection(asyncio.Protocol):
         self._began = False
         self._in_head = True
         self._raw_bytes = 0
+        # Whether all that came with the last read belongs to the request that is being read.
+        self._continues = False
         # Since the last byte of the body: chunk extensions, or trailers.
         self._silent_bytes = 0
         self._trailer_bytes = 0
@@ -194,7 +196,7 @@ class Connection(asyncio.Protocol):
         """Is called by the loop with what came."""
         if self._last:
             return
-        counted = self._began
+        self._continues = self._began
         self._silent_bytes += len(data)
         try:
             self._feed(data)
@@ -206,7 +208,7 @@ class Connection(asyncio.Protocol):
                 self._refuse(400, "this is not a request of HTTP/1.1")
             return
         if self._began:
-            if counted:
+            if self._continues:
                 self._raw_bytes += len(data)
                 self._check_raw_bytes()
             if not self._in_head and self._reading_progress is None and not self._last:
@@ -269,6 +271,7 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """Is called by the parser at the first byte of a request."""
         self._began = self._in_head = True
+        self._continues = False
         self._raw_bytes = self._silent_bytes = self._trailer_bytes = 0
         self._target = b""
         self._headers = []
