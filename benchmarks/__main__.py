@@ -30,6 +30,7 @@ _COMMANDS = {
     "memory": "benchmarks.memory",
     "peers": "benchmarks.peers",
     "spark": "benchmarks.spark.command",
+    "streams": "benchmarks.streams.command",
 }
 """Measurements with arguments of their own, by the module that has their command line."""
 
@@ -55,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "  python -m benchmarks peers                    side by side with the real Nessie\n"
         "  python -m benchmarks against --old CHECKOUT   two versions in alternation\n"
         "  python -m benchmarks memory                   one repository against 200\n"
+        "  python -m benchmarks streams                  large bodies, slow clients, events\n"
         "\non Spark:\n"
         "  python -m benchmarks spark read --rows 1000000   by branch against plain Parquet\n"
         "\ndocs/performance.md explains the numbers.",

@@ -128,6 +128,24 @@ def test_a_body_without_progress_for_30_seconds_is_given_up(world, begun):
     assert world.transport.ended
 
 
+def test_no_body_is_given_up_early_because_it_began_between_two_ticks(world):
+    world.loop.now_s += 0.49
+    world.connection.data_received(LONG)
+    world.pass_time(HTTP_PROGRESS_TIMEOUT_S - 0.01)
+    assert not world.transport.written
+    world.pass_time(0.01)
+    assert world.status == 408
+
+
+def test_no_answer_is_cut_early_because_it_paused_between_two_ticks(world):
+    world.loop.now_s += 0.49
+    world.connection.pause_writing()
+    world.pass_time(HTTP_PROGRESS_TIMEOUT_S - 0.01)
+    assert not world.transport.ended
+    world.pass_time(0.01)
+    assert world.transport.ended
+
+
 def test_an_upload_of_the_least_progress_goes_on_for_ever(world):
     piece = b"%x\r\n%b\r\n" % (PROGRESS_BYTES_MIN // 29, b"x" * (PROGRESS_BYTES_MIN // 29))
     world.connection.data_received(CHUNKED)
@@ -209,6 +227,13 @@ def test_many_requests_on_one_connection_have_a_bound_each(world):
     for _ in range(50):
         world.connection.data_received(CHUNKED + b"5\r\nhello\r\n0\r\n" + LINE * 30 + b"\r\n")
     assert world.driver.lengths == [5] * 50
+
+
+def test_what_came_before_a_request_does_not_count_against_its_headers(world):
+    world.connection.data_received(LONG)
+    world.connection.data_received(bytes(100_000) + LONG[:20])
+    world.connection.data_received(LONG[20:] + bytes(100_000))
+    assert world.driver.lengths == [100_000] * 2
 
 
 def test_requests_sent_ahead_of_the_last_answer_are_dropped(world):

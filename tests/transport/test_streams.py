@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
@@ -14,7 +15,7 @@ from lochan.base.errors import Denied, Invalid, TooLarge
 from lochan.base.limits.http import HTTP_WRITE_BUFFER_HIGH, STREAM_BUFFER_BYTES
 from lochan.transport.body_streams import BodyStream
 from lochan.transport.exchange import Caller, Exchange, Response
-from lochan.transport.routes import Authentication
+from lochan.transport.routes import Authentication, Route
 from lochan.transport.server import Options
 from tests.transport.byte_face import ByteFace
 from tests.transport.world import Client, SmallFace, echo, running
@@ -159,6 +160,78 @@ def test_requests_of_one_connection_are_answered_in_order(client, face):
     answers = [client.read() for _ in range(6)]
     assert [answer.status for answer in answers] == [200, 201, 201, 200, 200, 200]
     assert (answers[3].body, answers[5].body) == (b"one", b"two")
+
+
+def test_a_body_that_comes_while_an_answer_waits_for_its_client_is_stored_whole(server, face):
+    with Client(server) as client:
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        client.send(client.request("GET", "/t/big/4000000"))
+        name = client.socket.getsockname()
+        (ours,) = [
+            each
+            for each in server.server.listener.connections
+            if each._transport.get_extra_info("peername") == name
+        ]
+        while server.on_loop(lambda: ours._may_write):
+            pass
+        client.send(client.request("PUT", "/b/behind", BODY[:1_000]))
+        while not server.on_loop(lambda: bool(ours._received)):
+            pass
+        assert [client.read().status, client.read().status] == [200, 201]
+        assert face.stored[b"behind"] == BODY[:1_000]
+
+
+def test_a_client_is_asked_for_a_body_in_the_turn_of_its_request(client, face):
+    asks = client.request("PUT", "/b/asks", b"hello", "Expect: 100-continue")[:-5]
+    client.send(client.request("PUT", "/b/before", b"one") + asks)
+    assert client.read().status == 201
+    assert client._until(b"\r\n\r\n") == b"HTTP/1.1 100 Continue"
+    client.send(b"hello")
+    assert client.read().status == 201
+
+
+@pytest.fixture
+def gated(server, face):
+    """Adds a handler that waits for an event, and refuses without reading."""
+    gate = server.on_loop(asyncio.Event)
+
+    async def wait(exchange):
+        await gate.wait()
+        raise Denied("not read")
+
+    face.routes[b"b-gate"] = Route("gate", wait, streams=True, body_bytes_max=1 << 20)
+    yield gate
+    server.on_loop(gate.set)
+    del face.routes[b"b-gate"]
+
+
+def test_a_connection_reads_on_after_a_body_that_filled_its_buffer_was_not_read(server, gated):
+    last = STREAM_BUFFER_BYTES - 10
+    with Client(server) as client:
+        raw = client.request("PUT", "/b-gate/x", bytes(STREAM_BUFFER_BYTES + 10))
+        client.send(raw[:-20])
+        while server.on_loop(lambda: max(buffered(server))) < last:
+            pass
+        client.send(raw[-20:])
+        while server.on_loop(lambda: max(buffered(server))):
+            pass
+        server.on_loop(gated.set)
+        answer = client.read()
+        assert (answer.status, answer.headers.get("connection")) == (403, None)
+        assert client.ask("GET", "/t/echo/next").status == 200
+
+
+def test_a_request_whose_client_left_is_not_counted_as_under_way(server, gated):
+    driver = server.server.driver
+    before = server.on_loop(lambda: driver.under_way)
+    with Client(server) as client:
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.send(client.request("GET", "/b-gate/x"))
+        while not server.on_loop(lambda: driver.streams):
+            pass
+    while server.on_loop(lambda: driver.streams):
+        pass
+    assert server.on_loop(lambda: driver.under_way) == before
 
 
 def test_a_handler_that_does_not_read_makes_the_client_wait(server, face):
@@ -355,7 +428,8 @@ def test_streams_are_bounded_and_the_next_is_refused(monkeypatch):
             each.send(each.request("GET", "/b-events"))
         while len(face.followers) < 2:
             pass
-        assert third.ask("GET", "/b-zeros/1").status == 503
+        answer = third.ask("GET", "/b-zeros/1")
+        assert (answer.status, answer.headers.get("connection")) == (503, None)
         first.socket.close()
         while len(face.followers) == 2:
             pass

@@ -103,7 +103,9 @@ class Connection(RequestReader):
         self.deadline = NEVER
         listener = self._listener
         self._writing_progress = Progress(
-            listener.timeouts.progress_s, listener.now, -self._transport.get_write_buffer_size()
+            listener.timeouts.progress_s,
+            listener.read_clock(),
+            -self._transport.get_write_buffer_size(),
         )
         listener.watched.add(self)
         if self._writer is not None:

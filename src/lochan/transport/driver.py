@@ -304,6 +304,10 @@ class RequestState:
         try:
             answer = await attempt_async(handler(exchange))
             stream = answer.stream if isinstance(answer, Response) else None
+        except asyncio.CancelledError:
+            # The client is gone: there is nothing to answer.
+            self._driver.under_way -= 1
+            raise
         finally:
             if stream is None:
                 self._driver.streams -= 1

@@ -70,6 +70,8 @@ class RequestReader(asyncio.Protocol):
         self._began = False
         self._in_head = True
         self._raw_bytes = 0
+        # Whether all that came with the last read belongs to the request that is being read.
+        self._continues = False
         # Since the last byte of the body: chunk extensions, or trailers.
         self._silent_bytes = 0
         self._trailer_bytes = 0
@@ -99,7 +101,7 @@ class RequestReader(asyncio.Protocol):
         """Is called by the loop with what came."""
         if self._last:
             return
-        counted = self._began
+        self._continues = self._began
         self._silent_bytes += len(data)
         try:
             self._feed(data)
@@ -111,7 +113,7 @@ class RequestReader(asyncio.Protocol):
                 self._refuse(400, "this is not a request of HTTP/1.1")
             return
         if self._began:
-            if counted:
+            if self._continues:
                 self._raw_bytes += len(data)
                 self._check_raw_bytes()
             if not self._in_head and self._reading_progress is None and not self._last:
@@ -121,7 +123,7 @@ class RequestReader(asyncio.Protocol):
         """Looks at the progress of a body from now on: its last byte has not come yet."""
         listener = self._listener
         self._reading_progress = Progress(
-            listener.timeouts.progress_s, listener.now, self._body_bytes
+            listener.timeouts.progress_s, listener.read_clock(), self._body_bytes
         )
         listener.watched.add(self)
         if self._current is None:
@@ -169,6 +171,7 @@ class RequestReader(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """Is called by the parser at the first byte of a request."""
         self._began = self._in_head = True
+        self._continues = False
         self._raw_bytes = self._silent_bytes = self._trailer_bytes = 0
         self._target = b""
         self._headers = []
@@ -228,6 +231,9 @@ class RequestReader(asyncio.Protocol):
         if streams:
             self._owes_continue = framing.expects_continue
             request.stream = self._stream = BodyStream(self._want_body)
+            if not framing.has_body:
+                # It may be refused at once, which is no reason to end the connection.
+                self._stream.complete()
             keep_alive = parser.should_keep_alive()
             self._received.append(Received(request, framing, found, keep_alive))
             self._pump()
@@ -277,6 +283,7 @@ class RequestReader(asyncio.Protocol):
             self._owes_continue = False
             self._stream.complete()
             self._stream = None
+            self._throttle()
             return
         if self._ended:
             # The last answer is written; requests that were sent ahead with it are dropped.
@@ -296,8 +303,12 @@ class RequestReader(asyncio.Protocol):
         self._pump()
 
     def _want_body(self) -> None:
-        """Is called when the handler of a streamed request waits for more of its body."""
-        if self._owes_continue and not self._body_bytes and not self._ended:
+        """Is called when the handler of a streamed request waits for more of its body.
+
+        It may still read the buffer while the next request, which is owed a 100, has come.
+        """
+        is_served = self._current is not None and self._current.request is self._request
+        if self._owes_continue and is_served and not self._body_bytes and not self._ended:
             self._owes_continue = False
             self._transport.write(CONTINUE)
         self._throttle()
