@@ -195,7 +195,7 @@ def hold(server, face):
 
 
 def buffered(server) -> list[int]:
-    streams = [each._stream for each in server.server.listener.connections]
+    streams = [each._stream for each in server.server.registry.connections]
     return [0, *[each.buffered_bytes for each in streams if each is not None]]
 
 
@@ -257,7 +257,7 @@ def test_a_client_that_reads_slowly_bounds_what_is_made_for_it(server):
         sizes = []
         for _ in range(50):
             got += len(client.socket.recv(65_536))
-            connections = server.server.listener.connections
+            connections = server.server.registry.connections
             sizes += server.on_loop(
                 lambda: [each._transport.get_write_buffer_size() for each in connections]  # noqa: B023
             )

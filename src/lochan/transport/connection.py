@@ -80,7 +80,9 @@ class Connection(asyncio.Protocol):
     """Speaks HTTP/1.1 with one client."""
 
     def __init__(self, listener: Listener) -> None:
-        self._listener = listener
+        self._registry = listener.registry
+        self._app = listener.app
+        self._header_checks = listener.header_checks
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self._parser = httptools.HttpRequestParser(self)
         self._received: deque[_Received] = deque()
@@ -136,16 +138,16 @@ class Connection(asyncio.Protocol):
         """Is called by the loop once."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(HTTP_WRITE_BUFFER_HIGH, HTTP_WRITE_BUFFER_LOW)
-        listener = self._listener
-        self.deadline = listener.now + listener.timeouts.header_s
-        if len(listener.connections) >= HTTP_CONNECTIONS_MAX:
+        registry = self._registry
+        self.deadline = registry.now + registry.timeouts.header_s
+        if len(registry.connections) >= HTTP_CONNECTIONS_MAX:
             self._refuse(503, "too many connections; try again later")
-        listener.connections.add(self)
+        registry.connections.add(self)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         """Is called by the loop once; a commit that still waits in its lane is cancelled."""
         self._ended = self._last = True
-        self._listener.forget(self)
+        self._registry.forget(self)
         self._hold(-self._held_bytes)
         self._received.clear()
         self._break_body()
@@ -173,11 +175,11 @@ class Connection(asyncio.Protocol):
         """Is called when the client reads more slowly than we write."""
         self._may_write = False
         self.deadline = _NEVER
-        listener = self._listener
+        registry = self._registry
         self._writing_progress = Progress(
-            listener.timeouts.progress_s, listener.now, -self._transport.get_write_buffer_size()
+            registry.timeouts.progress_s, registry.now, -self._transport.get_write_buffer_size()
         )
-        listener.watched.add(self)
+        registry.watched.add(self)
 
     def resume_writing(self) -> None:
         """Is called when the client has caught up."""
@@ -212,20 +214,20 @@ class Connection(asyncio.Protocol):
 
     def _watch_body(self) -> None:
         """Looks at the progress of a body from now on: its last byte has not come yet."""
-        listener = self._listener
+        registry = self._registry
         self._reading_progress = Progress(
-            listener.timeouts.progress_s, listener.now, self._body_bytes
+            registry.timeouts.progress_s, registry.now, self._body_bytes
         )
-        listener.watched.add(self)
+        registry.watched.add(self)
         if self._current is None:
             self.deadline = _NEVER
 
     def check_progress(self) -> None:
         """Is called by the server's clock while a body is under way."""
-        now = self._listener.now
+        now = self._registry.now
         writing, reading = self._writing_progress, self._reading_progress
         if writing is None and reading is None:
-            self._listener.watched.discard(self)
+            self._registry.watched.discard(self)
         if writing is not None:
             if writing.is_too_slow(now, -self._transport.get_write_buffer_size()):
                 self.abort()
@@ -260,7 +262,7 @@ class Connection(asyncio.Protocol):
 
     def _hold(self, count: int) -> None:
         self._held_bytes += count
-        self._listener.held_bytes += count
+        self._registry.held_bytes += count
 
     # What the parser calls, in this order.
 
@@ -273,9 +275,9 @@ class Connection(asyncio.Protocol):
         self._request = self._found = self._stream = None
         self._body = b""
         self._body_bytes = 0
-        listener = self._listener
+        registry = self._registry
         if self._current is None:
-            self.deadline = listener.now + listener.timeouts.header_s
+            self.deadline = registry.now + registry.timeouts.header_s
 
     def on_url(self, part: bytes) -> None:
         """Is called by the parser with pieces of the address."""
@@ -305,17 +307,16 @@ class Connection(asyncio.Protocol):
         if version not in ("1.1", "1.0"):
             raise Refused(505, "this server speaks HTTP/1.1")
         path, query = check_target(self._target)
-        listener = self._listener
         headers, self._headers = self._headers, []
-        framing = self._framing = listener.header_checks.check(headers, version)
+        framing = self._framing = self._header_checks.check(headers, version)
         request = self._request = Request(
             parser.get_method().decode("ascii"),
             path,
             query,
             framing.headers,
-            request_id=framing.request_id.decode("ascii") or listener.new_request_id(),
+            request_id=framing.request_id.decode("ascii") or self._registry.new_request_id(),
         )
-        found = self._found = listener.app.find(request)
+        found = self._found = self._app.find(request)
         streams = False
         bytes_max = HTTP_BODY_BYTES_MAX
         if isinstance(found.match, Match):
@@ -363,10 +364,10 @@ class Connection(asyncio.Protocol):
                 self._body = bytearray(self._body)
             self._body += part
         self._held_bytes += len(part)
-        self._listener.held_bytes += len(part)
+        self._registry.held_bytes += len(part)
         if len(self._body) > self._body_bytes_max:
             raise Refused(413, f"the body is longer than {self._body_bytes_max} bytes")
-        if self._listener.held_bytes > HTTP_BODIES_BYTES_MAX:
+        if self._registry.held_bytes > HTTP_BODIES_BYTES_MAX:
             raise Refused(503, "too many bodies are being read; try again later")
 
     def _feed_stream(self, stream: BodyStream, part: bytes) -> None:
@@ -424,7 +425,7 @@ class Connection(asyncio.Protocol):
                 if received.refusal is not None or request is None or found is None:
                     self._reply(received.refusal or build_problem(500, "nothing to serve", "BUG"))
                     continue
-                state = self._listener.driver.run(request, received.framing, found, self._reply)
+                state = self._registry.driver.run(request, received.framing, found, self._reply)
                 # A request that is answered already need not be cancelled when the client leaves.
                 self._state = state if self._current is received else None
         finally:
@@ -449,9 +450,9 @@ class Connection(asyncio.Protocol):
         if received is None or self._ended:
             return
         self._current = self._state = None
-        listener = self._listener
+        registry = self._registry
         self._hold(-received.body_bytes)
-        keep_alive = received.keep_alive and not listener.stopping
+        keep_alive = received.keep_alive and not registry.stopping
         if self._half_closed and not self._received:
             keep_alive = False
         request, stream = received.request, response.stream
@@ -461,10 +462,10 @@ class Connection(asyncio.Protocol):
         if stream is not None and stream.length is None and not received.framing.takes_chunks:
             keep_alive = False
         request_id = (
-            received.request.id if received.request is not None else listener.new_request_id()
+            received.request.id if received.request is not None else registry.new_request_id()
         )
         try:
-            head = listener.heads.build(
+            head = registry.heads.build(
                 response,
                 request_id,
                 keep_alive=keep_alive,
@@ -473,7 +474,7 @@ class Connection(asyncio.Protocol):
         except Bug as error:
             report_bug(error)
             response = plain_problem(error, request_id)
-            head = listener.heads.build(response, request_id, keep_alive=keep_alive)
+            head = registry.heads.build(response, request_id, keep_alive=keep_alive)
         left = self._half_closed and stream is not None and stream.endless
         if received.head_only or response.status in (204, 304) or left:
             self._transport.write(head)
@@ -551,12 +552,11 @@ class Connection(asyncio.Protocol):
         """Sets the time by which something has to happen, after an answer was written."""
         if self._ended or self._current is not None or not self._may_write:
             return
-        listener = self._listener
-        timeouts = listener.timeouts
+        registry = self._registry
         if not self._began:
-            self.deadline = listener.now + timeouts.idle_s
+            self.deadline = registry.now + registry.timeouts.idle_s
         elif self._in_head:
-            self.deadline = listener.now + timeouts.header_s
+            self.deadline = registry.now + registry.timeouts.header_s
 
     # Ending.
 
@@ -590,8 +590,8 @@ class Connection(asyncio.Protocol):
         if not self._reading:
             self._reading = True
             self._transport.resume_reading()
-        self.deadline = self._listener.now + self._listener.timeouts.linger_s
-        self._cut_at = self._listener.now + self._listener.timeouts.progress_s
+        self.deadline = self._registry.now + self._registry.timeouts.linger_s
+        self._cut_at = self._registry.now + self._registry.timeouts.progress_s
         if self._transport.can_write_eof():
             self._transport.write_eof()
         else:
@@ -614,8 +614,8 @@ class Connection(asyncio.Protocol):
         if not self._transport.get_write_buffer_size():
             # What is left is in the kernel's hands, which goes on sending it.
             self._transport.close()
-        elif self._listener.now < self._cut_at:
-            self.deadline = self._listener.now + self._listener.timeouts.linger_s
+        elif self._registry.now < self._cut_at:
+            self.deadline = self._registry.now + self._registry.timeouts.linger_s
         else:
             self.abort()
 
