@@ -35,7 +35,7 @@ TRUE = b"\x01\x01\xff"
 ENCRYPTED_KEY = (
     "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n"
     "DEK-Info: AES-128-CBC,00112233445566778899AABBCCDDEEFF\n\n"
-    f"{base64.b64encode(bytes(64)).decode()}\n-----END EC PRIVATE KEY-----\n"
+    f"{base64.b64encode(bytes(48)).decode()}\n-----END EC PRIVATE KEY-----\n"
 )
 
 

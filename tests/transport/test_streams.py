@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from contextlib import contextmanager
 from hashlib import sha256
 from time import sleep
@@ -206,7 +207,7 @@ def send_what_fits(client: Client, body: bytes) -> int:
         try:
             sent += client.socket.send(body[sent : sent + 65_536])
             idle = 0
-        except BlockingIOError:
+        except (BlockingIOError, ssl.SSLWantWriteError):
             idle += 1
             sleep(0.0002)
     return sent

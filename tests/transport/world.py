@@ -215,7 +215,11 @@ class Place:
         if self._unix_socket:
             found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             found.settimeout(timeout_s)
-            found.connect(self._unix_socket)
+            try:
+                found.connect(self._unix_socket)
+            except OSError:
+                found.close()
+                raise
             return found
         found = socket.create_connection((self.host.strip("[]"), self.port), timeout_s)
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
