@@ -17,7 +17,7 @@ from lochan.faces.nessie.face import DOCUMENTS, nessie_faces
 from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.settings import Settings
-from lochan.transport.listener import Timeouts
+from lochan.transport.connection_registry import Timeouts
 from lochan.transport.serve import run_until_stopped
 from lochan.transport.server import Options, Server
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import struct
 from contextlib import contextmanager
 from functools import partial
@@ -169,7 +170,7 @@ def test_a_body_that_comes_while_an_answer_waits_for_its_client_is_stored_whole(
         name = client.socket.getsockname()
         (ours,) = [
             each
-            for each in server.server.listener.connections
+            for each in server.server.registry.connections
             if each._transport.get_extra_info("peername") == name
         ]
         while server.on_loop(lambda: ours._may_write):
@@ -268,7 +269,7 @@ def hold(server, face):
 
 
 def buffered(server) -> list[int]:
-    streams = [each._stream for each in server.server.listener.connections]
+    streams = [each._stream for each in server.server.registry.connections]
     return [0, *[each.buffered_bytes for each in streams if each is not None]]
 
 
@@ -283,7 +284,7 @@ def send_what_fits(server, client: Client, body: bytes) -> int:
         try:
             sent += client.socket.send(body[sent : sent + 65_536])
             idle = 0
-        except BlockingIOError:
+        except (BlockingIOError, ssl.SSLWantWriteError):
             idle += 1
             # The server takes a turn meanwhile.
             server.on_loop(int)
@@ -335,7 +336,7 @@ def test_a_client_that_reads_slowly_bounds_what_is_made_for_it(server):
         sizes = []
         for _ in range(50):
             got += len(client.socket.recv(65_536))
-            connections = server.server.listener.connections
+            connections = server.server.registry.connections
             sizes += server.on_loop(partial(write_buffers, connections))
         assert max(sizes) <= HTTP_WRITE_BUFFER_HIGH + 2 * 65_536
     while server.on_loop(lambda: server.server.driver.streams):

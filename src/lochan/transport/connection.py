@@ -64,16 +64,16 @@ class Connection(RequestReader):
         """Is called by the loop once."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(HTTP_WRITE_BUFFER_HIGH, HTTP_WRITE_BUFFER_LOW)
-        listener = self._listener
-        self.deadline = listener.now + listener.timeouts.header_s
-        if len(listener.connections) >= HTTP_CONNECTIONS_MAX:
+        registry = self._registry
+        self.deadline = registry.now + registry.timeouts.header_s
+        if len(registry.connections) >= HTTP_CONNECTIONS_MAX:
             self._refuse(503, "too many connections; try again later")
-        listener.connections.add(self)
+        registry.connections.add(self)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         """Is called by the loop once; a commit that still waits in its lane is cancelled."""
         self._ended = self._last = True
-        self._listener.forget(self)
+        self._registry.forget(self)
         self._hold(-self._held_bytes)
         self._break_body()
         self._received.clear()
@@ -101,13 +101,13 @@ class Connection(RequestReader):
         """Is called when the client reads more slowly than we write."""
         self._may_write = False
         self.deadline = NEVER
-        listener = self._listener
+        registry = self._registry
         self._writing_progress = Progress(
-            listener.timeouts.progress_s,
-            listener.read_clock(),
+            registry.timeouts.progress_s,
+            registry.read_clock(),
             -self._transport.get_write_buffer_size(),
         )
-        listener.watched.add(self)
+        registry.watched.add(self)
         if self._writer is not None:
             self._writer.pause()
 
@@ -125,7 +125,7 @@ class Connection(RequestReader):
         writing = self._writing_progress
         if writing is None:
             super().check_progress()
-        elif writing.is_too_slow(self._listener.now, -self._transport.get_write_buffer_size()):
+        elif writing.is_too_slow(self._registry.now, -self._transport.get_write_buffer_size()):
             self.abort()
 
     def _pump(self) -> None:
@@ -141,7 +141,7 @@ class Connection(RequestReader):
                 if received.refusal is not None or request is None or found is None:
                     self._reply(received.refusal or build_problem(500, "nothing to serve", "BUG"))
                     continue
-                state = self._listener.driver.run(request, received.framing, found, self._reply)
+                state = self._registry.driver.run(request, received.framing, found, self._reply)
                 # A request that is answered already need not be cancelled when the client leaves.
                 self._state = state if self._current is received else None
         finally:
@@ -156,9 +156,9 @@ class Connection(RequestReader):
                 response.stream.closed()
             return
         self._current = self._state = None
-        listener = self._listener
+        registry = self._registry
         self._hold(-received.body_bytes)
-        keep_alive = received.keep_alive and not listener.stopping
+        keep_alive = received.keep_alive and not registry.stopping
         if self._half_closed and not self._received:
             keep_alive = False
         request, stream = received.request, response.stream
@@ -168,10 +168,10 @@ class Connection(RequestReader):
         if stream is not None and stream.length is None and not received.framing.takes_chunks:
             keep_alive = False
         request_id = (
-            received.request.id if received.request is not None else listener.new_request_id()
+            received.request.id if received.request is not None else registry.new_request_id()
         )
         try:
-            head = listener.heads.build(
+            head = registry.heads.build(
                 response,
                 request_id,
                 keep_alive=keep_alive,
@@ -183,7 +183,7 @@ class Connection(RequestReader):
                 stream.closed()
                 stream = None
             response = plain_problem(error, request_id)
-            head = listener.heads.build(response, request_id, keep_alive=keep_alive)
+            head = registry.heads.build(response, request_id, keep_alive=keep_alive)
         left = self._half_closed and stream is not None and stream.endless
         if received.head_only or response.status in (204, 304) or left:
             self._transport.write(head)
@@ -209,7 +209,7 @@ class Connection(RequestReader):
         """Is called when an answer in parts has been written, or will never be whole."""
         self._writer = self._current = None
         if whole and not self._ended:
-            self._replied(keep_alive and not self._listener.stopping)
+            self._replied(keep_alive and not self._registry.stopping)
         elif not whole:
             self.abort()
 
@@ -229,12 +229,12 @@ class Connection(RequestReader):
         """Sets the time by which something has to happen, after an answer was written."""
         if self._ended or self._current is not None or not self._may_write:
             return
-        listener = self._listener
-        timeouts = listener.timeouts
+        registry = self._registry
+        timeouts = registry.timeouts
         if not self._began:
-            self.deadline = listener.now + timeouts.idle_s
+            self.deadline = registry.now + timeouts.idle_s
         elif self._in_head:
-            self.deadline = listener.now + timeouts.header_s
+            self.deadline = registry.now + timeouts.header_s
 
     # Ending.
 
@@ -248,8 +248,8 @@ class Connection(RequestReader):
         if not self._reading:
             self._reading = True
             self._transport.resume_reading()
-        self.deadline = self._listener.now + self._listener.timeouts.linger_s
-        self._cut_at = self._listener.now + self._listener.timeouts.progress_s
+        self.deadline = self._registry.now + self._registry.timeouts.linger_s
+        self._cut_at = self._registry.now + self._registry.timeouts.progress_s
         if self._transport.can_write_eof():
             self._transport.write_eof()
         else:
@@ -272,8 +272,8 @@ class Connection(RequestReader):
         if not self._transport.get_write_buffer_size():
             # What is left is in the kernel's hands, which goes on sending it.
             self._transport.close()
-        elif self._listener.now < self._cut_at:
-            self.deadline = self._listener.now + self._listener.timeouts.linger_s
+        elif self._registry.now < self._cut_at:
+            self.deadline = self._registry.now + self._registry.timeouts.linger_s
         else:
             self.abort()
 

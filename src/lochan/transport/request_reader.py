@@ -60,7 +60,9 @@ class RequestReader(asyncio.Protocol):
     """The reading half of a connection."""
 
     def __init__(self, listener: Listener) -> None:
-        self._listener = listener
+        self._registry = listener.registry
+        self._app = listener.app
+        self._header_checks = listener.header_checks
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self._parser = httptools.HttpRequestParser(self)
         self._received: deque[Received] = deque()
@@ -121,19 +123,19 @@ class RequestReader(asyncio.Protocol):
 
     def _watch_body(self) -> None:
         """Looks at the progress of a body from now on: its last byte has not come yet."""
-        listener = self._listener
+        registry = self._registry
         self._reading_progress = Progress(
-            listener.timeouts.progress_s, listener.read_clock(), self._body_bytes
+            registry.timeouts.progress_s, registry.read_clock(), self._body_bytes
         )
-        listener.watched.add(self)
+        registry.watched.add(self)
         if self._current is None:
             self.deadline = NEVER
 
     def check_progress(self) -> None:
         """Is called by the server's clock while a body is under way."""
-        now, reading = self._listener.now, self._reading_progress
+        now, reading = self._registry.now, self._reading_progress
         if reading is None:
-            self._listener.watched.discard(self)
+            self._registry.watched.discard(self)
         elif not self._reading:
             reading.restart(now, self._body_bytes)
         elif reading.is_too_slow(now, self._body_bytes):
@@ -164,7 +166,7 @@ class RequestReader(asyncio.Protocol):
 
     def _hold(self, count: int) -> None:
         self._held_bytes += count
-        self._listener.held_bytes += count
+        self._registry.held_bytes += count
 
     # What the parser calls, in this order.
 
@@ -178,9 +180,9 @@ class RequestReader(asyncio.Protocol):
         self._request = self._found = self._stream = None
         self._body = b""
         self._body_bytes = 0
-        listener = self._listener
+        registry = self._registry
         if self._current is None:
-            self.deadline = listener.now + listener.timeouts.header_s
+            self.deadline = registry.now + registry.timeouts.header_s
 
     def on_url(self, part: bytes) -> None:
         """Is called by the parser with pieces of the address."""
@@ -210,17 +212,17 @@ class RequestReader(asyncio.Protocol):
         if version not in ("1.1", "1.0"):
             raise Refused(505, "this server speaks HTTP/1.1")
         path, query = check_target(self._target)
-        listener = self._listener
+        registry = self._registry
         headers, self._headers = self._headers, []
-        framing = self._framing = listener.header_checks.check(headers, version)
+        framing = self._framing = self._header_checks.check(headers, version)
         request = self._request = Request(
             parser.get_method().decode("ascii"),
             path,
             query,
             framing.headers,
-            request_id=framing.request_id.decode("ascii") or listener.new_request_id(),
+            request_id=framing.request_id.decode("ascii") or registry.new_request_id(),
         )
-        found = self._found = listener.app.find(request)
+        found = self._found = self._app.find(request)
         streams = False
         bytes_max = HTTP_BODY_BYTES_MAX
         if isinstance(found.match, Match):
@@ -257,10 +259,10 @@ class RequestReader(asyncio.Protocol):
                 self._body = bytearray(self._body)
             self._body += part
         self._held_bytes += len(part)
-        self._listener.held_bytes += len(part)
+        self._registry.held_bytes += len(part)
         if len(self._body) > self._body_bytes_max:
             raise Refused(413, f"the body is longer than {self._body_bytes_max} bytes")
-        if self._listener.held_bytes > HTTP_BODIES_BYTES_MAX:
+        if self._registry.held_bytes > HTTP_BODIES_BYTES_MAX:
             raise Refused(503, "too many bodies are being read; try again later")
 
     def _feed_stream(self, stream: BodyStream, part: bytes) -> None:
