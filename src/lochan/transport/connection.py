@@ -17,6 +17,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 import httptools
@@ -498,6 +499,7 @@ class Connection(asyncio.Protocol):
             self._sends_endless = response.stream.endless
             sending = self._send_parts(response.stream, received.framing.takes_chunks, keep_alive)
             self._sender = asyncio.get_running_loop().create_task(sending)
+            self._sender.add_done_callback(partial(self._sent_parts, response.stream))
             return
         elif len(response.body) <= HTTP_JOINED_BYTES_MAX:
             self._transport.write(head + response.body)
@@ -530,11 +532,16 @@ class Connection(asyncio.Protocol):
             return
         finally:
             self._sender = None
-            stream.closed()
         if chunked:
             self._transport.write(b"0\r\n\r\n")
         self._current = None
         self._replied(keep_alive)
+
+    def _sent_parts(self, stream: ResponseStream, sender: asyncio.Task[None]) -> None:
+        """Is called when an answer in parts has ended, maybe before its first part was sent."""
+        stream.closed()
+        if sender.cancelled() and not self._ended:
+            self.abort()
 
     def _write_part(self, part: bytes, *, chunked: bool) -> None:
         if chunked:
