@@ -47,7 +47,7 @@ from lochan.transport.hygiene import (
     check_target,
 )
 from lochan.transport.problems import build_problem, plain_problem, reason_of
-from lochan.transport.progress import Progress
+from lochan.transport.progress import Progress, held_by_kernel
 from lochan.transport.routes import Match
 
 if TYPE_CHECKING:
@@ -178,9 +178,7 @@ class Connection(asyncio.Protocol):
         self.deadline = _NEVER
         listener = self._listener
         self._writing_progress = Progress(
-            listener.timeouts.progress_s,
-            listener.read_clock(),
-            -self._transport.get_write_buffer_size(),
+            listener.timeouts.progress_s, listener.read_clock(), -self._untaken_bytes()
         )
         listener.watched.add(self)
 
@@ -232,13 +230,18 @@ class Connection(asyncio.Protocol):
         if writing is None and reading is None:
             self._listener.watched.discard(self)
         if writing is not None:
-            if writing.is_too_slow(now, -self._transport.get_write_buffer_size()):
+            if writing.is_too_slow(now, -self._untaken_bytes()):
                 self.abort()
         elif reading is not None:
             if not self._reading:
                 reading.restart(now, self._body_bytes)
             elif reading.is_too_slow(now, self._body_bytes):
                 self._refuse(408, "the request took too long to arrive")
+
+    def _untaken_bytes(self) -> int:
+        """Returns how much of what was written the client has not taken, here and in the kernel."""
+        held = held_by_kernel(self._transport.get_extra_info("socket"))
+        return self._transport.get_write_buffer_size() + held
 
     def _check_raw_bytes(self) -> None:
         """Bounds what the parser swallows silently: a long header, tiny chunks, trailers."""
