@@ -12,9 +12,13 @@ from typing import NamedTuple
 from benchmarks.http_load.processes import Served
 from benchmarks.measure import emit
 from benchmarks.streams.client import Reader, head_of
+from lochan.base.limits.http import PROGRESS_BYTES_MIN
 
 LATE_S = 5.0
 """By how much a cut may be later than the limit."""
+
+STEADY_TIMES = 10
+"""How many times the least rate a client reads that must not be cut."""
 
 _MEGABYTE = 1 << 20
 _ANSWER_BYTES = 1 << 30
@@ -36,7 +40,8 @@ def measure(server: Served, progress_s: float) -> None:
     def run(kind: str) -> Cut:
         return KINDS[kind](server.port, kind, give_up_s)
 
-    with ThreadPoolExecutor(len(KINDS)) as threads:
+    with ThreadPoolExecutor(len(KINDS) + 1) as threads:
+        steady = threads.submit(_read_steadily, server.port, progress_s)
         found = list(threads.map(run, KINDS))
     for kind, cut in zip(KINDS, found, strict=True):
         within = progress_s <= cut.seconds <= progress_s + LATE_S
@@ -49,6 +54,8 @@ def measure(server: Served, progress_s: float) -> None:
             stored=stored,
             within_bar=within and not stored,
         )
+    cut = steady.result()
+    emit("stream_steady", seconds=cut.seconds, within_bar=cut.seconds >= 2 * progress_s)
 
 
 def _connect(port: int, timeout_s: float) -> socket.socket:
@@ -106,6 +113,20 @@ def _read_slowly(port: int, kind: str, give_up_s: float) -> Cut:  # noqa: ARG001
             client.recv(1_000)
 
         return _wait_for_reset(client, time.perf_counter(), give_up_s, read_some)
+
+
+def _read_steadily(port: int, progress_s: float) -> Cut:
+    """Reads an answer at some times the least rate."""
+    piece = int(STEADY_TIMES * PROGRESS_BYTES_MIN / progress_s)
+    with _connect(port, progress_s) as client:
+        client.sendall(head_of("GET", f"/zeros/{_ANSWER_BYTES}"))
+        reader = Reader(client)
+        reader.exactly(_MEGABYTE)
+
+        def read_some() -> None:
+            reader.exactly(piece)
+
+        return _wait_for_reset(client, time.perf_counter(), 2 * progress_s, read_some)
 
 
 def _nothing() -> None:

@@ -31,6 +31,7 @@ def test_every_part_is_measured_and_meets_its_bar(capsys: pytest.CaptureFixture[
         *["stream_uploads"] * 2,
         "stream_uploads_relative",
         *["stream_cut"] * 5,
+        "stream_steady",
         "stream_followers",
     ]
     by_name = {line["benchmark"]: line for line in lines}
@@ -40,4 +41,5 @@ def test_every_part_is_measured_and_meets_its_bar(capsys: pytest.CaptureFixture[
     # How late a cut comes depends on the machine; that it comes, and not early, does not.
     assert all(line["seconds"] >= 2 and not line["stored"] for line in cuts)
     assert [line["status"] for line in cuts] == [400, 400, 400, 0, 0]
+    assert by_name["stream_steady"]["within_bar"]
     assert by_name["stream_followers"]["complete"] == 20

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from lochan.transport.connection import Connection
 from lochan.transport.connection_registry import ConnectionRegistry, Timeouts
 from lochan.transport.exchange import Response
 from lochan.transport.listener import Listener, ListenerOptions
+from lochan.transport.progress import held_by_kernel
 
 HEAD = b"POST /x HTTP/1.1\r\nHost: localhost\r\n"
 LONG = HEAD + b"Content-Length: 100000\r\n\r\n"
@@ -141,6 +144,40 @@ def test_no_answer_is_cut_early_because_it_paused_between_two_ticks(world):
     assert not world.transport.ended
     world.pass_time(0.01)
     assert world.transport.ended
+
+
+def test_an_answer_that_leaves_the_kernel_steadily_makes_progress(world, monkeypatch):
+    # The kernel takes nothing more from us for minutes, as it has taken megabytes before.
+    held = [3_000_000]
+    monkeypatch.setattr("lochan.transport.connection.held_by_kernel", lambda _: held[0])
+    world.connection.pause_writing()
+    for _ in range(200):
+        held[0] -= PROGRESS_BYTES_MIN // 29
+        world.pass_time(1)
+    assert not world.transport.ended
+    for _ in range(31):
+        world.pass_time(1)
+    assert world.transport.ended
+
+
+def test_the_kernel_shows_what_the_other_side_has_not_taken():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        sender = socket.create_connection(listener.getsockname())
+        receiver, _ = listener.accept()
+    with sender, receiver:
+        assert held_by_kernel(sender) == 0
+        sender.setblocking(False)
+        sent = 0
+        with suppress(BlockingIOError):
+            while True:
+                sent += sender.send(bytes(65_536))
+        assert 0 < held_by_kernel(sender) < sent
+        while sent:
+            sent -= len(receiver.recv(65_536))
+        while held_by_kernel(sender):
+            pass
+    assert held_by_kernel(sender) == 0
+    assert held_by_kernel(None) == 0
 
 
 def test_an_upload_of_the_least_progress_goes_on_for_ever(world):

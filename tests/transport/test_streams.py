@@ -15,9 +15,11 @@ import pytest
 from lochan.base.errors import Denied, Invalid, TooLarge
 from lochan.base.limits.http import HTTP_WRITE_BUFFER_HIGH, STREAM_BUFFER_BYTES
 from lochan.transport.body_streams import BodyStream
+from lochan.transport.connection import Connection
 from lochan.transport.exchange import Caller, Exchange, Response
 from lochan.transport.routes import Authentication, Route
 from lochan.transport.server import Options
+from tests.stateful.byte_wire import Answers, Wire
 from tests.transport.byte_face import ByteFace
 from tests.transport.world import Client, SmallFace, echo, running
 
@@ -163,16 +165,20 @@ def test_requests_of_one_connection_are_answered_in_order(client, face):
     assert (answers[3].body, answers[5].body) == (b"one", b"two")
 
 
+def connections_of(server, name) -> list[Connection]:
+    """The server's side of a client's connection."""
+    found = server.server.registry.connections
+    return [each for each in found if each._transport.get_extra_info("peername") == name]
+
+
 def test_a_body_that_comes_while_an_answer_waits_for_its_client_is_stored_whole(server, face):
     with Client(server) as client:
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
         client.send(client.request("GET", "/t/big/4000000"))
         name = client.socket.getsockname()
-        (ours,) = [
-            each
-            for each in server.server.registry.connections
-            if each._transport.get_extra_info("peername") == name
-        ]
+        while not (found := server.on_loop(lambda: connections_of(server, name))):
+            pass
+        (ours,) = found
         while server.on_loop(lambda: ours._may_write):
             pass
         client.send(client.request("PUT", "/b/behind", BODY[:1_000]))
@@ -230,6 +236,32 @@ def test_a_request_whose_client_left_is_not_counted_as_under_way(server, gated):
         client.send(client.request("GET", "/b-gate/x"))
         while not server.on_loop(lambda: driver.streams):
             pass
+    while server.on_loop(lambda: driver.streams):
+        pass
+    assert server.on_loop(lambda: driver.under_way) == before
+
+
+@pytest.mark.parametrize("turns", range(8))
+@pytest.mark.parametrize("path", ["/b-zeros/100000", "/b/none", "/b-events"])
+def test_a_client_that_leaves_at_any_turn_of_the_loop_frees_its_slot(server, client, path, turns):
+    assert client.ask("GET", "/t/echo/first").status == 200
+    driver, loop = server.server.driver, asyncio.get_running_loop
+    before = server.on_loop(lambda: driver.under_way)
+
+    def leave(wire: Wire, left: int) -> None:
+        if left:
+            loop().call_soon(leave, wire, left - 1)
+        else:
+            wire.lose()
+
+    def come_and_leave() -> None:
+        wire = Wire(Answers(["GET"]))
+        wire.connect(Connection(server.server.listeners[0]))
+        wire.deliver(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        assert driver.streams
+        leave(wire, turns)
+
+    server.on_loop(come_and_leave)
     while server.on_loop(lambda: driver.streams):
         pass
     assert server.on_loop(lambda: driver.under_way) == before

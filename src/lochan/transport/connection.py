@@ -25,7 +25,7 @@ from lochan.transport.error_boundary import report_bug
 from lochan.transport.exchange import Response
 from lochan.transport.parts_writer import PartsWriter
 from lochan.transport.problems import build_problem, plain_problem
-from lochan.transport.progress import Progress
+from lochan.transport.progress import Progress, held_by_kernel
 from lochan.transport.request_reader import CONTINUE, NEVER, RequestReader
 
 if TYPE_CHECKING:
@@ -103,9 +103,7 @@ class Connection(RequestReader):
         self.deadline = NEVER
         registry = self._registry
         self._writing_progress = Progress(
-            registry.timeouts.progress_s,
-            registry.read_clock(),
-            -self._transport.get_write_buffer_size(),
+            registry.timeouts.progress_s, registry.read_clock(), -self._untaken_bytes()
         )
         registry.watched.add(self)
         if self._writer is not None:
@@ -125,8 +123,13 @@ class Connection(RequestReader):
         writing = self._writing_progress
         if writing is None:
             super().check_progress()
-        elif writing.is_too_slow(self._registry.now, -self._transport.get_write_buffer_size()):
+        elif writing.is_too_slow(self._registry.now, -self._untaken_bytes()):
             self.abort()
+
+    def _untaken_bytes(self) -> int:
+        """Returns how much of what was written the client has not taken, here and in the kernel."""
+        held = held_by_kernel(self._transport.get_extra_info("socket"))
+        return self._transport.get_write_buffer_size() + held
 
     def _pump(self) -> None:
         """Serves waiting requests in their order; a loop, so that many of them do not recurse."""

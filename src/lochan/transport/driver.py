@@ -296,21 +296,21 @@ class RequestState:
         driver.streams += 1
         exchange = msgspec.structs.replace(exchange, run=driver.run_in_thread)
         self._task = self._context.loop.create_task(self._stream(handler, exchange))
+        self._task.add_done_callback(self._stream_ended)
         return None
+
+    def _stream_ended(self, task: asyncio.Task[None]) -> None:
+        """Frees the slot of a request whose client left, maybe before its handler had begun."""
+        if task.cancelled():
+            self._driver.streams -= 1
+            self._driver.under_way -= 1
 
     async def _stream(self, handler: StreamHandler, exchange: Exchange) -> None:
         """Runs the handler of a stream; it occupies a slot until its answer has left."""
-        stream: ResponseStream | None = None
-        try:
-            answer = await attempt_async(handler(exchange))
-            stream = answer.stream if isinstance(answer, Response) else None
-        except asyncio.CancelledError:
-            # The client is gone: there is nothing to answer.
-            self._driver.under_way -= 1
-            raise
-        finally:
-            if stream is None:
-                self._driver.streams -= 1
+        answer = await attempt_async(handler(exchange))
+        stream = answer.stream if isinstance(answer, Response) else None
+        if stream is None:
+            self._driver.streams -= 1
         if isinstance(answer, Response) and stream is not None:
             parts = self._durable_parts(stream.parts)
             leaving = msgspec.structs.replace(

@@ -33,6 +33,7 @@ class PartsWriter:
         self._may_write = asyncio.Event()
         self._may_write.set()
         self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task.add_done_callback(self._ended)
 
     def pause(self) -> None:
         """Is called when the client reads more slowly than parts are made."""
@@ -51,17 +52,19 @@ class PartsWriter:
         """Whether the answer has no end of its own."""
         return self._stream.endless
 
-    async def _run(self) -> None:
-        whole = False
+    async def _run(self) -> bool:
         try:
             whole = await attempt_async(self._write_all()) is None
         except asyncio.CancelledError:
             whole = self._stream.endless
-        finally:
-            self._stream.closed()
         if whole and self._chunked and not self._transport.is_closing():
             self._transport.write(b"0\r\n\r\n")
-        self._done(whole)
+        return whole
+
+    def _ended(self, task: asyncio.Task[bool]) -> None:
+        """Is called at the end, also if the client left before the first part was asked for."""
+        self._stream.closed()
+        self._done(not task.cancelled() and task.result())
 
     async def _write_all(self) -> None:
         length = self._stream.length

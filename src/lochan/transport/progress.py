@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import socket
+import sys
 from collections import deque
 
 from lochan.base.limits.http import PROGRESS_BYTES_MIN
+
+try:
+    import fcntl
+    import termios
+except ImportError:
+    _HAS_IOCTL = False
+else:
+    _HAS_IOCTL = True
 
 
 class Progress:
@@ -29,3 +39,19 @@ class Progress:
             samples.popleft()
         began, before = samples[0]
         return now - began >= self._window_s and total - before < PROGRESS_BYTES_MIN
+
+
+def held_by_kernel(opened: socket.socket | None) -> int:
+    """Returns how many bytes the kernel holds that the other side has not taken; 0 if unknown.
+
+    It takes megabytes from us at once, and asks for more only when a good part of them has left: to
+    us a client that reads steadily looks for minutes like one that does not read.
+    """
+    if opened is None or not _HAS_IOCTL:
+        return 0
+    try:
+        raw = fcntl.ioctl(opened.fileno(), termios.TIOCOUTQ, bytes(4))
+    except (OSError, ValueError):
+        # It is closed.
+        return 0
+    return int.from_bytes(raw, sys.byteorder)
