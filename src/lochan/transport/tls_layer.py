@@ -5,7 +5,7 @@ The layers of asyncio and uvloop are not used, because they hide what our limits
 - A connection is known from its first byte, not from the end of its handshake. So it is counted,
   has a deadline, and is cut, drained and given up in a forked process like every other one.
 - `get_write_buffer_size` includes the ciphertext that the socket has not taken. Their layers leave
-  it out, so that a client that reads slowly looks like one that does not read.
+  it out, so that writing is paused late and the progress of a slow client is not seen.
 - `write_eof` ends our direction and goes on reading, so that a refusal reaches a client that is
   still sending.
 
