@@ -6,12 +6,14 @@ import socket
 from select import select
 from threading import Event
 
+import msgspec
 import pytest
 
 from lochan.transport.connection_registry import Timeouts
 from lochan.transport.exchange import Exchange, Response
 from lochan.transport.server import Options
-from tests.transport.world import Client, SmallFace, running
+from tests.transport.certificates import CertificateFiles
+from tests.transport.world import CUT, Client, SmallFace, running
 
 # It waits for clients that are slow on purpose.
 pytestmark = pytest.mark.slow
@@ -26,9 +28,22 @@ def read_to_the_end(client: Client) -> None:
 
 
 @pytest.fixture(scope="module")
-def server():
-    with running(options=QUICK) as started:
+def files(tmp_path_factory):
+    return CertificateFiles(tmp_path_factory.mktemp("certificate"))
+
+
+@pytest.fixture(scope="module", params=["plain", "TLS"])
+def server(request, files):
+    with running_with(QUICK, request.param, files) as started:
         yield started
+
+
+def running_with(options: Options, kind: str, files: CertificateFiles):
+    """Runs a server with or without TLS."""
+    if kind == "plain":
+        return running(options=options)
+    options = msgspec.structs.replace(options, certificate=files.load())
+    return running(options=options, trust=files.trust())
 
 
 @pytest.mark.parametrize(
@@ -73,7 +88,7 @@ def test_a_client_that_does_not_read_is_cut(server):
         client.send(client.request("GET", "/t/big/1000000") * 20)
         while server.on_loop(lambda: len(server.server.registry.connections)):
             pass
-        with pytest.raises(ConnectionResetError):
+        with pytest.raises(CUT):
             read_to_the_end(client)
 
 
@@ -116,9 +131,11 @@ def test_hundreds_of_silent_connections_do_not_keep_others_from_being_served():
                 each.close()
 
 
-def test_a_slow_reader_of_the_last_answer_gets_all_of_it():
+@pytest.mark.parametrize("kind", ["plain", "TLS"])
+def test_a_slow_reader_of_the_last_answer_gets_all_of_it(kind, files):
     timeouts = Timeouts(header_s=5, progress_s=20, idle_s=0.2, linger_s=0.1)
-    with running(options=Options(port=0, timeouts=timeouts)) as server, Client(server) as client:
+    options = Options(port=0, timeouts=timeouts)
+    with running_with(options, kind, files) as server, Client(server) as client:
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
         client.send(client.request("GET", "/t/big/2000000", b"", "Connection: close"))
         began = server.on_loop(lambda: server.server.registry.now)

@@ -11,7 +11,6 @@ import pytest
 from lochan.transport.body_streams import BodyStream
 from lochan.transport.conditions import select
 from lochan.transport.connection import Connection
-from lochan.transport.driver import RequestState
 from lochan.transport.parts_writer import PartsWriter
 from lochan.transport.progress import Progress
 from lochan.transport.request_reader import Received
@@ -129,11 +128,6 @@ def full_buffers_stop_reading_for_good(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Connection, "on_message_complete", complete)
 
 
-def requests_of_lost_clients_stay(patch: pytest.MonkeyPatch) -> None:
-    """A handler without a body to read goes on when its client has left."""
-    patch.setattr(RequestState, "cancel", lambda state: state.give_up())
-
-
 def heads_have_bodies(patch: pytest.MonkeyPatch) -> None:
     """The answer to a HEAD request has a body."""
     patch.setattr(Received, "head_only", False)
@@ -163,7 +157,6 @@ MUTANTS: list[Patch] = [
     any_reader_is_owed_a_100,
     no_100_is_sent,
     full_buffers_stop_reading_for_good,
-    requests_of_lost_clients_stay,
     heads_have_bodies,
     ranges_end_early,
 ]

@@ -21,7 +21,7 @@ import pytest
 from lochan.assembly.serve import serve
 from lochan.base.errors import Invalid, Unavailable
 from lochan.client import Client as LochanClient
-from lochan.settings import Settings
+from lochan.settings import Settings, read_settings
 from lochan.transport.connection_registry import Timeouts
 from lochan.transport.server import Options
 from tests.client.serving import StepByStep
@@ -113,6 +113,15 @@ def test_what_is_no_tls_is_cut_and_never_served(server, raw):
         assert got == b"" or (got[0], len(got)) == (21, 7)
 
 
+@pytest.mark.parametrize("path", ["/t/echo/x", "/b-zeros/1000000", "/b-zeros/1000000?chunked=1"])
+def test_the_end_of_an_answer_is_announced_so_that_a_cut_one_is_noticed(server, path):
+    with Client(server) as client:
+        client.send(client.request("GET", path, b"", "Connection: close"))
+        # Without the announcement the last read would raise.
+        while client.socket.recv(65_536):
+            pass
+
+
 def test_a_client_that_never_shakes_hands_is_counted_and_cut(files):
     quick = Timeouts(header_s=0.2, progress_s=0.2, idle_s=0.2, linger_s=0.2)
     options = Options(port=0, certificate=files.load(), timeouts=quick)
@@ -182,6 +191,7 @@ def test_a_body_that_is_cut_is_an_error_and_nothing_is_stored(server, face, poli
         client.send(client.request("PUT", "/b/cut", b"0123456789")[:-1])
         if politely:
             # Its end is announced as TLS wants it; the answer to it is an error there.
+            assert isinstance(client.socket, ssl.SSLSocket)
             with suppress(ssl.SSLError):
                 client.socket.unwrap()
         else:
@@ -201,7 +211,7 @@ def test_a_handler_that_does_not_read_makes_the_client_wait(server, face):
 # Certificates.
 
 
-def test_a_certificate_is_changed_under_load_and_no_request_is_lost(tmp_path):
+def test_a_certificate_is_changed_under_load_and_no_request_is_lost(tmp_path, record_property):
     files = CertificateFiles(tmp_path)
     certificate = files.load()
     stop = Event()
@@ -228,9 +238,10 @@ def test_a_certificate_is_changed_under_load_and_no_request_is_lost(tmp_path):
                 assert seen_certificate(place) == files.binary() != old
             stop.set()
         counted = [each.result() for each in results]
-        place_log = server.repositories.opened["default"].log()
+        log = server.repositories.opened["default"].log()
     assert all(counted)
-    assert len(place_log) == sum(counted) // 2
+    assert len(log) == sum(counted) // 2
+    record_property("counted", f"requests while a certificate changed 20 times: {sum(counted)}")
 
 
 def test_an_open_connection_survives_a_new_certificate(tmp_path):
@@ -250,28 +261,30 @@ def test_a_ticket_of_the_old_certificate_is_not_accepted_with_the_new_one(tmp_pa
     files = CertificateFiles(tmp_path)
     context = trusting(maximum=ssl.TLSVersion.TLSv1_2)
 
-    def resumes(session: ssl.SSLSession | None) -> tuple[bool | None, ssl.SSLSession | None]:
-        plain = socket.create_connection((server.host, server.port))
+    def resumes(
+        place: Place, session: ssl.SSLSession | None
+    ) -> tuple[bool | None, ssl.SSLSession | None]:
+        plain = socket.create_connection((place.host, place.port))
         with context.wrap_socket(plain, session=session) as wrapped:
             return wrapped.session_reused, wrapped.session
 
-    with running(options=Options(port=0, certificate=files.load())) as server:
-        _, session = resumes(None)
-        assert resumes(session)[0] is True
+    with running(options=Options(port=0, certificate=files.load())) as running_server:
+        _, session = resumes(running_server, None)
+        assert resumes(running_server, session)[0] is True
         files.renew()
-        server.on_loop(server.server.reload_certificates)
-        assert resumes(session)[0] is False
+        running_server.on_loop(running_server.server.reload_certificates)
+        assert resumes(running_server, session)[0] is False
 
 
 BAD_FILES = {
     "missing certificate": (
         lambda files: files.certificate.unlink(),
-        "tls_certificate cannot be read",
+        "tls_certificate cannot be read: it does not exist",
     ),
-    "missing key": (lambda files: files.key.unlink(), "tls_key cannot be read"),
+    "missing key": (lambda files: files.key.unlink(), "tls_key cannot be read: it does not exist"),
     "a directory": (
         lambda files: (files.key.unlink(), files.key.mkdir()),
-        "tls_key cannot be read",
+        "tls_key cannot be read: it is a directory",
     ),
     "swapped": (
         lambda files: files.certificate.write_text(files.key.read_text()),
@@ -283,16 +296,16 @@ BAD_FILES = {
     ),
     "another key": (
         lambda files: files.key.write_text(make_pair()[1]),
-        "does not belong to the certificate",
+        "the key belongs to another certificate",
     ),
     "encrypted key": (lambda files: files.key.write_text(ENCRYPTED_KEY), "is encrypted"),
     "damaged certificate": (
         lambda files: files.certificate.write_text(files.certificate.read_text()[:200]),
-        "cannot be used",
+        "one of them is damaged",
     ),
     "damaged key": (
         lambda files: files.key.write_text(files.key.read_text().replace("M", "?", 1)),
-        "cannot be used",
+        "one of them is damaged",
     ),
 }
 
@@ -319,13 +332,13 @@ def test_bad_files_are_refused_at_the_start_and_ignored_later(tmp_path, caplog, 
 def test_a_certificate_needs_its_key(tmp_path, monkeypatch, given):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(Invalid, match="TLS needs tls_certificate and tls_key"):
-        serve(Settings(**{given: "file.pem"}), lambda _: None)
+        serve(read_settings({given: "file.pem"}), lambda _: None)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_bad_files_are_refused_before_anything_is_opened(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(Invalid, match=r"tls_certificate cannot be read: No such file"):
+    with pytest.raises(Invalid, match=r"tls_certificate cannot be read: it does not exist"):
         serve(Settings(tls_certificate="a.pem", tls_key="b.pem"), lambda _: None)
     assert list(tmp_path.iterdir()) == []
 

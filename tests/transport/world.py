@@ -37,12 +37,14 @@ from lochan.transport.exchange import (
     decode_percent,
 )
 from lochan.transport.hygiene import find_fault
-from lochan.transport.listener import Listener, ListenerOptions
-from lochan.transport.observers import RequestObservers
+from lochan.transport.listener import Listener
 from lochan.transport.problems import build_problem, plain_problem
 from lochan.transport.routes import Match, Route
 from lochan.transport.server import Options, Server
 from tests.kernel.workbench import EMPTY_ID, Wants, element, operations, plan, put, table
+
+# What a client gets that is cut off.
+CUT = (ConnectionResetError, ssl.SSLEOFError)
 
 PORTS = Ports(SystemClock(), SystemRandom(), ThreadWaiting())
 
@@ -207,7 +209,10 @@ class Place:
     def connect(self, timeout_s: float = 20) -> socket.socket:
         found = self._connect_plain(timeout_s)
         if self._trust is not None:
-            found = self._trust.wrap_socket(found, server_hostname=self.host.strip("[]"))
+            # An end that is not announced raises, as a connection that is cut does without TLS.
+            found = self._trust.wrap_socket(
+                found, server_hostname=self.host.strip("[]"), suppress_ragged_eofs=False
+            )
         self.sockets.append(found)
         return found
 
@@ -240,6 +245,12 @@ class RunningServer(Place):
         self.repositories = repositories
         self.places = [_place_of(each, trust) for each in server.listeners[1:]]
 
+    def close_sockets(self) -> None:
+        """Closes what clients of all listeners have left open."""
+        for place in (self, *self.places):
+            for each in place.sockets:
+                each.close()
+
     def on_loop(self, call: Callable[[], Any]) -> Any:
         """Runs something on the server's loop and waits for it."""
         done = Event()
@@ -262,7 +273,7 @@ def _host_and_port(listener: Listener) -> tuple[int, str]:
 def _place_of(listener: Listener, trust: ssl.SSLContext | None) -> Place:
     if listener.address.startswith("unix:"):
         return Place(unix_socket=listener.address.removeprefix("unix:"))
-    return Place(*_host_and_port(listener), trust=listener.certificate and trust)
+    return Place(*_host_and_port(listener), trust=trust if listener.certificate else None)
 
 
 @contextmanager
@@ -271,19 +282,18 @@ def running(
     faces: Sequence[Any] | None = None,
     options: Options | None = None,
     *,
-    observers: RequestObservers | None = None,
     names: Sequence[str] = (),
-    own: Any = None,
-    periodic_tasks: Sequence[Any] = (),
     repositories: Any = None,
-    listeners: Sequence[ListenerOptions] = (),
     trust: ssl.SSLContext | None = None,
+    **more: Any,
 ) -> Iterator[RunningServer]:
-    """Starts a server on a free port and stops it afterwards; errors of its thread are raised."""
+    """Starts a server on a free port and stops it afterwards; errors of its thread are raised.
+
+    `more` is passed to the server; clients that trust a certificate connect by TLS.
+    """
     store = store if store is not None else MemoryStore()
     repositories = repositories or KernelRepositories(store, *names)
-    started, stop = Event(), []
-    state: dict[str, Any] = {}
+    started, stop, state = Event(), [], dict[str, Any]()
 
     async def live() -> None:
         ended = asyncio.Event()
@@ -293,10 +303,7 @@ def running(
             repositories,
             [SmallFace()] if faces is None else faces,
             options or Options(port=0),
-            observers=observers,
-            own=own,
-            periodic_tasks=periodic_tasks,
-            listeners=listeners,
+            **more,
         )
         await server.start()
         state["running"] = RunningServer(server, repositories, trust)
@@ -320,9 +327,8 @@ def running(
         if "error" not in state:
             yield state["running"]
     finally:
-        for place in (state["running"], *state["running"].places) if "running" in state else ():
-            for each in place.sockets:
-                each.close()
+        if "running" in state:
+            state["running"].close_sockets()
         if stop:
             loop, ended = stop[0]
             if not loop.is_closed():
@@ -389,7 +395,7 @@ class Client:
         """Waits for the end of the connection; whatever comes before it is a mistake."""
         try:
             return self._rest == b"" and self.socket.recv(1) == b""
-        except ConnectionResetError:
+        except CUT:
             return True
 
     def _until(self, mark: bytes) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
@@ -254,7 +255,9 @@ class Connection(RequestReader):
         self.deadline = self._registry.now + self._registry.timeouts.linger_s
         self._cut_at = self._registry.now + self._registry.timeouts.progress_s
         if self._transport.can_write_eof():
-            self._transport.write_eof()
+            # It raises if the client is gone; the loop reports that on its own.
+            with suppress(OSError):
+                self._transport.write_eof()
         else:
             self._transport.close()
 
@@ -298,6 +301,6 @@ class Connection(RequestReader):
     def abort(self) -> None:
         """Cuts the connection; what the client has not read is thrown away, by the kernel too."""
         opened = self._transport.get_extra_info("socket")
-        if opened is not None:
+        if opened is not None and not self._transport.is_closing():
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         self._transport.abort()

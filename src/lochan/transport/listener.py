@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from lochan.base.checks import check
+from lochan.base.errors import Bug
 from lochan.base.limits.server import LISTEN_BACKLOG
 from lochan.process import Descriptor
 from lochan.transport.addresses import UnixSocketFile, bind_port, check_loopback
@@ -74,13 +74,10 @@ class Listener:
 
     async def accept(self, loop: asyncio.AbstractEventLoop) -> None:
         """Accepts connections from now on."""
-        bound = self._socket
-        check(bound is not None, "a listener is bound before it accepts")
-        if self._file is None:
-            make = loop.create_server
-        else:
-            make = loop.create_unix_server
-        self._server = await make(self._connect, sock=bound, backlog=LISTEN_BACKLOG)
+        if self._socket is None:
+            raise Bug("a listener is bound before it accepts")
+        make = loop.create_server if self._file is None else loop.create_unix_server
+        self._server = await make(self._connect, sock=self._socket, backlog=LISTEN_BACKLOG)
 
     def _connect(self) -> asyncio.Protocol:
         connection = Connection(self)

@@ -14,6 +14,20 @@ from lochan.base.errors import Invalid
 
 _LOG: Final = logging.getLogger("lochan.http")
 
+# In words of ours, by the names that OpenSSL has for them.
+_REASONS: Final = {
+    "KEY_VALUES_MISMATCH": "the key belongs to another certificate",
+    "EE_KEY_TOO_SMALL": "the key of the certificate is too short",
+    "CA_KEY_TOO_SMALL": "the key of an authority in the chain is too short",
+    "CA_MD_TOO_WEAK": "a signature in the chain is too weak",
+    "UNKNOWN_CERTIFICATE_TYPE": "the kind of the key is unknown",
+}
+_FILE_REASONS: Final[dict[type[OSError], str]] = {
+    FileNotFoundError: "it does not exist",
+    IsADirectoryError: "it is a directory",
+    PermissionError: "the server has no right to",
+}
+
 
 class Certificate:
     """A certificate with its key, and the TLS context that is made of them.
@@ -55,17 +69,11 @@ class Certificate:
             # Without a function OpenSSL would ask for the password on the terminal.
             context.load_cert_chain(self._certificate_file, self._key_file, self._refuse_password)
         except ssl.SSLError as error:
-            if error.reason == "KEY_VALUES_MISMATCH":
-                raise Invalid(
-                    f"the key in {self._key_file} does not belong to the certificate in "
-                    f"{self._certificate_file}; use the key that the certificate was made with"
-                ) from None
+            reason = _REASONS.get(error.reason or "", "one of them is damaged")
             raise Invalid(
-                f"the certificate in {self._certificate_file} with the key in {self._key_file} "
-                f"cannot be used: {error.reason or 'they are not PEM'}"
+                f"the certificate in {self._certificate_file} cannot be used with the key in "
+                f"{self._key_file}: {reason}"
             ) from None
-        except OSError as error:
-            raise Invalid(f"the certificate cannot be read: {error.strerror}") from None
         return context
 
     def _refuse_password(self) -> str:
@@ -90,8 +98,9 @@ def _check_file(setting: str, file: Path, mark: bytes) -> None:
     try:
         found = file.read_bytes()
     except OSError as error:
+        reason = _FILE_REASONS.get(type(error), "the system does not allow it")
         raise Invalid(
-            f"the file {file} of the setting {setting} cannot be read: {error.strerror}"
+            f"the file {file} of the setting {setting} cannot be read: {reason}"
         ) from None
     if mark not in found:
         kind = mark.decode().rstrip("-").lower()

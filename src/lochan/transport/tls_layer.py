@@ -5,7 +5,7 @@ The layers of asyncio and uvloop are not used, because they hide what our limits
 - A connection is known from its first byte, not from the end of its handshake. So it is counted,
   has a deadline, and is cut, drained and given up in a forked process like every other one.
 - `get_write_buffer_size` includes the ciphertext that the socket has not taken. Their layers leave
-  it out, so that a client that reads slowly looks like one that does not read.
+  it out, so that writing is paused late and the progress of a slow client is not seen.
 - `write_eof` ends our direction and goes on reading, so that a refusal reaches a client that is
   still sending.
 
@@ -41,7 +41,10 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         self._early: list[bytes] = []
         self._early_end = False
         self._reading = True
+        # The socket has nothing more to read, and whether the connection knows.
         self._socket_ended = False
+        self._end_passed = False
+        # Nothing more is decrypted, nothing more is encrypted.
         self._input_ended = False
         self._output_ended = False
 
@@ -122,10 +125,11 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
 
     def _end_input(self) -> None:
         """Passes on, once, that nothing more will come."""
-        if not self._socket.is_closing():
-            self._input_ended = True
-            if not self._connection.eof_received():
-                self.close()
+        if self._end_passed or self._socket.is_closing():
+            return
+        self._input_ended = self._end_passed = True
+        if not self._connection.eof_received():
+            self.close()
 
     def _fail(self) -> None:
         """Ends a connection that does not speak TLS; an alert states the reason."""
@@ -166,11 +170,11 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
 
     def write_eof(self) -> None:
         """Ends our direction."""
-        if self._established:
+        if not self._established:
+            self._early_end = True
+        elif not self._output_ended:
             self._end_output()
             self._socket.write_eof()
-        else:
-            self._early_end = True
 
     def _end_output(self) -> None:
         """States that nothing more will be sent, so that an answer cannot be cut unnoticed."""
@@ -210,7 +214,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         asyncio.get_running_loop().call_soon(self._deliver_rest)
 
     def _deliver_rest(self) -> None:
-        if self._established and not self._input_ended:
+        if self._established:
             self._deliver()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
