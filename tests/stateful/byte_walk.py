@@ -9,8 +9,9 @@ was sent, and nothing of any other. Everything runs on one loop, so that a seed 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import Generator
 from random import Random
+from types import coroutine
 from typing import Any
 
 from lochan.stores.memory.store import MemoryStore
@@ -31,6 +32,12 @@ QUIET_TURNS = 60
 STALLED_S = 32
 
 ENDINGS = ["finish", "finish", "finish", "cut", "half-close", "breaks", "stall", "deaf"]
+
+
+@coroutine
+def turn() -> Generator[None, None, None]:
+    """Lets everything else on the loop have its turn."""
+    yield
 
 
 class Clock:
@@ -81,7 +88,7 @@ class SlowFace(ByteFace):
 
     async def _wait(self) -> None:
         for _ in range(self._random.choice([0, 3, 20])):
-            await asyncio.sleep(0)
+            await turn()
 
     def _sliced(self, response: Response) -> Response:
         if response.stream is None:
@@ -234,10 +241,10 @@ class Walk:
                 if self.random.random() < 0.7:
                     client.step(self.random)
             for _ in range(self.random.randrange(3)):
-                await asyncio.sleep(0)
+                await turn()
             blocked = all(not one.sendable() and not self._readable(one) for one in clients)
             idle = idle + 1 if blocked else 0
-            await asyncio.sleep(0)
+            await turn()
 
     @staticmethod
     def _readable(client: Client) -> bool:
@@ -245,7 +252,7 @@ class Walk:
 
     async def _settle(self, clients: list[Client]) -> None:
         for _ in range(QUIET_TURNS):
-            await asyncio.sleep(0)
+            await turn()
             for client in clients:
                 client.wire.read(client.reads_most - len(client.answers.raw))
 
