@@ -9,7 +9,7 @@ was sent, and nothing of any other. Everything runs on one loop, so that a seed 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 from random import Random
 from types import coroutine
 from typing import Any
