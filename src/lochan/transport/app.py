@@ -33,14 +33,15 @@ class App:
     def __init__(
         self, faces: Sequence[Face], own: Mapping[bytes, OwnHandler] | None = None
     ) -> None:
-        self._own = OwnFace(own or {})
+        self._own_paths = own or {}
+        self._own = OwnFace(self._own_paths)
         self._faces = tuple(faces)
 
     def find(self, request: Request) -> Found:
         """Returns the face that answers a request, with the route that it chose."""
         path = request.path
         face: Face = self._own
-        if not self._own.owns(path):
+        if path not in self._own_paths:
             for each in self._faces:
                 if each.owns(path):
                     face = each

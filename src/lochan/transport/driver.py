@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -256,12 +256,18 @@ class RequestState:
         context = self._context
         if repository is not None:
             self._repository = repository.name
+        # A face that names no repository does not use it, and a handler is of the kind that its
+        # route declares: checking either would cost as much as a step of a request.
         exchange = self._exchange = Exchange(
-            self._request, cast("Repository", repository), match.params, caller
+            self._request,
+            repository,  # type: ignore[arg-type]
+            match.params,
+            caller,
         )
         route = match.route
         if route.streams:
-            return self._begin_stream(cast("StreamHandler", route.handler), exchange)
+            streaming: StreamHandler = route.handler  # type: ignore[assignment]
+            return self._begin_stream(streaming, exchange)
         brief = route.brief
         if not isinstance(brief, bool):
             brief = brief(exchange)
@@ -269,7 +275,7 @@ class RequestState:
         on_loop = brief and (
             context.inline or (route.prepares is not None and route.prepares(exchange))
         )
-        handler = cast("Handler", route.handler)
+        handler: Handler = route.handler  # type: ignore[assignment]
         if self._trace is None and on_loop:
             return self._enqueue(handler(exchange))
         handle: Callable[[], Outcome] = partial(handler, exchange)

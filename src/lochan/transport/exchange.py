@@ -48,16 +48,12 @@ def decode_percent(raw: bytes) -> str:
 class Query:
     """The parameters after the question mark; decoded when the first of them is read."""
 
-    __slots__ = ("_pairs", "_raw")
+    __slots__ = ("_pairs", "raw")
 
     def __init__(self, raw: bytes) -> None:
-        self._raw = raw
-        self._pairs: list[tuple[str, str]] | None = None if raw else []
-
-    @property
-    def raw(self) -> bytes:
+        self.raw = raw
         """The bytes as they came, without the question mark."""
-        return self._raw
+        self._pairs: list[tuple[str, str]] | None = None if raw else []
 
     def get(self, name: str) -> str | None:
         """Returns the only value, None if there is none; a name that is repeated is Invalid."""
@@ -80,7 +76,7 @@ class Query:
     def _decoded(self) -> list[tuple[str, str]]:
         if self._pairs is None:
             # A plus sign is a blank here, as in every form that a browser or a client sends.
-            parts = [part for part in self._raw.replace(b"+", b" ").split(b"&") if part]
+            parts = [part for part in self.raw.replace(b"+", b" ").split(b"&") if part]
             pairs = [part.partition(b"=") for part in parts]
             self._pairs = [(decode_percent(name), decode_percent(text)) for name, _, text in pairs]
         return self._pairs

@@ -43,13 +43,18 @@ class Heads:
             return b"%bx-request-id: %b\r\n%b\r\n" % (beginning, request_id.encode(), ending)
         length = len(response.body) if response.stream is None else response.stream.length
         if length is None:
-            framing = b"" if not chunked else b"transfer-encoding: chunked\r\n"
-        else:
-            framing = b"content-length: %d\r\n" % length
-        return b"%bcontent-type: %b\r\n%bx-request-id: %b\r\n%b\r\n" % (
+            framing = b"transfer-encoding: chunked\r\n" if chunked else b""
+            return b"%bcontent-type: %b\r\n%bx-request-id: %b\r\n%b\r\n" % (
+                beginning,
+                response.content_type,
+                framing,
+                request_id.encode(),
+                ending,
+            )
+        return b"%bcontent-type: %b\r\ncontent-length: %d\r\nx-request-id: %b\r\n%b\r\n" % (
             beginning,
             response.content_type,
-            framing,
+            length,
             request_id.encode(),
             ending,
         )

@@ -100,19 +100,21 @@ class NessieFace:
 
     def __init__(self, default_repository: str) -> None:
         self._default_repository = default_repository
+        self._below = self.prefix + b"/"
 
     def owns(self, path: bytes) -> bool:
         """Returns whether a raw path belongs to this version."""
         if path.startswith(REPOSITORIES):
             path = path[path.find(b"/", len(REPOSITORIES)) :]
-        return path.startswith(self.prefix) and path[len(self.prefix) :][:1] in (b"", b"/")
+        return path.startswith(self._below) or path == self.prefix
 
     def match(self, request: Request) -> Match | Response:
         """Finds the operation of a request, or refuses it."""
         path = request.path
-        fault = find_fault(request)
-        if fault is not None:
-            return self.refuse(request, 400, fault)
+        if b"%" in path or b"/." in path or request.query.raw:
+            fault = find_fault(request)
+            if fault is not None:
+                return self.refuse(request, 400, fault)
         repository = self._default_repository
         if path.startswith(REPOSITORIES):
             name, _, rest = path[len(REPOSITORIES) :].partition(b"/")
