@@ -46,11 +46,11 @@ class App:
                 if each.owns(path):
                     face = each
                     break
-        match = attempt(face.match, request)
-        if isinstance(match, LochanError):
-            log_failure(match, request.id, "server")
-            match = face.problem(request, match)
-        return Found(face, match)
+        try:
+            return Found(face, face.match(request))
+        except LochanError as error:
+            log_failure(error, request.id, "server")
+            return Found(face, face.problem(request, error))
 
 
 class OwnFace:
@@ -75,7 +75,8 @@ class OwnFace:
             return self.refuse(request, 404, "nothing is served at this address")
         if request.method not in ("GET", "HEAD"):
             return self.refuse(request, 405, "allowed here: GET, HEAD", ((b"allow", b"GET, HEAD"),))
-        return handler(request)
+        answer = attempt(handler, request)
+        return self.problem(request, answer) if isinstance(answer, LochanError) else answer
 
     def problem(self, request: Request, error: LochanError) -> Response:
         """Returns the answer to an error."""

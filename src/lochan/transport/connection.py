@@ -189,7 +189,8 @@ class Connection(RequestReader):
             response = plain_problem(error, request_id)
             head = registry.heads.build(response, request_id, keep_alive=keep_alive)
         left = self._half_closed and stream is not None and stream.endless
-        if received.head_only or response.status in (204, 304) or left:
+        head_only = request is not None and request.method == "HEAD"
+        if head_only or response.status in (204, 304) or left:
             self._transport.write(head)
             if stream is not None:
                 stream.closed()

@@ -222,6 +222,10 @@ class RequestState:
             )
         authentication = self._face.authentication
         if authentication is None:
+            name = match.repository
+            repository = None if name is None else self._driver.find_open(name)
+            if repository is not None:
+                return self._handle(match, ANYONE, repository)
             return self._open(match, ANYONE)
         authenticate = partial(authentication.authenticate, self._request, match)
         if context.inline or not authentication.reads_store:

@@ -25,6 +25,7 @@ from lochan.base.limits.http import (
     HTTP_TRAILER_BYTES_MAX,
 )
 from lochan.transport.body_streams import BodyStream
+from lochan.transport.error_boundary import report_failure
 from lochan.transport.exchange import NO_HEADERS, Request, Response
 from lochan.transport.hygiene import METHODS, Framing, Refused, check_target, without_upgrade
 from lochan.transport.problems import build_problem, reason_of
@@ -49,11 +50,6 @@ class Received(msgspec.Struct):
     keep_alive: bool
     body_bytes: int = 0
     refusal: Response | None = None
-
-    @property
-    def head_only(self) -> bool:
-        """Whether the client wants no body."""
-        return self.request is not None and self.request.method == "HEAD"
 
 
 class RequestReader(asyncio.Protocol):
@@ -111,6 +107,8 @@ class RequestReader(asyncio.Protocol):
             cause = error.__context__
             if isinstance(cause, Refused):
                 self._refuse(cause.status, cause.message)
+            elif isinstance(cause, Exception):
+                self._refuse(500, report_failure(cause).public_message)
             elif not self._last:
                 self._refuse(400, "this is not a request of HTTP/1.1")
             return

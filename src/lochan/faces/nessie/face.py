@@ -104,6 +104,8 @@ class NessieFace:
 
     def owns(self, path: bytes) -> bool:
         """Returns whether a raw path belongs to this version."""
+        if path.startswith(self._below):
+            return True
         if path.startswith(REPOSITORIES):
             path = path[path.find(b"/", len(REPOSITORIES)) :]
         return path.startswith(self._below) or path == self.prefix

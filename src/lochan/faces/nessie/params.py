@@ -71,7 +71,8 @@ def write_headers(headers: RequestHeaders) -> WriteHeaders:
 
 def read_call(exchange: Exchange) -> Call:
     """Returns the caller of a read; an idempotency key means nothing to a read."""
-    return _call(exchange, None, b"")
+    caller, name = exchange.caller, exchange.repository.name
+    return Call(caller.principal, None, b"", caller.roles, name, exchange.request.id)
 
 
 def write_call(exchange: Exchange) -> Call:
@@ -79,20 +80,15 @@ def write_call(exchange: Exchange) -> Call:
     request = exchange.request
     keys = request.headers.derive(write_headers).idempotency_keys
     if not keys:
-        return _call(exchange, None, b"")
+        return read_call(exchange)
     if len(keys) > 1:
         raise Invalid("the header Idempotency-Key is given more than once")
     digest = hashlib.sha256()
     for part in (request.method.encode("ascii"), request.path, request.query.raw, request.body):
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
-    return _call(exchange, keys[0], digest.digest())
-
-
-def _call(exchange: Exchange, key: str | None, digest: bytes) -> Call:
-    caller = exchange.caller
-    return Call(
-        caller.principal, key, digest, caller.roles, exchange.repository.name, exchange.request.id
+    return msgspec.structs.replace(
+        read_call(exchange), idempotency_key=keys[0], digest=digest.digest()
     )
 
 
