@@ -37,13 +37,25 @@ Prepared = tuple[Advanced, ObjId, list[tuple[ObjId, bytes]]]
 """The next index, the id of the commit, all objects to be stored."""
 
 
+class MeasuredNodes(CachedNodes):
+    """Nodes whose leaves can be dropped, for measurements with warm inner nodes only."""
+
+    def __init__(self, objects: Objects, caches: Caches) -> None:
+        super().__init__(objects, caches)
+        self._caches = caches
+
+    def forget_leaves(self) -> None:
+        """Drops all leaves."""
+        self._leaves = self._caches.leaves.cache(len)
+
+
 class Branch:
     """A branch of a repository that has nothing but an index."""
 
     def __init__(self, store: Store, cache_bytes: int = CACHE_BYTES_MAX) -> None:
         self.store = store
         self.objects = Objects(store, INSTANCE, SystemClock())
-        self.nodes = CachedNodes(self.objects, Caches(cache_bytes))
+        self.nodes = MeasuredNodes(self.objects, Caches(cache_bytes))
         self.rule = BoundaryRule(SEED)
         self.index: Index = EMPTY_INDEX
         self.head: ObjId = EMPTY_ID

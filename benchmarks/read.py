@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from random import Random
 
-from benchmarks.branch import TABLES, Branch
+from benchmarks.branch import TABLES, Branch, MeasuredNodes
 from benchmarks.data import Tables
 from benchmarks.measure import Effort, best_cpu_s, emit, peak_heap_bytes, per_call_us
 from lochan.assembly import open_store
@@ -13,7 +13,6 @@ from lochan.index.difference import diff_trees
 from lochan.index.edit import edit_tree
 from lochan.index.node import Change, NewNode
 from lochan.index.read import find_many, find_one, iterate, read_page
-from lochan.index.source import CachedNodes
 from lochan.persist.cache import Caches
 
 # Section 6 of the prototype study, leaves of 4 KB: lookup all cached, leaf from RocksDB, nothing
@@ -57,8 +56,8 @@ def _prototype(size: int, name: str) -> object:
     return PROTOTYPE.get(size, {}).get(name)
 
 
-def _cold(branch: Branch) -> CachedNodes:
-    return CachedNodes(branch.objects, Caches(_CACHE_BYTES))
+def _cold(branch: Branch) -> MeasuredNodes:
+    return MeasuredNodes(branch.objects, Caches(_CACHE_BYTES))
 
 
 def _lookup(branch: Branch, keys: list[bytes], effort: Effort) -> None:

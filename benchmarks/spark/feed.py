@@ -77,11 +77,11 @@ class Taken(NamedTuple):
 
 
 def take(lake: Lake, read: Callable[[], None]) -> Taken:
-    server = lake._server.pid
+    server = lake._server.child
 
     def look() -> tuple[float, float, float]:
         everybody = usage.look([os.getpid()])
-        alone = usage.look([] if server is None else [server])
+        alone = usage.look([] if server is None else [server.pid])
         return everybody.at, everybody.server_s, alone.server_s
 
     before = look()

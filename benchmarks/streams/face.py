@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -108,7 +108,7 @@ class FileFace:
         published.set()
         return Response(200, b"", (), _TEXT)
 
-    async def _follow(self, at: int) -> AsyncIterator[bytes]:
+    async def _follow(self, at: int) -> AsyncGenerator[bytes, None]:
         while True:
             while at == len(self._events):
                 await self._published.wait()
@@ -129,12 +129,12 @@ async def _write(exchange: Exchange, body: BodyStream, file: BinaryIO) -> int:
     return size + held
 
 
-async def _read(exchange: Exchange, file: BinaryIO) -> AsyncIterator[bytes]:
+async def _read(exchange: Exchange, file: BinaryIO) -> AsyncGenerator[bytes, None]:
     while piece := await exchange.run(partial(file.read, _PIECE_BYTES)):
         yield piece
 
 
-async def _zeros(count: int) -> AsyncIterator[bytes]:
+async def _zeros(count: int) -> AsyncGenerator[bytes, None]:
     piece = bytes(_PIECE_BYTES)
     while count > 0:
         yield piece[:count]

@@ -14,10 +14,10 @@ from benchmarks.streams.face import FileFace
 from lochan.assembly import open_store
 from lochan.assembly.serve import Telemetry, options_of, periodic_tasks, tuning_of
 from lochan.faces.nessie.face import DOCUMENTS, nessie_faces
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.settings import Settings
-from lochan.transport.listener import Timeouts
+from lochan.transport.connection_registry import Timeouts
 from lochan.transport.serve import run_until_stopped
 from lochan.transport.server import Options, Server
 

@@ -39,6 +39,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     host_names: Annotated[
         tuple[str, ...], Meta(description="Further names that clients may use in the Host header.")
     ] = ()
+    files_port: Annotated[
+        int,
+        Meta(ge=0, le=65_535, description="A second port, for files; no face yet. 0 is off."),
+    ] = 0
+    unix_socket: Annotated[
+        str, Meta(description="The path of a Unix socket that serves the same as the port.")
+    ] = ""
+    tls_certificate: Annotated[
+        str, Meta(description="A file with the certificate chain, in PEM form; turns TLS on.")
+    ] = ""
+    tls_key: Annotated[
+        str, Meta(description="A file with the key of the certificate, without a password.")
+    ] = ""
     repository: Annotated[
         str, Meta(description="The repository that is served without naming one; made if missing.")
     ] = "default"
@@ -129,6 +142,8 @@ def read_settings(
     settings = Settings(**chosen)
     if settings.retry_sleep_low_ms > settings.retry_sleep_high_ms:
         raise Invalid("the setting retry_sleep_low_ms is at most retry_sleep_high_ms")
+    if settings.files_port and settings.files_port == settings.port:
+        raise Invalid("the settings port and files_port name two different ports")
     return settings
 
 

@@ -16,7 +16,6 @@ from tests.architecture.tree import Source
 # Module names in -ing, by their path below src/lochan, each with its reason.
 MODULES_IN_ING: dict[str, str] = {
     "client/blocking.py": "the client that blocks, beside the asynchronous one: an adjective",
-    "spark/file_listing.py": "the listing of files that Spark keeps is a noun",
 }
 
 # A model or a simulated thing has the name of what it stands for; tests read them side by side.

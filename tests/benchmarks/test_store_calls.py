@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from benchmarks.branch import TABLES, Branch, Put
+from benchmarks.branch import TABLES, Branch, MeasuredNodes, Put
 from benchmarks.data import Tables
 from lochan.assembly import open_store
 from lochan.index.difference import diff_trees
@@ -19,7 +19,6 @@ from lochan.index.edit import edit_tree
 from lochan.index.layers import EMPTY_INDEX
 from lochan.index.node import Change
 from lochan.index.read import find_many, iterate, read_page
-from lochan.index.source import CachedNodes
 from lochan.kv.observe import ObservedStore
 from lochan.persist.cache import Caches
 from lochan.system import SystemClock
@@ -54,10 +53,10 @@ class World:
         self.counts.reset()
         return self.branch
 
-    def cold(self) -> CachedNodes:
+    def cold(self) -> MeasuredNodes:
         """A source of nodes that remembers nothing yet; the count is zero."""
         self.counts.reset()
-        return CachedNodes(self.branch.objects, Caches(1 << 26))
+        return MeasuredNodes(self.branch.objects, Caches(1 << 26))
 
     def new(self, puts: int) -> list[Put]:
         return self.branch.prepare([self.tables.key() for _ in range(puts)])

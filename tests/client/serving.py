@@ -14,7 +14,7 @@ from lochan.client import AsyncClient
 from lochan.client.methods import Group
 from lochan.faces.nessie.face import nessie_faces
 from lochan.kernel.repository import Ports
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting
 from lochan.transport.server import Options, Server

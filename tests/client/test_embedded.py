@@ -18,7 +18,7 @@ from lochan.embedded.lane_runner import LaneRunner
 from lochan.kernel.repository import Ports
 from lochan.kv.observe import ObservedCall, ObservedStore
 from lochan.model.commits import Put
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting

@@ -21,11 +21,14 @@ from lochan.codec.commits import (
     UniverseIndex,
     commit_id,
     decode_commit,
+    decode_tag,
     encode_commit,
+    encode_tag,
     is_commit,
+    is_tag,
 )
 from lochan.codec.elements import FILE_REMOVE, TABLE_REMOVE, decode_file, decode_table, pack_table
-from lochan.codec.forms import add_checksum, leading_numbers
+from lochan.codec.forms import add_checksum, encode_row, leading_numbers
 from lochan.codec.objects import (
     NodeObject,
     ValueObject,
@@ -36,6 +39,11 @@ from lochan.codec.objects import (
     object_id,
 )
 from lochan.codec.rows import (
+    DESCRIPTION_FORM,
+    MOVE_FORM,
+    REFERENCE_FORM,
+    REPOSITORY_FORM,
+    SETTINGS_FORM,
     Description,
     Move,
     MoveRow,
@@ -43,12 +51,9 @@ from lochan.codec.rows import (
     ReferenceRow,
     RepositoryRow,
     SettingsRow,
-    decode_any_row,
     decode_reference_element,
     encode_reference_element,
-    encode_row,
 )
-from lochan.codec.tags import decode_tag, encode_tag, is_tag
 from lochan.kernel.views import view_of
 from lochan.persist.claims import CLAIM_FORM, Claim
 
@@ -72,23 +77,23 @@ OBJECTS: dict[type[object], tuple[bytes, Decode]] = {
 ROWS: dict[type[object], tuple[bytes, Decode]] = {
     ReferenceRow: (
         encode_row(ReferenceRow(1, "main", "BRANCH", ID, 1, 1, bytes(16), 5, moves=(MOVE,))),
-        lambda raw: decode_any_row(ReferenceRow, raw),
+        REFERENCE_FORM.decode,
     ),
     Description: (
         encode_row(Description(1, "r", "main", 5, bytes(16), ID)),
-        lambda raw: decode_any_row(Description, raw),
+        DESCRIPTION_FORM.decode,
     ),
     MoveRow: (
         encode_row(MoveRow(1, "main", 3, MOVE)),
-        lambda raw: decode_any_row(MoveRow, raw),
+        MOVE_FORM.decode,
     ),
     RepositoryRow: (
         encode_row(RepositoryRow(1, "r", bytes(16))),
-        lambda raw: decode_any_row(RepositoryRow, raw),
+        REPOSITORY_FORM.decode,
     ),
     SettingsRow: (
         encode_row(SettingsRow(1, bytes(16))),
-        lambda raw: decode_any_row(SettingsRow, raw),
+        SETTINGS_FORM.decode,
     ),
     Claim: (
         add_checksum(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lochan.base.errors import Corrupt, Invalid, NewerFormat, TooLarge
-from lochan.base.ids import ContentId
+from lochan.base.ids import ContentId, find_uuid_bytes
 from lochan.base.limits.contents import CONTENT_ID_BYTES_MAX, PAYLOAD_MAX
 from lochan.base.limits.storage import OBJECT_BYTES_MAX
 from lochan.codec.objects import (
@@ -20,7 +20,6 @@ from lochan.codec.objects import (
     build_value,
     check_canonical,
     check_object_id,
-    content_id_is_inline,
     decode_object,
     encode_object,
     object_id,
@@ -162,5 +161,5 @@ def test_a_wrong_content_id_or_payload_is_invalid(content_id, payload):
 
 
 def test_only_a_uuid_fits_an_element():
-    assert content_id_is_inline(ContentId("01234567-89ab-cdef-0123-456789abcdef"))
-    assert not content_id_is_inline(ContentId("01234567-89AB-cdef-0123-456789abcdef"))
+    assert find_uuid_bytes(ContentId("01234567-89ab-cdef-0123-456789abcdef"))
+    assert not find_uuid_bytes(ContentId("01234567-89AB-cdef-0123-456789abcdef"))

@@ -12,18 +12,21 @@ from hypothesis import strategies as st
 
 from lochan.base.errors import Corrupt, NewerFormat
 from lochan.codec.elements import is_remove
+from lochan.codec.forms import encode_row
 from lochan.codec.rows import (
+    DESCRIPTION_FORM,
+    REFERENCE_FORM,
     Description,
     Move,
     ReferenceElement,
     ReferenceRow,
-    decode_description,
     decode_reference_element,
-    decode_row,
     encode_reference_element,
-    encode_row,
 )
 from lochan.testing.strategies import object_ids, texts
+
+decode_row = REFERENCE_FORM.decode
+decode_description = DESCRIPTION_FORM.decode
 
 times = st.integers(0, 2**62)
 moves = st.builds(

@@ -23,7 +23,13 @@ from lochan.codec.commits import (
     encode_commit,
     is_commit,
 )
+from lochan.codec.forms import encode_row
 from lochan.codec.rows import (
+    DESCRIPTION_FORM,
+    MOVE_FORM,
+    REFERENCE_FORM,
+    REPOSITORY_FORM,
+    SETTINGS_FORM,
     Description,
     Move,
     MoveRow,
@@ -31,12 +37,8 @@ from lochan.codec.rows import (
     ReferenceRow,
     RepositoryRow,
     SettingsRow,
-    decode_any_row,
-    decode_description,
     decode_reference_element,
-    decode_row,
     encode_reference_element,
-    encode_row,
 )
 from lochan.persist.claims import CLAIM_FORM, Claim, ClaimRows
 from lochan.stores.memory.store import MemoryStore
@@ -171,11 +173,11 @@ def test_a_tag_has_these_bytes():
 def test_a_row_of_a_reference_has_these_bytes():
     raw = with_checksum(bytes.fromhex(ROW_HEX))
     assert encode_row(ROW).hex() == raw.hex()
-    assert decode_row(raw) == ROW
+    assert REFERENCE_FORM.decode(raw) == ROW
 
 
 def test_a_row_without_its_later_fields_is_read():
-    row = decode_row(with_checksum(bytes.fromhex("98" + ROW_HEX[2:].split("c3 05")[0])))
+    row = REFERENCE_FORM.decode(with_checksum(bytes.fromhex("98" + ROW_HEX[2:].split("c3 05")[0])))
     assert (row.deleted, row.expires_us, row.previous, row.moves) == (False, None, (), ())
     assert (row.staging_token, row.sealed_tokens) == (b"", ())
 
@@ -187,19 +189,23 @@ def test_a_listed_name_has_these_bytes():
 
 
 @pytest.mark.parametrize(
-    ("row", "row_hex"),
-    [(MOVE_ROW, MOVE_ROW_HEX), (REPOSITORY, REPOSITORY_HEX), (SETTINGS, SETTINGS_HEX)],
+    ("form", "row", "row_hex"),
+    [
+        (MOVE_FORM, MOVE_ROW, MOVE_ROW_HEX),
+        (REPOSITORY_FORM, REPOSITORY, REPOSITORY_HEX),
+        (SETTINGS_FORM, SETTINGS, SETTINGS_HEX),
+    ],
 )
-def test_other_rows_have_these_bytes(row, row_hex):
+def test_other_rows_have_these_bytes(form, row, row_hex):
     raw = with_checksum(bytes.fromhex(row_hex))
     assert encode_row(row).hex() == raw.hex()
-    assert decode_any_row(type(row), raw) == row
+    assert form.decode(raw) == row
 
 
 def test_a_description_has_these_bytes():
     raw = with_checksum(bytes.fromhex(DESCRIPTION_HEX))
     assert encode_row(DESCRIPTION).hex() == raw.hex()
-    assert decode_description(raw) == DESCRIPTION
+    assert DESCRIPTION_FORM.decode(raw) == DESCRIPTION
 
 
 def test_a_claim_has_these_bytes():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lochan.base.errors import InvalidKey
-from lochan.iceberg.names import directory_of, key_of, namespace_key
+from lochan.iceberg.names import directory_of, key_of
 from tests.iceberg.rows import SCHEMA, held, messages, rows
 
 REFUSED = ["", ".", "shop.", ".orders", "shop..orders", (), ("",), ("a", ""), ("a\0b",), ("a\nb",)]
@@ -74,7 +74,6 @@ def test_an_unusual_name_is_a_name_like_any_other(catalog, warehouse, tmp_path, 
 def test_a_text_is_split_at_dots_and_a_tuple_is_not():
     assert key_of("a.b.c") == ("a", "b", "c")
     assert key_of(("a.b", "c")) == ("a.b", "c")
-    assert namespace_key(()) == ()
 
 
 def test_case_counts(local):

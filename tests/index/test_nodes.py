@@ -18,7 +18,6 @@ from lochan.index.node import (
     child_count_at,
     child_value,
     common_prefix_length,
-    count_of,
     find_value,
     items_of,
     key_at,
@@ -60,7 +59,7 @@ def test_keys_and_values_come_apart_as_they_were_joined(made):
     width, content = made
     node = leaf(width, content)
     assert list(items_of(node)) == sorted(content.items())
-    assert count_of(node) == node.total == len(content)
+    assert len(node.suffixes) == node.total == len(content)
     assert node.raw == sum(len(key) + len(value) for key, value in content.items())
     assert last_key(node) == max(content)
     for at, (key, value) in enumerate(sorted(content.items())):

@@ -9,7 +9,7 @@ from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.keys import Universe
 from lochan.base.names import REFS_NAME, RefName
 from lochan.codec.commits import encode_commit, is_commit
-from lochan.codec.rows import encode_row
+from lochan.codec.forms import encode_row
 from lochan.index.boundary import BoundaryRule
 from lochan.index.build import build_tree
 from lochan.index.layers import SHAPES

@@ -31,8 +31,8 @@ def with_tombstone() -> Bench:
     return bench
 
 
-def log_of(bench: Bench) -> list[tuple[str, bytes, bytes]]:
-    entries = RefLog(bench.context).page(NAME, 100).entries
+def log_of(bench: Bench) -> list[tuple[str, str | None, str]]:
+    entries = RefLog(bench.context).page(NAME, 100).items
     return [(one.kind, one.old, one.new) for one in entries]
 
 

@@ -37,12 +37,16 @@ def read(context, name, limit=1_000):
     log, found, token = RefLog(context), [], None
     while True:
         page = log.page(name, limit, token)
-        assert len(page.entries) <= limit
-        found += page.entries
+        assert len(page.items) <= limit
+        found += page.items
         if page.token is None:
             return found
-        assert page.entries, "a page that goes on is not empty"
+        assert page.items, "a page that goes on is not empty"
         token = page.token
+
+
+def shown(move):
+    return (move.kind, bytes.fromhex(move.old or ""), bytes.fromhex(move.new))
 
 
 class Script:
@@ -98,7 +102,7 @@ def test_it_is_the_list_of_what_happened_in_pages_of_any_size(seed):
         script.step()
     for limit in (1, 2, 7, 1_000):
         found = read(script.bench.context, NAME, limit)
-        assert [(one.kind, one.old, one.new) for one in found] == script.expected[::-1]
+        assert [shown(one) for one in found] == script.expected[::-1]
         assert len({(one.incarnation, one.version) for one in found if one.version}) == sum(
             kind != "commit" for kind, _, _ in script.expected
         )
@@ -121,8 +125,8 @@ def test_a_page_goes_on_where_it_was_though_the_name_moved_and_died():
     rest, token = [], first.token
     while token is not None:
         page = log.page(NAME, 6, token)
-        rest, token = [*rest, *page.entries], page.token
-    assert [(one.kind, one.old, one.new) for one in (*first.entries, *rest)] == expected
+        rest, token = [*rest, *page.items], page.token
+    assert [shown(one) for one in (*first.items, *rest)] == expected
 
 
 def test_it_says_what_commits_say_of_themselves():

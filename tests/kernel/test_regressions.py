@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
+from lochan.base.errors import Corrupt
 from lochan.base.ids import EMPTY_ID
 from lochan.base.keys import table_key
 from lochan.base.names import RefName
 from lochan.kernel.claims import ClaimedProposal
 from lochan.kernel.merge import Choices, MergeProposal
 from lochan.kernel.publish import Publisher
+from lochan.kv.defaults import PlainHold
+from lochan.kv.store import Hold, Kind, Partition, partition
 from tests.kernel.reading import message_of, published
-from tests.kernel.workbench import MAIN, Bench, claim, wants
+from tests.kernel.workbench import MAIN, Bench, LockingStore, OnCalls, claim, wants
 from tests.property.merge_world import MergeWorld
 
 
@@ -58,3 +63,30 @@ def test_what_a_merge_took_from_the_target_is_not_replayed_onto_it():
     assert [message_of(view) for view in published(replayed).commits] == ["put 2"]
     world.content["main"][theirs] = world.element(theirs, 2)
     world.check("main")
+
+
+class _CountedHold(PlainHold):
+    """A hold that counts how often it is released."""
+
+    released = 0
+
+    def release(self) -> None:
+        self.released += 1
+
+
+class _CountedHolds(LockingStore):
+    def hold(self, partition: Partition, key: bytes) -> Hold:
+        self.held = _CountedHold(self, self.get(partition, key))
+        return self.held
+
+
+def test_a_held_row_that_cannot_be_read_is_released():
+    base = Bench()
+    store = _CountedHolds(base.store, OnCalls(lambda _: None))
+    bench = base.again(store)
+    place = partition(bench.context.instance, Kind.REFERENCES)
+    base.store.put_many([(place, MAIN.encode(), b"damaged")])
+    bench.publisher._cautious_rounds = 8
+    with pytest.raises(Corrupt, match="checksum"):
+        bench.publisher.publish([wants(1)])
+    assert store.held.released == 1

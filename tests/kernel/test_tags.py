@@ -8,9 +8,8 @@ from lochan.base.errors import AlreadyExists, Corrupt, Invalid, NotFound, TooLar
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.limits.commits import MESSAGE_BYTES_MAX, TAG_DEPTH_MAX
 from lochan.base.names import RefName
-from lochan.codec.commits import TagObject
+from lochan.codec.commits import TagObject, decode_tag, encode_tag
 from lochan.codec.objects import object_id
-from lochan.codec.tags import decode_tag, encode_tag
 from lochan.kernel.publish import Publisher
 from lochan.kernel.tags import Tags
 from lochan.kv.store import Kind, partition

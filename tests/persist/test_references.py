@@ -8,7 +8,8 @@ import pytest
 from lochan.base.errors import Corrupt
 from lochan.base.ids import ROOT_INSTANCE, InstanceId
 from lochan.base.names import RefName
-from lochan.codec.rows import ReferenceRow, encode_row
+from lochan.codec.forms import encode_row
+from lochan.codec.rows import ReferenceRow
 from lochan.kv.store import ABSENT, Kind, Lost, Won, partition
 from lochan.persist.references import References
 from lochan.persist.rows import Stamped

@@ -93,18 +93,18 @@ def test_a_wrong_edit_is_noticed(monkeypatch, mutate: Patch):
 
 def test_a_cut_that_looks_forward_is_noticed(monkeypatch):
     """Before the element that would reach the cap, instead of after the one that reaches it."""
-    right_end = boundary._CapEnds.end_after
+    right_end = boundary._cap_end
     right_at = recut.Run._cap_at
 
-    def end_before(self, start):
-        end = right_end(self, start)
-        return max(start + 1, end - 1) if end < len(self._sums) else end
+    def end_before(sums, start):
+        end = right_end(sums, start)
+        return max(start + 1, end - 1) if end < len(sums) else end
 
     def at_before(self, start):
         at = right_at(self, start)
         return max(start, at - 1) if at < len(self.keys) else at
 
-    monkeypatch.setattr(boundary._CapEnds, "end_after", end_before)
+    monkeypatch.setattr(boundary, "_cap_end", end_before)
     monkeypatch.setattr(recut.Run, "_cap_at", at_before)
     with pytest.raises(AssertionError, match="another root"):
         run_until_noticed(tree_runs.long_keys, tree_runs.huge_values, 200)

@@ -17,8 +17,10 @@ from lochan.base.limits.http import (
     HTTP_HEADERS_MAX,
     HTTP_TARGET_BYTES_MAX,
 )
+from lochan.transport.listener import ListenerOptions
 from lochan.transport.server import Options
-from tests.transport.world import Client, running
+from tests.transport.certificates import CertificateFiles
+from tests.transport.world import Client, SmallFace, running
 
 HOST = b"Host: localhost\r\n"
 
@@ -221,9 +223,37 @@ PASSED: list[tuple[str, bytes]] = [
 
 
 @pytest.fixture(scope="module")
-def server():
-    with running(options=Options(port=0)) as started:
-        yield started
+def places(tmp_path_factory):
+    """Two servers, without and with TLS, each with all kinds of listeners; by their names."""
+    folder = tmp_path_factory.mktemp("probes")
+    files = CertificateFiles(folder)
+    certificate = files.load()
+    plain = Options(port=0, unix_socket=str(folder / "socket"))
+    with (
+        running(options=plain, listeners=[second()]) as one,
+        running(
+            options=Options(port=0, certificate=certificate),
+            listeners=[second(certificate)],
+            trust=files.trust(),
+        ) as other,
+    ):
+        unix_socket, plain_second = one.places
+        yield {
+            "plain": one,
+            "TLS": other,
+            "second": plain_second,
+            "second with TLS": other.places[0],
+            "Unix socket": unix_socket,
+        }
+
+
+def second(certificate=None):
+    return ListenerOptions(faces=[SmallFace()], certificate=certificate)
+
+
+@pytest.fixture(scope="module", params=["plain", "TLS", "second", "second with TLS", "Unix socket"])
+def server(request, places):
+    return places[request.param]
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from threading import Event
 
 import pytest
 
+from lochan.transport.connection_registry import Timeouts
 from lochan.transport.exchange import Exchange, Response
-from lochan.transport.listener import Timeouts
 from lochan.transport.server import Options
 from tests.transport.world import Client, SmallFace, running
 
@@ -71,7 +71,7 @@ def test_a_client_that_does_not_read_is_cut(server):
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         # The answers are a hundred megabytes; the server gives up after some buffers.
         client.send(client.request("GET", "/t/big/1000000") * 20)
-        while server.on_loop(lambda: len(server.server.listener.connections)):
+        while server.on_loop(lambda: len(server.server.registry.connections)):
             pass
         with pytest.raises(ConnectionResetError):
             read_to_the_end(client)
@@ -95,8 +95,8 @@ def test_requests_under_way_are_not_hurried():
         face.add("GET", b"wait", wait, brief=False)
         client.send(client.request("GET", "/t/wait"))
         # Several of the server's ticks pass meanwhile, and with them every deadline.
-        ticks = server.on_loop(lambda: server.server.listener.now)
-        while server.on_loop(lambda: server.server.listener.now) < ticks + 0.5:
+        ticks = server.on_loop(lambda: server.server.registry.now)
+        while server.on_loop(lambda: server.server.registry.now) < ticks + 0.5:
             pass
         go.set()
         assert client.read().status == 200
@@ -121,9 +121,9 @@ def test_a_slow_reader_of_the_last_answer_gets_all_of_it():
     with running(options=Options(port=0, timeouts=timeouts)) as server, Client(server) as client:
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
         client.send(client.request("GET", "/t/big/2000000", b"", "Connection: close"))
-        began = server.on_loop(lambda: server.server.listener.now)
+        began = server.on_loop(lambda: server.server.registry.now)
         # The time to linger passes several times before the first byte is read.
-        while server.on_loop(lambda: server.server.listener.now) < began + 0.5:
+        while server.on_loop(lambda: server.server.registry.now) < began + 0.5:
             pass
         answer = client.read()
         assert len(answer.json()) == 5 * 2_000_000
@@ -131,7 +131,7 @@ def test_a_slow_reader_of_the_last_answer_gets_all_of_it():
 
 
 def test_bodies_of_all_connections_together_are_bounded(monkeypatch):
-    monkeypatch.setattr("lochan.transport.connection.HTTP_BODIES_BYTES_MAX", 1_000_000)
+    monkeypatch.setattr("lochan.transport.request_reader.HTTP_BODIES_BYTES_MAX", 1_000_000)
     with running() as server:
         holding = [Client(server) for _ in range(3)]
         for client in holding:
@@ -146,7 +146,7 @@ def test_bodies_of_all_connections_together_are_bounded(monkeypatch):
                 client.send(bytes(1))
                 assert client.read().json()["body"] == 400_000
         # What was answered or given up is forgotten.
-        while server.on_loop(lambda: server.server.listener.held_bytes):
+        while server.on_loop(lambda: server.server.registry.held_bytes):
             pass
         with Client(server) as client:
             assert client.ask("POST", "/t/echo/x", bytes(900_000)).status == 200

@@ -22,8 +22,8 @@ from lochan.model.contents import Content, IcebergTable, Namespace
 from lochan.model.requests import MergeRequest, NewReference
 from lochan.model.results import ContentConflict, Merged, Page
 from lochan.model.specs import ReferenceSpec, parse_spec
-from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
+from lochan.service.policy import Call
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.call_counts import CallCounts

@@ -16,7 +16,7 @@ from lochan.model.requests import (
     TransplantRequest,
 )
 from lochan.model.specs import parse_spec
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from tests.service.bench import ME, Bench, changed_request, new
 
 Write = Callable[[Bench, Call], Any]

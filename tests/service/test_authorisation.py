@@ -27,10 +27,9 @@ from lochan.model.requests import (
     TransplantRequest,
 )
 from lochan.model.specs import ReferenceSpec, parse_spec
-from lochan.service.calls import Call
 from lochan.service.pages import Selection
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Action, Resource
+from lochan.service.policy import Action, Call, Resource
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore

@@ -20,7 +20,7 @@ from lochan.model.requests import (
     TransplantRequest,
 )
 from lochan.model.specs import parse_spec
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from tests.service.bench import ME, Bench, names, new, writes
 
 ONCE = Call(principal="me", idempotency_key="k", digest=b"request")

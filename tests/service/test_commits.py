@@ -17,7 +17,7 @@ from lochan.model.contents import (
     UserFunction,
 )
 from lochan.model.specs import parse_spec
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from tests.service.bench import (
     ME,
     Bench,

@@ -11,7 +11,7 @@ from lochan.base.errors import AlreadyExists, HeadConflict, KeyReused, Reference
 from lochan.model.references import ReferenceMove
 from lochan.model.requests import MoveRequest, NewReference, RebaseRequest
 from lochan.model.specs import parse_spec
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from tests.service.bench import ME, Bench
 
 KEYED = Call("me", "key", b"one request")

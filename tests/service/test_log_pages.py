@@ -8,7 +8,7 @@ import pytest
 
 from lochan.model.specs import parse_spec
 from lochan.service import history as history_room
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from tests.service.bench import Bench, new, pages
 
 

@@ -19,7 +19,7 @@ from lochan.kernel.check import check_repository
 from lochan.model.commits import ContentKey, Delete, Put
 from lochan.model.contents import Content
 from lochan.model.specs import parse_spec
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from tests.kernel.check.small import TYPES
 from tests.service.workbench import Service, table
 

@@ -13,7 +13,7 @@ from lochan.model.commits import CommitMeta, Delete, Put
 from lochan.model.contents import Content, Namespace
 from lochan.model.requests import KeyResolution, MergeRequest, MoveRequest, NewReference
 from lochan.model.specs import parse_spec
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from tests.service.bench import (
     ME,
     Bench,

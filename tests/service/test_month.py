@@ -18,8 +18,8 @@ from lochan.model.requests import MergeRequest, NewReference
 from lochan.model.results import Merged
 from lochan.model.specs import parse_spec
 from lochan.persist.cache import Caches
-from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
+from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore

@@ -23,8 +23,8 @@ from lochan.model.commits import Delete, Put
 from lochan.model.contents import Namespace
 from lochan.model.specs import parse_spec
 from lochan.service import namespaces as service_namespaces
-from lochan.service.calls import Call
 from lochan.service.contents import Contents
+from lochan.service.policy import Call
 from tests.service.bench import optional_spec
 from tests.service.workbench import CALL, Service, table
 

@@ -28,7 +28,7 @@ from lochan.model.requests import (
 )
 from lochan.model.specs import parse_spec
 from lochan.service import references as references_room
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from tests.service.bench import ME, Bench, names, new, optional_spec, pages
 
 EMPTY = EMPTY_ID.hex()

@@ -12,8 +12,7 @@ from lochan.kernel.repository import create_repository
 from lochan.kv.store import Kind, Partition, partition
 from lochan.kv.store import Page as Rows
 from lochan.model.specs import parse_spec
-from lochan.service.calls import Call
-from lochan.service.policy import Action, Resource
+from lochan.service.policy import Action, Call, Resource
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.faults import FaultKind, FaultyStore, PlannedCall

@@ -22,9 +22,8 @@ from lochan.model.requests import (
 from lochan.model.results import Merged
 from lochan.model.specs import parse_spec
 from lochan.persist.references import References
-from lochan.service.calls import Call
 from lochan.service.claims import Claims
-from lochan.service.policy import Action, Resource
+from lochan.service.policy import Action, Call, Resource
 from lochan.service.repository import Repository
 from tests.service.bench import ME, Bench, new, writes
 from tests.service.resent_writes import (

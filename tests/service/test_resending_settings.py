@@ -8,7 +8,7 @@ import pytest
 
 from lochan.base.errors import AlreadyExists, KeyReused, Unknown
 from lochan.kernel.repository import SETTINGS_KEY, Ports
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom

@@ -16,7 +16,7 @@ from lochan.kv.observe import ObservedStore
 from lochan.kv.store import Kind, partition
 from lochan.model.requests import NewReference
 from lochan.model.specs import parse_spec
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.service.sweeps import SweepFailure, sweep_of_claims, sweep_of_references

@@ -14,8 +14,8 @@ from lochan.kv.store import Store
 from lochan.model.commits import CommitMeta, Committed, Operation, Put
 from lochan.model.contents import Content, IcebergTable, Namespace
 from lochan.model.specs import parse_spec
-from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
+from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom

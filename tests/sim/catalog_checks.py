@@ -13,7 +13,7 @@ from lochan.kernel.history import iterate_log
 from lochan.model.commits import ContentKey, LogEntry, Put
 from lochan.model.contents import Content, IcebergTable, Namespace
 from lochan.model.specs import parse_spec
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from lochan.service.repository import Repository
 from lochan.testing.invariants import all_rows, check_chain, check_references
 from lochan.testing.sim import Event, History, World

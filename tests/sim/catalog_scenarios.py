@@ -32,8 +32,8 @@ from lochan.model.references import Reference
 from lochan.model.requests import MergeRequest, NewReference
 from lochan.model.results import Merged
 from lochan.model.specs import parse_spec
-from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
+from lochan.service.policy import Call
 from lochan.service.repository import Repository
 from lochan.testing.sim import Faults, Scenario, Server
 from tests.service.bench import optional_spec

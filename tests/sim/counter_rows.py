@@ -6,7 +6,7 @@ import msgspec
 
 from lochan.base.ids import ROOT_INSTANCE
 from lochan.base.ports import Random
-from lochan.codec.row_form import RowForm
+from lochan.codec.forms import RowForm
 from lochan.kv.store import Kind, Store, partition
 from lochan.persist.retry import Retry
 from lochan.persist.rows import Done, Doubt, RowTable, Stamped, Write

@@ -33,8 +33,8 @@ from lochan.model.requests import (
     TransplantRequest,
 )
 from lochan.model.specs import parse_spec
-from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
+from lochan.service.policy import Call
 from lochan.service.repository import Repository
 from lochan.testing.models import catalog as catalog_model
 from lochan.testing.models import merges as model

@@ -294,7 +294,7 @@ class KernelDraws(Draws):
             carried = [model.reverted(plain, plain.commits[view.obj_id.hex()])]
             return [model.carry(plain.content(head), carried, model_choices(choices))]
 
-        carried = [merging.reverted(context, view, name, hidden_of(name))]
+        carried = [merging.reverted(context, view, name, hidden=hidden_of(name))]
         proposal = CarryProposal(carried, choices, None, [view])
         return Request(name, "revert", branch, proposal, outcomes)
 

@@ -164,7 +164,7 @@ def claims_look_at_the_present_line_only(patch: pytest.MonkeyPatch) -> None:
 
 def repeated_answers_name_the_head(patch: pytest.MonkeyPatch) -> None:
     """Answers a repetition with wherever the branch is by now."""
-    patch.setattr(Claims, "_find_commits", lambda *_: None)
+    patch.setattr(Claims, "_find_earlier", lambda *_: None)
 
     def finish_claimed(self, target, write, claim, claimed, earlier, settled):
         return service_claims._finish(write, settled)

@@ -18,6 +18,7 @@ from lochan.base.errors import ReferenceNotFound
 from lochan.base.ids import InstanceId
 from lochan.codec.rows import Description
 from lochan.kernel import claims as claims_of_keys
+from lochan.kernel import moves as kernel_moves
 from lochan.kernel.references import ReferenceIndex
 from lochan.model.commits import CommitMeta, Put
 from lochan.model.requests import (
@@ -30,10 +31,10 @@ from lochan.model.requests import (
 from lochan.model.results import Merged
 from lochan.model.specs import parse_spec
 from lochan.service import claims as service_claims
-from lochan.service.calls import Call
 from lochan.service.claims import Claims
 from lochan.service.commits import CommitWrites
 from lochan.service.merges import Merges
+from lochan.service.policy import Call
 from lochan.service.repository import Repository
 from lochan.testing.sim import Faults, History, Scenario, Server, World, explore
 from tests.profile import counted
@@ -269,12 +270,12 @@ def commits_are_answered_with_the_present_head(patch: pytest.MonkeyPatch) -> Non
 
 
 def deleted_targets_are_not_searched(patch: pytest.MonkeyPatch) -> None:
-    right = claims_of_keys.moves_since
+    right = kernel_moves.moves_since
 
-    def moves_since(context, claimed, row):
-        if row is None or row.incarnation != claimed.incarnation:
+    def moves_since(log, name, incarnation, version, row):
+        if row is None or row.incarnation != incarnation:
             return []
-        return right(context, claimed, row)
+        return right(log, name, incarnation, version, row)
 
     patch.setattr(claims_of_keys, "moves_since", moves_since)
 

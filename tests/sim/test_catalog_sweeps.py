@@ -14,7 +14,7 @@ from lochan.codec.rows import Description
 from lochan.kernel.references import ReferenceIndex
 from lochan.model.requests import NewReference
 from lochan.model.specs import parse_spec
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from lochan.service.repository import Repository
 from lochan.testing.invariants import check_references
 from lochan.testing.sim import Faults, History, Server, World, explore

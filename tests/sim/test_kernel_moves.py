@@ -95,7 +95,7 @@ def acknowledged_operations(history: History, kind: str) -> list[str]:
 
 
 def log_of(world: World, name: RefName) -> list[Any]:
-    return list(RefLog(fresh(world)).page(name, 1_000).entries)
+    return list(RefLog(fresh(world)).page(name, 1_000).items)
 
 
 def side_is_right(world: World, history: History) -> None:

@@ -45,7 +45,7 @@ def unknown_counts_as_won(patch: pytest.MonkeyPatch) -> None:
 
 def head_only_after_unknown(patch: pytest.MonkeyPatch) -> None:
     def look(self, chain):
-        found = self._context.references.fetch(self._name)
+        found = self.context.references.fetch(self._name)
         return found is not None and found.row.pointer == chain.built[-1].view.obj_id
 
     patch.setattr(Publisher, "_was_published", look)
@@ -60,7 +60,7 @@ def walk_without_resend(patch: pytest.MonkeyPatch) -> None:
 
 def walk_that_ignores_moves(patch: pytest.MonkeyPatch) -> None:
     def walk(self, chain):
-        context, wanted = self._context, chain.built[-1].view
+        context, wanted = self.context, chain.built[-1].view
         found = context.references.fetch(self._name)
         if found is None:
             return False
@@ -76,7 +76,7 @@ def refusal_on_a_remembered_head(patch: pytest.MonkeyPatch) -> None:
 
 def chain_goes_on_from_a_refused_member(patch: pytest.MonkeyPatch) -> None:
     def plan(self, row, proposals, recent):
-        context = self._context
+        context = self.context
         head = context.views.load(ObjId(row.row.pointer))
         builder = Builder(context.views, context.nodes, context.rule, context.clock, head)
         chain = publish._Chain(row, [], [])

@@ -69,7 +69,7 @@ def purges(server: Server) -> None:
 def the_log_is_whole(world: World, history: History) -> None:
     """All incarnations are in the ref-log, whether their row is there or not."""
     context = recovered(world)
-    entries = RefLog(context).page(NAME, 1_000).entries
+    entries = RefLog(context).page(NAME, 1_000).items
     assert [one.kind for one in entries if one.who == "old"] == ["delete", "create"]
     known = {one.operation for one in entries}
     for event in history.acknowledged("create", "delete"):

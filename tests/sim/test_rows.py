@@ -14,7 +14,7 @@ import pytest
 from lochan.base.errors import Unavailable, Unknown
 from lochan.kv.store import Lost, Won
 from lochan.persist import rows
-from lochan.persist.retry import Retry
+from lochan.persist.retry import Retry, RetryPolicy
 from lochan.testing.sim import Act, Faults, History, Scenario, Server, World, explore
 from tests.profile import counted
 from tests.sim import counter_rows
@@ -39,7 +39,7 @@ def adder(*digits: int) -> Act:
 
 
 def add(digit: int, counters: Counters, server: Server) -> int:
-    retry = Retry(server.clock, server.random, server.waiting)
+    retry = Retry(server.clock, server.random, server.waiting, RetryPolicy())
     return counters.add(NAME, 10**digit, server.random, retry)
 
 

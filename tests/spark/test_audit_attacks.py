@@ -174,7 +174,7 @@ class Attacker:
     def publish_the_last_only(self) -> None:
         """Has the last commit checked, and asks the publisher itself to move the target."""
         self.audit.check()
-        publisher = self.audit._entered.publisher  # type: ignore[union-attr]
+        publisher = self.audit._inside()
         publisher.move_target(publisher.candidate())
 
     def adopt_another_line(self) -> None:

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import AuditFailed, Invalid
-from lochan.spark.audit import check_runner
 from lochan.spark.audit.audit import Audit
+from lochan.spark.audit.check_runner import run_checks
 from lochan.spark.audit.publisher import PUBLISH_MODES
 from lochan.spark.audit.verdicts import Verdict
 from lochan.spark.checks import Custom, InRange, NotNull, Query, RowCount, Schema, Unique
@@ -48,8 +48,9 @@ def untouched(lake, before):
 
 def test_a_check_that_is_skipped(spark, lake, audited, monkeypatch):
     before = head(lake)
-    results = check_runner.CheckRunner.results
-    monkeypatch.setattr(check_runner.CheckRunner, "results", lambda *given: results(*given)[1:])
+    monkeypatch.setattr(
+        "lochan.spark.audit.audit.run_checks", lambda *given: run_checks(*given)[1:]
+    )
     refused(audited(), lambda audit: audit.write(orders(spark), ORDERS), "has no result")
     untouched(lake, before)
 
@@ -139,7 +140,7 @@ def test_a_forged_verdict(spark, lake, audited):
         audit.write(poor(spark), ORDERS)
         commit = head(lake, audit.branch)
         with pytest.raises(AuditFailed):
-            audit._entered.ledger.judged(Verdict(commit, before, ()), commit)
+            audit._publisher.ledger.judged(Verdict(commit, before, ()), commit)
 
     refused(audited(), act, "in_range")
     untouched(lake, before)

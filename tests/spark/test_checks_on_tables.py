@@ -14,7 +14,8 @@ import pytest
 
 from lochan.base.errors import AuditFailed
 from lochan.base.limits.audits import AUDIT_CHECKS_TOGETHER_MAX
-from lochan.spark.audit.check_runner import CheckRunner
+from lochan.spark.audit.check_runner import run_checks
+from lochan.spark.audit.state_checks import CheckContext
 from lochan.spark.audit.verdicts import build_verdict
 from lochan.spark.checks import (
     FROM_FILES,
@@ -110,12 +111,12 @@ def judged(tables, *checks):
         msgspec.structs.replace(one, name=f"{number} {one.name}")
         for number, one in enumerate(checks)
     ]
-    return CheckRunner(lake, declare(named), {}).results(commit, target)
+    return run_checks(CheckContext(lake, commit, target), declare(named), {})
 
 
 def judged_plainly(tables):
     lake, commit, target = tables
-    return CheckRunner(lake, declare([BROKEN[0][0]]), {}).results(commit, target)
+    return run_checks(CheckContext(lake, commit, target), declare([BROKEN[0][0]]), {})
 
 
 PASSING = [
@@ -309,7 +310,7 @@ def test_a_table_that_the_target_has_not_is_compared_with_no_rows(spark, tables)
         Query("SELECT * FROM {shop.orders} n JOIN {target:shop.orders} o USING (id)", name="new"),
     )
     empty = lake.client.config().empty_hash
-    found = CheckRunner(lake, declare(checks), {}).results(commit, empty)
+    found = run_checks(CheckContext(lake, commit, empty), declare(checks), {})
     assert [one.status for one in found] == ["passed", "passed"], found
 
 
@@ -357,7 +358,7 @@ def test_who_interrupts_the_checks_waits_for_none_and_no_other_begins(tables):
     checks += [Custom("shop.orders", waits, name=f"check {one}") for one in range(40)]
     try:
         with pytest.raises(KeyboardInterrupt):
-            CheckRunner(lake, declare(checks), {}, interrupted).results(commit, target)
+            run_checks(CheckContext(lake, commit, target), declare(checks), {}, interrupted)
         assert len(begun) <= AUDIT_CHECKS_TOGETHER_MAX
     finally:
         release.set()

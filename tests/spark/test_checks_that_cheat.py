@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 from lochan.base.errors import Invalid
 from lochan.spark.audit.row_checks import check_pattern, measures
 from lochan.spark.checks import Matches, Query, declare
-from lochan.spark.sql_queries import code_of
+from lochan.spark.sql_tokens import code_of
 from tests.profile import counted
 
 NOT_A_QUERY = [

@@ -23,7 +23,6 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.iceberg.manifests import entries_of
 from lochan.spark.read.column_text import text_of
-from lochan.spark.read.comparands import Zone
 from lochan.spark.read.file_plan import FileFilter
 from lochan.spark.read.filters import Node, Unread
 from lochan.spark.read.sql_conditions import Columns, read_column_text, read_condition, whole_fields
@@ -189,13 +188,14 @@ def chosen_by(plain: DataFrame, conditions: dict[int, Column]) -> Iterator[tuple
 
 def node_of(condition: str | Column, kind: Kind, zone: str) -> Node:
     names = whole_fields(schema_of(kind))
-    columns = Columns(names, case_sensitive=False, zone=Zone(lambda: zone))
+    columns = Columns(names, case_sensitive=False, zone=lambda: zone)
     if isinstance(condition, str):
         return read_condition(condition, columns)
     shown = text_of(condition)
     assert shown is not None
-    assert shown.text != "?"
-    return read_column_text(shown.text, columns, is_quoted=shown.is_quoted)
+    text, is_quoted = shown
+    assert text != "?"
+    return read_column_text(text, columns, is_quoted=is_quoted)
 
 
 def test_no_filter_leaves_out_a_file_with_a_row_that_spark_chooses(lake, tables, plain, zone):

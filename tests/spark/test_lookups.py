@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lochan.spark.file_listing import listing_without_job
+from lochan.spark.read.native import listing_without_job
 
 THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 MANY = [f"file:///lake/{number}.parquet" for number in range(40)]

@@ -60,7 +60,7 @@ def test_a_user_without_a_name_commits_without_one(spark, server, tmp_path, monk
     def no_user():
         raise KeyError("getpwuid(): uid not found: 4711")
 
-    monkeypatch.setattr("lochan.spark.authorship.getuser", no_user)
+    monkeypatch.setattr("lochan.spark.lake.getuser", no_user)
     with Lake(spark, server, warehouse=str(tmp_path)) as lake:
         lake.catalog.create_namespace("made")
         assert last_commit(lake).authors == ("",)

@@ -16,7 +16,6 @@ from pyiceberg.schema import Schema
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import Invalid
-from lochan.spark.read.comparands import Zone
 from lochan.spark.read.filters import Domain, can_match
 from lochan.spark.read.predicates import ExpressionFilter
 from lochan.spark.schemas import to_spark
@@ -39,7 +38,12 @@ VALUES = {
     "d": [None, -math.inf, -0.0, 0.1, 5.0, math.inf],
     "m": [None, Decimal("-9999999.99"), Decimal("5.00"), Decimal("9999999.99")],
 }
-UTC = Zone(lambda: "UTC")
+
+
+def utc() -> str:
+    return "UTC"
+
+
 BEYOND = {"i": 3 * 10**9, "l": 10**19, "f": 10**39, "d": 10**39, "m": 99999999999}
 
 
@@ -67,7 +71,7 @@ def found(spark):
             alone = Domain(end, end, end is None, may_be_null=value is None, may_be_nan=is_nan)
             domains = {each.field_id: Domain(is_empty=True) for each in COLUMNS.fields}
             domains[field.field_id] = alone
-            assert can_match(chosen.node(UTC), domains.__getitem__), (where, value)
+            assert can_match(chosen.node(utc), domains.__getitem__), (where, value)
         return rows
 
     return find
@@ -209,7 +213,7 @@ def test_a_number_is_not_rounded_to_its_column(found):
 @pytest.mark.parametrize("value", ["five", True, b"5"])
 def test_what_is_no_number_is_not_compared_with_one(value):
     with pytest.raises(Invalid, match="the filter does not fit the table: i: "):
-        filter_of(X.EqualTo("i", value)).node(UTC)
+        filter_of(X.EqualTo("i", value)).node(utc)
 
 
 NESTED = Schema(
@@ -251,5 +255,5 @@ def test_files_are_left_out_only_by_what_is_known_of_them():
         "id != 7 or s.r > 5": False,
         "not (id = 7 and s.r > 1)": True,
     }.items():
-        node = filter_of(where, NESTED).node(UTC)
+        node = filter_of(where, NESTED).node(utc)
         assert can_match(node, known.__getitem__) == is_kept, where

@@ -20,7 +20,7 @@ from pyiceberg.schema import Schema
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from lochan.spark.read.arrow_rows import rows_of
+from lochan.spark.read.arrow import rows_of
 from lochan.spark.read.table_reader import plan_table
 
 # The stubs know only names of arguments that are never written.

@@ -22,8 +22,7 @@ from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import Record
 
-from lochan.spark.read.arrow_rows import rows_of
-from lochan.spark.read.comparands import Zone
+from lochan.spark.read.arrow import rows_of
 from lochan.spark.read.predicates import ExpressionFilter
 
 # The stubs know only names of arguments that are never written.
@@ -61,7 +60,7 @@ def passed(folder: Path, records: list[dict], where: str | BooleanExpression) ->
     )
     file.spec_id = 0
     expression = parse(where) if isinstance(where, str) else where
-    condition = ExpressionFilter(expression, schema, case_sensitive=True).node(Zone(lambda: "UTC"))
+    condition = ExpressionFilter(expression, schema, case_sensitive=True).node(lambda: "UTC")
     batches = rows_of(PyArrowFileIO(), METADATA, schema, condition, FileScanTask(file))
     return [row for batch in batches for row in batch.to_pylist()]
 

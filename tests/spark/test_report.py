@@ -14,8 +14,8 @@ from lochan.base.errors import AuditFailed, Conflict, Invalid, Unavailable, Unkn
 from lochan.base.limits.audits import REPORT_TEXT_CHARACTERS_MAX
 from lochan.model.commits import CommitMeta
 from lochan.spark.audit.charts import Bar, Span, bars, plain, tally, timeline
+from lochan.spark.audit.findings import redacted
 from lochan.spark.audit.publisher import PublishPlan
-from lochan.spark.audit.redaction import redacted
 from lochan.spark.audit.report import MEANINGS, Change, Commits, Report, Step, Waiver, WrittenTable
 from lochan.spark.audit.run_record import RunRecord
 from lochan.spark.audit.verdicts import Result

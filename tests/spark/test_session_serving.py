@@ -26,7 +26,7 @@ def is_alive(url: str) -> bool:
 
 def test_a_server_that_is_named_is_used_and_never_ended(server):
     service = open_server(server)
-    assert (service.url, service.pid) == (server, None)
+    assert (service.url, service.child) == (server, None)
     service.close()
     assert is_alive(server)
 
@@ -47,7 +47,7 @@ def test_a_store_that_a_server_has_is_reached_through_that_server(tmp_path):
     first = open_server(store)
     try:
         second = open_server(store)
-        assert (second.url, second.pid) == (first.url, None)
+        assert (second.url, second.child) == (first.url, None)
         second.close()
         assert is_alive(first.url)
     finally:
@@ -90,7 +90,7 @@ def test_a_server_ends_when_the_process_that_started_it_is_killed(tmp_path):
     program = (
         "from lochan.spark.lake_server import open_server\n"
         f"service = open_server('rocksdb:{tmp_path}/store')\n"
-        "print(service.pid, flush=True)\n"
+        "print(service.child.pid, flush=True)\n"
         "input()\n"
     )
     with subprocess.Popen(

@@ -6,7 +6,6 @@ import pytest
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
-from lochan.spark.read.comparands import Zone
 from lochan.spark.read.filters import Domain, Unread, can_match
 from lochan.spark.read.sql_conditions import (
     Columns,
@@ -29,7 +28,7 @@ SCHEMA = Schema(
 
 def columns(zone: str = "UTC", *, case_sensitive: bool = True) -> Columns:
     fields = whole_fields(SCHEMA)
-    return Columns(fields, case_sensitive=case_sensitive, zone=Zone(lambda: zone))
+    return Columns(fields, case_sensitive=case_sensitive, zone=lambda: zone)
 
 
 def keeps(text: str, domain: Domain, zone: str = "UTC") -> bool:

@@ -10,7 +10,7 @@ from lochan.spark.audit.row_checks import WriteFacts, find_by_files, is_answered
 from lochan.spark.checks import InRange, InSet, NotNull, RowCount
 from lochan.spark.schemas import to_spark
 from lochan.spark.write.bounds import FileFacts
-from lochan.spark.write.columns import ColumnFacts, column_facts, join_facts
+from lochan.spark.write.statistics import ColumnFacts, column_facts, join_facts
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),

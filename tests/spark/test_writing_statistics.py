@@ -49,7 +49,7 @@ def their_statistics(table, path: str) -> dict:
 @pytest.mark.parametrize("kind", ["by Spark", "lists by Spark", "by pyarrow"])
 def test_manifests_hold_the_statistics_of_the_footers(lake, monkeypatch, kind):
     if kind == "by pyarrow":
-        monkeypatch.setattr(files, "needs_pyarrow", lambda _: True)
+        monkeypatch.setattr(files, "_is_for_pyarrow", lambda *_: True)
     frame = lake.spark.range(1_000).selectExpr(
         "id",
         "if(id % 7 = 0, null, concat('a long text that is cut in bounds ', id)) as s",

@@ -9,7 +9,7 @@ was sent, and nothing of any other. Everything runs on one loop, so that a seed 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncGenerator, Generator
 from random import Random
 from types import coroutine
 from typing import Any
@@ -81,7 +81,7 @@ class SlowFace(ByteFace):
         length = None if exchange.request.query.get("chunked") else 1_000
         return Response(200, b"", (), TEXT, ResponseStream(self._breaks(), length))
 
-    async def _breaks(self) -> AsyncIterator[bytes]:
+    async def _breaks(self) -> AsyncGenerator[bytes, None]:
         yield bytes(PIECE_BYTES)
         await self._wait()
         raise RuntimeError("the source broke")
@@ -96,7 +96,7 @@ class SlowFace(ByteFace):
         stream = ResponseStream(self._slices(response.stream.parts), response.stream.length)
         return Response(response.status, b"", response.headers, TEXT, stream)
 
-    async def _slices(self, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def _slices(self, parts: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
         async for part in parts:
             for at in range(0, len(part), PIECE_BYTES):
                 yield part[at : at + PIECE_BYTES]
@@ -122,7 +122,7 @@ class Client:
         self.answers = Answers([call.method for call in calls])
         self.raw = b"".join(call.head + call.body for call in calls)
         self.wire = Wire(self.answers)
-        self.connection = Connection(server.listener)
+        self.connection = Connection(server.listeners[0])
         self.wire.connect(self.connection)
 
     def owns(self, key: bytes) -> bool:
@@ -154,8 +154,6 @@ class Client:
             piece = self.raw[self.sent : self.sent + min(size, count)]
             self.sent += len(piece)
             self.wire.deliver(piece)
-            if self.sent == self.stop and random.random() < 0.5:
-                self.finish()
         else:
             left = self.reads_most - len(self.answers.raw)
             self.wire.read(min(left, random.choice([0, 10, 300, 5_000])))
@@ -211,10 +209,10 @@ class Walk:
         self.server = Server(MemoryStore(), _NoRepositories(), [self.face], Options(port=0))
         # Nothing is written to the store; its thread would make walks differ.
         self.server.group_flush._needless = True
-        self.server.listener.close()
+        self.server.registry.close()
         self.clock = Clock()
-        self.server.listener._loop = self.clock  # type: ignore[assignment]
-        self.server.listener.tick()
+        self.server.registry._loop = self.clock  # type: ignore[assignment]
+        self.server.registry.tick()
         self.model: Stored = {}
 
     async def round(self) -> None:
@@ -240,6 +238,9 @@ class Walk:
             for client in busy:
                 if self.random.random() < 0.7:
                     client.step(self.random)
+            for client in clients:
+                if client.sent == client.stop and self.random.random() < 0.2:
+                    client.finish()
             for _ in range(self.random.randrange(3)):
                 await turn()
             blocked = all(not one.sendable() and not self._readable(one) for one in clients)
@@ -268,7 +269,7 @@ class Walk:
             return
         for _ in range(STALLED_S):
             self.clock.now_s += 1
-            self.server.listener.tick()
+            self.server.registry.tick()
             await self._settle(clients)
         for one in waiting:
             assert one.wire.ended, f"a client that does nothing is still served: {one.ending}"
@@ -310,8 +311,8 @@ class Walk:
 
     def _check_nothing_is_left(self) -> None:
         server = self.server
-        assert not server.listener.connections, "a connection is left"
-        assert not server.listener.held_bytes, "bytes of bodies are counted after their end"
+        assert not server.registry.connections, "a connection is left"
+        assert not server.registry.held_bytes, "bytes of bodies are counted after their end"
         assert not server.driver.streams, "a stream occupies its slot after its end"
         assert not server.driver.under_way, "a request is counted after its end"
 

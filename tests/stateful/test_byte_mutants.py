@@ -8,15 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from lochan.transport import connection as connections
 from lochan.transport.body_streams import BodyStream
 from lochan.transport.conditions import select
 from lochan.transport.connection import Connection
 from lochan.transport.driver import RequestState
+from lochan.transport.parts_writer import PartsWriter
 from lochan.transport.progress import Progress
+from lochan.transport.request_reader import Received
 from tests.stateful.byte_walk import STREAM_BUFFER, walk
 
-WALKS = 60
+WALKS = 120
 ROUNDS = 12
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -62,24 +63,13 @@ def buffers_are_never_full(patch: pytest.MonkeyPatch) -> None:
 def answers_do_not_wait_for_their_client(patch: pytest.MonkeyPatch) -> None:
     """The parts of an answer are written faster than the client reads."""
 
-    async def writable(_: Any) -> None:
-        return None
-
-    patch.setattr(Connection, "_writable", writable)
+    patch.setattr(PartsWriter, "pause", lambda _: None)
 
 
 def broken_answers_end(patch: pytest.MonkeyPatch) -> None:
     """An answer whose source broke ends like one that is whole."""
-    real = Connection.abort
-
-    def abort(connection: Any) -> None:
-        if connection._current is not None and connection._may_write:
-            connection._transport.write(b"0\r\n\r\n")
-            connection.close()
-        else:
-            real(connection)
-
-    patch.setattr(Connection, "abort", abort)
+    real = PartsWriter._finish
+    patch.setattr(PartsWriter, "_finish", lambda writer, _: real(writer, True))
 
 
 def bodies_are_dropped_before_their_turn(patch: pytest.MonkeyPatch) -> None:
@@ -134,14 +124,19 @@ def full_buffers_stop_reading_for_good(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Connection, "on_message_complete", complete)
 
 
-def requests_of_lost_clients_stay(patch: pytest.MonkeyPatch) -> None:
-    """A handler without a body to read goes on when its client has left."""
-    patch.setattr(RequestState, "cancel", lambda state: state.give_up())
+def handlers_that_never_began_keep_their_slots(patch: pytest.MonkeyPatch) -> None:
+    """A client that leaves before its handler has begun occupies a slot for ever."""
+    patch.setattr(RequestState, "_stream_ended", lambda *_: None)
+
+
+def answers_that_never_began_keep_their_slots(patch: pytest.MonkeyPatch) -> None:
+    """A client that leaves before the first part of its answer occupies a slot for ever."""
+    patch.setattr(PartsWriter, "_ended", lambda *_: None)
 
 
 def heads_have_bodies(patch: pytest.MonkeyPatch) -> None:
     """The answer to a HEAD request has a body."""
-    patch.setattr(connections._Received, "head_only", False)
+    patch.setattr(Received, "head_only", False)
 
 
 def ranges_end_early(patch: pytest.MonkeyPatch) -> None:
@@ -168,7 +163,8 @@ MUTANTS: list[Patch] = [
     any_reader_is_owed_a_100,
     no_100_is_sent,
     full_buffers_stop_reading_for_good,
-    requests_of_lost_clients_stay,
+    handlers_that_never_began_keep_their_slots,
+    answers_that_never_began_keep_their_slots,
     heads_have_bodies,
     ranges_end_early,
 ]

@@ -23,7 +23,7 @@ from lochan.model.commits import Operation as Wish
 from lochan.model.contents import IcebergTable
 from lochan.model.requests import KeyResolution
 from lochan.model.specs import parse_spec
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from tests.profile import counted
 from tests.service.bench import Bench
 

@@ -354,7 +354,7 @@ def test_who_comes_while_the_row_is_waited_for_joins_the_chain():
     bench = Bench()
     publisher = bench.publisher
     lane = ThreadLane(publisher)
-    hold = publisher._context.references.hold
+    hold = publisher.context.references.hold
     sizes: list[int] = []
 
     def slow_hold(name):
@@ -365,7 +365,7 @@ def test_who_comes_while_the_row_is_waited_for_joins_the_chain():
         sizes.append(len(lane._lane._waiting))
         return hold(name)
 
-    publisher._context.references.hold = slow_hold  # type: ignore[method-assign]
+    publisher.context.references.hold = slow_hold  # type: ignore[method-assign]
     publisher._cautious_rounds = 8
     together(20, lambda number: check_published(lane, number))
     assert sizes == [19]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from lochan.base.errors import Denied, LochanError, NotFound
@@ -115,23 +115,25 @@ class ByteFace:
         return Response(200, b"", (), TEXT)
 
 
-async def _pieces(raw: bytes) -> AsyncIterator[bytes]:
+async def _pieces(raw: bytes) -> AsyncGenerator[bytes, None]:
     for at in range(0, len(raw), len(PIECE)):
         yield raw[at : at + len(PIECE)]
 
 
-async def _zeros(count: int) -> AsyncIterator[bytes]:
+async def _zeros(count: int) -> AsyncGenerator[bytes, None]:
     while count > 0:
         yield PIECE[:count]
         count -= len(PIECE)
 
 
-async def _breaks() -> AsyncIterator[bytes]:
+async def _breaks() -> AsyncGenerator[bytes, None]:
     yield PIECE
     raise RuntimeError("the source broke")
 
 
-async def _followed(queue: asyncio.Queue[bytes], ended: Callable[[], None]) -> AsyncIterator[bytes]:
+async def _followed(
+    queue: asyncio.Queue[bytes], ended: Callable[[], None]
+) -> AsyncGenerator[bytes, None]:
     try:
         yield b": hello\n\n"
         while True:

@@ -30,8 +30,8 @@ def test_a_forked_process_serves_nobody_and_keeps_no_socket_of_the_server():
         asking = f"socket:[{os.fstat(client.socket.fileno()).st_ino}]"
         before = sockets() - {asking}
         served = server.server
-        (connection,) = served.listener.connections
-        descriptors = (served._listening_socket, connection.descriptor())
+        (connection,) = served.registry.connections
+        descriptors = (served.listeners[0].descriptor, connection.descriptor())
         owned = {f"socket:[{os.fstat(each.number).st_ino}]" for each in descriptors if each}
         assert len(owned) == 2
         assert owned <= before

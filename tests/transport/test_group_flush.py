@@ -13,7 +13,8 @@ from lochan.base.errors import StoreClosed
 from lochan.kv.store import Capabilities
 from lochan.stores.memory.store import MemoryStore
 from lochan.transport.group_flush import GroupFlush
-from tests.transport.world import Client, RunningServer, running
+from tests.transport.byte_face import ByteFace
+from tests.transport.world import Client, RunningServer, SmallFace, running
 
 
 class SlowDisk(MemoryStore):
@@ -70,6 +71,24 @@ def test_a_commit_is_acknowledged_after_the_flush_and_not_before():
         store.held = False
         store.let_through.set()
         assert client.read().status == 200
+
+
+def test_a_part_of_a_stream_leaves_after_the_flush_of_what_it_may_show():
+    store, face = SlowDisk(), ByteFace()
+    with running(store, [face, SmallFace()]) as server, Client(server) as follower:
+        follower.send(follower.request("GET", "/b-events"))
+        follower.read(head_only=True)
+        follower._until(b": hello\n\n\r\n")
+        with Client(server) as writer, Client(server) as publisher:
+            store.held = True
+            writer.send(writer.request("POST", "/t/commit/main", b"[1]"))
+            assert store.begun.wait(20)
+            publisher.send(publisher.request("POST", "/b-publish", b"committed"))
+            assert not settled(server, follower)
+            store.held = False
+            store.let_through.set()
+            assert follower._until(b"\n\n\r\n") == b"11\r\ndata: committed"
+            assert writer.read().status == publisher.read().status == 200
 
 
 def test_a_reader_waits_for_the_disk_only_if_it_may_have_seen_what_is_not_there_yet():

@@ -13,11 +13,10 @@ from lochan.base.limits.http import (
     HTTP_TRAILER_BYTES_MAX,
     PROGRESS_BYTES_MIN,
 )
-from lochan.transport.app import App
 from lochan.transport.connection import Connection
+from lochan.transport.connection_registry import ConnectionRegistry, Timeouts
 from lochan.transport.exchange import Response
-from lochan.transport.hygiene import LOOPBACK_NAMES, Hosts
-from lochan.transport.listener import Listener, Timeouts
+from lochan.transport.listener import Listener, ListenerOptions
 from lochan.transport.progress import held_by_kernel
 
 HEAD = b"POST /x HTTP/1.1\r\nHost: localhost\r\n"
@@ -87,19 +86,17 @@ class World:
 
     def __init__(self) -> None:
         self.loop, self.driver, self.transport = Loop(), Bodies(), Transport()
-        self.listener = Listener(
+        self.registry = ConnectionRegistry(
             self.loop,  # type: ignore[arg-type]
             self.driver,  # type: ignore[arg-type]
-            App([]),
-            Hosts(LOOPBACK_NAMES),
             Timeouts(),
         )
-        self.connection = Connection(self.listener)
+        self.connection = Connection(Listener(self.registry, ListenerOptions()))
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
 
     def pass_time(self, seconds: float) -> None:
         self.loop.now_s += seconds
-        self.listener.tick()
+        self.registry.tick()
 
     @property
     def status(self) -> int | None:
@@ -275,12 +272,12 @@ def test_what_came_before_a_request_does_not_count_against_its_headers(world):
 
 def test_requests_sent_ahead_of_the_last_answer_are_dropped(world):
     # The server is stopping, so the first answer is the last one of the connection.
-    world.listener.stopping = True
+    world.registry.stopping = True
     ahead = b"POST /t/echo/b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello"
     world.connection.data_received(ahead * 3)
     assert world.driver.lengths == [5]
     assert world.transport.ended
     world.connection.data_received(ahead * 3)
     assert world.driver.lengths == [5]
-    assert world.listener.held_bytes == 0
+    assert world.registry.held_bytes == 0
     assert not world.connection._received

@@ -11,7 +11,7 @@ from lochan.kernel.repository import Ports, create_repository
 from lochan.kv.observe import ObservedStore
 from lochan.model.requests import NewReference
 from lochan.model.specs import parse_spec
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.call_counts import CallCounts

@@ -10,7 +10,7 @@ from lochan.kernel.repository import Ports
 from lochan.kv.store import Kind, partition
 from lochan.model.requests import NewReference
 from lochan.model.specs import parse_spec
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Event, Thread
@@ -36,6 +37,7 @@ from lochan.transport.exchange import (
     decode_percent,
 )
 from lochan.transport.hygiene import find_fault
+from lochan.transport.listener import Listener, ListenerOptions
 from lochan.transport.observers import RequestObservers
 from lochan.transport.problems import build_problem, plain_problem
 from lochan.transport.routes import Match, Route
@@ -186,28 +188,57 @@ def big(exchange: Exchange) -> Response:
 
 
 class Place:
-    """Where some server listens."""
+    """Where some server listens, and how its clients connect."""
 
-    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self,
+        port: int = 0,
+        host: str = "127.0.0.1",
+        *,
+        unix_socket: str = "",
+        trust: ssl.SSLContext | None = None,
+    ) -> None:
         self.host = host
         self.port = port
+        self._unix_socket = unix_socket
+        self._trust = trust
         self.sockets: list[socket.socket] = []
 
     def connect(self, timeout_s: float = 20) -> socket.socket:
+        found = self._connect_plain(timeout_s)
+        if self._trust is not None:
+            found = self._trust.wrap_socket(found, server_hostname=self.host.strip("[]"))
+        self.sockets.append(found)
+        return found
+
+    def _connect_plain(self, timeout_s: float) -> socket.socket:
+        if self._unix_socket:
+            found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            found.settimeout(timeout_s)
+            try:
+                found.connect(self._unix_socket)
+            except OSError:
+                found.close()
+                raise
+            return found
         found = socket.create_connection((self.host.strip("[]"), self.port), timeout_s)
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.sockets.append(found)
         return found
 
 
 class RunningServer(Place):
-    """A server in a thread of its own."""
+    """A server in a thread of its own; `places` are its other listeners."""
 
-    def __init__(self, server: Server, address: str, repositories: KernelRepositories) -> None:
-        host, _, port = address.removeprefix("http://").rpartition(":")
-        super().__init__(int(port), host)
+    def __init__(
+        self,
+        server: Server,
+        repositories: KernelRepositories,
+        trust: ssl.SSLContext | None = None,
+    ) -> None:
+        super().__init__(*_host_and_port(server.listeners[0]), trust=trust)
         self.server = server
         self.repositories = repositories
+        self.places = [_place_of(each, trust) for each in server.listeners[1:]]
 
     def on_loop(self, call: Callable[[], Any]) -> Any:
         """Runs something on the server's loop and waits for it."""
@@ -223,6 +254,17 @@ class RunningServer(Place):
         return result[0]
 
 
+def _host_and_port(listener: Listener) -> tuple[int, str]:
+    host, _, port = listener.address.partition("://")[2].rpartition(":")
+    return int(port), host
+
+
+def _place_of(listener: Listener, trust: ssl.SSLContext | None) -> Place:
+    if listener.address.startswith("unix:"):
+        return Place(unix_socket=listener.address.removeprefix("unix:"))
+    return Place(*_host_and_port(listener), trust=listener.certificate and trust)
+
+
 @contextmanager
 def running(
     store: Store | None = None,
@@ -234,6 +276,8 @@ def running(
     own: Any = None,
     periodic_tasks: Sequence[Any] = (),
     repositories: Any = None,
+    listeners: Sequence[ListenerOptions] = (),
+    trust: ssl.SSLContext | None = None,
 ) -> Iterator[RunningServer]:
     """Starts a server on a free port and stops it afterwards; errors of its thread are raised."""
     store = store if store is not None else MemoryStore()
@@ -252,8 +296,10 @@ def running(
             observers=observers,
             own=own,
             periodic_tasks=periodic_tasks,
+            listeners=listeners,
         )
-        state["running"] = RunningServer(server, await server.start(), repositories)
+        await server.start()
+        state["running"] = RunningServer(server, repositories, trust)
         started.set()
         await ended.wait()
         await server.stop()
@@ -274,8 +320,9 @@ def running(
         if "error" not in state:
             yield state["running"]
     finally:
-        for each in state["running"].sockets if "running" in state else ():
-            each.close()
+        for place in (state["running"], *state["running"].places) if "running" in state else ():
+            for each in place.sockets:
+                each.close()
         if stop:
             loop, ended = stop[0]
             if not loop.is_closed():

@@ -19,8 +19,8 @@ from lochan.base.ids import EMPTY_ID
 from lochan.faces.nessie.face import DOCUMENTS, nessie_faces
 from lochan.kernel.publish import Settled
 from lochan.kernel.repository import Ports
-from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
+from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom

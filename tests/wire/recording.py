@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from lochan.model.specs import ReferenceSpec
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from tests.wire.harness import EMPTY, NO_BODY, Namer, Wire, delete, namespace, put, table
 
 

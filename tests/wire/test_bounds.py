@@ -17,7 +17,7 @@ from lochan.model.commits import CommitMeta, Delete, Put
 from lochan.model.contents import IcebergTable
 from lochan.model.requests import NewReference
 from lochan.model.specs import parse_spec
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from lochan.wire.openapi import build_document
 from tests.wire.harness import Wire, put, table
 

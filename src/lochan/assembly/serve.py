@@ -27,7 +27,7 @@ from lochan.kv.store import Store
 from lochan.kv.url import parse_store_url
 from lochan.persist.cache import Caches
 from lochan.persist.retry import RetryPolicy
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.service.sweeps import SweepFailure, sweep_of_claims, sweep_of_references
@@ -37,11 +37,14 @@ from lochan.telemetry.metrics import Exposition, Metrics
 from lochan.telemetry.observers import ObservedWaiting, Observers, SleepObserver
 from lochan.telemetry.traces import Traces
 from lochan.transport.access_log import AccessLog
+from lochan.transport.addresses import check_loopback
 from lochan.transport.app import OwnHandler
 from lochan.transport.exchange import Response
+from lochan.transport.listener import ListenerOptions
 from lochan.transport.observers import RequestObserver, RequestObservers
 from lochan.transport.serve import run_until_stopped
-from lochan.transport.server import Options, PeriodicTask, Server, check_loopback
+from lochan.transport.server import Options, PeriodicTask, Server
+from lochan.transport.tls import certificate_of
 
 _MEGABYTE: Final = 1_024 * 1_024
 _LOG: Final = logging.getLogger("lochan.sweeps")
@@ -147,6 +150,7 @@ def serve(settings: Settings, ready: Callable[[ServerReady], None]) -> None:
     opposite order. A crash leaves the server file, and the next server replaces it.
     """
     check_loopback(settings.host)
+    options = options_of(settings)
     telemetry = Telemetry(settings)
     try:
         file = server_file(settings.store)
@@ -154,7 +158,7 @@ def serve(settings: Settings, ready: Callable[[ServerReady], None]) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
         store = telemetry.store(_open_free(settings.store, file))
         try:
-            _serve(settings, telemetry, store, file, ready)
+            _serve(settings, options, telemetry, store, file, ready)
         finally:
             store.close()
     finally:
@@ -163,6 +167,7 @@ def serve(settings: Settings, ready: Callable[[ServerReady], None]) -> None:
 
 def _serve(
     settings: Settings,
+    options: Options,
     telemetry: Telemetry,
     store: Store,
     file: Path | None,
@@ -179,10 +184,11 @@ def _serve(
             store,
             repositories,
             nessie_faces(repositories, settings.repository),
-            options_of(settings),
+            options,
             observers=telemetry.request_observers(),
             own={**DOCUMENTS, **telemetry.own_routes()},
             periodic_tasks=periodic_tasks(repositories),
+            listeners=file_listeners(settings, options),
         )
         telemetry.attach(server, repository)
         return server
@@ -223,11 +229,13 @@ def report_failure(failure: SweepFailure) -> None:
 
 
 def options_of(settings: Settings) -> Options:
-    """Returns the options of the server that the settings ask for."""
+    """Returns the options of the server that the settings ask for; loads the certificate."""
     return Options(
         host=settings.host,
         port=settings.port,
         names=settings.host_names,
+        certificate=certificate_of(settings.tls_certificate, settings.tls_key),
+        unix_socket=settings.unix_socket,
         brief_threads=settings.brief_threads,
         publish_threads=settings.publish_threads,
         long_threads=settings.long_threads,
@@ -235,6 +243,20 @@ def options_of(settings: Settings) -> Options:
         show_traces=settings.stack_traces,
         default_repository=settings.repository,
     )
+
+
+def file_listeners(settings: Settings, options: Options) -> list[ListenerOptions]:
+    """Returns the listener for files, if there is a port for it; it has no face yet."""
+    if not settings.files_port:
+        return []
+    return [
+        ListenerOptions(
+            host=settings.host,
+            port=settings.files_port,
+            names=settings.host_names,
+            certificate=options.certificate,
+        )
+    ]
 
 
 def _open_free(address: str, file: Path | None) -> Store:

@@ -35,8 +35,8 @@ from lochan.catalog.contents import (
     payload_at,
 )
 from lochan.catalog.jobs import encode_job
-from lochan.catalog.namespaces import check_left_empty, check_parents, parents_of
-from lochan.catalog.types import NAMESPACE_PAYLOAD, OTHER_PAYLOAD, ContentTypes
+from lochan.catalog.namespaces import check_left_empty, check_parents, is_namespace, parents_of
+from lochan.catalog.types import OTHER_PAYLOAD, ContentTypes
 from lochan.codec.commits import Headers
 from lochan.codec.elements import pack_table
 from lochan.kernel.build import Head
@@ -333,7 +333,7 @@ class CatalogCommit:
         removed = [
             key
             for key in self._deletes
-            if _is_namespace(current[key]) and not _is_namespace(staged[key])
+            if is_namespace(current[key]) and not is_namespace(staged[key])
         ]
         return check_left_empty(head, removed, staged)
 
@@ -359,7 +359,3 @@ def check_stands_on(head: Head, expected: CommitView) -> None:
         raise ReferenceNotFound(
             f"Could not find commit '{expected.obj_id.hex()}' in reference '{head.row.name}'."
         )
-
-
-def _is_namespace(element: bytes | None) -> bool:
-    return element is not None and payload_at(element) == NAMESPACE_PAYLOAD

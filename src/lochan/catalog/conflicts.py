@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 from lochan.base.errors import KeysConflict
 from lochan.base.ids import ObjId
 from lochan.base.keys import Key, Universe, table_elements
@@ -36,24 +38,14 @@ _WORDS: Final = {
 }
 
 
-class Sides:
+class Sides(msgspec.Struct, frozen=True, gc=False):
     """A conflict with the elements of its sides, whose contents are not loaded yet."""
 
-    __slots__ = ("base", "key", "kind", "source", "target")
-
-    def __init__(
-        self,
-        key: bytes,
-        kind: ConflictKind,
-        base: bytes | None,
-        source: bytes | None,
-        target: bytes | None,
-    ) -> None:
-        self.key = key
-        self.kind = kind
-        self.base = base
-        self.source = source
-        self.target = target
+    key: bytes
+    kind: ConflictKind
+    base: bytes | None
+    source: bytes | None
+    target: bytes | None
 
 
 def text_of(key: ContentKey) -> str:

@@ -8,6 +8,7 @@ result as for any commit.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -17,10 +18,10 @@ from lochan.base.ids import ContentId, ObjId, content_id_from_uuid_bytes, find_u
 from lochan.base.keys import Universe, ordered, table_key
 from lochan.catalog.commit import Authorise, check_stands_on
 from lochan.catalog.conflicts import key_of, merge_conflict, refuse, text_of
-from lochan.catalog.contents import load_content_ids, payload_at
+from lochan.catalog.contents import load_content_ids
 from lochan.catalog.identities import SharedContent, find_shared
-from lochan.catalog.namespaces import check_left_empty, check_parents, parents_of
-from lochan.catalog.types import NAMESPACE_PAYLOAD, ContentTypes
+from lochan.catalog.namespaces import check_left_empty, check_parents, is_namespace, parents_of
+from lochan.catalog.types import ContentTypes
 from lochan.codec.elements import pack_table
 from lochan.index.difference import Difference
 from lochan.kernel.build import Head
@@ -110,7 +111,7 @@ def read_resolutions(
 def both_made_namespace(change: Difference, target: bytes | None) -> bool:
     """Returns whether both sides made a namespace of the same name; the target's is kept."""
     made = change.left is None and change.key[0] == Universe.TABLES
-    return made and _is_namespace(change.right) and _is_namespace(target)
+    return made and is_namespace(change.right) and is_namespace(target)
 
 
 def _element(
@@ -191,9 +192,13 @@ class CatalogMerge:
         try:
             plans = self._carry(carrier, head)
             self._check_resolved(head, carrier.carried)
-            rules = _Rules(self._context, self._types, head, carrier.carried)
-            return rules.check(
-                plans, self._resolutions.choices, lambda choices: self._make(choices).plan(head)
+            shared = partial(find_shared, self._context, self._types, head, carrier.carried)
+            return _check_rules(
+                head,
+                plans,
+                self._resolutions.choices,
+                shared,
+                lambda choices: self._make(choices).plan(head),
             )
         finally:
             self.base = carrier.base
@@ -251,55 +256,38 @@ class CarryContents:
     ) -> Sequence[CommitPlan]:
         """Plans the commits that carry changes onto a head, one after the other."""
         plans = carry(head, carried, choices)
-        rules = _Rules(self._context, self._types, head, carried)
-        return rules.check(plans, choices, lambda others: carry(head, carried, others))
+        shared = partial(find_shared, self._context, self._types, head, carried)
+        return _check_rules(
+            head, plans, choices, shared, lambda others: carry(head, carried, others)
+        )
 
 
-class _Rules:
-    """What the catalog demands of the commits that carry changes onto a head."""
+def _check_rules(
+    head: Head,
+    plans: Sequence[CommitPlan],
+    choices: Choices,
+    find: Callable[[Sequence[CommitPlan]], list[SharedContent]],
+    again: Callable[[Choices], Sequence[CommitPlan]],
+) -> Sequence[CommitPlan]:
+    """Returns the plans, or plans without what gives way to the target; else refuses them.
 
-    def __init__(
-        self,
-        context: RepositoryContext,
-        types: ContentTypes,
-        head: Head,
-        carried: Sequence[Carried],
-    ) -> None:
-        self._context = context
-        self._types = types
-        self._head = head
-        self._carried = carried
-
-    def check(
-        self,
-        plans: Sequence[CommitPlan],
-        choices: Choices,
-        again: Callable[[Choices], Sequence[CommitPlan]],
-    ) -> Sequence[CommitPlan]:
-        """Returns the plans, or plans without what gives way to the target; else refuses them.
-
-        A content that is under another key already gives way where the target is to be taken on
-        conflict: its key is planned again as DROP. A rename that is dropped may leave its old key,
-        which others then share, so this goes on; each round drops one more key at least.
-        """
-        while shared := self._find_shared(plans):
-            dropped = [
-                one.key
-                for one in shared
-                if choices.of(one.key).behaviour is Behaviour.TAKE_TARGET_ON_CONFLICT
-            ]
-            if not dropped:
-                break
-            keys = {**choices.keys, **dict.fromkeys(dropped, KeyChoice(Behaviour.DROP))}
-            choices = msgspec.structs.replace(choices, keys=keys)
-            plans = again(choices)
-        if shared:
+    A content that is under another key already, as `find` reports it, gives way where the target is
+    to be taken on conflict: its key is planned again as DROP. A rename that is dropped may leave
+    its old key, which others then share, so this goes on; each round drops one more key at least.
+    """
+    while shared := find(plans):
+        dropped = [
+            one.key
+            for one in shared
+            if choices.of(one.key).behaviour is Behaviour.TAKE_TARGET_ON_CONFLICT
+        ]
+        if not dropped:
             raise refuse([one.conflict() for one in shared])
-        _check_namespaces(self._head, plans)
-        return plans
-
-    def _find_shared(self, plans: Sequence[CommitPlan]) -> list[SharedContent]:
-        return find_shared(self._context, self._types, self._head, self._carried, plans)
+        keys = {**choices.keys, **dict.fromkeys(dropped, KeyChoice(Behaviour.DROP))}
+        choices = msgspec.structs.replace(choices, keys=keys)
+        plans = again(choices)
+    _check_namespaces(head, plans)
+    return plans
 
 
 def _check_namespaces(head: Head, plans: Sequence[CommitPlan]) -> None:
@@ -315,7 +303,7 @@ def _check_namespaces(head: Head, plans: Sequence[CommitPlan]) -> None:
         staged.update([(op.key, op.element) for op in line])
         new = [op.key for op in line if op.element is not None and before[op.key] is None]
         removed = [
-            op.key for op in line if _is_namespace(before[op.key]) and not _is_namespace(op.element)
+            op.key for op in line if is_namespace(before[op.key]) and not is_namespace(op.element)
         ]
         broken = check_parents(new, staged, current)
         if removed:
@@ -323,7 +311,3 @@ def _check_namespaces(head: Head, plans: Sequence[CommitPlan]) -> None:
         found |= {(one.kind, one.key): one for one in broken}
     if found:
         raise refuse(list(found.values()))
-
-
-def _is_namespace(element: bytes | None) -> bool:
-    return element is not None and payload_at(element) == NAMESPACE_PAYLOAD

@@ -23,6 +23,11 @@ from lochan.model.results import ContentConflict
 _BELOW = b"\x01"
 
 
+def is_namespace(element: bytes | None) -> bool:
+    """Returns whether an element is that of a namespace."""
+    return element is not None and payload_at(element) == NAMESPACE_PAYLOAD
+
+
 def parents_of(key: bytes) -> list[bytes]:
     """Returns the keys of all namespaces that a table's key lies in, outermost first."""
     parents = []
@@ -45,7 +50,7 @@ def check_parents(
             if parent in missing:
                 continue
             element = staged[parent] if parent in staged else current[parent]
-            if element is not None and payload_at(element) == NAMESPACE_PAYLOAD:
+            if is_namespace(element):
                 continue
             elements = table_elements(Key(parent))
             if element is None:

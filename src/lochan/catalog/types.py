@@ -51,7 +51,13 @@ class ContentTypes:
     def __init__(self, further: Mapping[str, int] | None = None) -> None:
         self._payloads: dict[str, int] = dict(_PAYLOADS)
         for name, payload in (further or {}).items():
-            self._register(name, payload)
+            taken = payload in self._payloads.values() or name in self._payloads
+            if taken or not 0 < payload < OTHER_PAYLOAD:
+                raise Invalid(
+                    f"the content type {name!r} needs a free number from 1 to {OTHER_PAYLOAD - 1}, "
+                    f"not {payload}"
+                )
+            self._payloads[name] = payload
         self._names = {payload: name for name, payload in self._payloads.items()}
 
     def payload_of(self, content: Content) -> int:
@@ -97,15 +103,6 @@ class ContentTypes:
         name = fields.pop("type", None)
         check_stored(isinstance(name, str), "a stored content contains its type")
         return OtherContent(str(name), value.content_id, fields)
-
-    def _register(self, name: str, payload: int) -> None:
-        taken = payload in self._payloads.values() or name in self._payloads
-        if taken or not 0 < payload < OTHER_PAYLOAD:
-            raise Invalid(
-                f"the content type {name!r} needs a free number from 1 to {OTHER_PAYLOAD - 1}, "
-                f"not {payload}"
-            )
-        self._payloads[name] = payload
 
 
 def _read_known(data: bytes) -> KnownContent:

@@ -7,6 +7,7 @@ sent or a pause in seconds; the blocking and the asynchronous client only do the
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
@@ -112,6 +113,7 @@ class HttpCore(Generic[Http]):
             timeout=timeout_s,
             transport=transport,
             limits=_CONNECTIONS,
+            verify=trusted_certificates(self.url),
             trust_env=not is_loopback(self.url),
         )
         self.connections: Connections[Http] = Connections(open_pool, again=transport is None)
@@ -177,6 +179,23 @@ def base_url(url: str, repository: str) -> str:
 def is_loopback(url: str) -> bool:
     """Returns whether an address is on this machine, where proxies are not used."""
     return httpx.URL(url).host in _LOOPBACK
+
+
+def trusted_certificates(url: str) -> ssl.SSLContext | bool:
+    """Returns whose certificates are trusted: SSL_CERT_FILE and SSL_CERT_DIR, on this machine too.
+
+    They do not depend on `trust_env`, which is off where proxies are not used.
+    """
+    if httpx.URL(url).scheme != "https":
+        return True
+    try:
+        return httpx.create_ssl_context()
+    except OSError as error:
+        reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+        raise Invalid(
+            "the certificates that SSL_CERT_FILE or SSL_CERT_DIR names cannot be read: "
+            f"{reason or 'they are not PEM'}"
+        ) from None
 
 
 def failure(error: httpx.RequestError) -> tuple[str, bool]:

@@ -3,7 +3,8 @@
 A commit's id covers what its author did: parents, message, headers, hidden headers and a digest of
 the operations. The index of the result, the time of storing and the position in history are beside
 that in the body, under a checksum of their own: two servers that retry one operation make one
-commit, even if their indexes differ, and the first body stored wins.
+commit, even if their indexes differ, and the first body stored wins. The id of a tag is the hash of
+its bytes, as of every plain object.
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ from zlib import crc32
 import msgspec
 
 from lochan.base.errors import Corrupt, TooLarge
-from lochan.base.ids import ObjId
+from lochan.base.ids import ID_BYTES, ObjId
 from lochan.base.limits.commits import COMMIT_BYTES_MAX
+from lochan.base.limits.storage import OBJECT_BYTES_MAX
 from lochan.codec.forms import (
     CHECKSUM_BYTES,
+    DECODE_FAILURES,
     add_checksum,
     is_of_type,
-    unreadable_object,
+    unreadable,
 )
+from lochan.codec.objects import check_object_id
 
 TYPE_COMMIT: Final = 1
 TYPE_TAG: Final = 2
@@ -107,6 +111,7 @@ class TagObject(
 
 
 _decode_commit: Final = msgspec.msgpack.Decoder(CommitObject).decode
+_decode_tag: Final = msgspec.msgpack.Decoder(TagObject).decode
 
 
 def commit_id(commit: CommitObject) -> ObjId:
@@ -151,8 +156,8 @@ def decode_commit(expected: ObjId, raw: bytes) -> CommitObject:
         )
     try:
         commit = _decode_commit(body)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise unreadable_object("commit", body, TYPE_COMMIT, error) from None
+    except DECODE_FAILURES as error:
+        raise unreadable("commit", body, error, TYPE_COMMIT) from None
     if commit_id(commit) != expected:
         raise Corrupt(
             f"commit {expected.hex()} does not hash to its id; its bytes were changed", expected
@@ -163,6 +168,14 @@ def decode_commit(expected: ObjId, raw: bytes) -> CommitObject:
 def is_commit(raw: bytes) -> bool:
     """Returns whether a stored object is a commit of any version, by its first bytes."""
     return raw.startswith(_COMMIT_MARK) or is_of_type(raw, TYPE_COMMIT)
+
+
+def check_any_object(expected: ObjId, raw: bytes) -> None:
+    """Raises Corrupt unless the bytes of an object are those of its id; of any type."""
+    if is_commit(raw):
+        decode_commit(expected, raw)
+    else:
+        check_object_id(expected, raw)
 
 
 def jump_sequence(sequence: int) -> int:
@@ -177,3 +190,27 @@ def jump_sequence(sequence: int) -> int:
         part = (1 << (rest + 1).bit_length() - 1) - 1
         rest -= part
     return sequence - part
+
+
+def encode_tag(tag: TagObject) -> tuple[ObjId, bytes]:
+    """Returns id and canonical bytes."""
+    raw = _encode(tag)
+    if len(raw) > OBJECT_BYTES_MAX:
+        raise TooLarge(f"a tag of {len(raw)} bytes is over the limit of {OBJECT_BYTES_MAX}")
+    return ObjId(sha256(raw).digest()), raw
+
+
+def decode_tag(raw: bytes) -> TagObject:
+    """Reads a stored tag whose bytes were checked against its id."""
+    try:
+        tag = _decode_tag(raw)
+    except DECODE_FAILURES as error:
+        raise unreadable("tag", raw, error, TYPE_TAG) from None
+    if len(tag.target) != ID_BYTES or _encode(tag) != raw:
+        raise Corrupt("not a stored tag: its bytes are not canonical")
+    return tag
+
+
+def is_tag(raw: bytes) -> bool:
+    """Returns whether a stored object is a tag of any version, by its first bytes."""
+    return is_of_type(raw, TYPE_TAG)

@@ -66,9 +66,13 @@ def decode_table(element: bytes) -> TableEntry:
 
 def encode_file(entry: FileEntry) -> bytes:
     """Encodes a put of a file after checking its fields."""
-    _check_text("address", entry.address, FILE_ADDRESS_BYTES_MAX)
-    _check_text("checksum", entry.checksum, FILE_CHECKSUM_BYTES_MAX)
-    _check_text("content type", entry.content_type, FILE_TYPE_BYTES_MAX)
+    for what, text, bytes_max in (
+        ("address", entry.address, FILE_ADDRESS_BYTES_MAX),
+        ("checksum", entry.checksum, FILE_CHECKSUM_BYTES_MAX),
+        ("content type", entry.content_type, FILE_TYPE_BYTES_MAX),
+    ):
+        if len(encode_text(text)) > bytes_max:
+            raise TooLarge(f"a file's {what} has at most {bytes_max} bytes")
     if type(entry.size) is not int or type(entry.modified_us) is not int:
         raise Invalid("a file's size and time are whole numbers")
     if not 0 <= entry.size < 2**63 or not -(2**63) <= entry.modified_us < 2**63:
@@ -76,7 +80,7 @@ def encode_file(entry: FileEntry) -> bytes:
     names = [name for name, _ in entry.metadata]
     if names != sorted(set(names)):
         raise Invalid("a file's metadata is sorted by name, each name once")
-    metadata_bytes = sum(len(_utf8(n)) + len(_utf8(v)) for n, v in entry.metadata)
+    metadata_bytes = sum(len(encode_text(n)) + len(encode_text(v)) for n, v in entry.metadata)
     if metadata_bytes > FILE_METADATA_BYTES_MAX:
         raise TooLarge(f"a file's metadata has at most {FILE_METADATA_BYTES_MAX} bytes")
     fields = (
@@ -114,12 +118,8 @@ def check_flags(element: bytes, known: int) -> None:
         )
 
 
-def _check_text(what: str, text: str, bytes_max: int) -> None:
-    if len(_utf8(text)) > bytes_max:
-        raise TooLarge(f"a file's {what} has at most {bytes_max} bytes")
-
-
-def _utf8(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
+    """Returns a text of a user as UTF-8; Invalid if it is half of a surrogate pair."""
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:

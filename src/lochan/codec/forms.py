@@ -1,16 +1,18 @@
-"""What every stored form begins with, and the two errors for one that cannot be read.
+"""What every stored form begins with, the two errors for one that cannot be read, and rows.
 
 A stored form is a MessagePack array. A plain object begins with its type and its version, a row
 with its version. Both are read without the rest, so that a form of a version that this Lochan does
 not know is reported as NewerFormat, while bytes that were changed are Corrupt. The order matters:
 checksum or hash first, then the version, then the fields. Otherwise the operator would be asked to
-upgrade because of a flipped bit in the version.
+upgrade because of a flipped bit in the version. A row ends with four bytes of checksum.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Generic, TypeVar
 from zlib import crc32
+
+import msgspec
 
 from lochan.base.errors import Corrupt, LochanError, NewerFormat
 
@@ -18,6 +20,11 @@ CHECKSUM_BYTES: Final = 4
 VERSION: Final = 1
 """The version of every form today; each has its own field, so each can grow by itself."""
 
+DECODE_FAILURES: Final = (msgspec.DecodeError, UnicodeDecodeError)
+
+Row = TypeVar("Row", bound=msgspec.Struct)
+
+_encode: Final = msgspec.msgpack.Encoder().encode
 _HEADER_BYTES: Final = {0xDC: 3, 0xDD: 5}
 _NUMBER_BYTES: Final = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
 
@@ -50,21 +57,16 @@ def is_of_type(raw: bytes, type_number: int) -> bool:
     return found is not None and found[0] == type_number
 
 
-def unreadable_object(
-    what: str, raw: bytes | memoryview, type_number: int, reason: object
+def unreadable(
+    what: str, raw: bytes | memoryview, reason: object, *before_version: int
 ) -> LochanError:
-    """Returns the error for an object whose hash is right and that cannot be decoded."""
-    found = leading_numbers(raw, 2)
-    if found is not None and found[0] == type_number and found[1] > VERSION:
-        return newer_format(what, found[1])
-    return Corrupt(f"not a stored {what}: {reason}")
+    """Returns the error for a form whose checksum or hash is right and that cannot be decoded.
 
-
-def unreadable_row(what: str, body: bytes, reason: object) -> LochanError:
-    """Returns the error for a row whose checksum is right and that cannot be decoded."""
-    found = leading_numbers(body, 1)
-    if found is not None and found[0] > VERSION:
-        return newer_format(what, found[0])
+    `before_version` is the type of an object; a row begins with its version.
+    """
+    found = leading_numbers(raw, len(before_version) + 1)
+    if found is not None and found[:-1] == before_version and found[-1] > VERSION:
+        return newer_format(what, found[-1])
     return Corrupt(f"not a stored {what}: {reason}")
 
 
@@ -81,9 +83,24 @@ def add_checksum(body: bytes) -> bytes:
     return body + crc32(body).to_bytes(CHECKSUM_BYTES, "big")
 
 
-def without_checksum(raw: bytes) -> bytes:
-    """Returns what a row holds; Corrupt unless the checksum is right."""
-    body, checksum = raw[:-CHECKSUM_BYTES], raw[-CHECKSUM_BYTES:]
-    if crc32(body).to_bytes(CHECKSUM_BYTES, "big") != checksum:
-        raise Corrupt("a row is not as it was written: its checksum differs")
-    return body
+def encode_row(row: msgspec.Struct) -> bytes:
+    """Returns the bytes of a row of any kind."""
+    return add_checksum(_encode(row))
+
+
+class RowForm(Generic[Row]):
+    """Decodes the rows of one struct; `noun` names it in error messages."""
+
+    def __init__(self, row_type: type[Row], noun: str) -> None:
+        self.noun = noun
+        self._decode = msgspec.msgpack.Decoder(row_type).decode
+
+    def decode(self, raw: bytes) -> Row:
+        """Reads a row; Corrupt if its bytes were changed, NewerFormat if Lochan is too old."""
+        body = raw[:-CHECKSUM_BYTES]
+        if add_checksum(body) != raw:
+            raise Corrupt("a row is not as it was written: its checksum differs")
+        try:
+            return self._decode(body)
+        except DECODE_FAILURES as error:
+            raise unreadable(self.noun, body, error) from None

@@ -13,10 +13,11 @@ import msgspec
 
 from lochan.base.checks import check_stored
 from lochan.base.errors import Corrupt, Invalid, TooLarge
-from lochan.base.ids import ContentId, ObjId, find_uuid_bytes
+from lochan.base.ids import ContentId, ObjId
 from lochan.base.limits.contents import CONTENT_ID_BYTES_MAX, PAYLOAD_MAX
 from lochan.base.limits.storage import OBJECT_BYTES_MAX
-from lochan.codec.forms import unreadable_object
+from lochan.codec.elements import encode_text
+from lochan.codec.forms import DECODE_FAILURES, unreadable
 
 TYPE_VALUE: Final = 3
 TYPE_NODE: Final = 4
@@ -111,8 +112,8 @@ def decode_object(kind: type[_Object], raw: bytes) -> _Object:
     """
     try:
         value: _Object = _decoders[kind](raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise unreadable_object(kind.__name__, raw, _TYPE_NUMBERS[kind], error) from None
+    except DECODE_FAILURES as error:
+        raise unreadable(kind.__name__, raw, error, _TYPE_NUMBERS[kind]) from None
     return value
 
 
@@ -123,17 +124,8 @@ def check_canonical(value: Object, raw: bytes) -> None:
 
 def build_value(content_id: ContentId, payload: int, data: bytes) -> ValueObject:
     """Makes a value object after checking what a user may choose."""
-    try:
-        content_id_bytes = len(content_id.encode("utf-8"))
-    except UnicodeEncodeError as error:
-        raise Invalid(f"not valid Unicode text at character {error.start}") from None
-    if not 0 < content_id_bytes <= CONTENT_ID_BYTES_MAX:
+    if not 0 < len(encode_text(content_id)) <= CONTENT_ID_BYTES_MAX:
         raise Invalid(f"a content id has 1 to {CONTENT_ID_BYTES_MAX} bytes")
     if not 0 < payload <= PAYLOAD_MAX:
         raise Invalid(f"a payload is a number from 1 to {PAYLOAD_MAX}")
     return ValueObject(1, content_id, payload, data)
-
-
-def content_id_is_inline(content_id: ContentId) -> bool:
-    """Returns whether an index element can hold this content id itself."""
-    return find_uuid_bytes(content_id) is not None

@@ -7,14 +7,13 @@ the key of another one is noticed.
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, TypeVar
+from typing import Final, Literal
 
 import msgspec
 
 from lochan.base.errors import Corrupt
 from lochan.codec.elements import check_flags
-from lochan.codec.forms import add_checksum
-from lochan.codec.row_form import RowForm
+from lochan.codec.forms import DECODE_FAILURES, RowForm
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -125,42 +124,13 @@ class SettingsRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What that writer replaced, empty if that type was never set: its answer."""
 
 
-Row = ReferenceRow | Description | MoveRow | RepositoryRow | SettingsRow
-_Row = TypeVar("_Row", ReferenceRow, Description, MoveRow, RepositoryRow, SettingsRow)
-
 REFERENCE_FORM: Final = RowForm(ReferenceRow, "reference")
 REPOSITORY_FORM: Final = RowForm(RepositoryRow, "entry in the list of repositories")
 SETTINGS_FORM: Final = RowForm(SettingsRow, "row of settings")
-_FORMS: Final[dict[type[Any], RowForm[Any]]] = {
-    ReferenceRow: REFERENCE_FORM,
-    Description: RowForm(Description, "description of a repository"),
-    MoveRow: RowForm(MoveRow, "move of a reference"),
-    RepositoryRow: REPOSITORY_FORM,
-    SettingsRow: SETTINGS_FORM,
-}
+DESCRIPTION_FORM: Final = RowForm(Description, "description of a repository")
+MOVE_FORM: Final = RowForm(MoveRow, "move of a reference")
+
 _decode_element: Final = msgspec.msgpack.Decoder(ReferenceElement).decode
-_FAILURES: Final = (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError)
-
-
-def encode_row(row: Row) -> bytes:
-    """Returns the bytes of a row."""
-    return add_checksum(_encode(row))
-
-
-def decode_any_row(kind: type[_Row], raw: bytes) -> _Row:
-    """Reads a row; Corrupt if its bytes were changed, NewerFormat if a newer Lochan wrote it."""
-    row: _Row = _FORMS[kind].decode(raw)
-    return row
-
-
-def decode_row(raw: bytes) -> ReferenceRow:
-    """Reads a reference row."""
-    return decode_any_row(ReferenceRow, raw)
-
-
-def decode_description(raw: bytes) -> Description:
-    """Reads a repository's description."""
-    return decode_any_row(Description, raw)
 
 
 def encode_reference_element(element: ReferenceElement) -> bytes:
@@ -173,5 +143,5 @@ def decode_reference_element(element: bytes) -> ReferenceElement:
     check_flags(element, 0)
     try:
         return _decode_element(memoryview(element)[1:])
-    except _FAILURES as error:
+    except DECODE_FAILURES as error:
         raise Corrupt(f"not a stored reference name: {error}") from None

@@ -18,8 +18,8 @@ from lochan.kernel.publish import Settled
 from lochan.kv.store import Store
 from lochan.model.requests import RepositoryRequest
 from lochan.process import after_fork
-from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
+from lochan.service.policy import Call
 from lochan.service.repository import Repository
 from lochan.service.sweeps import RepositorySweep
 from lochan.system import ThreadLane

@@ -16,7 +16,7 @@ from lochan.kernel.check_store import check_store as check_stored_repositories
 from lochan.kernel.purge import Purged
 from lochan.kernel.repository import Ports
 from lochan.kv.store import Store
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting

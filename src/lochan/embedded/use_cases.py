@@ -26,8 +26,8 @@ from lochan.model.requests import (
 )
 from lochan.model.results import Merged, RepositoryInfo
 from lochan.model.specs import ReferenceSpec
-from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
+from lochan.service.policy import Call
 from lochan.service.repository import Repository
 
 _Request = TypeVar("_Request", bound=BranchRequest | CommitRequest)

@@ -30,11 +30,6 @@ def key_of(identifier: str | tuple[str, ...]) -> ContentKey:
     return key
 
 
-def namespace_key(namespace: str | tuple[str, ...]) -> ContentKey:
-    """Returns the key of a namespace; the root is the empty tuple."""
-    return () if namespace == () else key_of(namespace)
-
-
 def text_of(key: ContentKey) -> str:
     """Returns a key as text, its elements separated by dots."""
     return ".".join(key)

@@ -18,7 +18,7 @@ from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 from pyiceberg.types import transform_dict_value_to_str
 
 from lochan.iceberg.catalog_base import CatalogBase
-from lochan.iceberg.names import key_of, namespace_key, parents_of, text_of
+from lochan.iceberg.names import key_of, parents_of, text_of
 from lochan.iceberg.session import Change
 from lochan.iceberg.state import StagedContent, State
 from lochan.model.commits import ContentKey
@@ -110,8 +110,8 @@ class Namespaces(CatalogBase):
         return sorted(key for key, kind in keys if kind == _VIEW and len(key) == size)
 
     def _below(self, namespace: str | Identifier) -> tuple[int, Iterable[tuple[ContentKey, str]]]:
-        """Returns the length of keys directly in a namespace, and all keys below it."""
-        key = namespace_key(namespace)
+        """Returns how long keys directly in a namespace are, and all keys below; () is the root."""
+        key = () if namespace == () else key_of(namespace)
         state = self._session.state()
         if key:
             get_namespace(state, key)

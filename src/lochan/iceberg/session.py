@@ -34,9 +34,9 @@ from lochan.base.errors import (
     Unknown,
 )
 from lochan.base.limits.iceberg import ICEBERG_COMMIT_ATTEMPTS_MAX
-from lochan.iceberg.files import Metadata, MetadataFiles
+from lochan.iceberg.files import MetadataFiles
 from lochan.iceberg.names import parents_of, text_of
-from lochan.iceberg.state import Changes, Repository, StagedContent, State, check_branch
+from lochan.iceberg.state import Changes, Repository, StagedContent, State, check_branch, files_of
 from lochan.model.commits import (
     CommitMeta,
     Committed,
@@ -101,7 +101,7 @@ class Session(ABC):
 
     def _write(self, changes: Changes) -> None:
         try:
-            for location, metadata in _files_of(changes):
+            for location, metadata in files_of(changes):
                 self._files.write(location, metadata)
         except BaseException:
             # Nothing was sent, so no commit refers to the files.
@@ -109,7 +109,7 @@ class Session(ABC):
             raise
 
     def _remove(self, changes: Changes) -> None:
-        for location, _ in _files_of(changes):
+        for location, _ in files_of(changes):
             self._files.remove(location)
 
     def _commit_operations(
@@ -252,12 +252,6 @@ def as_pyiceberg_errors() -> Iterator[None]:
         raise CommitFailedException(error.message) from error
     except Unknown as error:
         raise CommitStateUnknownException(error.message) from error
-
-
-def _files_of(changes: Changes) -> Iterator[tuple[str, Metadata]]:
-    for staged in changes.values():
-        if staged is not None and staged.location and staged.metadata is not None:
-            yield staged.location, staged.metadata
 
 
 def _existing_namespaces(error: KeysConflict, changes: Changes) -> set[ContentKey]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -39,6 +39,13 @@ class StagedContent(msgspec.Struct, frozen=True, kw_only=True):
 
 Changes = Mapping[ContentKey, StagedContent | None]
 """The new contents of keys; None deletes a key."""
+
+
+def files_of(changes: Changes) -> Iterator[tuple[str, Metadata]]:
+    """Yields the locations and the metadata of the files that must be written for changes."""
+    for staged in changes.values():
+        if staged is not None and staged.location and staged.metadata is not None:
+            yield staged.location, staged.metadata
 
 
 class State:
@@ -114,9 +121,7 @@ class State:
     def stage(self, changes: Changes) -> None:
         """Adds changes; later reads include them."""
         self._staged |= changes
-        for staged in changes.values():
-            if staged is not None and staged.location and staged.metadata is not None:
-                self._unwritten[staged.location] = staged.metadata
+        self._unwritten |= dict(files_of(changes))
 
     def staged(self) -> Changes:
         """Returns all staged changes, each with its metadata that is not written yet."""

@@ -15,6 +15,7 @@ seed a user cannot choose names that make every key a boundary, or none.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from itertools import accumulate
@@ -44,11 +45,12 @@ class BoundaryRule:
 
     def __init__(self, seed: bytes) -> None:
         check(len(seed) == SEED_BYTES, "a boundary seed has 16 bytes")
-        self._hashers = []
-        for level in range(TREE_LEVELS_MAX):
-            # The seed goes in as salt and the level as personalisation: both are part of the first
-            # state, as a key would be, but cost no block of their own for each key hashed.
-            self._hashers.append(blake2b(digest_size=8, salt=seed, person=bytes((level,))))
+        # The seed goes in as salt and the level as personalisation: both are part of the first
+        # state, as a key would be, but cost no block of their own for each key hashed.
+        self._hashers = [
+            blake2b(digest_size=8, salt=seed, person=bytes((level,)))
+            for level in range(TREE_LEVELS_MAX)
+        ]
 
     def hash(self, level: int, key: bytes) -> bytes:
         """Returns the 8 bytes by which a key's boundary is decided on a level."""
@@ -115,15 +117,15 @@ class BoundaryRule:
             likely = sorted({*likely, *hard})
         else:
             hard = set()
-        cap_ends = _CapEnds(sizes) if sizes is not None else None
+        sums = None if sizes is None else [0, *accumulate(sizes)]
         cuts: list[int] = []
         start = 0
         count = len(keys)
         cursor = 0
         while start < count:
             end = start + NODE_ELEMENTS_MAX
-            if cap_ends is not None:
-                end = min(end, cap_ends.end_after(start))
+            if sums is not None:
+                end = min(end, _cap_end(sums, start))
             first = start + NODE_ELEMENTS_MIN - 1
             eager = start + NODE_ELEMENTS_EAGER - 1
             while cursor < len(likely):
@@ -150,20 +152,6 @@ class BoundaryRule:
         return digests
 
 
-class _CapEnds:
-    """Finds where the byte cap ends a node that starts at some element."""
-
-    def __init__(self, sizes: Sequence[int]) -> None:
-        self._sums = [0, *accumulate(sizes)]
-
-    def end_after(self, start: int) -> int:
-        sums = self._sums
-        goal = sums[start] + NODE_RAW_BYTES_CAP
-        low, high = start + 1, len(sums)
-        while low < high:
-            middle = (low + high) // 2
-            if sums[middle] >= goal:
-                high = middle
-            else:
-                low = middle + 1
-        return low
+def _cap_end(sums: Sequence[int], start: int) -> int:
+    """Returns where the byte cap ends a node, by the raw bytes before each element."""
+    return bisect_left(sums, sums[start] + NODE_RAW_BYTES_CAP, start + 1)

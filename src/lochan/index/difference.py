@@ -17,7 +17,6 @@ from lochan.base.ids import ObjId
 from lochan.index.node import (
     Node,
     child_at,
-    count_of,
     items_of,
     key_at,
     last_key,
@@ -97,20 +96,12 @@ def _opened(source: NodeSource, piece: _Range) -> _Range:
     lefts = piece.lefts if piece.left_level == level else []
     rights = piece.rights if piece.right_level == level else []
     nodes = source.load_nodes([obj_id for _, obj_id in (*lefts, *rights)])
-    start, end = piece.start, piece.end
-    if piece.left_level == level:
-        lefts = _children(nodes[: len(lefts)], start, end)
-    else:
-        lefts = piece.lefts
-    if piece.right_level == level:
-        rights = _children(nodes[len(nodes) - len(rights) :], start, end)
-    else:
-        rights = piece.rights
+    start, end, half = piece.start, piece.end, len(lefts)
     return _Range(
         min(piece.left_level, level - 1),
         min(piece.right_level, level - 1),
-        lefts,
-        rights,
+        _children(nodes[:half], start, end) if lefts else piece.lefts,
+        _children(nodes[half:], start, end) if rights else piece.rights,
         start,
         end,
     )
@@ -119,7 +110,7 @@ def _opened(source: NodeSource, piece: _Range) -> _Range:
 def _children(nodes: Sequence[Node], start: bytes, end: bytes | None) -> list[_Ref]:
     refs: list[_Ref] = []
     for node in nodes:
-        count = count_of(node)
+        count = len(node.suffixes)
         stop = count if end is None else min(lower_bound(node, end) + 1, count)
         refs += [
             (key_at(node, slot), child_at(node, slot))

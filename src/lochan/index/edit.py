@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from operator import itemgetter
+from typing import Final
 
 import msgspec
 
@@ -33,7 +35,6 @@ from lochan.index.node import (
     Node,
     child_at,
     child_value,
-    count_of,
     key_at,
     last_key,
     lower_bound,
@@ -41,6 +42,8 @@ from lochan.index.node import (
 )
 from lochan.index.recut import Run
 from lochan.index.source import NodeSource
+
+_KEY: Final = itemgetter(0)
 
 
 class Edited(msgspec.Struct, frozen=True, gc=False):
@@ -195,11 +198,7 @@ class _Edit:
 
     def _span_end(self, changes: Sequence[Change], low: int, name: bytes, *, is_last: bool) -> int:
         """Returns the end of the changes that belong to the node of that name."""
-        high = low
-        count = len(changes)
-        while high < count and (is_last or changes[high][0] <= name):
-            high += 1
-        return high
+        return len(changes) if is_last else bisect_right(changes, name, low, key=_KEY)
 
     def _load_next(self, level: int, name: bytes) -> bytes | None:
         """Loads the node that follows, and its path; returns its name, None after the last."""
@@ -207,7 +206,7 @@ class _Edit:
         path: list[tuple[bytes, Node]] = [(last_key(node), node)]
         while node.level > level:
             slot = lower_bound(node, name + b"\0")
-            if slot == count_of(node):
+            if slot == len(node.suffixes):
                 return None
             name_below = key_at(node, slot)
             node = self._source.load_node(child_at(node, slot))
@@ -228,7 +227,7 @@ class _Edit:
         made = {new.obj_id: new for new in self._made}
         while True:
             node = made[root].node if root in made else self._source.load_node(root)
-            if node.level == 0 or count_of(node) > 1:
+            if node.level == 0 or len(node.suffixes) > 1:
                 return Edited(root, list(made.values()))
             made.pop(root, None)
             root = child_at(node, 0)

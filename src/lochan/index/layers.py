@@ -8,6 +8,8 @@ layers, which allows a level between the two; it was measured and not built, see
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from heapq import merge
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -16,7 +18,7 @@ from lochan.base.ids import ObjId
 from lochan.base.keys import Universe
 from lochan.codec.elements import FILE_REMOVE, TABLE_REMOVE, TABLE_WIDTH, is_remove
 from lochan.index.difference import Difference, diff_trees
-from lochan.index.node import Node, count_of, find_value, items_of, key_at, lower_bound, value_at
+from lochan.index.node import Node, find_value, items_of, key_at, lower_bound, value_at
 from lochan.index.read import find_many as find_many_in_tree
 from lochan.index.read import find_one as find_one_in_tree
 from lochan.index.read import read_page as read_tree_page
@@ -44,6 +46,8 @@ class Index(msgspec.Struct, frozen=True, gc=False):
 
 
 EMPTY_INDEX: Final = Index()
+
+_KEY: Final = attrgetter("key")
 
 
 def find_one(source: NodeSource, index: Index, key: bytes) -> bytes | None:
@@ -124,7 +128,7 @@ def diff(
     start: bytes = b"",
     end: bytes | None = None,
 ) -> Iterator[Difference]:
-    """Yields the keys of [start, end) whose elements differ, in order."""
+    """Returns the keys of [start, end) whose elements differ, in order, read as they are needed."""
     recent = sorted(
         {key for index in (left, right) for key, _ in _embedded_range(index.embedded, start, end)}
     )
@@ -138,25 +142,7 @@ def diff(
         for change in diff_trees(source, left.root, right.root, start, end)
         if change.key not in hidden
     )
-    return _merge(changed, below)
-
-
-def _merge(first: Iterator[Difference], second: Iterator[Difference]) -> Iterator[Difference]:
-    """Joins two ordered streams that share no key."""
-    one, other = next(first, None), next(second, None)
-    while one is not None and other is not None:
-        if one.key < other.key:
-            yield one
-            one = next(first, None)
-        else:
-            yield other
-            other = next(second, None)
-    if one is not None:
-        yield one
-        yield from first
-    if other is not None:
-        yield other
-        yield from second
+    return merge(changed, below, key=_KEY)
 
 
 def _embedded_range(
@@ -166,5 +152,5 @@ def _embedded_range(
         return iter(())
     if not start and end is None:
         return items_of(node)
-    stop = count_of(node) if end is None else lower_bound(node, end)
+    stop = len(node.suffixes) if end is None else lower_bound(node, end)
     return ((key_at(node, at), value_at(node, at)) for at in range(lower_bound(node, start), stop))

@@ -61,11 +61,6 @@ def check_shape(node: Node) -> None:
     check_stored(fits and count > 0, "a node has keys, and its values fit them")
 
 
-def count_of(node: Node) -> int:
-    """Returns the number of the node's own elements."""
-    return len(node.suffixes)
-
-
 def lower_bound(node: Node, key: bytes) -> int:
     """Returns the position of the first key that is not smaller."""
     prefix = node.prefix

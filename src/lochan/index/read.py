@@ -13,7 +13,6 @@ from lochan.index.node import (
     Node,
     child_at,
     child_count_at,
-    count_of,
     find_value,
     items_of,
     key_at,
@@ -86,7 +85,7 @@ def read_page(
     page: list[tuple[bytes, bytes]] = []
     for node in nodes:
         first = lower_bound(node, start)
-        stop = count_of(node) if end is None else lower_bound(node, end)
+        stop = len(node.suffixes) if end is None else lower_bound(node, end)
         page += islice(items_of(node), first, stop)
         if len(page) >= limit:
             break
@@ -111,7 +110,7 @@ def _children_for_page(
     # The first child may hold as little as one element of the range; only later ones count whole.
     sure = 0
     for node in nodes:
-        count = count_of(node)
+        count = len(node.suffixes)
         first = lower_bound(node, start)
         stop = count if end is None else min(lower_bound(node, end) + 1, count)
         for slot in range(first, stop):

@@ -86,7 +86,6 @@ class CachedNodes:
 
     def __init__(self, objects: ObjectBytes, caches: Caches) -> None:
         self._objects = objects
-        self._caches = caches
         self._inner = caches.inner_nodes.cache(_weigh_inner)
         self._leaves: BoundedCache[bytes] = caches.leaves.cache(len)
         self.hits = 0
@@ -126,10 +125,6 @@ class CachedNodes:
         """Keeps nodes that were just made: the next edit of the same branch reads them first."""
         for new in nodes:
             self._keep(new.obj_id, new.raw, new.node)
-
-    def forget_leaves(self) -> None:
-        """Drops all leaves; for measurements with warm inner nodes only."""
-        self._leaves = self._caches.leaves.cache(len)
 
     def _find_leaf(self, obj_id: ObjId) -> Node | None:
         raw = self._leaves.find(obj_id)

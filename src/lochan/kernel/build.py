@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from lochan.base.errors import Invalid, TooLarge
+from lochan.base.errors import TooLarge
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.keys import Universe, ordered
 from lochan.base.limits.commits import (
@@ -31,6 +31,7 @@ from lochan.codec.commits import (
     encode_commit,
     jump_sequence,
 )
+from lochan.codec.elements import encode_text
 from lochan.codec.rows import ReferenceRow
 from lochan.index.boundary import BoundaryRule
 from lochan.index.build import build_tree
@@ -111,7 +112,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
         self, universe: Universe, start: bytes, end: bytes | None, limit: int
     ) -> list[tuple[bytes, bytes]]:
         """Returns the first elements of [start, end), in order."""
-        return self.builder.page(self.view, universe, start, end, limit)
+        return read_page(self.nodes, self.view.index(universe), start, end, limit)
 
     def line(self) -> Iterator[CommitView]:
         """Yields the commit and its first-parent ancestors, newest first, published or not."""
@@ -279,12 +280,6 @@ class Builder:
             return True
         return is_ancestor(self.commits, other, head)
 
-    def page(
-        self, head: CommitView, universe: Universe, start: bytes, end: bytes | None, limit: int
-    ) -> list[tuple[bytes, bytes]]:
-        """Reads a page of a commit, of the chain or published."""
-        return read_page(self.nodes, head.index(universe), start, end, limit)
-
     def _advance(
         self,
         head: CommitView,
@@ -363,24 +358,17 @@ def _check_texts(plan: CommitPlan) -> None:
     message = plan.message
     if len(message) > MESSAGE_BYTES_MAX:
         raise TooLarge(f"a message has at most {MESSAGE_BYTES_MAX} bytes")
-    if not message.isascii() and len(_utf8(message)) > MESSAGE_BYTES_MAX:
+    if not message.isascii() and len(encode_text(message)) > MESSAGE_BYTES_MAX:
         raise TooLarge(f"a message has at most {MESSAGE_BYTES_MAX} bytes")
     for name, values in plan.hidden:
         for text in (name, *values):
             if not text.isascii():
-                _utf8(text)
+                encode_text(text)
     size = 0
     for name, values in plan.headers:
         for text in (name, *values):
             size += len(text)
             if not text.isascii():
-                _utf8(text)
+                encode_text(text)
     if size > HEADERS_BYTES_MAX:
         raise TooLarge(f"the headers of a commit have at most {HEADERS_BYTES_MAX} characters")
-
-
-def _utf8(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise Invalid(f"not valid Unicode text at character {error.start}") from None

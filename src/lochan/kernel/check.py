@@ -18,9 +18,9 @@ is reported.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain, pairwise
-from typing import Final, TypeVar, TypeVarTuple
+from typing import Final
 
 from lochan.base.errors import Corrupt, NewerFormat
 from lochan.base.ids import ID_BYTES, ObjId
@@ -29,10 +29,14 @@ from lochan.base.limits.commits import TAG_DEPTH_MAX
 from lochan.base.limits.maintenance import CHECK_UNFINISHED_S
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.base.names import INTERNAL_PREFIX, REFS_NAME, RefName
-from lochan.codec.commits import TagObject
+from lochan.codec.commits import TagObject, decode_tag, is_tag
 from lochan.codec.objects import check_object_id
-from lochan.codec.rows import ReferenceElement, ReferenceRow, decode_reference_element, decode_row
-from lochan.codec.tags import decode_tag, is_tag
+from lochan.codec.rows import (
+    REFERENCE_FORM,
+    ReferenceElement,
+    ReferenceRow,
+    decode_reference_element,
+)
 from lochan.index.layers import find_many, read_page
 from lochan.kernel.changes import own_changes
 from lochan.kernel.check_findings import (
@@ -52,7 +56,6 @@ from lochan.kernel.check_rows import (
     check_objects,
     check_settings,
     count_others,
-    entries_of,
 )
 from lochan.kernel.check_trees import Decode, TreeCheck
 from lochan.kernel.context import RepositoryContext, Tuning
@@ -62,13 +65,11 @@ from lochan.kernel.verify import malformed, mislisted
 from lochan.kernel.views import CommitView
 from lochan.kv.store import Entry, Kind, partition
 from lochan.persist.cache import Caches
+from lochan.persist.rows import scan_all
 
 __all__ = ["Finding", "Progress", "Report", "ReportProgress", "Severity", "check_repository"]
 
 _CACHE_BYTES: Final = 40 * 1_024 * 1_024
-
-_Given = TypeVarTuple("_Given")
-_Got = TypeVar("_Got")
 
 
 def check_repository(
@@ -85,32 +86,19 @@ def check_repository(
     every commit; `unreferenced` looks for objects that nothing refers to, which needs `history`.
     """
     findings = Findings(report)
-    unjudged = check_into(
-        findings, context, decode=decode, history=history, unreferenced=unreferenced
-    )
-    return findings.report(unjudged)
+    check = RepositoryCheck(findings, context, decode, history=history, unreferenced=unreferenced)
+    return findings.report(check.run())
 
 
-def check_into(
-    findings: Findings,
-    context: RepositoryContext,
-    *,
-    decode: Decode | None,
-    history: bool,
-    unreferenced: bool,
-) -> tuple[Unjudged, ...]:
-    """Checks one repository among others; returns what could not be judged."""
-    return _Check(findings, context, decode, history, unreferenced and history).run()
-
-
-class _Check:
-    """One check of one repository."""
+class RepositoryCheck:
+    """One check of one repository, perhaps among others of its store."""
 
     def __init__(
         self,
         findings: Findings,
         context: RepositoryContext,
         decode: Decode | None,
+        *,
         history: bool,
         unreferenced: bool,
     ) -> None:
@@ -125,16 +113,19 @@ class _Check:
             tuning=Tuning(Caches(_CACHE_BYTES)),
         )
         self._findings = findings
-        self._unreferenced = unreferenced
+        self._unreferenced = unreferenced and history
         self._tag_ids: set[ObjId] = set()
         self._trees = TreeCheck(self._context, findings, decode)
         self._commits = HistoryCheck(
-            self._context, findings, self._trees, history=history, remember=unreferenced
+            self._context, findings, self._trees, history=history, remember=self._unreferenced
         )
         self._index_is_readable = True
 
     def run(self) -> tuple[Unjudged, ...]:
-        """Goes through the rows in the order of the head of this module."""
+        """Goes through the rows in the order of the head of this module.
+
+        Returns what could not be judged.
+        """
         findings, context = self._findings, self._context
         head = self._names_head()
         if head is not None and head.body is not None:
@@ -148,7 +139,7 @@ class _Check:
         self._check_log()
         self._commits.walk()
         if head is not None and self._index_is_readable:
-            self._try(RowKind.NAMES, REFS_NAME, self._check_ended, head)
+            self._findings.attempt(RowKind.NAMES, REFS_NAME, self._check_ended, head)
         self._trees.finish()
         check_settings(context, findings)
         unjudged = [check_claims(context, findings)]
@@ -174,7 +165,7 @@ class _Check:
         if entry is None:
             return None
         where = repr(name)
-        row = self._try(RowKind.REFERENCE, where, decode_row, entry.value)
+        row = self._findings.attempt(RowKind.REFERENCE, where, REFERENCE_FORM.decode, entry.value)
         if row is None:
             return None
         wrong = list(malformed(row, entry.key))
@@ -182,8 +173,8 @@ class _Check:
             self._wrong(where, what)
         head = self._check_pointer(f"reference {where}", ObjId(row.pointer))
         if head is not None and row.kind == "BRANCH" and row.moves and not wrong:
-            self._try(RowKind.REFERENCE, where, self._check_descends, where, row, head)
-        self._try(RowKind.MOVE, f"of {where}", self._check_copies, where, row)
+            self._findings.attempt(RowKind.REFERENCE, where, self._check_descends, where, row, head)
+        self._findings.attempt(RowKind.MOVE, f"of {where}", self._check_copies, where, row)
         held = chain.from_iterable((move.old, move.new) for move in row.moves)
         past = dict.fromkeys([*(raw for raw, _ in row.previous), *held])
         for raw in past:
@@ -238,7 +229,9 @@ class _Check:
                 if head is not None:
                     self._commits.add_head(head, by)
                 return head
-            tag = self._try(RowKind.TAG, at.hex(), self._read_tag, at, raw, referred_by=by)
+            tag = self._findings.attempt(
+                RowKind.TAG, at.hex(), self._read_tag, at, raw, referred_by=by
+            )
             if tag is None:
                 return None
             at, by = ObjId(tag.target), f"tag {at.hex()}"
@@ -263,7 +256,7 @@ class _Check:
             where = f"{name!r} incarnation {incarnation} version {version}"
             if (name, incarnation) != incarnation_of:
                 incarnation_of, last = (name, incarnation), 0
-            row = self._try(RowKind.MOVE, where, read_move, entry)
+            row = self._findings.attempt(RowKind.MOVE, where, read_move, entry)
             self._findings.count("moves")
             if row is None:
                 # Its predecessor is unknown; the next move names this one as its predecessor.
@@ -298,7 +291,7 @@ class _Check:
         )
         where = f"{name!r} incarnation {incarnation}"
         try:
-            row = None if entry is None else decode_row(entry.value)
+            row = None if entry is None else REFERENCE_FORM.decode(entry.value)
             if row is not None and row.incarnation == incarnation and row.deleted:
                 return
             moves = self._context.moves.fetch_after(name, incarnation, 0)
@@ -317,7 +310,7 @@ class _Check:
             return
         _, what = mislisted(row, self._element(where, listed))
         if what and self._index_is_readable:
-            self._try(RowKind.REFERENCE, where, self._look_again, name, what)
+            self._findings.attempt(RowKind.REFERENCE, where, self._look_again, name, what)
 
     def _look_again(self, name: bytes, what: str) -> None:
         """Reads row and index again; a writer may have been between the two first reads."""
@@ -329,7 +322,8 @@ class _Check:
         damage, still = mislisted(row, element)
         if still != what:
             return
-        if row is None and element is not None and self._is_old(element):
+        old_us = self._context.clock.now_us() - CHECK_UNFINISHED_S * 1_000_000
+        if row is None and element is not None and element.created_us < old_us:
             self._findings.add(
                 RowKind.REFERENCE,
                 where,
@@ -343,14 +337,10 @@ class _Check:
             problem = Problem.INCONSISTENT if damage else Problem.UNFINISHED
             self._findings.add(RowKind.REFERENCE, where, problem, what, "index of names")
 
-    def _is_old(self, element: ReferenceElement) -> bool:
-        age_us = self._context.clock.now_us() - element.created_us
-        return age_us > CHECK_UNFINISHED_S * 1_000_000
-
     def _element(self, where: str, listed: bytes | None) -> ReferenceElement | None:
         if listed is None:
             return None
-        return self._try(RowKind.ELEMENT, where, decode_reference_element, listed)
+        return self._findings.attempt(RowKind.ELEMENT, where, decode_reference_element, listed)
 
     def _names_and_rows(self) -> Iterator[tuple[bytes, Entry | None, bytes | None]]:
         """Joins rows and index, both in the order of names."""
@@ -372,7 +362,9 @@ class _Check:
         while index is not None:
             files, limit = index.files, PAGE_ENTRIES_MAX
             nodes = self._context.nodes
-            page = self._try(RowKind.NAMES, REFS_NAME, read_page, nodes, files, start, b"g", limit)
+            page = self._findings.attempt(
+                RowKind.NAMES, REFS_NAME, read_page, nodes, files, start, b"g", limit
+            )
             if page is None:
                 break
             yield from ((key[1:], element) for key, element in page)
@@ -383,11 +375,7 @@ class _Check:
         self._index_is_readable = False
 
     def _names_head(self) -> CommitView | None:
-        try:
-            return self._index()
-        except (Corrupt, NewerFormat) as error:
-            self._findings.add_error(RowKind.NAMES, REFS_NAME, error, below=RowKind.COMMIT)
-            return None
+        return self._findings.attempt(RowKind.NAMES, REFS_NAME, self._index, below=RowKind.COMMIT)
 
     def _index(self) -> CommitView:
         found = self._context.references.fetch(REFS_NAME)
@@ -396,22 +384,7 @@ class _Check:
         return self._context.views.load(ObjId(found.row.pointer))
 
     def _entries(self, kind: Kind) -> Iterator[Entry]:
-        return entries_of(self._context.store, partition(self._context.instance, kind))
-
-    def _try(
-        self,
-        kind: RowKind,
-        row: str,
-        act: Callable[[*_Given], _Got],
-        *given: *_Given,
-        referred_by: str = "",
-    ) -> _Got | None:
-        """Does something that reads; what cannot be read is a finding."""
-        try:
-            return act(*given)
-        except (Corrupt, NewerFormat) as error:
-            self._findings.add_error(kind, row, error, referred_by)
-            return None
+        return scan_all(self._context.store, partition(self._context.instance, kind))
 
     def _wrong(self, where: str, what: str) -> None:
         self._findings.add(RowKind.REFERENCE, where, Problem.INCONSISTENT, what)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Final
+from typing import Final, TypeVar, TypeVarTuple
 
 import msgspec
 
 from lochan.base.errors import Corrupt, LochanError, NewerFormat
 from lochan.base.limits.maintenance import CHECK_FINDINGS_MAX
+
+_Given = TypeVarTuple("_Given")
+_Got = TypeVar("_Got")
 
 
 class Severity(Enum):
@@ -76,8 +79,16 @@ _MEANINGS: Final = {
     RowKind.CLAIM: "a request that is sent again with this idempotency key fails",
     RowKind.OBJECT: "nothing reads it today; a write of the same bytes would keep the damaged ones",
 }
-_UPGRADE: Final = "nothing is damaged: upgrade Lochan to read it"
-_NEXT_USE: Final = "nothing is lost: the next use of the name finishes it"
+_NO_DAMAGE: Final = {
+    Problem.NEWER_FORMAT: (
+        Severity.NEWER_FORMAT,
+        "nothing is damaged: upgrade Lochan to read it",
+    ),
+    Problem.UNFINISHED: (
+        Severity.UNFINISHED,
+        "nothing is lost: the next use of the name finishes it",
+    ),
+}
 
 
 class Finding(msgspec.Struct, frozen=True, rename="camel"):
@@ -173,11 +184,7 @@ class Findings:
         referred_by: str = "",
     ) -> None:
         """Adds one finding; beyond the limit it is only counted."""
-        severity, meaning = Severity.DAMAGE, _MEANINGS[kind]
-        if problem is Problem.NEWER_FORMAT:
-            severity, meaning = Severity.NEWER_FORMAT, _UPGRADE
-        elif problem is Problem.UNFINISHED:
-            severity, meaning = Severity.UNFINISHED, _NEXT_USE
+        severity, meaning = _NO_DAMAGE.get(problem, (Severity.DAMAGE, _MEANINGS[kind]))
         # An object is one row, whether it was met as a node or as what a commit needs.
         key = (self.repository, row, what)
         if key in self._found:
@@ -212,6 +219,22 @@ class Findings:
                 row, referred_by = named, f"{kind.value} {row}"
                 kind = below
         self.add(kind, row, problem, error.message, referred_by)
+
+    def attempt(
+        self,
+        kind: RowKind,
+        row: str,
+        act: Callable[[*_Given], _Got],
+        *given: *_Given,
+        referred_by: str = "",
+        below: RowKind = RowKind.NODE,
+    ) -> _Got | None:
+        """Does something that reads; what cannot be read is a finding, as `add_error` adds it."""
+        try:
+            return act(*given)
+        except (Corrupt, NewerFormat) as error:
+            self.add_error(kind, row, error, referred_by, below=below)
+            return None
 
     def count(self, kind: str, number: int = 1) -> None:
         """Counts rows that were read."""

@@ -19,7 +19,7 @@ from lochan.base.errors import Corrupt, NewerFormat
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.keys import Universe
 from lochan.base.limits.maintenance import CHECK_FINDINGS_MAX, CHECK_HEADS_MAX
-from lochan.index.node import count_of, items_of
+from lochan.index.node import items_of
 from lochan.kernel.changes import own_changes
 from lochan.kernel.check_findings import Findings, Problem, RowKind
 from lochan.kernel.check_trees import FILES, MARKS, NAMES, TABLES, Layout, TreeCheck, check_embedded
@@ -70,11 +70,9 @@ class HistoryCheck:
 
     def load(self, obj_id: ObjId, referred_by: str) -> CommitView | None:
         """Returns a commit; one that cannot be read is a finding."""
-        try:
-            return self._views.load(obj_id)
-        except (Corrupt, NewerFormat) as error:
-            self._findings.add_error(RowKind.COMMIT, obj_id.hex(), error, referred_by)
-            return None
+        load = self._views.load
+        row = obj_id.hex()
+        return self._findings.attempt(RowKind.COMMIT, row, load, obj_id, referred_by=referred_by)
 
     def walk(self) -> None:
         """Checks every commit behind the heads."""
@@ -136,15 +134,17 @@ class HistoryCheck:
     def _check_commit(self, view: CommitView, *, parents_are_read: bool) -> None:
         row = view.obj_id.hex()
         if parents_are_read:
-            try:
-                complaints = [*misplaced(self._views, view)]
-                complaints += misindexed(self._nodes, self._views.load(view.parent), view)
-                for what in complaints:
-                    self._findings.add(RowKind.COMMIT, row, Problem.INCONSISTENT, what)
-            except (Corrupt, NewerFormat) as error:
-                self._findings.add_error(RowKind.COMMIT, row, error)
+            complaints = self._findings.attempt(RowKind.COMMIT, row, self._complaints, view)
+            for what in complaints or ():
+                self._findings.add(RowKind.COMMIT, row, Problem.INCONSISTENT, what)
         if self._history:
             self._look_at(view, own_only=parents_are_read)
+
+    def _complaints(self, view: CommitView) -> list[str]:
+        return [
+            *misplaced(self._views, view),
+            *misindexed(self._nodes, self._views.load(view.parent), view),
+        ]
 
     def _look_at(self, view: CommitView, *, own_only: bool = False) -> None:
         """Reads the trees and contents of a commit; with `own_only` those that its parent lacks."""
@@ -160,10 +160,9 @@ class HistoryCheck:
             if index.root is not None:
                 self._trees.check_tree(index.root, layout, name)
             if index.embedded is not None and not own_only:
-                wrong = check_embedded(index.embedded)
-                if wrong is not None:
-                    self._findings.add_error(RowKind.COMMIT, view.obj_id.hex(), wrong)
-                self._findings.count("elements", count_of(index.embedded))
+                row = view.obj_id.hex()
+                self._findings.attempt(RowKind.COMMIT, row, check_embedded, index.embedded)
+                self._findings.count("elements", len(index.embedded.suffixes))
                 self._trees.check_elements(items_of(index.embedded), layout, name)
         if own_only:
             self._look_at_own(view, name)
@@ -172,15 +171,13 @@ class HistoryCheck:
             self._looked_at.add(view.obj_id)
 
     def _look_at_own(self, view: CommitView, name: str) -> None:
-        try:
-            changes = own_changes(self._views, self._nodes, view)
-        except (Corrupt, NewerFormat) as error:
-            self._findings.add_error(RowKind.COMMIT, view.obj_id.hex(), error)
-            return
+        changes = self._findings.attempt(
+            RowKind.COMMIT, view.obj_id.hex(), own_changes, self._views, self._nodes, view
+        )
         for universe in Universe:
             items = [
                 (change.key, change.right)
-                for change in changes
+                for change in changes or ()
                 if change.right is not None and change.key[0] == universe
             ]
             self._trees.check_elements(items, self._layout(view, universe), name)

@@ -10,30 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from lochan.base.errors import Corrupt, NewerFormat
 from lochan.base.ids import ObjId
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
-from lochan.codec.commits import decode_commit, is_commit
-from lochan.codec.objects import check_object_id
-from lochan.codec.rows import SettingsRow, decode_any_row
+from lochan.codec.commits import check_any_object
+from lochan.codec.rows import SETTINGS_FORM
 from lochan.kernel.check_findings import Findings, Problem, RowKind, Unjudged
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.repository import DESCRIPTION_KEY, SETTINGS_KEY
-from lochan.kv.store import Entry, Kind, Partition, Store, partition
+from lochan.kv.store import Kind, partition
 from lochan.persist.claims import ClaimRows
+from lochan.persist.rows import scan_all
 
 _SPREAD: Final = 65_536
 _PROGRESS_PARTITIONS: Final = 1_024
 _OBJECTS_READ: Final = 100
-
-
-def entries_of(store: Store, place: Partition, limit: int = PAGE_ENTRIES_MAX) -> Iterator[Entry]:
-    """Yields all rows of a partition."""
-    start: bytes | None = b""
-    while start is not None:
-        page = store.scan(place, start, None, limit)
-        yield from page.entries
-        start = page.next_start
 
 
 def check_settings(context: RepositoryContext, findings: Findings) -> None:
@@ -44,12 +34,10 @@ def check_settings(context: RepositoryContext, findings: Findings) -> None:
         findings.add(RowKind.SETTINGS, "settings", Problem.MISSING, what, "repository")
         return
     findings.count("settings")
-    try:
-        row = decode_any_row(SettingsRow, entry.value)
-        if row.instance != context.instance:
-            raise Corrupt("the row of settings is that of another repository")
-    except (Corrupt, NewerFormat) as error:
-        findings.add_error(RowKind.SETTINGS, "settings", error)
+    row = findings.attempt(RowKind.SETTINGS, "settings", SETTINGS_FORM.decode, entry.value)
+    if row is not None and row.instance != context.instance:
+        what = "the row of settings is that of another repository"
+        findings.add(RowKind.SETTINGS, "settings", Problem.CORRUPT, what)
 
 
 def check_claims(context: RepositoryContext, findings: Findings) -> Unjudged:
@@ -76,16 +64,13 @@ def check_objects(
     count = 0
     for number in range(_SPREAD):
         place = partition(context.instance, Kind.OBJECTS, number.to_bytes(2, "big"))
-        for entry in entries_of(context.store, place, _OBJECTS_READ):
+        for entry in scan_all(context.store, place, limit=_OBJECTS_READ):
             findings.count("objects")
             obj_id = ObjId(entry.key)
             if has_read(obj_id):
                 continue
             count += 1
-            try:
-                _check_object(obj_id, entry.value)
-            except (Corrupt, NewerFormat) as error:
-                findings.add_error(RowKind.OBJECT, obj_id.hex(), error)
+            findings.attempt(RowKind.OBJECT, obj_id.hex(), check_any_object, obj_id, entry.value)
         if number % _PROGRESS_PARTITIONS == 0:
             findings.report_progress()
     why = "nothing refers to them: left by writes that lost, or about to be referred to"
@@ -97,13 +82,6 @@ def count_others(context: RepositoryContext) -> Iterator[Unjudged]:
     known = (DESCRIPTION_KEY, SETTINGS_KEY)
     for kind in (Kind.META, Kind.STAGING, Kind.ACCESS):
         place = partition(context.instance, kind)
-        count = sum(entry.key not in known for entry in entries_of(context.store, place))
+        count = sum(entry.key not in known for entry in scan_all(context.store, place))
         if count:
             yield Unjudged(f"unknown {kind.name.lower()} rows", count, "another Lochan wrote them")
-
-
-def _check_object(obj_id: ObjId, raw: bytes) -> None:
-    if is_commit(raw):
-        decode_commit(obj_id, raw)
-    else:
-        check_object_id(obj_id, raw)

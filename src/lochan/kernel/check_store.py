@@ -13,8 +13,8 @@ import msgspec
 from lochan.base.errors import Corrupt, LochanError, NewerFormat, NotFound
 from lochan.base.ids import EMPTY_ID, InstanceId
 from lochan.base.names import REFS_NAME, RefName
-from lochan.codec.rows import RepositoryRow, decode_any_row
-from lochan.kernel.check import check_into
+from lochan.codec.rows import REPOSITORY_FORM, RepositoryRow
+from lochan.kernel.check import RepositoryCheck
 from lochan.kernel.check_findings import (
     Findings,
     Problem,
@@ -23,7 +23,6 @@ from lochan.kernel.check_findings import (
     RowKind,
     Unjudged,
 )
-from lochan.kernel.check_rows import entries_of
 from lochan.kernel.check_trees import Decode
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.repository import (
@@ -38,6 +37,7 @@ from lochan.kernel.repository import (
 from lochan.kv.format import FORMAT_KEY, FORMAT_PARTITION, check_mark
 from lochan.kv.store import Entry, Kind, Store, partition
 from lochan.persist.references import References
+from lochan.persist.rows import scan_all
 
 
 class CheckOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,14 +65,14 @@ def check_store(
         findings.count("repositories")
         context = _open(store, ports, entry, findings)
         if context is not None:
-            found = check_into(
+            check = RepositoryCheck(
                 findings,
                 context,
-                decode=options.decode,
+                options.decode,
                 history=options.history,
                 unreferenced=options.unreferenced,
             )
-            unjudged += [msgspec.structs.replace(one, repository=name) for one in found]
+            unjudged += [msgspec.structs.replace(one, repository=name) for one in check.run()]
     findings.repository = ""
     _check_instances(store, findings, options.names)
     return findings.report(tuple(unjudged))
@@ -80,27 +80,22 @@ def check_store(
 
 def _check_format(store: Store, findings: Findings) -> None:
     entry = store.get(FORMAT_PARTITION, FORMAT_KEY)
-    if entry is None:
-        if _is_empty(store):
-            return
+    if entry is not None:
+        findings.attempt(RowKind.FORMAT, "format", check_mark, entry)
+    elif not _is_empty(store):
         what = "the mark of the storage format is missing"
         findings.add(RowKind.FORMAT, "format", Problem.MISSING, what)
-        return
-    try:
-        check_mark(entry)
-    except (Corrupt, NewerFormat) as error:
-        findings.add_error(RowKind.FORMAT, "format", error)
 
 
 def _is_empty(store: Store) -> bool:
     """Returns whether no repository was ever created here; then a mark is not required."""
     places = (REPOSITORIES_PLACE, INSTANCES_PLACE)
-    return not any(next(entries_of(store, place, 1), None) for place in places)
+    return not any(next(scan_all(store, place, limit=1), None) for place in places)
 
 
 def _listed(store: Store, names: Sequence[str] | None) -> list[Entry]:
     if names is None:
-        return list(entries_of(store, REPOSITORIES_PLACE))
+        return list(scan_all(store, REPOSITORIES_PLACE))
     found = [(name, store.get(REPOSITORIES_PLACE, name.encode())) for name in names]
     for name, entry in found:
         if entry is None and not _was_made(store, name):
@@ -110,9 +105,9 @@ def _listed(store: Store, names: Sequence[str] | None) -> list[Entry]:
 
 def _was_made(store: Store, name: str) -> bool:
     """Returns whether an instance was ever created for a name; its state is reported later."""
-    for entry in entries_of(store, INSTANCES_PLACE):
+    for entry in scan_all(store, INSTANCES_PLACE):
         try:
-            if decode_any_row(RepositoryRow, entry.value).name == name:
+            if REPOSITORY_FORM.decode(entry.value).name == name:
                 return True
         except (Corrupt, NewerFormat):
             continue
@@ -124,14 +119,13 @@ def _open(
 ) -> RepositoryContext | None:
     """Opens a repository; what keeps it from being opened is a finding."""
     name = listed.key.decode("utf-8", "replace")
-    try:
-        instance = read_instance(listed)
-    except (Corrupt, NewerFormat) as error:
-        findings.add_error(RowKind.REPOSITORY, repr(name), error, "list of repositories")
+    instance = findings.attempt(
+        RowKind.REPOSITORY, repr(name), read_instance, listed, referred_by="list of repositories"
+    )
+    if instance is None:
         return None
-    other = store.get(INSTANCES_PLACE, instance)
     by = f"repository {name!r}"
-    if other is None:
+    if store.get(INSTANCES_PLACE, instance) is None:
         what = "the repository is missing in the list of instances"
         findings.add(RowKind.REPOSITORY, instance.hex(), Problem.MISSING, what, by)
     described = store.get(partition(instance, Kind.META), DESCRIPTION_KEY)
@@ -139,19 +133,17 @@ def _open(
         what = "the repository has lost its description"
         findings.add(RowKind.DESCRIPTION, repr(name), Problem.MISSING, what, by)
         return None
-    try:
-        description = read_description(described, name)
-    except (Corrupt, NewerFormat) as error:
-        findings.add_error(RowKind.DESCRIPTION, repr(name), error, by)
-        return None
-    return join(store, instance, description, ports)
+    description = findings.attempt(
+        RowKind.DESCRIPTION, repr(name), read_description, described, name, referred_by=by
+    )
+    return None if description is None else join(store, instance, description, ports)
 
 
 def _check_instances(store: Store, findings: Findings, names: Sequence[str] | None) -> None:
     """Checks the list of instances; finds repositories that are not in the list of repositories."""
-    for entry in entries_of(store, INSTANCES_PLACE):
+    for entry in scan_all(store, INSTANCES_PLACE):
         try:
-            row = decode_any_row(RepositoryRow, entry.value)
+            row = REPOSITORY_FORM.decode(entry.value)
             if row.instance != entry.key:
                 raise Corrupt("the row is that of another instance")
         except (Corrupt, NewerFormat) as error:
@@ -188,7 +180,7 @@ def _was_used(store: Store, instance: InstanceId) -> bool:
     references = References(store, instance)
     try:
         index = references.fetch(REFS_NAME)
-        rows = list(entries_of(store, partition(instance, Kind.REFERENCES)))
+        rows = list(scan_all(store, partition(instance, Kind.REFERENCES)))
         others = [entry.key.decode("utf-8", "replace") for entry in rows]
         heads = references.fetch_many([RefName(name) for name in others if name != REFS_NAME])
     except LochanError:

@@ -12,20 +12,20 @@ Python's own containers; a million keys are some 110 MB.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
 import msgspec
 
-from lochan.base.errors import Corrupt, LochanError, NewerFormat
-from lochan.base.ids import ContentId, ObjId
+from lochan.base.errors import Corrupt, NewerFormat
+from lochan.base.ids import ContentId, ObjId, find_uuid_bytes
 from lochan.base.keys import Universe
 from lochan.codec.elements import decode_file, decode_table, is_remove
 from lochan.codec.objects import (
     NodeObject,
     ValueObject,
     check_object_id,
-    content_id_is_inline,
     decode_object,
 )
 from lochan.codec.rows import decode_reference_element
@@ -37,7 +37,6 @@ from lochan.index.node import (
     check_shape,
     child_at,
     child_count_at,
-    items_of,
     keys_of,
     pack_node,
     values_of,
@@ -146,10 +145,8 @@ class TreeCheck:
                 row = obj_id.hex()
                 self._findings.add(RowKind.CONTENT, row, Problem.MISSING, what, referred_by)
                 continue
-            try:
-                self._check_content(obj_id, raw, entry, referred_by)
-            except (Corrupt, NewerFormat) as error:
-                self._findings.add_error(RowKind.CONTENT, obj_id.hex(), error, referred_by)
+            check = partial(self._check_content, obj_id, raw, entry, referred_by)
+            self._findings.attempt(RowKind.CONTENT, obj_id.hex(), check, referred_by=referred_by)
         self._findings.count("contents", len(due))
 
     def _is_known(self, due: _Due) -> bool:
@@ -253,7 +250,7 @@ class TreeCheck:
         value = decode_object(ValueObject, raw)
         if self._decode is not None:
             self._decode(raw)
-        inline = content_id_is_inline(ContentId(value.content_id))
+        inline = find_uuid_bytes(ContentId(value.content_id)) is not None
         same_id = value.content_id == entry.content_id if inline else entry.content_id is None
         if value.payload != entry.payload or not same_id:
             what = "its type or content id is not that of the index"
@@ -265,14 +262,13 @@ class TreeCheck:
         self._findings.add(RowKind.NODE, row, Problem.INCONSISTENT, what, due.referred_by)
 
 
-def check_embedded(node: Node) -> LochanError | None:
-    """Returns what is wrong with an index that a commit carries, None if nothing is."""
-    keys = [key for key, _ in items_of(node)]
+def check_embedded(node: Node) -> None:
+    """Raises Corrupt unless an index that a commit carries is what its elements make."""
+    keys = keys_of(node)
     if not all(left < right for left, right in pairwise(keys)):
-        return Corrupt("the keys of its small index do not ascend")
+        raise Corrupt("the keys of its small index do not ascend")
     if pack_node(0, keys, node.widths, node.values) != node:
-        return Corrupt("its small index is not what its elements make")
-    return None
+        raise Corrupt("its small index is not what its elements make")
 
 
 def _children(due: _Due, node: Node, keys: Sequence[bytes]) -> list[_Due]:

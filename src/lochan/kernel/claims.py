@@ -24,13 +24,13 @@ import msgspec
 
 from lochan.base.errors import KeyReused, ReferenceNotFound
 from lochan.base.ids import ObjId
-from lochan.base.limits.commits import MOVES_MAX
 from lochan.base.names import RefName
 from lochan.codec.commits import Headers
-from lochan.codec.rows import Move, ReferenceRow
+from lochan.codec.rows import ReferenceRow
 from lochan.kernel.build import Head
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import iterate_log
+from lochan.kernel.moves import moves_since
 from lochan.kernel.plan import CommitPlan
 from lochan.kernel.publish import Find, Proposal, check_takes_commits
 from lochan.kernel.views import EMPTY_VIEW, CommitView
@@ -60,17 +60,6 @@ class RequestOutcome(msgspec.Struct, frozen=True):
     target: CommitView
     commits: tuple[CommitView, ...]
     source: str = ""
-
-
-class ClaimedMove(msgspec.Struct, frozen=True, gc=False):
-    """What a claimed request on references knows of itself.
-
-    Its moves carry the operation id, and are made in one incarnation of a reference only.
-    """
-
-    operation: bytes
-    incarnation: int
-    version: int = 0
 
 
 def find_claim(context: RepositoryContext, request: KeyedRequest) -> Claim | None:
@@ -155,8 +144,7 @@ class ClaimedProposal:
         ]
 
     def _find(self, head: Head) -> RequestOutcome | None:
-        moves = moves_since(self._context, self._claimed, head.row)
-        return _find_in_lines(self._context, self._claimed, head.line(), moves)
+        return _find_in_lines(self._context, self._claimed, head.line(), head.row)
 
 
 def find_done(
@@ -170,29 +158,21 @@ def find_done(
         # The row before the log: what leaves the one is in the other by then.
         found = context.references.fetch(RefName(claimed.name))
         row = None if found is None else found.row
-    moves = moves_since(context, claimed, row)
     line: Iterator[CommitView] = iter(())
     if row is not None and row.incarnation == claimed.incarnation:
         line = iterate_log(context.views, ObjId(row.pointer))
-    return _find_in_lines(context, claimed, line, moves)
-
-
-def moves_since(context: RepositoryContext, claimed: Claim, row: ReferenceRow | None) -> list[Move]:
-    """Returns the moves after a claim, of the incarnation that it means."""
-    since: list[Move] = []
-    present = row is not None and row.incarnation == claimed.incarnation
-    if row is not None and present:
-        since = [move for move in row.moves if move.version > claimed.version]
-    if not present or len(since) == MOVES_MAX:
-        since += context.moves.fetch_after(claimed.name, claimed.incarnation, claimed.version)
-    return since
+    return _find_in_lines(context, claimed, line, row)
 
 
 def _find_in_lines(
-    context: RepositoryContext, claimed: Claim, line: Iterator[CommitView], moves: Sequence[Move]
+    context: RepositoryContext,
+    claimed: Claim,
+    line: Iterator[CommitView],
+    row: ReferenceRow | None,
 ) -> RequestOutcome | None:
     """Searches the line of the head, and the lines that the branch was moved away from since."""
     views = context.views
+    moves = moves_since(context.moves, claimed.name, claimed.incarnation, claimed.version, row)
     for move in moves:
         if move.operation == claimed.operation:
             return RequestOutcome(views.load(ObjId(move.new)), (), move.source)

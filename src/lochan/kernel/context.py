@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
+from lochan.base.errors import Unknown
 from lochan.base.ids import InstanceId
 from lochan.base.ports import Clock, Random, Waiting
 from lochan.codec.rows import Description
@@ -63,3 +66,12 @@ class RepositoryContext:
     def retry_steps(self) -> Retry:
         """Returns the retries of an operation of several steps."""
         return Retry(self.clock, self.random, self.waiting, self._retry_policy_for_steps)
+
+    def repeat(self, write: Callable[[], None]) -> None:
+        """Does an idempotent write, and does it again after a lost reply."""
+        retry = self.retry_steps()
+        while True:
+            try:
+                return write()
+            except Unknown:
+                retry.again()

@@ -20,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-from lochan.base.errors import HeadConflict, NotABranch, TooLarge, Unknown
+from lochan.base.errors import HeadConflict, NotABranch, TooLarge
 from lochan.base.ids import ObjId
 from lochan.base.limits.commits import REBASE_COMMITS_MAX
 from lochan.base.names import RefName
@@ -285,14 +285,8 @@ class _Rebase:
 
     def store(self) -> None:
         """Step 2; storing is idempotent, so a lost reply is answered by storing again."""
-        context = self._context
         objects = [item for one in self.built for item in one.objects()]
-        retry = context.retry_steps()
-        while True:
-            try:
-                return context.objects.store_many(objects)
-            except Unknown:
-                retry.again()
+        self._context.repeat(lambda: self._context.objects.store_many(objects))
 
     def remember(self) -> None:
         """Keeps in memory what was published; the next read of the branch needs it."""

@@ -1,17 +1,22 @@
-"""Questions about history: ancestors by sequence, proofs, logs, merge bases; mostly by jumps."""
+"""Questions about history: ancestors by sequence, by steps, proofs, logs, merge bases.
+
+Most of them are answered by jumps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from heapq import heappop, heappush
 
 import msgspec
 
 from lochan.base.checks import check, check_stored
+from lochan.base.errors import ReferenceNotFound
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.codec.commits import CommitObject, jump_sequence
 from lochan.kernel.views import CommitSource, CommitView
+from lochan.model.specs import Step
 
 _LEFT, _RIGHT, _BOTH = 1, 2, 3
 
@@ -164,15 +169,27 @@ def shared_sequence(commits: CommitSource, line: CommitView, other: CommitView) 
 
     That is where the two lines meet, or later, if the other has merged commits of this line. (The
     merge base alone is not enough: after merges in both directions it may be off this line.)
-    A head that has a commit has all before it, so the place is found by bisection.
+    A head that has a commit has all before it.
     """
     shared = meeting(commits, line, other)
-    low, high = shared.sequence, line.sequence
     if other.merges == shared.merges:
-        return low
+        return shared.sequence
+    return _last_where(
+        commits, line, shared.sequence, lambda view: has_merged(commits, other, view)
+    )
+
+
+def _last_where(
+    commits: CommitSource, line: CommitView, low: int, holds: Callable[[CommitView], bool]
+) -> int:
+    """Returns the last sequence of a first-parent line where something holds, at least `low`.
+
+    Where it holds it holds of all commits before, so the place is found by bisection.
+    """
+    high = line.sequence
     while low < high:
         middle = (low + high + 1) // 2
-        if has_merged(commits, other, commits.load(ancestor_at(commits, line, middle))):
+        if holds(commits.load(ancestor_at(commits, line, middle))):
             low = middle
         else:
             high = middle - 1
@@ -197,3 +214,35 @@ def has_merged(commits: CommitSource, head: CommitView, wanted: CommitView) -> b
         return False
     base = merge_base(commits, wanted, head)
     return base is not None and base.obj_id == wanted.obj_id
+
+
+def resolve_steps(commits: CommitSource, start: CommitView, steps: tuple[Step, ...]) -> CommitView:
+    """Follows the steps of a reference specification; ReferenceNotFound if one leads nowhere."""
+    view = start
+    for step in steps:
+        if step.mark == "~":
+            if step.number > view.sequence:
+                raise ReferenceNotFound(f"{view.obj_id.hex()} has only {view.sequence} ancestors")
+            view = commits.load(ancestor_at(commits, view, view.sequence - step.number))
+        elif step.mark == "^":
+            view = commits.load(_parent(view, step.number))
+        else:
+            view = _not_younger(commits, view, step.number)
+    return view
+
+
+def _parent(view: CommitView, number: int) -> ObjId:
+    parents = () if view.body is None else view.body.parents
+    if not 1 <= number <= len(parents):
+        raise ReferenceNotFound(f"{view.obj_id.hex()} has {len(parents)} parents, not {number}")
+    return ObjId(parents[number - 1])
+
+
+def _not_younger(commits: CommitSource, start: CommitView, time_us: int) -> CommitView:
+    """Searches the last commit of a time; along first parents the time of creation never falls."""
+    sequence = _last_where(
+        commits, start, 0, lambda view: view.body is not None and view.body.created_us <= time_us
+    )
+    if sequence == 0:
+        raise ReferenceNotFound("there is no commit as old as that")
+    return commits.load(ancestor_at(commits, start, sequence))

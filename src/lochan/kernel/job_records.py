@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 from lochan.base.keys import (
     Universe,
     has_uuid,
@@ -85,10 +87,9 @@ class RecordsOnHead:
                 yield Operation(change.key, change.right)
 
 
-class _Move:
+class _Move(msgspec.Struct, frozen=True):
     """Contents that go from the state of one commit to that of another; False if only in part."""
 
-    def __init__(self, before: CommitView, after: CommitView) -> None:
-        self.before = before
-        self.after = after
-        self.owners: dict[bytes, bool] = {}
+    before: CommitView
+    after: CommitView
+    owners: dict[bytes, bool] = {}

@@ -86,10 +86,6 @@ KeepsTarget = Callable[[Difference, bytes | None], bool]
 """Returns whether a change that does not fit leaves the target as it is, without a conflict."""
 
 
-def _never(change: Difference, target: bytes | None) -> bool:  # noqa: ARG001 - the type requires it
-    return False
-
-
 class Choices(msgspec.Struct, frozen=True):
     """What is wanted for the keys, and for all that are not named.
 
@@ -99,7 +95,7 @@ class Choices(msgspec.Struct, frozen=True):
 
     default: Behaviour = Behaviour.NORMAL
     keys: Mapping[bytes, KeyChoice] = msgspec.field(default_factory=dict)
-    keeps_target: KeepsTarget = _never
+    keeps_target: KeepsTarget = lambda *_: False
 
     def of(self, key: bytes) -> KeyChoice:
         """Returns the choice for a key."""
@@ -193,15 +189,13 @@ class MergeProposal:
         if self._replay:
             self.carried = self._replayed(head)
         else:
-            changes = list(diff_commits(head.nodes, base, self._source))
-            merged = (self._source.obj_id,)
             self.carried = [
                 Carried(
-                    changes=changes,
+                    changes=list(diff_commits(head.nodes, base, self._source)),
                     message=self._message,
                     headers=self._headers,
                     hidden=self._hidden,
-                    merged=merged,
+                    merged=(self._source.obj_id,),
                     bases=(base,),
                     state=self._source,
                 )
@@ -222,16 +216,12 @@ class MergeProposal:
         return [*carried[:-1], msgspec.structs.replace(carried[-1], merged=merged)]
 
 
-def _no_headers(commit: CommitView) -> Headers:  # noqa: ARG001 - the type requires it
-    return ()
-
-
 def replayed(
     context: RepositoryContext,
     line: Sequence[CommitView],
     target: Head | None = None,
     *,
-    hidden: Callable[[CommitView], Headers] = _no_headers,
+    hidden: Callable[[CommitView], Headers] = lambda _: (),
 ) -> list[Carried]:
     """Prepares commits to be made again elsewhere, each with its own message and headers.
 
@@ -247,13 +237,12 @@ def replayed(
         for merged in context.views.load_many([ObjId(raw) for raw in body.parents[1:]]):
             if target is not None and has_merged(target.commits, target.view, merged):
                 changes = _not_taken_from(context, merged, changes)
-        headers = hidden(commit)
         carried.append(
             Carried(
                 changes=changes,
                 message=body.message,
                 headers=body.headers,
-                hidden=headers,
+                hidden=hidden(commit),
                 bases=(start,),
                 state=commit,
             )
@@ -328,13 +317,24 @@ def composed(lines: Iterable[Sequence[Difference]]) -> list[Difference]:
 
 
 def reverted(
-    context: RepositoryContext, commit: CommitView, message: str, hidden: Headers = ()
+    context: RepositoryContext,
+    commit: CommitView,
+    message: str,
+    headers: Headers = (),
+    hidden: Headers = (),
 ) -> Carried:
     """Prepares the undoing of one commit."""
     changes = own_changes(context.views, context.nodes, commit)
     undone = [Difference(change.key, change.right, change.left) for change in changes]
     state = context.views.load(commit.parent)
-    return Carried(changes=undone, message=message, hidden=hidden, bases=(commit,), state=state)
+    return Carried(
+        changes=undone,
+        message=message,
+        headers=headers,
+        hidden=hidden,
+        bases=(commit,),
+        state=state,
+    )
 
 
 def carry(head: Head, carried: Sequence[Carried], choices: Choices) -> list[CommitPlan]:

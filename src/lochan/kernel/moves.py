@@ -8,17 +8,18 @@ copying twice is harmless. Row and log together are the ref-log.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
 from lochan.base.errors import Corrupt, NewerFormat
 from lochan.base.ids import InstanceId, ObjId
-from lochan.base.keys import prefix_end
 from lochan.base.limits.commits import MOVES_MAX, PREVIOUS_POINTERS_MAX
 from lochan.base.limits.requests import SCAN_ENTRIES_MAX
-from lochan.codec.rows import Move, MoveRow, ReferenceRow, decode_any_row, encode_row
+from lochan.codec.forms import encode_row
+from lochan.codec.rows import MOVE_FORM, Move, MoveRow, ReferenceRow
 from lochan.kv.store import Entry, Item, Kind, Store, partition
+from lochan.persist.rows import scan_all
 
 _NUMBER_BYTES: Final = 8
 
@@ -40,18 +41,11 @@ It is in the row so that a repetition gets the same answer, and in no ref-log.
 """
 
 
-class Once(Protocol):
+class Once(msgspec.Struct, frozen=True, gc=False):
     """A move that is made once however often it is tried, by its operation, in one incarnation."""
 
-    @property
-    def operation(self) -> bytes:
-        """Which the move carries."""
-        ...
-
-    @property
-    def incarnation(self) -> int:
-        """Of the reference that is meant."""
-        ...
+    operation: bytes
+    incarnation: int
 
 
 class MoveLog:
@@ -69,25 +63,9 @@ class MoveLog:
     def fetch_after(self, name: str, incarnation: int, version: int) -> list[Move]:
         """Returns the copied moves of one incarnation that are younger than a version."""
         prefix = _prefix(name, incarnation)
-        start: bytes | None = prefix + (version + 1).to_bytes(8, "big")
-        end = prefix + b"\xff" * 9
-        found: list[Move] = []
-        while start is not None:
-            page = self._store.scan(self._place, start, end, SCAN_ENTRIES_MAX)
-            found += [read_move(entry).move for entry in page.entries]
-            start = page.next_start
-        return found
-
-    def fetch_all(self, name: str) -> list[tuple[int, Move]]:
-        """Returns the copied moves of all incarnations of a name, each with its incarnation."""
-        prefix = name.encode() + b"\0"
-        start: bytes | None = prefix
-        found: list[tuple[int, Move]] = []
-        while start is not None:
-            page = self._store.scan(self._place, start, prefix_end(prefix), SCAN_ENTRIES_MAX)
-            found += [(row.incarnation, row.move) for row in map(read_move, page.entries)]
-            start = page.next_start
-        return found
+        start, end = prefix + (version + 1).to_bytes(8, "big"), prefix + b"\xff" * 9
+        entries = scan_all(self._store, self._place, start, end, SCAN_ENTRIES_MAX)
+        return [read_move(entry).move for entry in entries]
 
     def find(self, name: str, incarnation: int, version: int) -> Entry | None:
         """Returns the row of one copied move, None if there is none."""
@@ -121,6 +99,21 @@ class MoveLog:
     def _item(self, row: ReferenceRow, move: Move) -> Item:
         key = _prefix(row.name, row.incarnation) + move.version.to_bytes(8, "big")
         return (self._place, key, encode_row(MoveRow(1, row.name, row.incarnation, move)))
+
+
+def moves_since(
+    log: MoveLog, name: str, incarnation: int, version: int, row: ReferenceRow | None
+) -> list[Move]:
+    """Returns the moves of one incarnation after a version: of its row, of the log if needed.
+
+    The row must be read before: a move is copied to the log before it leaves the row.
+    """
+    if row is None or row.incarnation != incarnation:
+        return log.fetch_after(name, incarnation, version)
+    since = [move for move in row.moves if move.version > version]
+    if len(since) == MOVES_MAX:
+        since += log.fetch_after(name, incarnation, version)
+    return since
 
 
 def moved(row: ReferenceRow, move: Move, **changes: object) -> ReferenceRow:
@@ -173,7 +166,7 @@ def _place(prefix: bytes, number: int) -> bytes:
 
 def read_move(entry: Entry) -> MoveRow:
     """Reads a copied move; Corrupt unless it is the one that its key names."""
-    row = decode_any_row(MoveRow, entry.value)
+    row = MOVE_FORM.decode(entry.value)
     key = _prefix(row.name, row.incarnation) + row.move.version.to_bytes(_NUMBER_BYTES, "big")
     if key != entry.key:
         raise Corrupt(f"the move that is stored under {entry.key!r} is that of another key")

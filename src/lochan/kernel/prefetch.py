@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 
 from lochan.base.keys import Universe
 from lochan.base.limits.storage import NODE_ELEMENTS_TARGET
-from lochan.index.node import count_of, keys_of
+from lochan.index.node import keys_of
 from lochan.index.read import find_many
 from lochan.index.source import NodeSource
 from lochan.kernel.views import CommitView
@@ -45,7 +45,7 @@ def read_ahead(nodes: NodeSource, head: CommitView, proposals: Iterable[object])
         needed = {key for key in keys if key[0] == universe}
         embedded = index.embedded
         if needed and embedded is not None:
-            if count_of(embedded) + len(needed) > NODE_ELEMENTS_TARGET:
+            if len(embedded.suffixes) + len(needed) > NODE_ELEMENTS_TARGET:
                 needed.update(keys_of(embedded))
         if needed:
             # Only for its effect: the nodes that it reads stay in memory.

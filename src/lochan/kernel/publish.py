@@ -21,7 +21,6 @@ fresh read shows the same stamp.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from typing import Final, Protocol
 
 import msgspec
@@ -50,8 +49,8 @@ from lochan.kernel.plan import CommitPlan
 from lochan.kernel.prefetch import read_ahead
 from lochan.kernel.recent import Recent
 from lochan.kernel.views import CommitView
-from lochan.kv.store import Adds, Hold, Lost, Outcome, SetIf, Won
-from lochan.persist.references import References, StampedRow
+from lochan.kv.store import Adds, Lost, Outcome, SetIf, Won
+from lochan.persist.references import StampedRow
 from lochan.persist.rows import Done, Doubt, Stamped, send_until_known
 
 
@@ -89,10 +88,6 @@ _CAUTIOUS_ROUNDS = 8
 _COMMITTED: Final = Doubt("the commit took effect", "read the branch")
 
 
-def _no_more() -> Sequence[Proposal]:
-    return ()
-
-
 # Errors that refuse one proposal; any other error fails the whole chain.
 _REFUSALS = (Conflict, Denied, Invalid, NotFound)
 
@@ -103,10 +98,6 @@ class _Chain(msgspec.Struct):
     row: StampedRow
     settled: list[Settled]
     built: list[Built]
-
-    @property
-    def head(self) -> CommitView | None:
-        return self.built[-1].view if self.built else None
 
 
 class Begun(msgspec.Struct, frozen=True):
@@ -128,26 +119,21 @@ class Publisher:
     """
 
     def __init__(self, context: RepositoryContext, name: RefName, find: Find | None = None) -> None:
-        self._context = context
+        self.context = context
         self._name = name
         self._find = find or context.references.fetch
         self._known: StampedRow | None = None
         self._recent: Recent | None = None
         self._cautious_rounds = 0
 
-    @property
-    def context(self) -> RepositoryContext:
-        """The repository that the branch belongs to."""
-        return self._context
-
-    def publish(self, proposals: Sequence[Proposal], join: Join = _no_more) -> list[Settled]:
+    def publish(self, proposals: Sequence[Proposal], join: Join = lambda: ()) -> list[Settled]:
         """Publishes the proposals that are not refused; returns a result for each.
 
         It may have to wait for a row that it holds. Proposals that arrived meanwhile `join` the
         chain then; their results come after the others.
         """
         proposals = list(proposals)
-        retry = self._context.retry()
+        retry = self.context.retry()
         while True:
             if self._cautious_rounds:
                 settled = self._publish_held(proposals, join)
@@ -169,10 +155,8 @@ class Publisher:
         chain = self._plan(known, proposals, self._recent)
         if not chain.built:
             return None
-        row, objects, condition = self._write_of(chain)
-        if _size_of(objects) > CHAIN_BYTES_MAX // 4:
-            return None
-        return Begun(chain, row, objects, condition)
+        begun = self._write_of(chain)
+        return None if _size_of(begun.objects) > CHAIN_BYTES_MAX // 4 else begun
 
     def end(self, begun: Begun, outcome: Outcome | None) -> list[Settled] | None:
         """Settles a chain by the outcome of its write; None is an unknown outcome.
@@ -197,45 +181,45 @@ class Publisher:
         chain = self._plan(row, proposals, self._recent)
         if not chain.built:
             return chain.settled if known is None or self._is_current(row) else None
-        if self._swap(chain, self._context.store.apply):
+        if self._swap(chain, self.context.store.apply):
             return chain.settled
         self._lose()
         return None
 
     def _lose(self) -> None:
         self._known = None
-        if self._context.store.capabilities.row_locks:
+        if self.context.store.capabilities.row_locks:
             self._cautious_rounds = _CAUTIOUS_ROUNDS
 
     def _publish_held(self, proposals: list[Proposal], join: Join) -> list[Settled] | None:
         """One attempt on a row that is held meanwhile; if it cannot be held, an optimistic one."""
-        references = self._context.references
+        references = self.context.references
         try:
             hold = references.hold(self._name)
         except Unavailable:
             self._known = None
             return self._publish_optimistically(proposals)
-        with closing(_Held(references, hold)) as held:
+        try:
+            row = None if hold.entry is None else references.read(hold.entry)
             proposals += join()
-            row = held.row
             if row is None or row.row.deleted:
                 # Half created or half deleted, perhaps: finish it, then hold what is there.
-                self._check_live(self._find(self._name))
+                self._fetch()
                 return None
             check_takes_commits(row.row)
             undisturbed = self._known is not None and self._known.stamp == row.stamp
             self._cautious_rounds = self._cautious_rounds - 1 if undisturbed else _CAUTIOUS_ROUNDS
             chain = self._plan(row, proposals, self._recent)
             self._known = row
-            if not chain.built or self._swap(chain, held.apply):
+            if not chain.built or self._swap(chain, hold.apply):
                 return chain.settled
             self._known = None
             return None
+        finally:
+            hold.release()
 
     def _fetch(self) -> StampedRow:
-        return self._check_live(self._find(self._name))
-
-    def _check_live(self, found: StampedRow | None) -> StampedRow:
+        found = self._find(self._name)
         if found is None or found.row.deleted:
             raise ReferenceNotFound(f"Named reference '{self._name}' not found")
         check_takes_commits(found.row)
@@ -252,7 +236,7 @@ class Publisher:
         self, row: StampedRow, proposals: Sequence[Proposal], recent: Recent | None
     ) -> _Chain:
         """Step 2."""
-        context = self._context
+        context = self.context
         if row.row.deleted:
             raise Corrupt("a deleted row was planned on")
         head = context.views.load(ObjId(row.row.pointer))
@@ -284,24 +268,24 @@ class Publisher:
 
     def _swap(self, chain: _Chain, apply: Apply) -> bool:
         """Steps 3 and 4; returns whether the chain is published."""
-        row, objects, condition = self._write_of(chain)
+        begun = self._write_of(chain)
         outcome: Outcome | None
         try:
-            outcome = self._apply(objects, condition, apply)
+            outcome = self._apply(begun.objects, begun.condition, apply)
         except Unavailable:
             return False
         except Unknown:
             outcome = None
-        return self._ended(Begun(chain, row, objects, condition), outcome)
+        return self._ended(begun, outcome)
 
-    def _write_of(self, chain: _Chain) -> tuple[ReferenceRow, list[tuple[ObjId, bytes]], SetIf]:
+    def _write_of(self, chain: _Chain) -> Begun:
         """Returns what step 3 writes: the row to come, the objects, the condition."""
-        context = self._context
+        context = self.context
         head = chain.built[-1].view
         operation = context.random.random_bytes(16)
         row = advanced(chain.row.row, head.obj_id, operation, context.clock.now_us())
         objects = [item for built in chain.built for item in built.objects()]
-        return row, objects, context.references.condition(row, chain.row)
+        return Begun(chain, row, objects, context.references.condition(row, chain.row))
 
     def _ended(self, begun: Begun, outcome: Outcome | None) -> bool:
         """Step 4; returns whether the chain is published. An outcome of None is unknown."""
@@ -317,8 +301,8 @@ class Publisher:
         """Keeps in memory what was published, for the next chain."""
         recent = self._recent
         for built in chain.built:
-            self._context.views.remember(built.view)
-            self._context.nodes.remember(built.nodes)
+            self.context.views.remember(built.view)
+            self.context.nodes.remember(built.nodes)
             if recent is None:
                 recent = Recent(built.view)
             elif built.view.obj_id != recent.head:
@@ -326,7 +310,7 @@ class Publisher:
         self._recent = recent
 
     def _apply(self, objects: list[tuple[ObjId, bytes]], condition: SetIf, apply: Apply) -> Outcome:
-        context = self._context
+        context = self.context
         items_max = context.store.capabilities.batch_items_max
         if len(objects) > items_max or _size_of(objects) > CHAIN_BYTES_MAX:
             # Too much for one statement: objects first, they are harmless without the row.
@@ -336,18 +320,18 @@ class Publisher:
 
     def _resolve(self, begun: Begun) -> Won | Lost | Done[None]:
         """Finds out what became of a write whose reply was lost; Done if it had won before."""
-        store = self._context.store
+        store = self.context.store
         return send_until_known(
             lambda: self._apply(begun.objects, begun.condition, store.apply),
             lambda: Done(None) if self._was_published(begun.chain) else None,
-            self._context.retry(),
+            self.context.retry(),
             _COMMITTED,
             in_doubt=True,
         )
 
     def _was_published(self, chain: _Chain) -> bool:
         """Walks from the present head and from every head that the branch was moved away from."""
-        context = self._context
+        context = self.context
         wanted = chain.built[-1].view
         before = chain.row.row
         heads: list[ObjId] = []
@@ -366,18 +350,6 @@ class Publisher:
 
 def _size_of(objects: Sequence[tuple[ObjId, bytes]]) -> int:
     return sum([len(raw) for _, raw in objects])
-
-
-class _Held:
-    """A held row; released when it is closed."""
-
-    def __init__(self, references: References, hold: Hold) -> None:
-        self._hold = hold
-        self.row = None if hold.entry is None else references.read(hold.entry)
-        self.apply: Apply = hold.apply
-
-    def close(self) -> None:
-        self._hold.release()
 
 
 def head_at(context: RepositoryContext, name: RefName, view: CommitView) -> Head:

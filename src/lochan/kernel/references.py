@@ -40,9 +40,9 @@ from lochan.base.ids import ObjId
 from lochan.base.limits.commits import MOVES_MAX
 from lochan.base.names import REFS_NAME, RefName
 from lochan.codec.rows import Move, ReferenceElement, ReferenceRow, decode_reference_element
-from lochan.kernel.claims import ClaimedMove, ClaimedProposal
+from lochan.kernel.claims import ClaimedProposal
 from lochan.kernel.context import RepositoryContext
-from lochan.kernel.moves import UNMOVED, Once, left_by, moved
+from lochan.kernel.moves import UNMOVED, Once, left_by, moved, moves_since
 from lochan.kernel.name_index import (
     AddNames,
     ListedReference,
@@ -52,7 +52,7 @@ from lochan.kernel.name_index import (
     UnreadableReference,
     row_of,
 )
-from lochan.kernel.publish import Proposal, Published, Publisher, Settled
+from lochan.kernel.publish import Proposal, Publisher, Settled
 from lochan.kernel.views import CommitView
 from lochan.persist.references import StampedRow
 from lochan.persist.retry import Retry
@@ -89,20 +89,16 @@ class ReferenceIndex:
 
     def __init__(self, context: RepositoryContext) -> None:
         self._context = context
-        self._publisher = Publisher(context, REFS_NAME)
-        self._index = NameIndex(context)
-
-    @property
-    def publisher(self) -> Publisher:
+        self.publisher = Publisher(context, REFS_NAME)
         """The publisher of the index of names, shared by all callers on this server."""
-        return self._publisher
+        self._index = NameIndex(context)
 
     def create_many(self, wanted: Sequence[NewReferenceRow], who: str) -> list[ReferenceRow]:
         """Creates references, all or none; AlreadyExists if one of the names is taken."""
         if not wanted:
             return []
         add = self.prepare_create(wanted, who)
-        (settled,) = self._publisher.publish([add])
+        (settled,) = self.publisher.publish([add])
         return self.finish_create(add, settled)
 
     def prepare_create(
@@ -131,7 +127,7 @@ class ReferenceIndex:
                 if self.find(name) is not None:
                     raise AlreadyExists(f"Named reference '{name}' already exists.")
             retry.again(at_once=True)
-            (settled,) = self._publisher.publish([proposal])
+            (settled,) = self.publisher.publish([proposal])
         if isinstance(settled, LochanError):
             raise settled
         if claimed is not None and claimed.done is not None:
@@ -248,10 +244,7 @@ class ReferenceIndex:
         # The row before the log: a move is copied to the log before it leaves the row.
         found = self._context.references.fetch(name)
         row = None if found is None or found.row.incarnation != once.incarnation else found.row
-        moves = [] if row is None else [*row.moves]
-        if row is None or len(moves) == MOVES_MAX:
-            moves += self._context.moves.fetch_after(name, once.incarnation, 0)
-        for move in moves:
+        for move in moves_since(self._context.moves, name, once.incarnation, 0, row):
             if move.operation == once.operation:
                 if row is None:
                     row = row_of(name, self._index.get_created(name, once.incarnation))
@@ -304,7 +297,7 @@ class ReferenceIndex:
             return Write(target, MovedReference(target, move))
 
         def find_earlier(write: Write[ReferenceRow, MovedReference]) -> _Moved | None:
-            done = self.find_done(name, once or ClaimedMove(operation, write.row.incarnation))
+            done = self.find_done(name, once or Once(operation, write.row.incarnation))
             if done is None:
                 return None
             # Other requests may carry the operation of a claim: the stored move is the answer then.
@@ -317,19 +310,12 @@ class ReferenceIndex:
 
     def _move_of(self, row: ReferenceRow, operation: bytes) -> Move | None:
         """Returns the move of an operation in this incarnation, None if it made none."""
-        moves = [*row.moves]
-        if len(moves) == MOVES_MAX:
-            moves += self._context.moves.fetch_after(row.name, row.incarnation, 0)
+        moves = moves_since(self._context.moves, row.name, row.incarnation, 0, row)
         return next((move for move in moves if move.operation == operation), None)
 
     def _copy(self, row: ReferenceRow, moves: Sequence[Move]) -> None:
-        """Copies moves that are about to leave a row; after a lost reply they are copied again."""
-        retry = self._retry()
-        while True:
-            try:
-                return self._context.moves.copy(row, moves)
-            except Unknown:
-                retry.again()
+        """Copies moves that are about to leave a row."""
+        self._context.repeat(lambda: self._context.moves.copy(row, moves))
 
     def _finish_create(self, name: RefName, element: ReferenceElement) -> ReferenceRow:
         """Step 2 of create, by the creator or by another caller after a crash."""
@@ -353,14 +339,9 @@ class ReferenceIndex:
 
     def _finish_delete(self, name: RefName, incarnation: int) -> None:
         """Step 2 of delete, by the deleter or by another caller after a crash."""
-        self._publish(RemoveName(self._context, name, incarnation))
-
-    def _publish(self, proposal: RemoveName) -> None:
-        (settled,) = self._publisher.publish([proposal])
+        (settled,) = self.publisher.publish([RemoveName(self._context, name, incarnation)])
         if isinstance(settled, LochanError):
             raise settled
-        if not isinstance(settled, Published):
-            raise Corrupt("a publisher answers every proposal")
 
     def _retry(self) -> Retry:
         return self._context.retry_steps()

@@ -32,6 +32,8 @@ from lochan.kernel.moves import UNMOVED, LoggedMove, UnreadableMove
 from lochan.kernel.provenance import read_provenance
 from lochan.kernel.tokens import PageToken, Tokens
 from lochan.kernel.views import CommitView
+from lochan.model.references import ReferenceMove
+from lochan.model.results import Page
 
 _KIND: Final = "ref-log"
 UNREADABLE: Final = "UNREADABLE"
@@ -41,33 +43,6 @@ _END: Final = (1 << 63) - 1
 
 _NOWHERE: Final = ObjId(bytes(len(EMPTY_ID)))
 """In a token: the commit is not known. No object has this id."""
-
-
-class RefLogEntry(msgspec.Struct, frozen=True):
-    """One thing that happened; `old` is empty where the reference came to be.
-
-    Of an unreadable one both are empty, and `source` contains the reason.
-
-    `version` is that of the row, 0 for commits: several may have been published as one version.
-    """
-
-    kind: str
-    old: bytes
-    new: bytes
-    who: str
-    when_us: int
-    operation: str
-    source: str
-    base: str
-    incarnation: int
-    version: int = 0
-
-
-class RefLogPage(msgspec.Struct, frozen=True):
-    """Some entries, newest first; `token` asks for the next page, None at the end."""
-
-    entries: tuple[RefLogEntry, ...]
-    token: PageToken | None
 
 
 class _Place(msgspec.Struct, frozen=True):
@@ -86,7 +61,7 @@ class RefLog:
         self._context = context
         self._tokens = Tokens(context.description.token_key)
 
-    def page(self, name: RefName, limit: int, token: PageToken | None = None) -> RefLogPage:
+    def page(self, name: RefName, limit: int, token: str | None = None) -> Page[ReferenceMove]:
         """Returns what happened to a name, live or deleted; raises if nothing ever did."""
         if not 0 < limit <= PAGE_ENTRIES_MAX:
             raise Invalid(f"a page has 1 to {PAGE_ENTRIES_MAX} entries, not {limit}")
@@ -103,14 +78,14 @@ class RefLog:
         entries, further = self._collect(name, recent, place, limit)
         if not entries and token is None:
             raise ReferenceNotFound(f"Named reference '{name}' not found")
-        return RefLogPage(tuple(entries), self._token(name, further))
+        return Page(tuple(entries), self._token(name, further))
 
     def _collect(
         self, name: RefName, recent: tuple[tuple[int, LoggedMove], ...], start: _Place, limit: int
-    ) -> tuple[list[RefLogEntry], _Place | None]:
+    ) -> tuple[list[ReferenceMove], _Place | None]:
         """Gathers entries from a place on; returns with them where to go on."""
         place = start
-        entries: list[RefLogEntry] = []
+        entries: list[ReferenceMove] = []
         moves: list[tuple[int, LoggedMove]] = []
         while True:
             if not moves:
@@ -163,27 +138,28 @@ class RefLog:
         key = b"".join(number.to_bytes(_PLACE_BYTES, "big") for number in numbers)
         return self._tokens.make(_KIND, place.commit or _NOWHERE, key, of=name)
 
-    def _read(self, name: RefName, token: PageToken) -> _Place:
-        commit, key = self._tokens.read(token, _KIND, of=name)
+    def _read(self, name: RefName, token: str) -> _Place:
+        commit, key = self._tokens.read(PageToken(token), _KIND, of=name)
         incarnation = int.from_bytes(key[:_PLACE_BYTES], "big")
         below = int.from_bytes(key[_PLACE_BYTES:], "big")
         return _Place(incarnation, below, None if commit == _NOWHERE else commit)
 
 
-def _of_commit(view: CommitView, incarnation: int) -> RefLogEntry:
+def _of_commit(view: CommitView, incarnation: int) -> ReferenceMove:
     body = view.body
     check_stored(body is not None, "the empty commit is in no log")
     provenance = read_provenance(() if body is None else body.hidden)
-    return RefLogEntry(
+    return ReferenceMove(
         provenance.kind,
-        view.parent,
-        view.obj_id,
+        view.parent.hex(),
+        view.obj_id.hex(),
         provenance.who,
         0 if body is None else body.created_us,
         provenance.operation,
         provenance.source,
         provenance.base,
         incarnation,
+        0,
     )
 
 
@@ -195,14 +171,14 @@ def _starts_from(move: LoggedMove) -> ObjId | None:
     return None if isinstance(move, UnreadableMove) else ObjId(move.old or EMPTY_ID)
 
 
-def _of_move(incarnation: int, move: LoggedMove) -> RefLogEntry:
+def _of_move(incarnation: int, move: LoggedMove) -> ReferenceMove:
     if isinstance(move, UnreadableMove):
         reason, version = move.reason, move.version
-        return RefLogEntry(UNREADABLE, b"", b"", "", 0, "", reason, "", incarnation, version)
-    return RefLogEntry(
+        return ReferenceMove(UNREADABLE, None, "", "", 0, "", reason, "", incarnation, version)
+    return ReferenceMove(
         move.kind,
-        move.old,
-        move.new,
+        move.old.hex() or None,
+        move.new.hex(),
         move.who,
         move.when_us,
         move.operation.hex(),

@@ -14,6 +14,7 @@ it finds a repository whose row in the list of repositories is lost.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -22,20 +23,19 @@ from lochan.base.errors import AlreadyExists, Corrupt, NotFound
 from lochan.base.ids import EMPTY_ID, INSTANCE_ID_BYTES, ROOT_INSTANCE, InstanceId
 from lochan.base.names import REFS_NAME, RefName, ref_name
 from lochan.base.ports import Clock, Random, Waiting
+from lochan.codec.forms import encode_row
 from lochan.codec.rows import (
+    DESCRIPTION_FORM,
     REPOSITORY_FORM,
     Description,
     ReferenceRow,
     RepositoryRow,
     SettingsRow,
-    decode_any_row,
-    decode_description,
-    encode_row,
 )
 from lochan.kernel.context import RepositoryContext, Tuning
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kv.store import Entry, Kind, Store, partition
-from lochan.persist.rows import Doubt, RowTable, add_row
+from lochan.persist.rows import Doubt, RowTable, add_row, scan_all
 
 REPOSITORIES_PLACE: Final = partition(ROOT_INSTANCE, Kind.REPOSITORIES)
 INSTANCES_PLACE: Final = partition(ROOT_INSTANCE, Kind.META, b"instances")
@@ -117,7 +117,7 @@ def open_repository(
 
 def read_instance(listed: Entry) -> InstanceId:
     """Reads a row of the list of repositories; Corrupt unless it is that of its name."""
-    row = decode_any_row(RepositoryRow, listed.value)
+    row = REPOSITORY_FORM.decode(listed.value)
     if row.name.encode() != listed.key or len(row.instance) != INSTANCE_ID_BYTES:
         raise Corrupt(f"the row of the repository {listed.key!r} is that of {row.name!r}")
     return InstanceId(row.instance)
@@ -125,29 +125,19 @@ def read_instance(listed: Entry) -> InstanceId:
 
 def read_description(described: Entry, name: str) -> Description:
     """Reads a description; Corrupt unless it is that of the repository."""
-    description = decode_description(described.value)
+    description = DESCRIPTION_FORM.decode(described.value)
     if description.name != name:
         raise Corrupt(f"the repository {name!r} has the description of {description.name!r}")
     return description
 
 
-def list_repositories(store: Store, start: str, limit: int) -> list[str]:
-    """Returns names of repositories in order, from `start` on; fewer only where there are no more.
+def list_repositories(store: Store, start: str, limit: int) -> list[tuple[str, Entry]]:
+    """Returns repositories in the order of their names, from `start` on; fewer only at the end.
 
-    The order is that of bytes.
+    The order is that of bytes. Each comes with its row, which `read_instance` decodes.
     """
-    return [name for name, _ in list_rows(store, start, limit)]
-
-
-def list_rows(store: Store, start: str, limit: int) -> list[tuple[str, Entry]]:
-    """Returns the same with the row of each name, not decoded; `read_instance` decodes it."""
-    found: list[tuple[str, Entry]] = []
-    at: bytes | None = start.encode()
-    while at is not None and len(found) < limit:
-        page = store.scan(REPOSITORIES_PLACE, at, None, limit - len(found))
-        found += [(entry.key.decode(), entry) for entry in page.entries]
-        at = page.next_start
-    return found
+    found = scan_all(store, REPOSITORIES_PLACE, start.encode(), None, limit)
+    return [(entry.key.decode(), entry) for entry in islice(found, limit)]
 
 
 def join(

@@ -7,17 +7,23 @@ followed until a commit is found. Tags take no commits; the publisher refuses th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
-from lochan.base.errors import Corrupt, Invalid, NotFound, ReferenceNotFound, TooLarge, Unknown
+from lochan.base.errors import Corrupt, Invalid, NotFound, ReferenceNotFound, TooLarge
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.limits.commits import HEADERS_BYTES_MAX, MESSAGE_BYTES_MAX, TAG_DEPTH_MAX
-from lochan.codec.commits import TagObject, decode_commit, is_commit
+from lochan.codec.commits import (
+    TagObject,
+    decode_commit,
+    decode_tag,
+    encode_tag,
+    is_commit,
+    is_tag,
+)
+from lochan.codec.elements import encode_text
 from lochan.codec.objects import check_object_id
-from lochan.codec.tags import decode_tag, encode_tag, is_tag
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.views import EMPTY_VIEW, CommitView, view_of
 from lochan.model.references import Annotation
@@ -47,7 +53,8 @@ class Tags:
         _check(annotation)
         tag = TagObject(1, target, annotation.message, annotation.properties, annotation.signature)
         pointer, raw = encode_tag(tag)
-        self._store([(pointer, raw)])
+        # A name will point at it; after a lost reply it is stored again.
+        self._context.repeat(lambda: self._context.objects.store_many([(pointer, raw)]))
         return pointer
 
     def peel(self, pointer: ObjId) -> Peeled:
@@ -91,26 +98,13 @@ class Tags:
             check_object_id(obj_id, raw)
         raise ReferenceNotFound(f"Commit '{obj_id.hex()}' not found")
 
-    def _store(self, objects: Sequence[tuple[ObjId, bytes]]) -> None:
-        """Stores objects that a name will point at; after a lost reply they are stored again."""
-        context = self._context
-        retry = context.retry_steps()
-        while True:
-            try:
-                return context.objects.store_many(objects)
-            except Unknown:
-                retry.again()
-
 
 def _check(annotation: Annotation) -> None:
     """Refuses an annotation that is too large or no valid text, before anything is written."""
-    try:
-        message_bytes = len(annotation.message.encode())
-        headers_bytes = sum(
-            len("".join((name, *values)).encode()) for name, values in annotation.properties
-        )
-    except UnicodeEncodeError as error:
-        raise Invalid(f"not valid Unicode text at character {error.start}") from None
+    message_bytes = len(encode_text(annotation.message))
+    headers_bytes = sum(
+        len(encode_text("".join((name, *values)))) for name, values in annotation.properties
+    )
     if message_bytes > MESSAGE_BYTES_MAX:
         raise TooLarge(f"a message has at most {MESSAGE_BYTES_MAX} bytes")
     if headers_bytes + len(annotation.signature) > HEADERS_BYTES_MAX:

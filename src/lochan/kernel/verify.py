@@ -32,6 +32,7 @@ def misplaced(views: Views, view: CommitView) -> Iterator[str]:
         return
     parent, *merged = views.load_many([ObjId(raw) for raw in body.parents])
     before = parent.body
+    tail = () if before is None else (parent.obj_id, *before.tail[: COMMIT_TAIL_MAX - 1])
     if body.sequence != parent.sequence + 1:
         yield f"its sequence is {body.sequence}, its parent's {parent.sequence}"
         return
@@ -44,7 +45,7 @@ def misplaced(views: Views, view: CommitView) -> Iterator[str]:
         yield "it is older than its parent"
     if body.root != (b"" if before is None else before.root or parent.obj_id):
         yield "its root is not that of its parent"
-    if body.tail != _tail(parent):
+    if body.tail != tail:
         yield "its tail is not the line of its ancestors"
     elif body.jump != _jump(views, body, parent):
         yield "its jump does not lead to the ancestor that its sequence requires"
@@ -129,12 +130,6 @@ def mislisted(row: ReferenceRow | None, element: ReferenceElement | None) -> tup
     if row.deleted:
         return False, "it is listed and deleted: a deletion that is half done"
     return False, ""
-
-
-def _tail(parent: CommitView) -> tuple[bytes, ...]:
-    if parent.body is None:
-        return ()
-    return (parent.obj_id, *parent.body.tail[: COMMIT_TAIL_MAX - 1])
 
 
 def _jump(views: Views, body: CommitObject, parent: CommitView) -> bytes:

@@ -131,11 +131,11 @@ class Views:
 
     def load(self, obj_id: ObjId) -> CommitView:
         """Returns a commit that something refers to."""
-        return self._find(obj_id) or self.load_many([obj_id])[0]
+        return self.find_cached(obj_id) or self.load_many([obj_id])[0]
 
     def load_many(self, ids: Sequence[ObjId]) -> list[CommitView]:
         """Returns commits in the order of their ids; one fetch covers all that are not at hand."""
-        found = [self._find(obj_id) for obj_id in ids]
+        found = [self.find_cached(obj_id) for obj_id in ids]
         missing = [obj_id for obj_id, view in zip(ids, found, strict=True) if view is None]
         if not missing:
             return [view for view in found if view is not None]
@@ -153,7 +153,7 @@ class Views:
 
     def get_named(self, obj_id: ObjId) -> CommitView:
         """Returns a commit that a user named by its hash; ReferenceNotFound if there is none."""
-        view = self._find(obj_id)
+        view = self.find_cached(obj_id)
         if view is None:
             self.reads += 1
             body = self._objects.find_commit(obj_id)
@@ -163,16 +163,13 @@ class Views:
             self.remember(view)
         return view
 
-    def find_cached(self, obj_id: ObjId) -> CommitView | None:
-        """Returns a commit if it is in memory."""
-        return self._find(obj_id)
-
     def remember(self, view: CommitView) -> None:
         """Keeps a commit in memory."""
         if view.body is not None:
             self._cache.keep(view.obj_id, view)
 
-    def _find(self, obj_id: ObjId) -> CommitView | None:
+    def find_cached(self, obj_id: ObjId) -> CommitView | None:
+        """Returns a commit if it is in memory."""
         return EMPTY_VIEW if obj_id == EMPTY_ID else self._cache.find(obj_id)
 
 

@@ -27,12 +27,8 @@ class PlainHold:
 
     def __init__(self, store: Store, entry: Entry | None) -> None:
         self._store = store
-        self._entry = entry
-
-    @property
-    def entry(self) -> Entry | None:
+        self.entry = entry
         """The row as it was read."""
-        return self._entry
 
     def apply(self, adds: Adds, condition: SetIf) -> Outcome:
         """Passes on to the store."""

@@ -76,13 +76,12 @@ class ObservedStore:
 
     def add_many(self, adds: Adds) -> None:
         """Passes on."""
-        size = _size(adds.items)
-        self._report("add_many", len(adds.items), size, lambda: self._store.add_many(adds))
+        items = adds.items
+        self._report("add_many", len(items), _size(items), lambda: self._store.add_many(adds))
 
     def put_many(self, items: Sequence[Item]) -> None:
         """Passes on."""
-        size = _size(items)
-        self._report("put_many", len(items), size, lambda: self._store.put_many(items))
+        self._report("put_many", len(items), _size(items), lambda: self._store.put_many(items))
 
     def set_if(self, partition: Partition, key: bytes, value: bytes, expected: Expected) -> Outcome:
         """Passes on."""
@@ -106,9 +105,7 @@ class ObservedStore:
 
     def apply(self, adds: Adds, condition: SetIf) -> Outcome:
         """Passes on."""
-        size = _size(adds.items) + len(condition.value)
-        keys = len(adds.items) + 1
-        return self._report("apply", keys, size, lambda: self._store.apply(adds, condition))
+        return self._report_apply(self._store, adds, condition)
 
     def apply_each(self, changes: Sequence[tuple[Adds, SetIf]]) -> list[Outcome]:
         """Passes on."""
@@ -137,7 +134,7 @@ class ObservedStore:
         """Passes on."""
         self._report("close", 0, 0, self._store.close)
 
-    def _report_apply(self, held: Hold, adds: Adds, condition: SetIf) -> Outcome:
+    def _report_apply(self, held: Store | Hold, adds: Adds, condition: SetIf) -> Outcome:
         size = _size(adds.items) + len(condition.value)
         return self._report("apply", len(adds.items) + 1, size, lambda: held.apply(adds, condition))
 
@@ -168,11 +165,8 @@ class _ObservedHold:
     def __init__(self, held: Hold, report_apply: Callable[[Hold, Adds, SetIf], Outcome]) -> None:
         self._held = held
         self._apply = report_apply
-
-    @property
-    def entry(self) -> Entry | None:
+        self.entry = held.entry
         """The row as it was read."""
-        return self._held.entry
 
     def apply(self, adds: Adds, condition: SetIf) -> Outcome:
         """Passes on."""

@@ -44,6 +44,7 @@ class Reference(msgspec.Struct, frozen=True):
 class ReferenceMove(msgspec.Struct, frozen=True):
     """One entry of a ref-log; `old` is None where the reference was created.
 
+    `version` is that of the row, 0 for commits: several may have been published as one version.
     An entry of the kind UNREADABLE has a newer format: `new` is empty, and `source` has the reason.
     """
 

@@ -13,7 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from lochan.base.ids import InstanceId
-from lochan.codec.row_form import RowForm
+from lochan.codec.forms import RowForm
 from lochan.kv.store import Kind, Store, partition
 from lochan.persist.retry import Retry
 from lochan.persist.rows import Done, Doubt, RowTable, Stamped, Write

@@ -30,9 +30,6 @@ class RetryPolicy(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, timeout_ms=MULTI_STEP_TIMEOUT_MS)
 
 
-DEFAULT_RETRY_POLICY = RetryPolicy()
-
-
 class Retry:
     """Counts the attempts of one operation."""
 
@@ -41,7 +38,7 @@ class Retry:
         clock: Clock,
         random: Random,
         waiting: Waiting,
-        retry_policy: RetryPolicy = DEFAULT_RETRY_POLICY,
+        retry_policy: RetryPolicy,
     ) -> None:
         self._clock = clock
         self._random = random

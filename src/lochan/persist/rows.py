@@ -26,14 +26,15 @@ it ends between two rounds, nothing was written and `Exhausted` is raised.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
 import msgspec
 
 from lochan.base.errors import Corrupt, Exhausted, LochanError, NewerFormat, Unavailable, Unknown
-from lochan.codec.row_form import Row, RowForm
+from lochan.base.limits.requests import PAGE_ENTRIES_MAX
+from lochan.codec.forms import Row, RowForm, encode_row
 from lochan.kv.store import ABSENT, Entry, Lost, Outcome, Partition, SetIf, Stamp, Store, Won
 from lochan.persist.retry import Retry
 
@@ -172,7 +173,7 @@ class RowTable(Generic[Row]):
     def condition(self, row: Row, expected: Stamped[Row] | None) -> SetIf:
         """Returns the write of a row if it is still as it was read; None expects no row."""
         stamp = ABSENT if expected is None else expected.stamp
-        return SetIf(self._place, self.key_of(row), self._form.encode(row), stamp)
+        return SetIf(self._place, self.key_of(row), encode_row(row), stamp)
 
     def remove(self, found: Stamped[Row]) -> Outcome:
         """Deletes a row if it is still as it was read."""
@@ -214,9 +215,9 @@ class RowTable(Generic[Row]):
             if isinstance(settled, Done):
                 return settled.answer
             retry.again(at_once=retry.attempts == 1)
-            found = self._current(settled) if read is None else None
-            if found is None:
-                found = read_row()
+            current = settled.current if read is None else None
+            # What the write has lost to, if the store returned it.
+            found = self.read(current) if isinstance(current, Entry) else read_row()
 
     def _decide_again(
         self,
@@ -225,10 +226,6 @@ class RowTable(Generic[Row]):
     ) -> Done[Answer] | None:
         decision = decide(self.fetch(key))
         return decision if isinstance(decision, Done) else None
-
-    def _current(self, lost: Lost) -> Stamped[Row] | None:
-        """Returns the row that a write has lost to, if the store returned it."""
-        return self.read(lost.current) if isinstance(lost.current, Entry) else None
 
     def _entries(self, keys: Sequence[str | bytes]) -> list[Entry | None]:
         step = self._store.capabilities.batch_items_max
@@ -244,6 +241,21 @@ class RowTable(Generic[Row]):
 
 def _raw(key: str | bytes) -> bytes:
     return key.encode() if isinstance(key, str) else key
+
+
+def scan_all(
+    store: Store,
+    place: Partition,
+    start: bytes = b"",
+    end: bytes | None = None,
+    limit: int = PAGE_ENTRIES_MAX,
+) -> Iterator[Entry]:
+    """Yields the rows of [start, end) in a partition, read in pages of `limit`."""
+    further: bytes | None = start
+    while further is not None:
+        page = store.scan(place, further, end, limit)
+        yield from page.entries
+        further = page.next_start
 
 
 def add_row(table: RowTable[Row], row: Row, retry: Retry, doubt: Doubt) -> bool:

@@ -101,22 +101,18 @@ class Filter:
 
     def accepts_entry(self, entry: Entry) -> bool:
         """Judges a key and the type of what it holds."""
-        self._expect(FilterKind.ENTRIES)
-        return self._judge({"entry": self._entry(entry.key, entry.type)})
+        return self._judge(FilterKind.ENTRIES, {"entry": self._entry(entry.key, entry.type)})
 
     def accepts_diff(self, entry: DiffEntry) -> bool:
         """Judges a key that differs."""
-        self._expect(FilterKind.DIFF)
-        return self._judge({"key": self._key(entry.key)})
+        return self._judge(FilterKind.DIFF, {"key": self._key(entry.key)})
 
     def accepts_reference(self, reference: Reference) -> bool:
         """Judges a reference, with its metadata if the filter reads it."""
-        self._expect(FilterKind.REFERENCES)
-        return self._judge(self._reference(reference))
+        return self._judge(FilterKind.REFERENCES, self._reference(reference))
 
     def accepts_log(self, entry: LogEntry) -> bool:
         """Judges a commit, with its operations if the filter reads them."""
-        self._expect(FilterKind.LOG)
         variables: dict[str, object] = {"commit": self._commit(entry.meta)}
         if self.reads_operations:
             given = entry.operations
@@ -129,12 +125,10 @@ class Filter:
                 )
             make = self._operation
             variables["operations"] = [make(operation) for operation in given]
-        return self._judge(variables)
+        return self._judge(FilterKind.LOG, variables)
 
-    def _expect(self, kind: FilterKind) -> None:
+    def _judge(self, kind: FilterKind, variables: dict[str, object]) -> bool:
         check(self.kind is kind, f"a filter of {self.kind.value} judges only those")
-
-    def _judge(self, variables: dict[str, object]) -> bool:
         try:
             verdict = self._execute(variables)
         except LookupError:

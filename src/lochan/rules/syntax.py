@@ -213,10 +213,8 @@ class _Reader:
             raise self._refuse(f"undeclared reference to '{name}'; known here: {known}", at)
 
     def _loop_of(self, name: str) -> _Bracket | None:
-        for bracket in self._open:
-            if bracket.loop and bracket.variable == name:
-                return bracket
-        return None
+        loops = (bracket for bracket in self._open if bracket.loop and bracket.variable == name)
+        return next(loops, None)
 
     def _use(self, name: str, at: int, *, whole: bool) -> None:
         """Notes that a variable is used: one field of it, or all."""
@@ -234,16 +232,14 @@ class _Reader:
     def _use_operations(self, at: int) -> None:
         """Lets `operations` be looped over, indexed by a number and counted, nothing else."""
         after = [self._text(at + step) for step in range(1, 5)]
+        around = [self._text(at + step) for step in (-2, -1, 1)]
         self._fields.setdefault(_OPERATIONS, set())
         if after[0] == "[" and after[1].isdigit() and after[2] == "]":
             self._use(_OPERATIONS, at + 3, whole=after[3] != ".")
         elif after[0] == "." and after[1] in _LOOPS and after[2] == "(":
             return
-        elif after[:4] != [".", "size", "(", ")"] and not self._is_counted(at):
+        elif after != [".", "size", "(", ")"] and around != ["size", "(", ")"]:
             raise self._refuse("operations are looped over, indexed or counted by size()", at)
-
-    def _is_counted(self, at: int) -> bool:
-        return [self._text(at + step) for step in (-2, -1, 1)] == ["size", "(", ")"]
 
     def _mark(self, at: int) -> None:
         mark = self._text(at)

@@ -77,32 +77,13 @@ _COMMIT: Final[dict[str, _Make[CommitMeta]]] = {
 }
 
 
-def _pairs(
-    makes: Mapping[str, _Make[_Subject]], fields: Iterable[str]
-) -> list[tuple[str, _Make[_Subject]]]:
-    return [(field, makes[field]) for field in sorted(fields)]
-
-
 def _shape(makes: Mapping[str, _Make[_Subject]], fields: Iterable[str]) -> Shape[_Subject]:
-    pairs = _pairs(makes, fields)
-    if len(pairs) == 1:
-        ((name, only),) = pairs
+    pairs = [(field, makes[field]) for field in sorted(fields)]
 
-        def make_one(subject: _Subject) -> dict[str, object]:
-            value = only(subject)
-            return {} if value is None else {name: value}
+    def shape(subject: _Subject) -> dict[str, object]:
+        return {field: value for field, make in pairs if (value := make(subject)) is not None}
 
-        return make_one
-
-    def make_all(subject: _Subject) -> dict[str, object]:
-        made: dict[str, object] = {}
-        for field, make in pairs:
-            value = make(subject)
-            if value is not None:
-                made[field] = value
-        return made
-
-    return make_all
+    return shape
 
 
 _whole_commit: Final = _shape(_COMMIT, _COMMIT)
@@ -172,27 +153,14 @@ def entry_shape(fields: frozenset[str]) -> Callable[[ContentKey, str], dict[str,
     of_key = key_shape(fields - {_ENTRY_TYPE})
     if _ENTRY_TYPE not in fields:
         return lambda key, _: of_key(key)
-
-    def make(key: ContentKey, type_name: str) -> dict[str, object]:
-        made = of_key(key)
-        made[_ENTRY_TYPE] = type_name
-        return made
-
-    return make
+    return lambda key, type_name: {**of_key(key), _ENTRY_TYPE: type_name}
 
 
 def operation_shape(fields: frozenset[str]) -> Shape[Put | Delete]:
     """Returns how to make an operation with these fields."""
     of_key = key_shape(fields & frozenset(_KEY))
-    own = _pairs(_OPERATION, fields & frozenset(_OPERATION))
-
-    def make(operation: Put | Delete) -> dict[str, object]:
-        made = of_key(operation.key)
-        for field, value_of in own:
-            made[field] = value_of(operation)
-        return made
-
-    return make
+    of_own = _shape(_OPERATION, fields & frozenset(_OPERATION))
+    return lambda operation: {**of_key(operation.key), **of_own(operation)}
 
 
 def commit_shape(fields: Iterable[str]) -> Shape[CommitMeta]:

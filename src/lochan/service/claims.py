@@ -36,9 +36,9 @@ from lochan.base.errors import (
 from lochan.base.ids import ObjId
 from lochan.base.limits.requests import IDEMPOTENCY_KEY_CHARACTERS_MAX
 from lochan.base.names import RefName
+from lochan.catalog.types import ContentTypes
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.claims import (
-    ClaimedMove,
     ClaimedProposal,
     KeyedRequest,
     RequestOutcome,
@@ -48,14 +48,14 @@ from lochan.kernel.claims import (
     find_done,
 )
 from lochan.kernel.context import RepositoryContext
-from lochan.kernel.moves import UNMOVED
+from lochan.kernel.moves import UNMOVED, Once
 from lochan.kernel.publish import Proposal, Published, Publisher, Settled
 from lochan.kernel.references import Destination, MovedReference, ReferenceIndex
 from lochan.persist.claims import Claim
 from lochan.persist.references import StampedRow
-from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite, answered
-from lochan.service.policy import Action, WriteTarget
+from lochan.service.policy import Access, Action, Call, WriteTarget
+from lochan.service.resolve import Reads, Resolver
 
 _Answer = TypeVar("_Answer")
 _Earlier = TypeVar("_Earlier")
@@ -90,7 +90,7 @@ class NamesWrite(msgspec.Struct, Generic[_Answer], frozen=True):
 ClaimKey = Callable[[], Claim | None]
 """Claims the key of a write on a branch, step 3; None for a write without a key."""
 
-ClaimMove = Callable[[], ClaimedMove | None]
+ClaimMove = Callable[[], Once | None]
 """Claims the key of a move of a reference, step 3; None for a move without a key."""
 
 
@@ -114,9 +114,9 @@ class Claims:
         `prepare` does step 2, calls its argument to claim the key (step 3), and returns the
         proposal. A dry run claims nothing.
         """
-        if dry_run or target.call.idempotency_key is None:
-            return self._pending(target, prepare(_unclaimed), earlier, dry_run=dry_run)
-        request = self._request(target)
+        request = self._request(target, dry_run=dry_run)
+        if request is None:
+            return self._pending(target, prepare(lambda: None), earlier, dry_run=dry_run)
 
         def claim() -> Claim:
             return claim_on_branch(self._context, request, find)
@@ -128,7 +128,7 @@ class Claims:
             return found
 
         return self._attempt(
-            lambda: self._find_commits(target, request),
+            lambda: self._find_earlier(target, request, partial(find_done, self._context)),
             lambda done: answered(earlier(done)),
             lambda: self._pending(target, prepare(claim), earlier),
         )
@@ -146,12 +146,12 @@ class Claims:
         `work` does steps 2 and 4, and calls its argument to claim the key (step 3). A dry run
         claims nothing.
         """
-        if dry_run or target.call.idempotency_key is None:
+        request = self._request(target, dry_run=dry_run)
+        if request is None:
             target.check()
-            return work(_unclaimed)
-        request = self._request(target)
+            return work(lambda: None)
 
-        def claim() -> ClaimedMove:
+        def claim() -> Once:
             row = self._names.get(target.name).row
             target.check_row(row)
             return _claimed_move(claim_request(self._context, request, row.incarnation))
@@ -160,7 +160,10 @@ class Claims:
             target.check()
             return work(claim)
 
-        find = partial(self._find_move, target, request)
+        def find_move(claim: Claim) -> MovedReference | None:
+            return self._names.find_done(target.name, _claimed_move(claim))
+
+        find = partial(self._find_earlier, target, request, find_move)
         return self._attempt(find, earlier, authorise_and_work)
 
     def request(
@@ -173,11 +176,10 @@ class Claims:
         check_key(key)
         return KeyedRequest(call.principal, key, call.digest, action.value, name, source)
 
-    def _request(self, target: WriteTarget) -> KeyedRequest:
-        request = self.request(target.call, target.action, target.name, target.source)
-        if request is None:
-            raise Invalid("a write without an idempotency key has no claim")
-        return request
+    def _request(self, target: WriteTarget, *, dry_run: bool) -> KeyedRequest | None:
+        if dry_run:
+            return None
+        return self.request(target.call, target.action, target.name, target.source)
 
     def _attempt(
         self,
@@ -205,29 +207,25 @@ class Claims:
             target.check(claim.incarnation)
         return claim
 
-    def _find_commits(self, target: WriteTarget, request: KeyedRequest) -> RequestOutcome | None:
-        """Returns what a request did on its branch; raises if it can never be done."""
+    def _find_earlier(
+        self,
+        target: WriteTarget,
+        request: KeyedRequest,
+        search: Callable[[Claim], _Earlier | None],
+    ) -> _Earlier | None:
+        """Returns what an earlier try has done; raises if the request can never be done."""
         claim = self._find_claim(target, request)
         if claim is None:
             return None
-        found = self._names.find(RefName(claim.name))
-        done = find_done(self._context, claim)
-        if done is None and (found is None or found.row.incarnation != claim.incarnation):
-            # The incarnation was gone before the search: no try can commit to it any more.
-            raise _target_deleted(claim)
-        return done
-
-    def _find_move(self, target: WriteTarget, request: KeyedRequest) -> MovedReference | None:
-        """Returns the move that a request made; raises if it can never be made."""
-        claim = self._find_claim(target, request)
-        if claim is None:
-            return None
-        name = RefName(claim.name)
         # This read finishes a creation or a deletion that was left half done.
-        found = self._names.find(name)
-        done = self._names.find_done(name, _claimed_move(claim))
+        found = self._names.find(RefName(claim.name))
+        done = search(claim)
         if done is None and (found is None or found.row.incarnation != claim.incarnation):
-            raise _target_deleted(claim)
+            # The incarnation was gone before the search: no try can write it any more.
+            raise ReferenceNotFound(
+                f"the reference {claim.name!r} that this request was first sent for was deleted, "
+                "and the request was not done; send it with a new idempotency key"
+            )
         return done
 
     def _pending(
@@ -297,6 +295,22 @@ class Claims:
                 )
 
 
+class RepositoryWrites(Reads):
+    """What the use cases that write a repository have in common."""
+
+    def __init__(
+        self,
+        context: RepositoryContext,
+        types: ContentTypes,
+        resolver: Resolver,
+        claims: Claims,
+        access: Access,
+    ) -> None:
+        super().__init__(context, types, resolver)
+        self._claims = claims
+        self._access = access
+
+
 def _finish(write: BranchWrite[_Answer], settled: Settled) -> _Answer:
     if isinstance(settled, LochanError):
         return write.refused(settled)
@@ -306,10 +320,6 @@ def _finish(write: BranchWrite[_Answer], settled: Settled) -> _Answer:
 def raise_refusal(error: LochanError) -> NoReturn:
     """Raises what a write was refused for: the usual `refused` of a write."""
     raise error
-
-
-def _unclaimed() -> None:
-    return None
 
 
 class _HeadMoved(Exception):
@@ -327,15 +337,8 @@ def _unmoved(
     return decide
 
 
-def _claimed_move(claim: Claim) -> ClaimedMove:
-    return ClaimedMove(claim.operation, claim.incarnation)
-
-
-def _target_deleted(claim: Claim) -> ReferenceNotFound:
-    return ReferenceNotFound(
-        f"the reference {claim.name!r} that this request was first sent for was deleted, and the "
-        "request was not done; send it with a new idempotency key"
-    )
+def _claimed_move(claim: Claim) -> Once:
+    return Once(claim.operation, claim.incarnation)
 
 
 def check_key(key: str) -> None:

@@ -11,21 +11,17 @@ from lochan.base.limits.requests import COMMIT_OPERATIONS_MAX
 from lochan.catalog.commit import CatalogCommit, CommitText
 from lochan.catalog.contents import load_content_ids
 from lochan.catalog.meta import headers_of
-from lochan.catalog.types import ContentTypes
 from lochan.kernel.changes import own_changes
 from lochan.kernel.claims import RequestOutcome
-from lochan.kernel.context import RepositoryContext
 from lochan.kernel.provenance import Provenance
 from lochan.kernel.publish import Published
 from lochan.kernel.views import CommitView
 from lochan.model.commits import AddedContent, CommitMeta, Committed, ContentKey, Operation
 from lochan.model.requests import CommitRequest
 from lochan.model.specs import ReferenceSpec
-from lochan.service.calls import Call
-from lochan.service.claims import BranchWrite, ClaimKey, Claims, raise_refusal
+from lochan.service.claims import BranchWrite, ClaimKey, RepositoryWrites, raise_refusal
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Access, Action, WriteTarget
-from lochan.service.resolve import Resolver
+from lochan.service.policy import Action, Call, WriteTarget
 
 
 class Commits:
@@ -51,22 +47,8 @@ class Commits:
         return self._writes.build(call, branch, keys, lambda: request, raise_refusal)
 
 
-class CommitWrites:
+class CommitWrites(RepositoryWrites):
     """Builds the writes that are one commit."""
-
-    def __init__(
-        self,
-        context: RepositoryContext,
-        types: ContentTypes,
-        resolver: Resolver,
-        claims: Claims,
-        access: Access,
-    ) -> None:
-        self._context = context
-        self._types = types
-        self._resolver = resolver
-        self._claims = claims
-        self._access = access
 
     def build(
         self,

@@ -19,9 +19,8 @@ from lochan.model.references import Reference
 from lochan.model.results import Entry, Page
 from lochan.model.specs import ReferenceSpec
 from lochan.rules.filters import FilterKind, compile_filter
-from lochan.service.calls import Call
 from lochan.service.pages import Selection, check_limit, content_not_found
-from lochan.service.policy import Action
+from lochan.service.policy import Action, Call
 from lochan.service.resolve import Reads, Resolved
 
 _KIND: Final = "entries"

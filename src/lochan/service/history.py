@@ -29,10 +29,9 @@ from lochan.model.commits import ContentKey, Delete, LogEntry, Put
 from lochan.model.results import DiffEntry, Page
 from lochan.model.specs import ReferenceSpec
 from lochan.rules.filters import FilterKind, compile_filter
-from lochan.service.calls import Call
 from lochan.service.pages import Selection, check_limit
-from lochan.service.policy import Action
-from lochan.service.resolve import Reads, Resolved
+from lochan.service.policy import Action, Call
+from lochan.service.resolve import Reads
 
 _LOG: Final = "log"
 _DIFF: Final = "diff"
@@ -63,9 +62,11 @@ class History(Reads):
         resolved = self._resolver.read(call, Action.READ_LOG, spec)
         listed = self._resolver.listed(spec, resolved)
         selected = f"{limit_hash.text() if limit_hash else ''} {filter}"
-        if token is None:
-            start, last = resolved.view.obj_id, self._last(call, resolved, limit_hash)
-        else:
+        start, last = resolved.view.obj_id, None
+        if token is None and limit_hash is not None:
+            limit_view = self._resolver.read_on(call, Action.READ_LOG, resolved, limit_hash).view
+            last = limit_view.obj_id
+        elif token is not None:
             # The position is where the log ends: a relative limit is one of the first page.
             start, end = self._tokens.read(PageToken(token), _LOG, selected, listed)
             self._resolver.read_at(call, Action.READ_LOG, resolved, start)
@@ -163,14 +164,6 @@ class History(Reads):
             raise Invalid(f"a range has at most {REBASE_COMMITS_MAX} commits, not {count}")
         line = islice(iterate_log(self._context.views, end.obj_id), count)
         return tuple(reversed([view.obj_id.hex() for view in line]))
-
-    def _last(
-        self, call: Call, resolved: Resolved, limit_hash: ReferenceSpec | None
-    ) -> ObjId | None:
-        """Returns the commit where a log ends, that one included."""
-        if limit_hash is None:
-            return None
-        return self._resolver.read_on(call, Action.READ_LOG, resolved, limit_hash).view.obj_id
 
     def _entry(self, view: CommitView, *, with_operations: bool) -> tuple[LogEntry, int]:
         """Returns a commit, and about how many bytes it takes."""

@@ -15,9 +15,8 @@ from lochan.kernel.tokens import PageToken
 from lochan.model.commits import ContentKey, JobRecord
 from lochan.model.results import Page
 from lochan.model.specs import ReferenceSpec
-from lochan.service.calls import Call
 from lochan.service.pages import check_limit, content_not_found
-from lochan.service.policy import Action
+from lochan.service.policy import Action, Call
 from lochan.service.resolve import Reads, Resolved
 
 _KIND: Final = "jobs"

@@ -47,10 +47,9 @@ from lochan.model.requests import (
 )
 from lochan.model.results import ContentConflict, Merged
 from lochan.model.specs import ReferenceSpec
-from lochan.service.calls import Call
-from lochan.service.claims import BranchWrite, ClaimKey, ClaimMove, Claims
+from lochan.service.claims import BranchWrite, ClaimKey, ClaimMove, Claims, RepositoryWrites
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Access, Action, WriteTarget
+from lochan.service.policy import Access, Action, Call, WriteTarget
 from lochan.service.resolve import Resolved, Resolver
 
 _NO_KEYS: Mapping[ContentKey, KeyResolution] = {}
@@ -74,7 +73,7 @@ class _Steps(msgspec.Struct, frozen=True):
     records_source: bool = False
 
 
-class Merges:
+class Merges(RepositoryWrites):
     """Merges into the branches of one repository.
 
     The caller needs the right to read a source, because its contents are in the target afterwards.
@@ -84,16 +83,12 @@ class Merges:
         self,
         context: RepositoryContext,
         types: ContentTypes,
-        names: ReferenceIndex,
         resolver: Resolver,
         claims: Claims,
         access: Access,
+        names: ReferenceIndex,
     ) -> None:
-        self._context = context
-        self._types = types
-        self._resolver = resolver
-        self._claims = claims
-        self._access = access
+        super().__init__(context, types, resolver, claims, access)
         self._moves = HeadMoves(context, names)
 
     def merge(self, call: Call, request: MergeRequest) -> PendingWrite[Merged]:
@@ -198,11 +193,11 @@ class Merges:
     ) -> CatalogMerge:
         meta = request.meta or CommitMeta(message="")
         headers = headers_of(meta, target.call.principal)
-        carried = []
-        for view in line:
-            text = meta.message or f"Revert {view.obj_id.hex()}: {title_of(view)}"
-            undone = reverted(self._context, view, text)
-            carried.append(msgspec.structs.replace(undone, headers=headers))
+        titles = [f"Revert {view.obj_id.hex()}: {title_of(view)}" for view in line]
+        carried = [
+            reverted(self._context, view, meta.message or title, headers)
+            for view, title in zip(line, titles, strict=True)
+        ]
         resolutions = read_resolutions(self._context, self._types, "NORMAL", _NO_KEYS)
         named = ",".join(spec.text() for spec in request.hashes)[:200]
         make = _carrying(carried, undone=line)

@@ -38,11 +38,11 @@ from lochan.model.references import Reference
 from lochan.model.requests import CommitRequest
 from lochan.model.results import ContentConflict
 from lochan.model.specs import ReferenceSpec
-from lochan.service.calls import Call
 from lochan.service.commits import CommitWrites
 from lochan.service.contents import Contents
 from lochan.service.pages import Selection
 from lochan.service.pending_writes import PendingWrite
+from lochan.service.policy import Call
 
 _Answer = TypeVar("_Answer")
 _TYPE = "NAMESPACE"

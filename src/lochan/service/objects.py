@@ -23,19 +23,17 @@ from lochan.base.limits.requests import (
     OBJECTS_PER_CALL_MAX,
 )
 from lochan.base.limits.storage import NODE_ELEMENTS_MAX, OBJECT_BYTES_MAX
-from lochan.codec.commits import decode_commit, is_commit
+from lochan.codec.commits import check_any_object
 from lochan.codec.objects import (
     NodeObject,
     ValueObject,
     build_value,
     check_canonical,
-    check_object_id,
     object_id,
 )
 from lochan.index.node import check_shape, keys_of, pack_node
 from lochan.kernel.context import RepositoryContext
-from lochan.service.calls import Call
-from lochan.service.policy import Access, Action
+from lochan.service.policy import Access, Action, Call
 
 _decode: Final = msgspec.msgpack.Decoder(NodeObject | ValueObject).decode
 
@@ -59,7 +57,7 @@ class ObjectExchange:
             for obj_id, raw in zip(some, self._context.objects.find_many(some), strict=True):
                 if raw is None:
                     continue
-                _check_stored(obj_id, raw)
+                check_any_object(obj_id, raw)
                 found.append((obj_id.hex(), raw))
                 total += len(raw)
             _check_bytes(total)
@@ -90,14 +88,6 @@ def _check_bytes(count: int) -> None:
             f"the objects of one call have at most {OBJECTS_BYTES_PER_CALL_MAX} bytes together; "
             "request fewer at once"
         )
-
-
-def _check_stored(obj_id: ObjId, raw: bytes) -> None:
-    """Raises Corrupt unless the bytes are those of the id; commits have their own rule."""
-    if is_commit(raw):
-        decode_commit(obj_id, raw)
-    else:
-        check_object_id(obj_id, raw)
 
 
 def _check_given(obj_id: ObjId, raw: bytes) -> None:

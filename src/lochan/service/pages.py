@@ -21,10 +21,6 @@ class KeyRange(msgspec.Struct, frozen=True, gc=False):
     start: bytes
     end: bytes | None
 
-    def filter(self) -> str:
-        """Returns the range as text, for a page token."""
-        return f"{self.start.hex()}-{'' if self.end is None else self.end.hex()}"
-
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """Which keys a listing selects: some by name, or a range that includes both ends."""
@@ -57,7 +53,9 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """Returns all of it as text, for a page token."""
         named = " ".join(key.hex() for key in self.named_keys())
-        return f"{self.range().filter()} {named} {self.filter}"
+        within = self.range()
+        end = "" if within.end is None else within.end.hex()
+        return f"{within.start.hex()}-{end} {named} {self.filter}"
 
 
 def check_limit(limit: int | None) -> None:

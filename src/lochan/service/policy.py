@@ -1,4 +1,4 @@
-"""What a caller may do: the one place where every use case is authorised.
+"""Who calls and what a caller may do: the one place where every use case is authorised.
 
 The order of every use case:
 
@@ -24,7 +24,22 @@ from lochan.base.names import RefName
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.build import Head
 from lochan.model.commits import ContentKey
-from lochan.service.calls import Call
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One request as its face has authenticated it; required by every use case, reads included.
+
+    `principal` is empty while there is no authentication. An idempotency key makes a write take
+    effect once, however often it is sent; `digest` is that of the whole request, because the same
+    key with another request is refused. `trace` names the request in logs.
+    """
+
+    principal: str = ""
+    idempotency_key: str | None = None
+    digest: bytes = b""
+    roles: tuple[str, ...] = ()
+    repository: str = ""
+    trace: str = ""
 
 
 class Action(Enum):
@@ -130,8 +145,5 @@ class WriteTarget(msgspec.Struct, frozen=True):
 
     def check_head(self, head: Head) -> None:
         """Raises Denied unless the caller may commit on this head."""
-        access = self.access
-        resource = Resource(
-            access.repository, self.name, head.row.incarnation, head.view.obj_id, self.keys
-        )
-        access.policy.decide(self.call, self.action, resource)
+        decide, row = self.access.decide, head.row
+        decide(self.call, self.action, self.name, row.incarnation, head.view.obj_id, self.keys)

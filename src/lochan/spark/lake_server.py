@@ -45,18 +45,14 @@ class LakeServer:
 
     def __init__(self, url: str, child: subprocess.Popen[str] | None = None) -> None:
         self.url: Final = url
-        self._child = child
+        # The process that was started here, None if there is none.
+        self.child = child
         if child is not None:
             atexit.register(self.close)
 
-    @property
-    def pid(self) -> int | None:
-        """The process that was started here, None if there is none."""
-        return None if self._child is None else self._child.pid
-
     def close(self) -> None:
         """Stops the server if it is ours, and waits for its end; may be called again."""
-        child, self._child = self._child, None
+        child, self.child = self.child, None
         if child is not None:
             atexit.unregister(self.close)
             _stop(child)

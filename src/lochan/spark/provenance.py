@@ -75,7 +75,8 @@ def find_table_reads(frame: DataFrame) -> set[TableRead]:
     try:
         (row,) = frame.sparkSession.sql("EXPLAIN EXTENDED SELECT 1 FROM {it}", it=probed).collect()
     except AnalysisException as error:
-        raise Invalid(f"Spark cannot plan the frame: {_first_line(error)}") from error
+        reason = str(error).strip().partition("\n")[0]
+        raise Invalid(f"Spark cannot plan the frame: {reason}") from error
     text = str(row[0])
     found = {_table_read(match) for match in _MARK.finditer(text)}
     if probe not in found or _LAST_HEADING not in text:
@@ -101,7 +102,3 @@ def _table_read(match: re.Match[str]) -> TableRead:
         snapshot_id=None if snapshot == "none" else int(snapshot),
         ref=bytes.fromhex(match["ref"]).decode(),
     )
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]

@@ -1,4 +1,4 @@
-"""Schemas of Iceberg and of Spark, from one to the other, with field ids at every level.
+"""Schemas of Iceberg and of Spark, from one to the other, with field ids; paths of fields.
 
 | Iceberg | Spark |
 |---|---|
@@ -28,10 +28,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark
 
 from lochan.base.errors import Invalid
+from lochan.spark.trees import fold
 
 Kind = TypeVar("Kind")
 Built = TypeVar("Built")
-_Place = tuple[int, ...]
 
 # The name under which Spark's Parquet reader and writer look for the id of a field.
 FIELD_ID: Final = "parquet.field.id"
@@ -76,18 +76,17 @@ _NULLABLE: Final = ("nullable", "containsNull", "valueContainsNull")
 
 def to_spark(schema: Schema, *, stored: bool = False, ids: bool = True) -> spark.StructType:
     """Returns the Spark schema of a table: as users see it, or as its files hold it (`stored`)."""
-    whole: iceberg.IcebergType = schema.as_struct()
-    build = partial(_spark_type, stored=stored, ids=ids, names=None)
-    return cast("spark.StructType", _fold(whole, "", _inside_iceberg, build))
+    whole = iceberg.NestedField(0, "", schema.as_struct())
+    return cast("spark.StructType", spark_type(whole, stored=stored, ids=ids))
 
 
 def nullable(schema: spark.StructType) -> spark.StructType:
     """Returns a schema that allows NULL everywhere; required columns are checked by counting."""
-    return spark.StructType.fromJson(json.loads(schema.json(), object_hook=_optional))
 
+    def optional(node: dict[str, Any]) -> dict[str, Any]:
+        return node | {key: True for key in _NULLABLE if key in node}
 
-def _optional(node: dict[str, Any]) -> dict[str, Any]:
-    return node | {key: True for key in _NULLABLE if key in node}
+    return spark.StructType.fromJson(json.loads(schema.json(), object_hook=optional))
 
 
 def spark_type(
@@ -113,21 +112,12 @@ def _fold(
 
     `build` is given a type, its path as dotted names, and the values for what is inside.
     """
-    found: list[tuple[_Place, str, Kind]] = []
-    waiting: list[tuple[_Place, str, Kind]] = [((), path, kind)]
-    while waiting:
-        place, path, kind = waiting.pop()
-        found.append((place, path, kind))
-        prefix = f"{path}." if path else ""
-        waiting += [
-            ((*place, number), prefix + name, inner)
-            for number, (name, inner) in enumerate(inside(kind))
-        ]
-    built: dict[_Place, Built] = {}
-    for place, path, kind in reversed(found):
-        inner = [built[*place, number] for number in range(len(inside(kind)))]
-        built[place] = build(kind, path, inner)
-    return built[()]
+
+    def parts(node: tuple[str, Kind]) -> list[tuple[str, Kind]]:
+        prefix = f"{node[0]}." if node[0] else ""
+        return [(prefix + name, inner) for name, inner in inside(node[1])]
+
+    return fold((path, kind), parts, lambda node, inner: build(node[1], node[0], inner))
 
 
 def _inside_iceberg(kind: iceberg.IcebergType) -> list[tuple[str, iceberg.IcebergType]]:
@@ -310,3 +300,30 @@ def find_defaults(schema: Schema) -> list[str]:
     """Returns the columns with a default for files that lack them."""
     names = schema.column_names
     return [name for name in names if schema.find_field(name).initial_default is not None]
+
+
+def field_paths(schema: Schema) -> Mapping[int, tuple[str, ...]]:
+    """Returns the path of every field that is reached through structs alone, by id."""
+    paths: dict[int, tuple[str, ...]] = {}
+    waiting: list[tuple[tuple[str, ...], iceberg.NestedField]]
+    waiting = [((), field) for field in schema.fields]
+    while waiting:
+        above, field = waiting.pop()
+        path = (*above, field.name)
+        paths[field.field_id] = path
+        if isinstance(field.field_type, iceberg.StructType):
+            waiting.extend((path, inner) for inner in field.field_type.fields)
+    return paths
+
+
+def column_at(path: tuple[str, ...]) -> Column:
+    """Returns the column at a path; names may contain dots and quotes."""
+    column = F.col(quoted(path[0]))
+    for name in path[1:]:
+        column = column.getField(name)
+    return column
+
+
+def quoted(name: str) -> str:
+    """Returns a name in backticks, which Spark takes literally."""
+    return "`" + name.replace("`", "``") + "`"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 import msgspec
 
@@ -94,7 +94,7 @@ class ResponseStream(msgspec.Struct, frozen=True):
     asked for.
     """
 
-    parts: AsyncIterator[bytes]
+    parts: AsyncGenerator[bytes, None]
     length: int | None = None
     endless: bool = False
     """Whether it has no end of its own: a server that stops ends it."""

@@ -17,7 +17,7 @@ from lochan.transport.exchange import Request, ResponseHeaders
 _RANGE: Final = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
 
-class Selection(msgspec.Struct, frozen=True):
+class ByteSelection(msgspec.Struct, frozen=True):
     """What is sent: bytes from `start` to before `stop` with status 200 or 206.
 
     With 304, 412 and 416 nothing is sent.
@@ -34,33 +34,33 @@ class Selection(msgspec.Struct, frozen=True):
         return self.stop - self.start
 
 
-def select(request: Request, tag: str, length: int) -> Selection:
+def select(request: Request, tag: str, length: int) -> ByteSelection:
     """Returns which part of so many bytes with a strong tag (without quotes) a request wants."""
     quoted = f'"{tag}"'
     headers: ResponseHeaders = ((b"etag", quoted.encode("latin-1")),)
     headers += ((b"accept-ranges", b"bytes"),)
     wanted = request.headers.all("if-match")
     if wanted and not _names(wanted, quoted, weak=False):
-        return Selection(412, 0, 0, headers)
+        return ByteSelection(412, 0, 0, headers)
     known = request.headers.all("if-none-match")
     if known and _names(known, quoted, weak=True):
-        return Selection(304 if request.method in ("GET", "HEAD") else 412, 0, 0, headers)
+        return ByteSelection(304 if request.method in ("GET", "HEAD") else 412, 0, 0, headers)
     text = request.headers.get("range")
     same = request.headers.get("if-range") in (None, quoted)
     match = _RANGE.fullmatch(text.replace(" ", "")) if text and same else None
     if match is None or not (match[1] or match[2]) or request.method not in ("GET", "HEAD"):
-        return Selection(200, 0, length, headers)
+        return ByteSelection(200, 0, length, headers)
     if match[1]:
         start = int(match[1])
         stop = min(int(match[2]) + 1, length) if match[2] else length
         if match[2] and int(match[2]) < start:
-            return Selection(200, 0, length, headers)
+            return ByteSelection(200, 0, length, headers)
     else:
         start, stop = max(0, length - int(match[2])), length
     if start >= length or start >= stop:
-        return Selection(416, 0, 0, (*headers, (b"content-range", b"bytes */%d" % length)))
+        return ByteSelection(416, 0, 0, (*headers, (b"content-range", b"bytes */%d" % length)))
     shown = b"bytes %d-%d/%d" % (start, stop - 1, length)
-    return Selection(206, start, stop, (*headers, (b"content-range", shown)))
+    return ByteSelection(206, start, stop, (*headers, (b"content-range", shown)))
 
 
 def _names(values: Sequence[str], quoted: str, *, weak: bool) -> bool:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -32,7 +33,7 @@ from lochan.kernel.publish import Settled
 from lochan.service.pending_writes import PendingWrite
 from lochan.transport.app import RepositoryOpener
 from lochan.transport.body_streams import ResponseStream
-from lochan.transport.error_boundary import attempt, log_failure, report_failure, trace_of
+from lochan.transport.error_boundary import attempt, attempt_async, log_failure, trace_of
 from lochan.transport.exchange import ANYONE, Caller, Exchange, Request, Response
 from lochan.transport.group_flush import GroupFlush
 from lochan.transport.gzip_bodies import accepts_gzip, pack, unpack
@@ -306,13 +307,8 @@ class RequestState:
 
     async def _stream(self, handler: StreamHandler, exchange: Exchange) -> None:
         """Runs the handler of a stream; it occupies a slot until its answer has left."""
-        answer: Answer
-        stream: ResponseStream | None = None
-        try:
-            answer = await handler(exchange)
-            stream = answer.stream
-        except Exception as error:
-            answer = report_failure(error)
+        answer = await attempt_async(handler(exchange))
+        stream = answer.stream if isinstance(answer, Response) else None
         if stream is None:
             self._driver.streams -= 1
         if isinstance(answer, Response) and stream is not None:
@@ -321,17 +317,18 @@ class RequestState:
                 stream, parts=parts, closed=partial(self._stream_closed, stream)
             )
             answer = msgspec.structs.replace(answer, stream=leaving)
-            if self._reply is None:
-                leaving.closed()
         self._answer(answer)
 
-    async def _durable_parts(self, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def _durable_parts(
+        self, source: AsyncGenerator[bytes, None]
+    ) -> AsyncGenerator[bytes, None]:
         """Yields each part when everything that it may show is durable."""
-        async for part in parts:
-            durable = self._context.loop.create_future()
-            self._context.group_flush.after(partial(_resolve, durable))
-            await durable
-            yield part
+        async with aclosing(source) as parts:
+            async for part in parts:
+                durable = self._context.loop.create_future()
+                self._context.group_flush.after(partial(_resolve, durable))
+                await durable
+                yield part
 
     def _stream_closed(self, stream: ResponseStream) -> None:
         self._driver.streams -= 1
@@ -426,6 +423,8 @@ class RequestState:
             self._report(observers, response)
         if self._reply is not None:
             self._reply(response)
+        elif response.stream is not None:
+            response.stream.closed()
 
     def _report(self, observers: RequestObservers, response: Response) -> None:
         request = self._request

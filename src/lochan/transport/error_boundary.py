@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, TypeVar, TypeVarTuple
 
 from lochan.base.errors import Bug, Corrupt, Invalid, LochanError
@@ -28,6 +28,14 @@ def attempt(
     """Returns what the call returned, or the error it raised; raises nothing."""
     try:
         return work(*arguments)
+    except Exception as error:
+        return report_failure(error)
+
+
+async def attempt_async(work: Awaitable[_Result]) -> _Result | LochanError:
+    """Returns what an awaitable returned, or the error it raised; raises only cancellation."""
+    try:
+        return await work
     except Exception as error:
         return report_failure(error)
 

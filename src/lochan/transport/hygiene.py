@@ -224,3 +224,17 @@ def _check_expectation(found: dict[bytes, bytes]) -> bool:
     if found[b"expect"].lower() != b"100-continue":
         raise Refused(417, "the only expectation is 100-continue")
     return True
+
+
+def without_upgrade(method: bytes, target: bytes, headers: RawHeaders) -> bytes:
+    """Writes the head of a request again, without its upgrade headers."""
+    lines = [method + b" " + target + b" HTTP/1.1"]
+    for name, value in headers:
+        if name not in (b"upgrade", b"http2-settings"):
+            if name == b"connection":
+                kept = [word.strip() for word in value.lower().split(b",")]
+                value = b", ".join(w for w in kept if w not in (b"upgrade", b"http2-settings"))
+                if not value:
+                    continue
+            lines.append(name + b": " + value)
+    return b"\r\n".join(lines) + b"\r\n\r\n"

@@ -1,122 +1,108 @@
-"""What all connections of a server share: the clock, the names, the driver, the list of them."""
+"""One place where a server listens: its own faces, names and certificate on its own socket."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import time
-from collections.abc import Callable
-from contextlib import suppress
-from typing import TYPE_CHECKING
+import socket
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from lochan.base.limits.http import (
-    HTTP_HEADER_TIMEOUT_S,
-    HTTP_IDLE_TIMEOUT_S,
-    HTTP_LINGER_S,
-    HTTP_PROGRESS_TIMEOUT_S,
-)
-from lochan.transport.hygiene import HeaderChecks, Hosts
-from lochan.transport.response_heads import Heads
-
-if TYPE_CHECKING:
-    from lochan.transport.app import App
-    from lochan.transport.connection import Connection
-    from lochan.transport.driver import Driver
+from lochan.base.checks import check
+from lochan.base.limits.server import LISTEN_BACKLOG
+from lochan.process import Descriptor
+from lochan.transport.addresses import UnixSocketFile, bind_port, check_loopback
+from lochan.transport.app import App, OwnHandler
+from lochan.transport.connection import Connection
+from lochan.transport.connection_registry import ConnectionRegistry
+from lochan.transport.hygiene import LOOPBACK_NAMES, HeaderChecks, Hosts
+from lochan.transport.routes import Face
+from lochan.transport.tls import Certificate
+from lochan.transport.tls_layer import TlsLayer
 
 
-class Timeouts(msgspec.Struct, frozen=True):
-    """How long a client may take for each thing."""
+class ListenerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a listener serves, where, and under which names besides those of this machine.
 
-    header_s: float = HTTP_HEADER_TIMEOUT_S
-    progress_s: float = HTTP_PROGRESS_TIMEOUT_S
-    idle_s: float = HTTP_IDLE_TIMEOUT_S
-    linger_s: float = HTTP_LINGER_S
+    With a path in `unix_socket`, host and port are not used.
+    """
 
-    @property
-    def tick_s(self) -> float:
-        """How often deadlines are looked at."""
-        return min(0.5, self.header_s / 4, self.progress_s / 4, self.idle_s / 4)
+    faces: Sequence[Face] = ()
+    own: Mapping[bytes, OwnHandler] = {}
+    host: str = "127.0.0.1"
+    port: int = 0
+    unix_socket: str = ""
+    names: tuple[str, ...] = ()
+    certificate: Certificate | None = None
 
 
 class Listener:
-    """The state that connections share; one clock ticks for all of them.
+    """Accepts connections; everything that they share with those of other listeners is passed in.
 
-    A timer for each request would cost more than all other work of `http` for it.
+    1. `bind` refuses an address that is taken; 2. `accept` serves; 3. `close` accepts no more and
+    removes the file of a Unix socket.
     """
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        driver: Driver,
-        app: App,
-        hosts: Hosts,
-        timeouts: Timeouts,
-    ) -> None:
-        self._loop = loop
-        self.driver = driver
-        self.app = app
-        self.header_checks = HeaderChecks(hosts)
-        self.timeouts = timeouts
-        self.connections: set[Connection] = set()
-        self.watched: set[Connection] = set()
-        """Connections with a body under way, whose progress is looked at."""
-        self.heads = Heads()
-        self.now = 0.0
-        self.held_bytes = 0
-        """Bytes of bodies that are being read, wait or are served, of all connections."""
-        self.stopping = False
-        self._prefix = os.urandom(6).hex()
-        self._requests = 0
-        self._timer: asyncio.TimerHandle | None = None
-        self._all_gone: Callable[[], None] | None = None
-        self.tick()
+    def __init__(self, registry: ConnectionRegistry, options: ListenerOptions) -> None:
+        self.registry = registry
+        self.app = App(options.faces, options.own)
+        self.header_checks = HeaderChecks(Hosts(_names(options)))
+        self.certificate = options.certificate
+        self._options = options
+        self._file: UnixSocketFile | None = None
+        if options.unix_socket:
+            self._file = UnixSocketFile(options.unix_socket)
+        else:
+            check_loopback(options.host)
+        self._socket: socket.socket | None = None
+        self._server: asyncio.Server | None = None
+        self.descriptor: Descriptor | None = None
+        self.address = ""
+        """How clients reach this listener, once it is bound."""
 
-    def read_clock(self) -> float:
-        """Returns the time; `now` is that of the last tick, so that reading it costs nothing."""
-        return self._loop.time()
+    def bind(self) -> None:
+        """Takes the address."""
+        if self._file is not None:
+            self._socket = self._file.bind()
+            self.address = f"unix:{self._file.path}"
+        else:
+            self._socket = bind_port(self._options.host, self._options.port)
+            host, port = self._socket.getsockname()[:2]
+            scheme = "http" if self.certificate is None else "https"
+            self.address = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+        self.descriptor = Descriptor(self._socket.fileno())
 
-    def new_request_id(self) -> str:
-        """Makes an id that no other request has."""
-        self._requests += 1
-        return f"{self._prefix}-{self._requests:x}"
+    async def accept(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Accepts connections from now on."""
+        bound = self._socket
+        check(bound is not None, "a listener is bound before it accepts")
+        if self._file is None:
+            make = loop.create_server
+        else:
+            make = loop.create_unix_server
+        self._server = await make(self._connect, sock=bound, backlog=LISTEN_BACKLOG)
 
-    def tick(self) -> None:
-        """Reads the clock, and ends connections whose deadline has passed."""
-        self.now = now = self._loop.time()
-        self.heads.set_time(time.time())
-        for connection in [each for each in self.connections if each.deadline < now]:
-            connection.time_out()
-        for connection in list(self.watched):
-            connection.check_progress()
-        self._timer = self._loop.call_later(self.timeouts.tick_s, self.tick)
-
-    def forget(self, connection: Connection) -> None:
-        """Notes that a connection is gone."""
-        self.connections.discard(connection)
-        self.watched.discard(connection)
-        if not self.connections and self._all_gone is not None:
-            self._all_gone()
-
-    async def drain(self, timeout_s: float) -> None:
-        """Closes idle connections, lets the others finish, and cuts those that do not."""
-        self.stopping = True
-        gone = asyncio.Event()
-        self._all_gone = gone.set
-        for connection in list(self.connections):
-            connection.drain()
-        if self.connections:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(gone.wait(), timeout_s)
-        self.cut()
-
-    def cut(self) -> None:
-        """Cuts all connections."""
-        for connection in list(self.connections):
-            connection.abort()
+    def _connect(self) -> asyncio.Protocol:
+        connection = Connection(self)
+        if self.certificate is None:
+            return connection
+        return TlsLayer(connection, self.certificate.context)
 
     def close(self) -> None:
-        """Stops the clock."""
-        if self._timer is not None:
-            self._timer.cancel()
+        """Accepts no more connections; those that are open stay so."""
+        if self._server is not None:
+            self._server.close()
+        elif self._socket is not None:
+            self._socket.close()
+        if self._file is not None:
+            self._file.remove()
+
+    async def wait_closed(self) -> None:
+        """Returns when the socket is closed."""
+        if self._server is not None:
+            await self._server.wait_closed()
+
+
+def _names(options: ListenerOptions) -> frozenset[bytes]:
+    own = options.host if ":" not in options.host else f"[{options.host.strip('[]')}]"
+    return LOOPBACK_NAMES | {name.lower().encode() for name in (own, *options.names)}

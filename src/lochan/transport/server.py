@@ -1,5 +1,8 @@
 """The running server: listens on loopback, serves, and stops without losing what is under way.
 
+It has a main listener and may have others, each with its own faces, names and certificate; driver,
+lanes, pools, flush, limits and clock are the same for all of them.
+
 Stopping: 1. accept no new connection; 2. close idle connections, answer the requests under way,
 each answer the last of its connection; 3. after 20 seconds cut the rest; 4. let lanes, threads and
 the flusher end. A client that was answered has its commit on the disk; one that was cut has no
@@ -11,38 +14,43 @@ A forked process serves no client: it gives up the sockets, which would otherwis
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
 
-from lochan.base.errors import Invalid, Unavailable
-from lochan.base.limits.server import DRAIN_TIMEOUT_S, LISTEN_BACKLOG, SWITCH_INTERVAL_S
+from lochan.base.errors import Unavailable
+from lochan.base.limits.server import DRAIN_TIMEOUT_S, SWITCH_INTERVAL_S
 from lochan.kv.store import Store
-from lochan.process import Descriptor, after_fork
-from lochan.transport.app import App, OwnHandler, RepositoryOpener
-from lochan.transport.connection import Connection
+from lochan.process import after_fork
+from lochan.transport.addresses import check_loopback
+from lochan.transport.app import OwnHandler, RepositoryOpener
+from lochan.transport.connection_registry import ConnectionRegistry, Timeouts
 from lochan.transport.driver import Driver, DriverContext
 from lochan.transport.group_flush import GroupFlush
 from lochan.transport.health import Health
-from lochan.transport.hygiene import LOOPBACK_NAMES, Hosts
 from lochan.transport.lanes import Lanes
-from lochan.transport.listener import Listener, Timeouts
+from lochan.transport.listener import Listener, ListenerOptions
 from lochan.transport.observers import RequestObservers
 from lochan.transport.pool import Pool
 from lochan.transport.read_batches import ReadBatches
 from lochan.transport.routes import Face
+from lochan.transport.tls import Certificate
 
 
 class Options(msgspec.Struct, frozen=True):
-    """How a server runs; `names` are further names that it answers to."""
+    """How a server runs, and its main listener.
+
+    `names` are further names that it answers to; `unix_socket` is the path of a Unix socket that
+    serves the same.
+    """
 
     host: str = "127.0.0.1"
     port: int = 19120
     names: tuple[str, ...] = ()
+    certificate: Certificate | None = None
+    unix_socket: str = ""
     brief_threads: int = 4
     publish_threads: int = 12
     long_threads: int = 4
@@ -76,6 +84,7 @@ class Server:
         observers: RequestObservers | None = None,
         own: Mapping[bytes, OwnHandler] | None = None,
         periodic_tasks: Sequence[PeriodicTask] = (),
+        listeners: Sequence[ListenerOptions] = (),
     ) -> None:
         check_loopback(options.host)
         loop = self._loop = asyncio.get_running_loop()
@@ -98,8 +107,6 @@ class Server:
             run_in_trace=None if observers.tracer is None else observers.tracer.within,
         )
         self.health = Health(store, self.brief_pool if not inline else None)
-        served = {**self.health.routes(), **(own or {})}
-        app = App(faces, served)
         self.driver = Driver(
             DriverContext(
                 loop=loop,
@@ -115,53 +122,52 @@ class Server:
                 show_traces=options.show_traces,
             )
         )
-        self.listener = Listener(loop, self.driver, app, Hosts(_names(options)), options.timeouts)
+        served = {**self.health.routes(), **(own or {})}
+        self.registry = ConnectionRegistry(loop, self.driver, options.timeouts)
+        described = (*_main_listeners(options, faces, served), *listeners)
+        self.listeners = [Listener(self.registry, each) for each in described]
         self.is_stopping = False
         self._periodic_tasks = periodic_tasks
         self._timers: dict[int, asyncio.TimerHandle] = {}
-        self._server: asyncio.Server | None = None
-        self._listening_socket: Descriptor | None = None
         self._switch_interval_s = sys.getswitchinterval()
 
     async def start(self) -> str:
-        """Listens, and returns the address under which it can be reached."""
+        """Listens everywhere or nowhere, and returns the address of the main listener."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         try:
-            listener = self._bind()
-        except OSError as error:
-            self.listener.close()
-            raise Unavailable(
-                f"cannot listen on {self.options.host}:{self.options.port}: {error.strerror}; "
-                "stop the process that has that port, or choose another port"
-            ) from error
-        host, port = listener.getsockname()[:2]
-        self._listening_socket = Descriptor(listener.fileno())
+            for listener in self.listeners:
+                listener.bind()
+        except Unavailable:
+            self._close_listeners()
+            self.registry.close()
+            raise
         after_fork(self, Server._forked)
         # Before the first connection: a client that is accepted is served.
         self.health.ready = True
-        self._server = await self._loop.create_server(
-            lambda: Connection(self.listener), sock=listener, backlog=LISTEN_BACKLOG
-        )
+        for listener in self.listeners:
+            await listener.accept(self._loop)
         for number in range(len(self._periodic_tasks)):
             self._schedule(number)
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        return self.listeners[0].address
 
-    def _bind(self) -> socket.socket:
-        host = "127.0.0.1" if self.options.host == "localhost" else self.options.host.strip("[]")
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.create_server(
-            (host, self.options.port), family=family, backlog=LISTEN_BACKLOG
-        )
-        listener.setblocking(False)
-        return listener
+    @property
+    def certificates(self) -> list[Certificate]:
+        """The certificates of all listeners, each once."""
+        found = {id(each.certificate): each.certificate for each in self.listeners}
+        return [each for each in found.values() if each is not None]
+
+    def reload_certificates(self) -> None:
+        """Reads all certificates again, for handshakes from now on."""
+        for certificate in self.certificates:
+            certificate.reload()
 
     def connections(self) -> int:
         """Returns how many clients are connected."""
-        return len(self.listener.connections)
+        return len(self.registry.connections)
 
     def cut(self) -> None:
         """Cuts all connections, whatever is under way."""
-        self.listener.cut()
+        self.registry.cut()
 
     async def stop(self) -> None:
         """Stops as described above; the caller closes the store."""
@@ -170,22 +176,26 @@ class Server:
         for timer in self._timers.values():
             timer.cancel()
         self._periodic_tasks = ()
-        if self._server is not None:
-            self._server.close()
-        await self.listener.drain(self.options.drain_s)
-        self.listener.close()
+        self._close_listeners()
+        await self.registry.drain(self.options.drain_s)
+        self.registry.close()
         # A request that was cut may still be in a lane or a thread: it writes everything or
         # nothing, and the store is closed only after it.
         for pool in self._pools:
             pool.stop()
         await self._loop.run_in_executor(None, self._join)
-        if self._server is not None:
-            await self._server.wait_closed()
+        for listener in self.listeners:
+            await listener.wait_closed()
         sys.setswitchinterval(self._switch_interval_s)
 
+    def _close_listeners(self) -> None:
+        for listener in self.listeners:
+            listener.close()
+
     def _forked(self) -> None:
-        sockets = [each.descriptor() for each in self.listener.connections]
-        for each in (self._listening_socket, *sockets):
+        listening = [each.descriptor for each in self.listeners]
+        connected = [each.descriptor() for each in self.registry.connections]
+        for each in (*listening, *connected):
             if each is not None:
                 each.abandon()
 
@@ -210,21 +220,19 @@ class Server:
         self.group_flush.begin()
 
 
-def check_loopback(host: str) -> None:
-    """Refuses addresses that others could reach: there is no authentication yet."""
-    if host == "localhost":
-        return
-    try:
-        loopback = ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        loopback = False
-    if not loopback:
-        raise Invalid(
-            f"cannot serve on {host!r}: without authentication only this machine is served; "
-            "use 127.0.0.1, ::1 or localhost"
-        )
-
-
-def _names(options: Options) -> frozenset[bytes]:
-    own = options.host if ":" not in options.host else f"[{options.host.strip('[]')}]"
-    return LOOPBACK_NAMES | {name.lower().encode() for name in (own, *options.names)}
+def _main_listeners(
+    options: Options, faces: Sequence[Face], own: Mapping[bytes, OwnHandler]
+) -> list[ListenerOptions]:
+    """Returns the main listener and, if there is one, the Unix socket that serves the same."""
+    main = ListenerOptions(
+        faces=faces,
+        own=own,
+        host=options.host,
+        port=options.port,
+        names=options.names,
+        certificate=options.certificate,
+    )
+    if not options.unix_socket:
+        return [main]
+    beside = msgspec.structs.replace(main, unix_socket=options.unix_socket, certificate=None)
+    return [main, beside]

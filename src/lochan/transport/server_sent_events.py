@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Final
 
 from lochan.base.errors import Invalid
@@ -27,7 +27,7 @@ def encode_event(data: str, event: str = "", event_id: str = "") -> bytes:
     return ("\n".join(lines) + "\n\n").encode("utf-8")
 
 
-def follow(messages: AsyncIterator[bytes]) -> Response:
+def follow(messages: AsyncGenerator[bytes, None]) -> Response:
     """Returns the answer that sends messages until the client or the server ends it."""
     headers = ((b"cache-control", b"no-cache"),)
     stream = ResponseStream(messages, endless=True)

@@ -40,7 +40,7 @@ from lochan.model.contents import (
 )
 from lochan.model.entries import FileEntry
 from lochan.model.references import Annotation
-from lochan.service.calls import Call
+from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom

@@ -25,7 +25,7 @@ from lochan.codec.objects import TYPE_NODE, TYPE_VALUE
 from lochan.embedded import Embedded
 from lochan.kernel import check as check_module
 from lochan.kernel import check_store as store_module
-from lochan.kernel.check import _Check
+from lochan.kernel.check import RepositoryCheck
 from lochan.kernel.check_findings import Report, RowKind, Severity
 from lochan.kernel.check_history import HistoryCheck
 from lochan.kernel.check_trees import TreeCheck
@@ -179,9 +179,9 @@ WEAKENED: dict[str, tuple[object, str, Kind]] = {
     "contents": (TreeCheck, "finish", Kind.OBJECTS),
     "nodes": (TreeCheck, "check_tree", Kind.OBJECTS),
     "commits": (HistoryCheck, "walk", Kind.OBJECTS),
-    "rows": (_Check, "_check_row", Kind.REFERENCES),
-    "log": (_Check, "_check_log", Kind.LOG),
-    "deletions": (_Check, "_check_deletion", Kind.REFERENCES),
+    "rows": (RepositoryCheck, "_check_row", Kind.REFERENCES),
+    "log": (RepositoryCheck, "_check_log", Kind.LOG),
+    "deletions": (RepositoryCheck, "_check_deletion", Kind.REFERENCES),
     "settings": (check_module, "check_settings", Kind.META),
     "instances": (store_module, "_check_instances", Kind.REPOSITORIES),
     "format": (store_module, "_check_format", Kind.META),

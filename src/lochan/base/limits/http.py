@@ -22,9 +22,10 @@ HTTP_HEADERS_MAX: Final = 100
 # The headers of a request fit one packet; a client that needs longer for them is an attack.
 HTTP_HEADER_TIMEOUT_S: Final = 10.0
 
-# A body must make progress in any span of this length, in either direction; a slower one would keep
-# its connection, and what is held for it, for hours.
+# A body must make progress in any span of this length, in either direction.
 HTTP_PROGRESS_TIMEOUT_S: Final = 30.0
+
+# How much: a slower body would keep its connection, and what is held for it, for hours.
 PROGRESS_BYTES_MIN: Final = 65_536
 
 # What is read ahead of the handler of a streamed body; then the client has to wait.
@@ -36,9 +37,10 @@ STREAMS_MAX: Final = 4_096
 # Trailers and chunk extensions of a body, which the server does not use.
 HTTP_TRAILER_BYTES_MAX: Final = 65_536
 
-# Writing to a client stops at the first and continues at the second: between them is the least
-# progress that a client must make.
+# Writing to a client stops when so much waits for it.
 HTTP_WRITE_BUFFER_HIGH: Final = 131_072
+
+# Writing continues when so little waits: the difference is the least progress of a body.
 HTTP_WRITE_BUFFER_LOW: Final = 65_536
 
 # Longer than the pools of common clients keep an unused connection, so that they close first.

@@ -7,13 +7,14 @@ with the input metadata, and is only ever replaced.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
 
 from lochan.base.errors import Invalid
 from lochan.catalog.iceberg.columns import Column, columns_of
-from lochan.catalog.iceberg.values import INT_MAX, Json, get_int, get_long, get_numbers
+from lochan.catalog.iceberg.values import INT_MAX, Json, get_int, get_long, get_numbers, get_object
 
 FORMATS: Final = (1, 2, 3)
 LAST_ADDED: Final = -1
@@ -104,7 +105,6 @@ class TableDraft(Draft):
         super().__init__(metadata, now_ms, is_new=is_new)
         self.added_snapshots: set[int] = set()
         self.removed_snapshots = False
-        self._snapshots: dict[int, Json] | None = None
 
     @property
     def format_version(self) -> int:
@@ -112,18 +112,11 @@ class TableDraft(Draft):
         version: int = self.metadata["format-version"]
         return version
 
+    @cached_property
     def snapshots(self) -> dict[int, Json]:
-        """Returns the snapshots by id; `add-snapshot` adds to it, too."""
-        if self._snapshots is None:
-            snapshots = self.metadata["snapshots"]
-            self._snapshots = {
-                get_long(each, "snapshot-id", "table metadata"): each for each in snapshots
-            }
-        return self._snapshots
-
-    def forget_snapshots(self) -> None:
-        """Makes `snapshots` read the list again, after some were removed."""
-        self._snapshots = None
+        """The snapshots by id; what adds or removes snapshots changes it, too."""
+        listed = self.metadata["snapshots"]
+        return {get_long(each, "snapshot-id", "table metadata"): each for each in listed}
 
     def current_columns(self, label: str) -> dict[int, Column]:
         """Returns the columns of the current schema by id."""
@@ -137,6 +130,11 @@ class TableDraft(Draft):
 def find_by_id(metadata: Json, ids: IdList, number: int) -> Json | None:
     """Returns the element of a list with an id, or None."""
     return next((each for each in metadata[ids.name] if each.get(ids.id_field) == number), None)
+
+
+def add(draft: Draft, update: Json, label: str, *, field: str, place: Callable[..., None]) -> None:
+    """Applies an update that adds the schema, partition spec or sort order in a field."""
+    place(draft, get_object(update, field, label), label)
 
 
 def choose(draft: Draft, update: Json, label: str, *, ids: IdList, field: str) -> None:

@@ -1,4 +1,7 @@
-"""The UUID, format, location and properties of a table or view."""
+"""The UUID, format, location and properties of a table or view, and the encryption keys of a table.
+
+Keys are stored as they come; the wrapping key is not known here.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from lochan.catalog.iceberg.values import (
     find,
     get_int,
     get_long,
+    get_object,
+    get_objects,
     get_text,
     get_text_map,
     get_texts,
@@ -101,3 +106,24 @@ def remove_properties(draft: Draft, update: Json, label: str) -> None:
     for each in removed:
         draft.metadata["properties"].pop(each, None)
     draft.changed = draft.changed or bool(removed)
+
+
+def add_key(draft: TableDraft, update: Json, label: str) -> None:
+    """Applies `add-encryption-key`; an existing key stays as it is."""
+    key = get_object(update, "encryption-key", label)
+    number = get_text(key, "key-id", label)
+    get_text(key, "encrypted-key-metadata", label)
+    keys = find(get_objects, draft.metadata, "encryption-keys", _LABEL) or []
+    if all(each.get("key-id") != number for each in keys):
+        draft.metadata["encryption-keys"] = [*keys, key]
+        draft.changed = True
+
+
+def remove_key(draft: TableDraft, update: Json, label: str) -> None:
+    """Applies `remove-encryption-key`; an unknown key is no error."""
+    number = get_text(update, "key-id", label)
+    keys = find(get_objects, draft.metadata, "encryption-keys", _LABEL) or []
+    others = [each for each in keys if each.get("key-id") != number]
+    if len(others) != len(keys):
+        draft.metadata["encryption-keys"] = others
+        draft.changed = True

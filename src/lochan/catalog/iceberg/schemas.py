@@ -17,7 +17,6 @@ from lochan.catalog.iceberg.values import (
     find,
     get_int,
     get_numbers,
-    get_object,
     without_names,
 )
 
@@ -42,11 +41,6 @@ _NESTED_NAMES: Final = frozenset(
         "value-required",
     }
 )
-
-
-def add_schema(draft: Draft, update: Json, label: str) -> None:
-    """Applies `add-schema`."""
-    place_schema(draft, get_object(update, "schema", label), label)
 
 
 def place_schema(draft: Draft, schema: Json, label: str) -> None:

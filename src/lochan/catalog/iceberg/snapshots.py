@@ -1,4 +1,7 @@
-"""Snapshots: added in order, removed with everything that refers to them, and their log.
+"""Snapshots of a table: added in order, removed with everything that refers to them, and their log.
+
+References are named snapshots; `main` is the current one. Each snapshot may have one file of
+statistics of the table, and one of its partitions.
 
 The log lists which snapshot was current at which time. A request may make several snapshots current
 one after the other; readers see only the last one, so the others are dropped from the log.
@@ -10,7 +13,7 @@ from typing import Final
 
 from lochan.base.errors import Invalid, RequirementFailed
 from lochan.base.limits.iceberg import ICEBERG_CLOCKS_APART_MS_MAX
-from lochan.catalog.iceberg.draft import TableDraft
+from lochan.catalog.iceberg.draft import MAIN, TableDraft
 from lochan.catalog.iceberg.values import (
     LONG_MAX,
     Json,
@@ -22,7 +25,10 @@ from lochan.catalog.iceberg.values import (
     get_text,
     get_text_map,
     get_texts,
+    without_names,
 )
+
+_REFERENCE_UPDATE_NAMES: Final = frozenset({"action", "ref-name"})
 
 _OPTIONAL: Final = frozenset(
     {
@@ -48,7 +54,7 @@ def add_snapshot(draft: TableDraft, update: Json, label: str) -> None:
     snapshot = get_object(update, "snapshot", label)
     number = get_long(snapshot, "snapshot-id", label, low=0)
     _check_form(draft, snapshot, label)
-    if number in draft.snapshots():
+    if number in draft.snapshots:
         raise Invalid(f"Snapshot already exists for id: {number}")
     if draft.format_version > 1:
         _take_sequence_number(draft, snapshot, label)
@@ -59,7 +65,7 @@ def add_snapshot(draft: TableDraft, update: Json, label: str) -> None:
         name: each for name, each in snapshot.items() if each is not None or name not in _OPTIONAL
     }
     draft.metadata["snapshots"].append(snapshot)
-    draft.snapshots()[number] = snapshot
+    draft.snapshots[number] = snapshot
     draft.added_snapshots.add(number)
     draft.changed = True
 
@@ -126,7 +132,8 @@ def remove_snapshots(draft: TableDraft, update: Json, label: str) -> None:
     }
     if current_snapshot(metadata) in removed:
         clear_current(draft)
-    draft.forget_snapshots()
+    for number in removed:
+        draft.snapshots.pop(number, None)
     draft.removed_snapshots = draft.changed = True
 
 
@@ -169,7 +176,7 @@ def finish_log(draft: TableDraft) -> None:
     skipped = draft.added_snapshots - {current_snapshot(draft.metadata)}
     if not skipped and not draft.removed_snapshots:
         return
-    known = draft.snapshots()
+    known = draft.snapshots
     kept: list[Json] = []
     for entry in draft.metadata["snapshot-log"]:
         number = get_long(entry, "snapshot-id", "snapshot-log")
@@ -178,3 +185,69 @@ def finish_log(draft: TableDraft) -> None:
         elif number not in skipped:
             kept.append(entry)
     draft.metadata["snapshot-log"] = kept
+
+
+def set_reference(draft: TableDraft, update: Json, label: str) -> None:
+    """Applies `set-snapshot-ref`."""
+    name = get_text(update, "ref-name", label)
+    reference = without_names(update, _REFERENCE_UPDATE_NAMES)
+    number = get_long(reference, "snapshot-id", label)
+    reference["type"] = get_text(reference, "type", label).lower()
+    _check_retention(reference, label)
+    refs = draft.metadata["refs"]
+    if without_names(refs.get(name) or {}, frozenset()) == reference:
+        return
+    snapshot = draft.snapshots.get(number)
+    if snapshot is None:
+        raise Invalid(f"Cannot set {name} to unknown snapshot: {number}")
+    if name == MAIN:
+        if reference["type"] != "branch":
+            raise Invalid("Cannot set main to a tag, it must be a branch")
+        draft.metadata["current-snapshot-id"] = number
+        log_current(draft, snapshot, label)
+    refs[name] = reference
+    draft.changed = True
+
+
+def _check_retention(reference: Json, label: str) -> None:
+    kind = reference["type"]
+    if kind not in {"branch", "tag"}:
+        raise Invalid(f"{label}: 'type' must be branch or tag")
+    for name in ("min-snapshots-to-keep", "max-snapshot-age-ms"):
+        if name in reference and kind == "tag":
+            raise Invalid(f"{label}: Tags do not support setting {name}")
+    find(get_int, reference, "min-snapshots-to-keep", label, low=1)
+    for name in ("max-snapshot-age-ms", "max-ref-age-ms"):
+        find(get_long, reference, name, label, low=1)
+
+
+def remove_reference(draft: TableDraft, update: Json, label: str) -> None:
+    """Applies `remove-snapshot-ref`; an unknown reference is no error."""
+    name = get_text(update, "ref-name", label)
+    if draft.metadata["refs"].pop(name, None) is None:
+        return
+    if name == MAIN:
+        clear_current(draft)
+    draft.changed = True
+
+
+def set_statistics(draft: TableDraft, update: Json, label: str, *, name: str) -> None:
+    """Applies `set-statistics` or `set-partition-statistics`; `name` is the list in metadata."""
+    file = get_object(update, name, label)
+    number = get_long(file, "snapshot-id", label)
+    get_text(file, "statistics-path", label)
+    get_long(file, "file-size-in-bytes", label, low=0)
+    draft.metadata[name] = [*_others(draft, name, number), file]
+    draft.changed = True
+
+
+def remove_statistics(draft: TableDraft, update: Json, label: str, *, name: str) -> None:
+    """Applies `remove-…`; a snapshot without statistics is no error."""
+    others = _others(draft, name, get_long(update, "snapshot-id", label))
+    if len(others) != len(draft.metadata[name]):
+        draft.metadata[name] = others
+        draft.changed = True
+
+
+def _others(draft: TableDraft, name: str, number: int) -> list[Json]:
+    return [each for each in draft.metadata[name] if each.get("snapshot-id") != number]

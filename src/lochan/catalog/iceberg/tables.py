@@ -12,16 +12,7 @@ from functools import partial
 from typing import Final
 
 from lochan.base.errors import Invalid
-from lochan.catalog.iceberg import (
-    encryption_keys,
-    orders,
-    properties,
-    references,
-    schemas,
-    snapshots,
-    specs,
-    statistics,
-)
+from lochan.catalog.iceberg import layouts, properties, schemas, snapshots
 from lochan.catalog.iceberg.columns import renamed_id, with_fresh_ids
 from lochan.catalog.iceberg.draft import (
     FORMATS,
@@ -30,10 +21,10 @@ from lochan.catalog.iceberg.draft import (
     SCHEMAS,
     SPECS,
     TableDraft,
+    add,
     choose,
     remove,
 )
-from lochan.catalog.iceberg.finalize import UNPARTITIONED, UNSORTED, finish_table
 from lochan.catalog.iceberg.load import load_current, load_metadata
 from lochan.catalog.iceberg.properties import RESERVED
 from lochan.catalog.iceberg.values import (
@@ -46,6 +37,7 @@ from lochan.catalog.iceberg.values import (
     get_int,
     get_objects,
     get_text,
+    limit_of,
 )
 from lochan.model.contents import IcebergTable
 
@@ -54,27 +46,29 @@ Update = Callable[[TableDraft, Json, str], None]
 UPDATES: Final[dict[str, Update]] = {
     "assign-uuid": partial(properties.assign_uuid, name="table-uuid"),
     "upgrade-format-version": properties.upgrade_format,
-    "add-schema": schemas.add_schema,
+    "add-schema": partial(add, field="schema", place=schemas.place_schema),
     "set-current-schema": partial(choose, ids=SCHEMAS, field="schema-id"),
-    "add-spec": specs.add_spec,
+    "add-spec": partial(add, field="spec", place=layouts.place_spec),
     "set-default-spec": partial(choose, ids=SPECS, field="spec-id"),
-    "add-sort-order": orders.add_order,
+    "add-sort-order": partial(add, field="sort-order", place=layouts.place_order),
     "set-default-sort-order": partial(choose, ids=ORDERS, field="sort-order-id"),
     "add-snapshot": snapshots.add_snapshot,
-    "set-snapshot-ref": references.set_reference,
+    "set-snapshot-ref": snapshots.set_reference,
     "remove-snapshots": snapshots.remove_snapshots,
-    "remove-snapshot-ref": references.remove_reference,
+    "remove-snapshot-ref": snapshots.remove_reference,
     "set-location": properties.set_location,
     "set-properties": properties.set_properties,
     "remove-properties": properties.remove_properties,
-    "set-statistics": partial(statistics.set_file, name="statistics"),
-    "remove-statistics": partial(statistics.remove_file, name="statistics"),
-    "set-partition-statistics": partial(statistics.set_file, name="partition-statistics"),
-    "remove-partition-statistics": partial(statistics.remove_file, name="partition-statistics"),
+    "set-statistics": partial(snapshots.set_statistics, name="statistics"),
+    "remove-statistics": partial(snapshots.remove_statistics, name="statistics"),
+    "set-partition-statistics": partial(snapshots.set_statistics, name="partition-statistics"),
+    "remove-partition-statistics": partial(
+        snapshots.remove_statistics, name="partition-statistics"
+    ),
     "remove-partition-specs": partial(remove, ids=SPECS, field="spec-ids"),
     "remove-schemas": partial(remove, ids=SCHEMAS, field="schema-ids"),
-    "add-encryption-key": encryption_keys.add_key,
-    "remove-encryption-key": encryption_keys.remove_key,
+    "add-encryption-key": properties.add_key,
+    "remove-encryption-key": properties.remove_key,
 }
 """The function that applies each update of a table, by its name in a request.
 
@@ -82,6 +76,10 @@ It gets the draft, the update, and the name for messages.
 """
 
 _FORMAT_DEFAULT: Final = 2
+_NO_FIELDS: Final[Json] = {"fields": []}
+
+_PREVIOUS_VERSIONS: Final = "write.metadata.previous-versions-max"
+_PREVIOUS_VERSIONS_DEFAULT: Final = 100
 
 
 def build_table(
@@ -113,20 +111,20 @@ def build_table(
         numbers = schemas.identifiers_of(given, label)
         fresh["identifier-field-ids"] = [renamed_id(renamed, each, label) for each in numbers]
     schemas.place_schema(draft, fresh, label)
-    fields = _renamed_fields(spec or UNPARTITIONED, renamed, f"{label}: its partition spec")
+    fields = _renamed_fields(spec or _NO_FIELDS, renamed, f"{label}: its partition spec")
     for number, field in enumerate(fields, PARTITION_ID_FIRST):
         field["field-id"] = number
-    specs.place_spec(draft, {**(spec or {}), "fields": fields}, label)
-    fields = _renamed_fields(order or UNSORTED, renamed, f"{label}: its sort order")
-    orders.place_order(draft, {**(order or {}), "fields": fields}, label)
+    layouts.place_spec(draft, {**(spec or {}), "fields": fields}, label)
+    fields = _renamed_fields(order or _NO_FIELDS, renamed, f"{label}: its sort order")
+    layouts.place_order(draft, {**(order or {}), "fields": fields}, label)
     draft.metadata["default-sort-order-id"] = draft.last_added[ORDERS.name]
-    return finish_table(draft, None)
+    return _finish(draft, None)
 
 
 def _renamed_fields(of: Json, renamed: dict[int, int | None], label: str) -> list[Json]:
     fields = []
     for each in get_objects(as_object(of, label), "fields", label):
-        sources = [renamed_id(renamed, old, label) for old in specs.sources_of(each, label)]
+        sources = [renamed_id(renamed, old, label) for old in layouts.sources_of(each, label)]
         if each.get("source-id") is None:
             fields.append({**each, "source-ids": sources})
         else:
@@ -159,7 +157,7 @@ def apply_updates(
         return dict(metadata)
     before = None if metadata is None else metadata.get("last-updated-ms")
     log = None if previous_location is None else (before or 0, previous_location)
-    return finish_table(draft, log)
+    return _finish(draft, log)
 
 
 def _first_format(requests: list[tuple[str, Json]]) -> int:
@@ -184,7 +182,7 @@ def _empty(format_version: int, now_ms: int) -> TableDraft:
         "default-spec-id": 0,
         "partition-specs": [],
         "last-partition-id": PARTITION_ID_FIRST - 1,
-        "default-sort-order-id": orders.UNSORTED_ID,
+        "default-sort-order-id": layouts.UNSORTED_ID,
         "sort-orders": [],
         "properties": {},
         "current-snapshot-id": None,
@@ -200,6 +198,66 @@ def _empty(format_version: int, now_ms: int) -> TableDraft:
     if format_version > 2:
         metadata["next-row-id"] = 0
     return draft
+
+
+def _finish(draft: TableDraft, previous: tuple[int, str] | None) -> Json:
+    """Returns the metadata with its logs, after checks that clients can read it.
+
+    `previous` is the time and the location of the metadata before.
+    """
+    metadata = draft.metadata
+    if draft.is_new:
+        _check_complete(draft)
+    if draft.format_version > 1 and metadata.get("table-uuid") is None:
+        raise Invalid(f"UUID is required in format v{draft.format_version}")
+    schema = draft.find(SCHEMAS, metadata["current-schema-id"])
+    spec = draft.find(SPECS, metadata["default-spec-id"])
+    if draft.choice_changed:
+        _check_layout(draft, spec)
+    snapshots.finish_log(draft)
+    metadata["last-updated-ms"] = draft.now_ms
+    if previous is not None:
+        _log_previous(metadata, *previous)
+    if draft.format_version == 1:
+        # Old readers of format 1 look for these instead of the lists.
+        metadata["schema"] = schema
+        metadata["partition-spec"] = [] if spec is None else spec["fields"]
+        metadata.pop("last-sequence-number", None)
+    return metadata
+
+
+def _check_complete(draft: TableDraft) -> None:
+    for name in ("table-uuid", "location"):
+        get_text(draft.metadata, name, "a new table")
+    if not draft.metadata["schemas"]:
+        raise Invalid("a new table: no schema was added")
+    if not draft.metadata["partition-specs"]:
+        layouts.place_spec(draft, _NO_FIELDS, "a new table")
+    if not draft.metadata["sort-orders"]:
+        layouts.place_order(draft, _NO_FIELDS, "a new table")
+
+
+def _check_layout(draft: TableDraft, spec: Json | None) -> None:
+    """Raises Invalid unless the default spec and order fit the current columns."""
+    metadata = draft.metadata
+    columns = draft.current_columns("the current schema")
+    order = draft.find(ORDERS, metadata["default-sort-order-id"])
+    if spec is None or order is None:
+        raise Invalid("the default partition spec or sort order was never added")
+    for each in metadata["partition-specs"]:
+        label = f"partition spec {each['spec-id']}"
+        layouts.check_names(get_objects(each, "fields", label), columns, label)
+    layouts.check_sources(get_objects(spec, "fields", "the default spec"), columns, "default spec")
+    fields = get_objects(order, "fields", "the default sort order")
+    layouts.check_order(fields, columns, "the default sort order")
+
+
+def _log_previous(metadata: Json, when_ms: int, location: str) -> None:
+    entry = {"timestamp-ms": when_ms, "metadata-file": location}
+    entries = [*metadata["metadata-log"], entry]
+    limit = limit_of(metadata["properties"], _PREVIOUS_VERSIONS)
+    kept = _PREVIOUS_VERSIONS_DEFAULT if limit is None else max(1, limit)
+    metadata["metadata-log"] = entries[-kept:]
 
 
 def table_content(metadata: Json, location: str, content_id: str | None) -> IcebergTable:

@@ -1,4 +1,7 @@
-"""Views: the metadata of a new view, its requirement, and its metadata after a commit."""
+"""Views: the metadata of a new view, its requirement, and its metadata after a commit.
+
+Versions are added under an id that the catalog assigns, made current, and expired.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,16 @@ from typing import Final
 
 from lochan.base.errors import Invalid, RequirementFailed
 from lochan.catalog.iceberg import properties
-from lochan.catalog.iceberg.draft import LAST_ADDED, SCHEMAS, find_by_id
-from lochan.catalog.iceberg.schemas import add_schema
+from lochan.catalog.iceberg.draft import (
+    LAST_ADDED,
+    SCHEMAS,
+    VERSIONS,
+    Draft,
+    add,
+    choose,
+    find_by_id,
+)
+from lochan.catalog.iceberg.schemas import place_schema
 from lochan.catalog.iceberg.values import (
     Json,
     as_object,
@@ -19,30 +30,45 @@ from lochan.catalog.iceberg.values import (
     check_time,
     find,
     get_int,
+    get_long,
+    get_object,
     get_objects,
     get_text,
     get_text_map,
-)
-from lochan.catalog.iceberg.view_versions import (
-    VERSION_ID_FIRST,
-    ViewDraft,
-    add_version,
-    check_dialects,
-    current_version,
-    dialects_of,
-    finish_versions,
-    set_current_version,
+    get_texts,
+    limit_of,
+    without_names,
 )
 from lochan.model.contents import IcebergView
 
 _LABEL: Final = "view metadata"
 _FORMAT: Final = 1
 _REQUIREMENTS: Final = ("assert-view-uuid",)
+_VERSION_ID_FIRST: Final = 1
 
-Update = Callable[[ViewDraft, Json, str], None]
+_HISTORY_SIZE: Final = "version.history.num-entries"
+_HISTORY_SIZE_DEFAULT: Final = 10
+_DROP_ALLOWED: Final = "replace.drop-dialect.allowed"
+
+# Two versions that differ only in these fields return the same rows.
+_NOT_COMPARED: Final = frozenset({"version-id", "timestamp-ms"})
 
 
-def _upgrade_format(draft: ViewDraft, update: Json, label: str) -> None:
+class _ViewDraft(Draft):
+    """The metadata of one view under change."""
+
+    def __init__(self, metadata: Json, now_ms: int, *, is_new: bool) -> None:
+        super().__init__(metadata, now_ms, is_new=is_new)
+        self.added_versions: set[int] = set()
+        self.dialects_before: set[str] = set()
+        # One log entry for a request: readers see only the last version that it makes current.
+        self.entry: Json | None = None
+
+
+Update = Callable[[_ViewDraft, Json, str], None]
+
+
+def _upgrade_format(draft: _ViewDraft, update: Json, label: str) -> None:
     version = get_int(update, "format-version", label)
     present = draft.metadata["format-version"]
     if version < present:
@@ -51,15 +77,50 @@ def _upgrade_format(draft: ViewDraft, update: Json, label: str) -> None:
         raise Invalid(f"Unsupported format version: {version}")
 
 
+def _add_version(draft: _ViewDraft, update: Json, label: str) -> None:
+    """Applies `add-view-version`; a version that returns the same rows is not stored again."""
+    version = get_object(update, "view-version", label)
+    number = get_int(version, "version-id", label)
+    get_long(version, "timestamp-ms", label, low=0)
+    get_text_map(version, "summary", label)
+    get_texts(version, "default-namespace", label)
+    _dialects_of(version, label)
+    schema_id = draft.resolve_id(SCHEMAS, get_int(version, "schema-id", label), label)
+    version = {**version, "schema-id": schema_id}
+    if draft.find(SCHEMAS, schema_id) is None:
+        raise Invalid(f"Cannot add version with unknown schema: {schema_id}")
+
+    def query(version: Json) -> Json:
+        return without_names(version, _NOT_COMPARED)
+
+    if not draft.find_equal(VERSIONS, query(version), query):
+        first = max(number, _VERSION_ID_FIRST)
+        draft.added_versions.add(draft.add(VERSIONS, version, first, label))
+
+
+def _set_current_version(draft: _ViewDraft, update: Json, label: str) -> None:
+    """Applies `set-current-view-version`."""
+    before = draft.metadata["current-version-id"]
+    choose(draft, update, label, ids=VERSIONS, field="view-version-id")
+    number = draft.metadata["current-version-id"]
+    if number == before:
+        return
+    # An older version becomes current now, not at the time when it was written.
+    when = draft.now_ms
+    if number in draft.added_versions:
+        when = get_long(_current_version(draft.metadata), "timestamp-ms", label, low=0)
+    draft.entry = {"timestamp-ms": when, "version-id": number}
+
+
 VIEW_UPDATES: Final[dict[str, Update]] = {
     "assign-uuid": partial(properties.assign_uuid, name="view-uuid"),
     "upgrade-format-version": _upgrade_format,
-    "add-schema": add_schema,
+    "add-schema": partial(add, field="schema", place=place_schema),
     "set-location": properties.set_location,
     "set-properties": properties.set_properties,
     "remove-properties": properties.remove_properties,
-    "add-view-version": add_version,
-    "set-current-view-version": set_current_version,
+    "add-view-version": _add_version,
+    "set-current-view-version": _set_current_version,
 }
 """The function that applies each update of a view, by its name in a request."""
 
@@ -75,7 +136,7 @@ def build_view(
 ) -> Json:
     """Returns the metadata of a new view; the catalog assigns the ids of schema and version."""
     first = {**as_object(version, "a new view: its version"), "schema-id": LAST_ADDED}
-    first["version-id"] = VERSION_ID_FIRST
+    first["version-id"] = _VERSION_ID_FIRST
     first.setdefault("timestamp-ms", now_ms)
     first.setdefault("summary", {})
     updates: list[Json] = [
@@ -114,8 +175,8 @@ def apply_view_updates(metadata: Json | None, updates: Sequence[Json], *, now_ms
     if metadata is None:
         draft = _empty(now_ms)
     else:
-        draft = ViewDraft(_load_metadata(metadata), now_ms, is_new=False)
-        draft.dialects_before = dialects_of(current_version(draft.metadata), _LABEL)
+        draft = _ViewDraft(_load_metadata(metadata), now_ms, is_new=False)
+        draft.dialects_before = _dialects_of(_current_version(draft.metadata), _LABEL)
     for action, update in requests:
         VIEW_UPDATES[action](draft, update, action)
     if metadata is not None and not draft.changed:
@@ -123,12 +184,12 @@ def apply_view_updates(metadata: Json | None, updates: Sequence[Json], *, now_ms
     for name in ("view-uuid", "location"):
         get_text(draft.metadata, name, "a view")
     _check_current(draft.metadata)
-    check_dialects(draft)
-    finish_versions(draft)
+    _check_dialects(draft)
+    _finish_versions(draft)
     return draft.metadata
 
 
-def _empty(now_ms: int) -> ViewDraft:
+def _empty(now_ms: int) -> _ViewDraft:
     metadata: Json = {
         "view-uuid": None,
         "format-version": _FORMAT,
@@ -139,7 +200,7 @@ def _empty(now_ms: int) -> ViewDraft:
         "version-log": [],
         "properties": {},
     }
-    return ViewDraft(metadata, now_ms, is_new=True)
+    return _ViewDraft(metadata, now_ms, is_new=True)
 
 
 def _load_metadata(stored: Json) -> Json:
@@ -159,9 +220,83 @@ def _load_metadata(stored: Json) -> Json:
 def _check_current(metadata: Json) -> None:
     if not metadata["versions"]:
         raise Invalid("Invalid view: no versions were added")
-    number = get_int(current_version(metadata), "schema-id", _LABEL)
+    number = get_int(_current_version(metadata), "schema-id", _LABEL)
     if find_by_id(metadata, SCHEMAS, number) is None:
         raise Invalid(f"{_LABEL}: Cannot find current schema with id {number} in schemas")
+
+
+def _dialects_of(version: Json, label: str) -> set[str]:
+    """Returns the SQL dialects of a version; Invalid if one occurs twice."""
+    found: set[str] = set()
+    for each in get_objects(version, "representations", label):
+        if get_text(each, "type", label).lower() != "sql":
+            continue
+        get_text(each, "sql", label)
+        dialect = get_text(each, "dialect", label).lower()
+        if dialect in found:
+            raise Invalid(
+                f"Invalid view version: Cannot add multiple queries for dialect {dialect}"
+            )
+        found.add(dialect)
+    return found
+
+
+def _current_version(metadata: Json) -> Json:
+    """Returns the current version; Invalid if it does not exist."""
+    number = get_int(metadata, "current-version-id", "view metadata")
+    version = find_by_id(metadata, VERSIONS, number)
+    if version is None:
+        raise Invalid(f"view metadata: Cannot find current version {number} in view versions")
+    return version
+
+
+def _check_dialects(draft: _ViewDraft) -> None:
+    """Raises Invalid if a dialect was lost: engines with that dialect could not read the view."""
+    if draft.metadata["properties"].get(_DROP_ALLOWED, "").lower() == "true":
+        return
+    present = _dialects_of(_current_version(draft.metadata), "view metadata")
+    lost = draft.dialects_before - present
+    if lost:
+        raise Invalid(
+            f"Cannot replace view due to loss of view dialects ({_DROP_ALLOWED}=false): "
+            f"{', '.join(sorted(lost))}"
+        )
+
+
+def _finish_versions(draft: _ViewDraft) -> None:
+    """Writes the log, and removes versions beyond the number that the view keeps.
+
+    The current version and the versions that this request added are always kept. The log keeps only
+    what follows the last removed version.
+    """
+    metadata = draft.metadata
+    if draft.entry is not None:
+        metadata["version-log"].append(draft.entry)
+    size = _history_size(metadata["properties"])
+    current = metadata["current-version-id"]
+    kept_max = max(size, len(draft.added_versions | {current}))
+    if len(metadata["versions"]) <= kept_max:
+        return
+    numbers = [get_int(each, "version-id", "a version") for each in metadata["versions"]]
+    newest = sorted((each for each in numbers if each != current), reverse=True)
+    kept = {current, *newest[: kept_max - 1]}
+    metadata["versions"] = [each for each in metadata["versions"] if each["version-id"] in kept]
+    log: list[Json] = []
+    for entry in metadata["version-log"]:
+        if get_int(entry, "version-id", "version-log") in kept:
+            log.append(entry)
+        else:
+            log.clear()
+    metadata["version-log"] = log
+
+
+def _history_size(properties: dict[str, str]) -> int:
+    if _HISTORY_SIZE not in properties:
+        return _HISTORY_SIZE_DEFAULT
+    size = limit_of(properties, _HISTORY_SIZE)
+    if not size:
+        raise Invalid(f"{_HISTORY_SIZE} must be positive")
+    return size
 
 
 def view_content(metadata: Json, location: str, content_id: str | None) -> IcebergView:
@@ -171,5 +306,5 @@ def view_content(metadata: Json, location: str, content_id: str | None) -> Icebe
         id=content_id,
         metadata_location=location,
         version_id=loaded["current-version-id"],
-        schema_id=current_version(loaded)["schema-id"],
+        schema_id=_current_version(loaded)["schema-id"],
     )

@@ -13,8 +13,8 @@ from lochan.base.errors import Invalid
 from lochan.base.limits.requests import BRIEF_KEYS_BYTES_MAX, LOG_PAGE_COMMITS_MAX, PAGE_ENTRIES_MAX
 from lochan.faces.nessie.responses import problem
 from lochan.model.commits import CommitMeta, ContentKey
-from lochan.service.calls import Call
 from lochan.service.pending_writes import PendingWrite
+from lochan.service.policy import Call
 from lochan.transport.exchange import Exchange, Request, RequestHeaders, Response
 from lochan.transport.routes import Handler
 from lochan.wire.keys import key_from_path, optional_key

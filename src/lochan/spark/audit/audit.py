@@ -27,7 +27,6 @@ from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-import msgspec
 from pyspark.sql import DataFrame
 
 from lochan.base.errors import AuditFailed, Conflict, Invalid
@@ -35,7 +34,7 @@ from lochan.base.limits.audits import AUDIT_JOB_CHARACTERS_MAX, AUDIT_TTL_S
 from lochan.iceberg.names import key_of, text_of
 from lochan.model.commits import CommitMeta
 from lochan.spark.audit.check_files import load_checks
-from lochan.spark.audit.check_runner import CheckRunner
+from lochan.spark.audit.check_runner import run_checks
 from lochan.spark.audit.evidence import Evidence, Writes
 from lochan.spark.audit.publisher import (
     PUBLISH_MODES,
@@ -48,6 +47,7 @@ from lochan.spark.audit.report import Outcome, Report, check_path
 from lochan.spark.audit.report_files import ReportFiles
 from lochan.spark.audit.row_checks import WriteFacts, check_pattern, watch
 from lochan.spark.audit.run_record import Progress, RunRecord
+from lochan.spark.audit.state_checks import CheckContext
 from lochan.spark.audit.verdicts import Ledger, Result, Verdict, build_verdict
 from lochan.spark.checks import Check, Matches
 from lochan.spark.error_boundary import error_boundary
@@ -128,7 +128,8 @@ class Audit:
         )
         self._record = RunRecord(self._plan, self._declared, job or "", progress)
         self._is_begun = False
-        self._entered: _Entered | None = None
+        # Made when the block is entered.
+        self._publisher: Publisher | None = None
 
     @property
     def branch(self) -> str:
@@ -143,7 +144,7 @@ class Audit:
     @property
     def verdict(self) -> Verdict | None:
         """The verdict on the head of the branch, None while there is none."""
-        return None if self._entered is None else self._entered.ledger.verdict
+        return None if self._publisher is None else self._publisher.ledger.verdict
 
     @property
     def report(self) -> Report:
@@ -163,14 +164,16 @@ class Audit:
                 if isinstance(check, Matches):
                     check_pattern(self._lake.spark, check)
             with self._record.step("branch", self.branch):
-                base = self._make_branch()
+                client, plan = self._lake.client, self._plan
+                onto = f"{plan.target}@{get_branch(client, plan.target).hash}"
+                base = client.references.create(plan.branch, onto, expires_us=plan.expires_us).hash
         except BaseException as failure:
             self._record.fail(failure)
             self._store_report(failure)
             raise
         ledger = Ledger(self._declared, base)
         self._record.set_commits(base=base)
-        self._entered = _Entered(ledger, Publisher(self._lake.client, ledger, self._plan))
+        self._publisher = Publisher(self._lake.client, ledger, self._plan)
         return self
 
     @error_boundary
@@ -180,18 +183,18 @@ class Audit:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        entered = self._inside()
+        publisher = self._inside()
         try:
             if error is None:
                 self._publish()
             else:
                 self._record.fail(error)
         except BaseException as failure:
-            self._record.fail(failure, _outcome_of(failure, entered.publisher))
+            self._record.fail(failure, _outcome_of(failure, publisher))
             error = failure
             raise
         finally:
-            entered.ledger.close()
+            publisher.ledger.close()
             self._store_report(error)
 
     @error_boundary
@@ -273,16 +276,16 @@ class Audit:
 
         This is for a check before the block ends; leaving the block checks everything again.
         """
-        entered = self._inside()
-        candidate = entered.publisher.candidate()
+        publisher = self._inside()
+        candidate = publisher.candidate()
         verdict = self._judge(candidate)
-        entered.ledger.judged(verdict, candidate.head)
+        publisher.ledger.judged(verdict, candidate.head)
         return verdict
 
     def _publish(self) -> None:
-        entered, record = self._inside(), self._record
-        entered.ledger.seal()
-        done = entered.publisher.publish(self._judge, is_repeated=self._writes.is_repeated)
+        publisher, record = self._inside(), self._record
+        publisher.ledger.seal()
+        done = publisher.publish(self._judge, is_repeated=self._writes.is_repeated)
         if done.is_new:
             record.set_commits(published=done.commit)
         record.end("published" if done.is_new else "unchanged")
@@ -290,7 +293,7 @@ class Audit:
         # fails, the report is stored again at the end, which raises the error.
         self._files.store(self.report)
         with record.step("tidy", self.branch):
-            record.set_reason(entered.publisher.tidy())
+            record.set_reason(publisher.tidy())
 
     def _judge(self, candidate: Candidate) -> Verdict:
         record = self._record
@@ -302,17 +305,22 @@ class Audit:
         with record.step("check", f"{len(self._declared.checks)} checks{line}"):
             try:
                 self._check_covered()
-                runner = CheckRunner(
-                    self._lake, self._declared, self._writes.known(), self._add_result
+                context = CheckContext(self._lake, candidate.commit, candidate.target)
+                record.checks = run_checks(
+                    context, self._declared, self._writes.known(), self._add_result
                 )
-                record.checks = runner.results(candidate.commit, candidate.target)
                 return build_verdict(
                     candidate.commit, candidate.target, self._declared, record.checks
                 )
             except AuditFailed as refusal:
                 if candidate.number == candidate.count:
                     raise
-                raise _in_line(refusal, candidate) from refusal
+                raise AuditFailed(
+                    f"commit {candidate.number} of {candidate.count} of this run, "
+                    f"{candidate.commit[:12]}, would become part of the target's history: "
+                    f'{refusal.message}; publish="merge" publishes the result of the run as one '
+                    "commit"
+                ) from refusal
 
     def _add_result(self, result: Result) -> None:
         self._record.checks += (result,)
@@ -348,13 +356,6 @@ class Audit:
         writes = before[-1].writes if before else ()
         return (*before, Evidence(found[0][1], (*writes, seen)))
 
-    def _make_branch(self) -> str:
-        """Makes the branch of the audit; returns the commit that it has from its target."""
-        references, plan = self._lake.client.references, self._plan
-        source = get_branch(self._lake.client, plan.target)
-        onto = f"{plan.target}@{source.hash}"
-        return references.create(plan.branch, onto, expires_us=plan.expires_us).hash
-
     def _store_report(self, error: BaseException | None) -> None:
         """Stores the report; a failure of that never replaces another error."""
         problem = self._files.store(self.report)
@@ -365,17 +366,10 @@ class Audit:
             state = "is published" if is_new else "had everything already"
             raise Invalid(f"{self.target!r} {state}, but {problem}")
 
-    def _inside(self) -> _Entered:
-        if self._entered is None:
+    def _inside(self) -> Publisher:
+        if self._publisher is None:
             raise AuditFailed("an audit is a block: `with lake.audited(…) as audit:`")
-        return self._entered
-
-
-class _Entered(msgspec.Struct, frozen=True):
-    """The parts of an audit that exist once its block is entered."""
-
-    ledger: Ledger
-    publisher: Publisher
+        return self._publisher
 
 
 def _outcome_of(error: BaseException, publisher: Publisher) -> Outcome | None:
@@ -383,15 +377,6 @@ def _outcome_of(error: BaseException, publisher: Publisher) -> Outcome | None:
     if publisher.is_moving_target:
         return "unknown"
     return "conflict" if isinstance(error, Conflict) else None
-
-
-def _in_line(refusal: AuditFailed, candidate: Candidate) -> AuditFailed:
-    """Returns a refusal that also names which of several commits it is about."""
-    return AuditFailed(
-        f"commit {candidate.number} of {candidate.count} of this run, {candidate.commit[:12]}, "
-        f'would become part of the target\'s history: {refusal.message}; publish="merge" publishes '
-        "the result of the run as one commit"
-    )
 
 
 def _branch_name(job: str | None) -> str:

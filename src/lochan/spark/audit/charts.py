@@ -23,12 +23,11 @@ _TICKS: Final = 5
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """One bar: its label, its length, the text behind it, and its colour."""
+    """One bar: its label, its length, and the text behind it."""
 
     label: str
     value: float
     text: str
-    colour: str = "plain"
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -58,9 +57,7 @@ def bars(title: str, items: Sequence[Bar]) -> str:
     for number, bar in enumerate(items):
         top = number * _ROW
         length = max(_SLIVER, bar.value / most * width) if bar.value > 0 else 0
-        parts.append(_label(bar.label, top))
-        parts.append(_rect(_LABELS, top, length, bar.colour, f"{bar.label}: {bar.text}"))
-        parts.append(_text(_LABELS + length + 8, top, bar.text, "figure"))
+        parts.append(_row(bar.label, _LABELS, top, length, "plain", bar.text))
     return _svg(title, len(items) * _ROW, parts)
 
 
@@ -95,10 +92,7 @@ def timeline(title: str, spans: Sequence[Span]) -> str:
         top = number * _ROW
         x = _LABELS + span.start_s / end_s * width
         length = max(_SLIVER, span.length_s / end_s * width)
-        text = f"{span.length_s:.2f} s"
-        parts.append(_label(span.label, top))
-        parts.append(_rect(x, top, length, span.colour, f"{span.label}: {text}"))
-        parts.append(_text(x + length + 8, top, text, "figure"))
+        parts.append(_row(span.label, x, top, length, span.colour, f"{span.length_s:.2f} s"))
     return _svg(title, bottom + _ROW, parts)
 
 
@@ -110,9 +104,12 @@ def _svg(title: str, height: float, parts: Sequence[str]) -> str:
     )
 
 
-def _label(text: str, top: float) -> str:
-    short = text if len(text) <= _LABEL_CHARACTERS else text[: _LABEL_CHARACTERS - 1] + "…"
-    return _text(_LABELS - 10, top, short, "label")
+def _row(label: str, x: float, top: float, length: float, colour: str, text: str) -> str:
+    """Returns a label, a bar, and the text behind the bar."""
+    short = label if len(label) <= _LABEL_CHARACTERS else label[: _LABEL_CHARACTERS - 1] + "…"
+    bar = _rect(x, top, length, colour, f"{label}: {text}")
+    figure = _text(x + length + 8, top, text, "figure")
+    return _text(_LABELS - 10, top, short, "label") + bar + figure
 
 
 def _text(x: float, top: float, text: str, kind: str) -> str:

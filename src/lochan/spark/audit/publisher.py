@@ -82,7 +82,7 @@ class Publisher:
 
     def __init__(self, client: Client, ledger: Ledger, place: PublishPlan) -> None:
         self._client = client
-        self._ledger = ledger
+        self.ledger = ledger
         self._plan = place
         self._beside: dict[str, str] = {}
         self._last: Candidate | None = None
@@ -99,7 +99,7 @@ class Publisher:
             is_new = candidate.commit != candidate.target
             if is_new or not is_repeated:
                 for step in self._line(candidate) or [candidate]:
-                    self._ledger.judged(judge(step), step.head)
+                    self.ledger.judged(judge(step), step.head)
             if not is_new or self.move_target(candidate):
                 return Published(candidate.commit, is_new)
         raise Conflict(
@@ -109,7 +109,7 @@ class Publisher:
 
     def candidate(self) -> Candidate:
         """Step 1: returns the commit to be checked."""
-        plan, ledger = self._plan, self._ledger
+        plan, ledger = self._plan, self.ledger
         ledger.check_open()
         head = self._client.references.get(plan.branch).hash
         ledger.check_head(head)
@@ -126,8 +126,8 @@ class Publisher:
         """Step 3: moves the target to what was checked; False if the target has moved meanwhile."""
         plan = self._plan
         for step in self._line(candidate) or [candidate]:
-            self._ledger.permit(step.commit, step.target)
-        self._ledger.check_head(self._client.references.get(plan.branch).hash)
+            self.ledger.permit(step.commit, step.target)
+        self.ledger.check_head(self._client.references.get(plan.branch).hash)
         source = f"{candidate.branch}@{candidate.commit}"
         self.is_moving_target = True
         try:
@@ -152,7 +152,7 @@ class Publisher:
         Only if they were not changed since: what others have put there may be nowhere else.
         """
         problem = ""
-        for name, head in {self._plan.branch: self._ledger.head, **self._beside}.items():
+        for name, head in {self._plan.branch: self.ledger.head, **self._beside}.items():
             try:
                 self._client.references.delete(name, expected=head)
             except LochanError as error:
@@ -190,7 +190,7 @@ class Publisher:
 
     def _rebase(self, head: str, target: str) -> str:
         """Rebases the commits of the audit on the target's new head; returns the last of them."""
-        plan, ledger = self._plan, self._ledger
+        plan, ledger = self._plan, self.ledger
         onto = f"{plan.target}@{target}"
         tried = self._client.merges.merge(
             plan.branch, onto, expected=head, dry_run=True, conflicts_as_result=True
@@ -231,7 +231,7 @@ class Publisher:
 
     def _check_ancestor(self, found: str | None) -> None:
         """Refuses a target that no longer has the commit that the audit began with."""
-        if (found or EMPTY_ID.hex()) != self._ledger.base:
+        if (found or EMPTY_ID.hex()) != self.ledger.base:
             raise Conflict(
                 f"{self._plan.target!r} no longer has the commit that this audit began with; "
                 "nothing is published; run the job again"

@@ -6,7 +6,6 @@ fields); `to_html` is one page that needs nothing else.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
 
@@ -149,11 +148,6 @@ def build_change(entry: DiffEntry) -> Change:
     what = "added" if entry.left is None else "removed" if entry.right is None else "changed"
     kind = "" if there is None else type_of(there)
     return Change(entry.key, kind, what, _state(entry.left), _state(entry.right))
-
-
-def moment(time_us: int) -> str:
-    """Returns a time in UTC, as programs and people read it."""
-    return datetime.fromtimestamp(time_us / 1e6, UTC).isoformat(timespec="milliseconds")
 
 
 def _state(content: Content | None) -> str:

@@ -32,7 +32,7 @@ from pyspark.sql.types import (
 from lochan.base.errors import Bug, Invalid
 from lochan.spark.audit.findings import Finding, bounds_text, is_between, value_text
 from lochan.spark.checks import Check, Expression, InRange, InSet, Matches, NotNull, RowCount
-from lochan.spark.write.columns import ColumnFacts, join_facts
+from lochan.spark.write.statistics import ColumnFacts, join_facts
 
 _GOOD_PATTERNS: Final[set[str]] = set()
 """Patterns that Java has taken already, in this process."""

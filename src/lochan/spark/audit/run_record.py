@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from lochan.base.errors import AuditFailed
 from lochan.base.limits.audits import REPORT_CHANGES_MAX
 from lochan.client import Client
-from lochan.spark.audit.findings import cut
+from lochan.spark.audit.findings import cut, error_text, redacted
 from lochan.spark.audit.publisher import PublishPlan
-from lochan.spark.audit.redaction import error_text, redacted
 from lochan.spark.audit.report import (
     Change,
     Commits,
@@ -24,7 +24,6 @@ from lochan.spark.audit.report import (
     Waiver,
     WrittenTable,
     build_change,
-    moment,
 )
 from lochan.spark.audit.verdicts import Result
 from lochan.spark.checks import Declared
@@ -40,7 +39,7 @@ class RunRecord:
     """Collects the data of a run; `report` may be called at any time."""
 
     def __init__(self, place: PublishPlan, declared: Declared, job: str, progress: Progress | None):
-        self._begun_us = time.time_ns() // 1_000
+        self._begun = datetime.now(UTC)
         self._begun_s = time.monotonic()
         self._plan = place
         self._declared = declared
@@ -62,21 +61,18 @@ class RunRecord:
         """Measures the time of a step, whether it succeeds or fails."""
         self.report_progress(name, detail)
         begun = time.monotonic()
+        status: Literal["done", "failed"] = "failed"
         try:
             yield
-        except BaseException:
-            self._add(name, detail, begun, is_done=False)
-            raise
-        self._add(name, detail, begun, is_done=True)
+            status = "done"
+        finally:
+            start, seconds = begun - self._begun_s, time.monotonic() - begun
+            self._steps.append(Step(name, cut(detail), start, seconds, status))
 
     def report_progress(self, name: str, detail: str) -> None:
         """Calls the progress function of the user, if there is one."""
         if self._progress is not None:
             self._progress(name, detail)
-
-    def _add(self, name: str, detail: str, begun: float, *, is_done: bool) -> None:
-        start, seconds = begun - self._begun_s, time.monotonic() - begun
-        self._steps.append(Step(name, cut(detail), start, seconds, "done" if is_done else "failed"))
 
     def add_write(self, written: Written, mode: str) -> None:
         """Adds a write."""
@@ -134,7 +130,7 @@ class RunRecord:
             target=self._plan.target,
             branch=self._plan.branch,
             publish=self._plan.mode,
-            begun=moment(self._begun_us),
+            begun=self._begun.isoformat(timespec="milliseconds"),
             seconds=ended - self._begun_s,
             attempts=self.attempts,
             commits=self.commits,

@@ -96,16 +96,12 @@ class Ledger:
         self.declared = declared
         self.base = base
         self.head = base
-        self._verdict: Verdict | None = None
+        # The latest one on the present head, None while there is none.
+        self.verdict: Verdict | None = None
         self._passed: dict[str, Verdict] = {}
         self._is_sealed = False
         self._is_closed = False
         self._lock = Lock()
-
-    @property
-    def verdict(self) -> Verdict | None:
-        """The latest verdict on the present head, None while there is none."""
-        return self._verdict
 
     def check_table(self, table: str) -> None:
         """Refuses to write a table that has no check."""
@@ -174,13 +170,13 @@ class Ledger:
             self.check_open()
             if head != self.head:
                 raise AuditFailed("something was written while the checks ran; check it again")
-            self._verdict = verdict
+            self.verdict = verdict
             self._passed[verdict.commit] = verdict
 
     def permit(self, commit: str, target: str) -> Verdict:
         """Returns the verdict that lets a commit be published; AuditFailed if there is none."""
         self.check_open()
-        if self._verdict is None:
+        if self.verdict is None:
             raise AuditFailed("nothing was checked since the last write")
         verdict = self._passed.get(commit)
         if verdict is None:
@@ -195,7 +191,7 @@ class Ledger:
 
     def _forget(self) -> None:
         """Takes all verdicts away."""
-        self._verdict = None
+        self.verdict = None
         self._passed = {}
 
 

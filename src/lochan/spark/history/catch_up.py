@@ -29,10 +29,8 @@ def catch_up(lake: Lake, ref: str, writer: DataStreamWriter) -> None:
         query = writer.start()
         query.awaitTermination()
         start, end = _offsets(query.lastProgress, ref)
-        head, reached = (
-            commit_ranges.position_of(lake.client, ref),
-            commit_ranges.CommitPosition(end["commit"], end["seq"]),
-        )
+        head = commit_ranges.position_of(lake.client, ref)
+        reached = commit_ranges.CommitPosition(end["commit"], end["seq"])
         if not commit_ranges.is_ancestor(lake.client, goal, head):
             # The branch was reassigned, and what it had at the call it has no longer.
             goal = head
@@ -42,12 +40,8 @@ def catch_up(lake: Lake, ref: str, writer: DataStreamWriter) -> None:
             return
 
 
-def end_offsets(progress: Any) -> list[dict[str, Any]]:
-    """Returns the end of the last batch of a query in each source that has an offset of ours."""
-    return [end for _, end in _all_offsets(progress)]
-
-
-def _all_offsets(progress: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
+def all_offsets(progress: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yields the beginning and the end of the last batch of a query, by source of ours."""
     for source in json.loads(progress.json)["sources"] if progress is not None else ():
         start, end = _offset(source["startOffset"]), _offset(source["endOffset"])
         if isinstance(end, dict):
@@ -64,7 +58,7 @@ def _offset(offset: Any) -> Any:
 
 def _offsets(progress: Any, ref: str) -> tuple[Any, Any]:
     """Returns where the last batch of a query began and ended on a branch."""
-    for start, end in _all_offsets(progress):
+    for start, end in all_offsets(progress):
         if end.get("ref") == ref:
             return start, end
     raise Invalid(f"the query does not follow {ref!r}, or it ended before its first batch")

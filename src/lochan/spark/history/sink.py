@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lochan.base.errors import Conflict, Invalid, NotFound
 from lochan.spark.error_boundary import error_boundary
-from lochan.spark.history.catch_up import end_offsets
+from lochan.spark.history.catch_up import all_offsets
 from lochan.spark.history.frames import FOLLOWS, source_mark
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class BatchWriter:
         for query in lake.spark.streams.active:
             if str(query.id) != checkpoint:
                 continue
-            for end in end_offsets(query.lastProgress):
+            for _, end in all_offsets(query.lastProgress):
                 commit = end.get("commit")
                 if end.get("ref") == self._branch and isinstance(commit, str):
                     return _is_known(lake, commit)
@@ -160,24 +160,19 @@ class BatchWriter:
         unknown = f"{self._query}/{_UNKNOWN_QUERY}/"
         for job in jobs_of_others(lake, self._table, head, f"{self._query}/", ours):
             if unknown == ours or job.startswith(unknown):
-                raise self._moved_conflict()
-            raise self._checkpoint_conflict()
-
-    def _moved_conflict(self) -> Conflict:
-        return Conflict(
-            f"{self._table} on {self._branch} has batches of the stream {self._query!r}, some from "
-            "Connect on Spark 4.3, which does not show the checkpoint, and some from elsewhere, so "
-            "whether they are of one checkpoint is unknown. Let the stream end where it ran "
-            "before, with no batch left unfinished; then give append_to another name as query"
-        )
-
-    def _checkpoint_conflict(self) -> Conflict:
-        return Conflict(
-            f"{self._table} on {self._branch} has batches of a stream {self._query!r} with "
-            "another checkpoint, so which of its batches are written already is unknown. "
-            "Go on with that checkpoint, or, if this is another stream, give append_to "
-            "another name as query; a new checkpoint reads again from its beginning"
-        )
+                raise Conflict(
+                    f"{self._table} on {self._branch} has batches of the stream {self._query!r}, "
+                    "some from Connect on Spark 4.3, which does not show the checkpoint, and some "
+                    "from elsewhere, so whether they are of one checkpoint is unknown. Let the "
+                    "stream end where it ran before, with no batch left unfinished; then give "
+                    "append_to another name as query"
+                )
+            raise Conflict(
+                f"{self._table} on {self._branch} has batches of a stream {self._query!r} with "
+                "another checkpoint, so which of its batches are written already is unknown. "
+                "Go on with that checkpoint, or, if this is another stream, give append_to "
+                "another name as query; a new checkpoint reads again from its beginning"
+            )
 
 
 def _is_known(lake: Lake, commit: str) -> bool:

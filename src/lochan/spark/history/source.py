@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -38,8 +38,6 @@ from lochan.spark.history.commit_ranges import CommitPosition, CommitRange
 from lochan.spark.history.options import EARLIEST, LATEST, Options, read_options
 from lochan.spark.session import is_session
 
-Item = TypeVar("Item")
-
 
 class KeySlice(msgspec.Struct, frozen=True):
     """A part of the keys of one commit, or of the difference of two."""
@@ -49,12 +47,6 @@ class KeySlice(msgspec.Struct, frozen=True):
     start: ContentKey | None = None
     end: ContentKey | None = None
     prefix: ContentKey | None = None
-
-
-class ReferenceNames(msgspec.Struct, frozen=True):
-    """The references whose names start with a prefix."""
-
-    prefix: str
 
 
 class LochanSource(DataSource):
@@ -115,12 +107,35 @@ def part_rows(options: Options, part: Any) -> Iterator[list[kinds.Row]]:
     client = options.client()
     if isinstance(part, CommitRange):
         yield from _commit_rows(client, options.kind, part)
-    elif isinstance(part, ReferenceNames):
-        yield from _reference_rows(client, part, metadata=options.metadata)
+        return
+    row: Callable[[Any], kinds.Row]
+    fetch: Callable[[str | None], Page[Any]]
+    if options.kind == "refs":
+        row = kinds.reference_row
+        fetch = partial(
+            client.references.list,
+            PAGE_ENTRIES_MAX,
+            fetch_all=options.metadata,
+            prefix=options.prefix,
+        )
     elif options.kind == "diff":
-        yield from _diff_rows(client, part)
+        row = kinds.diff_row
+        fetch = partial(
+            client.history.diff, part.commit, part.other, PAGE_ENTRIES_MAX, prefix=part.prefix
+        )
     else:
-        yield from _entry_rows(client, options, part)
+        row = kinds.entry_row
+        fetch = partial(
+            client.contents.entries,
+            part.commit,
+            PAGE_ENTRIES_MAX,
+            start=part.start,
+            end=part.end,
+            prefix=part.prefix,
+            with_content=options.content,
+        )
+    for items in _pages(fetch):
+        yield [row(each) for each in items]
 
 
 def all_rows(options: Options) -> Iterator[kinds.Row]:
@@ -152,7 +167,7 @@ def register(spark: SparkSession, *, ship: bool = False) -> None:
 
 def _plan(client: Client, options: Options) -> list[Any]:
     if options.kind == "refs":
-        return [ReferenceNames(options.prefix)]
+        return [options.prefix]
     if options.kind in ("log", "changes"):
         newest = commit_ranges.position_of(client, options.ref, options.seq)
         after = since(client, options.since, newest)
@@ -195,38 +210,7 @@ def _commit_rows(client: Client, kind: str, part: CommitRange) -> Iterator[list[
         yield [row for seq, each in page for row in kinds.change_rows(seq, each)]
 
 
-def _reference_rows(
-    client: Client, part: ReferenceNames, *, metadata: bool
-) -> Iterator[list[kinds.Row]]:
-    references = client.references
-    fetch = partial(references.list, PAGE_ENTRIES_MAX, fetch_all=metadata, prefix=part.prefix)
-    for items in _pages(fetch):
-        yield [kinds.reference_row(each) for each in items]
-
-
-def _entry_rows(client: Client, options: Options, part: KeySlice) -> Iterator[list[kinds.Row]]:
-    fetch = partial(
-        client.contents.entries,
-        part.commit,
-        PAGE_ENTRIES_MAX,
-        start=part.start,
-        end=part.end,
-        prefix=part.prefix,
-        with_content=options.content,
-    )
-    for items in _pages(fetch):
-        yield [kinds.entry_row(each) for each in items]
-
-
-def _diff_rows(client: Client, part: KeySlice) -> Iterator[list[kinds.Row]]:
-    fetch = partial(
-        client.history.diff, part.commit, part.other, PAGE_ENTRIES_MAX, prefix=part.prefix
-    )
-    for items in _pages(fetch):
-        yield [kinds.diff_row(each) for each in items]
-
-
-def _pages(fetch: Callable[[str | None], Page[Item]]) -> Iterator[Sequence[Item]]:
+def _pages(fetch: Callable[[str | None], Page[Any]]) -> Iterator[Sequence[Any]]:
     """Yields the items of all pages, a page at a time; `fetch` is given the token of a page."""
     token: str | None = None
     while True:

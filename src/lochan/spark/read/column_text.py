@@ -14,7 +14,6 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
-import msgspec
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -29,25 +28,18 @@ _WORDS: Final = {"and": "and", "or": "or", "in": "in", "not": "!", "!": "!"}
 _SIMPLE: Final = re.compile(r"\w+(\.\w+)*")
 
 
-class ColumnText(msgspec.Struct, frozen=True):
-    """A column as a text, and whether its names are quoted."""
-
-    text: str
-    is_quoted: bool
-
-
-def text_of(column: Column) -> ColumnText | None:
-    """Returns a column as a text, None if it cannot be written as one."""
+def text_of(column: Column) -> tuple[str, bool] | None:
+    """Returns a column as a text, and whether names are quoted in it; None if it is no text."""
     # Not by its name: every other name of a column is that of a field in it.
     tree = vars(column).get("_expr")
     if tree is not None:
-        return ColumnText(_written(tree, 0), True)
+        return _written(tree, 0), True
     if not _is_known_form():
         return None
     found = _SHOWN.fullmatch(str(column))
     if found is None or len(found[1]) > FILTER_CHARACTERS_MAX:
         return None
-    return ColumnText(found[1], False)
+    return found[1], False
 
 
 @functools.cache
@@ -93,16 +85,12 @@ def _function(tree: Any, depth: int) -> str:
         return f"{name}({', '.join(arguments)})"
     if name in ("isNull", "isNotNull") and len(arguments) == 1:
         return f"{arguments[0]} IS {'NOT ' if name == 'isNotNull' else ''}NULL"
-    if name in ("like", "startsWith") and len(arguments) == 2:
-        return _pattern(name, *arguments)
+    if name == "like" and len(arguments) == 2:
+        return f"{arguments[0]} LIKE {arguments[1]}"
+    if name == "startsWith" and len(arguments) == 2 and arguments[1].startswith("'"):
+        # Only files are left out by it, so that it may match more.
+        return f"{arguments[0]} LIKE '{arguments[1][1:-1]}%'"
     return _UNKNOWN
-
-
-def _pattern(name: str, column: str, text: str) -> str:
-    if name == "like" or not text.startswith("'"):
-        return f"{column} LIKE {text}" if name == "like" else _UNKNOWN
-    # Only files are left out by it, so that it may match more.
-    return f"{column} LIKE '{text[1:-1]}%'"
 
 
 def _literal(value: Any, kind: Any) -> str:

@@ -13,23 +13,21 @@ import struct
 import uuid
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
 from pyiceberg import types as iceberg
 
-from lochan.spark.read.domains import DAY_MICROS, day_of
+from lochan.spark.read.domains import DAY_MICROS, EXACT, FLOATS, day_of
 from lochan.spark.read.filters import Comparand
 from lochan.spark.write.bounds import upper_of_text
 
-_EXACT: Final = Context(prec=100)
-_DECIMAL_DIGITS_MAX: Final = 38
-_LONG_BITS: Final = 63
+DECIMAL_DIGITS_MAX: Final = 38
+LONG_BITS: Final = 63
 _INT_BITS: Final = 31
 _FLOAT_STEP: Final = 2.0**-22
 _FLOAT_LEAST: Final = 2.0**-149
-FLOATS: Final = (iceberg.FloatType, iceberg.DoubleType)
 # How many digits Spark gives to whole numbers before it compares them with decimals.
 _WHOLE_DIGITS: Final[dict[Any, int]] = {iceberg.IntegerType: 10, iceberg.LongType: 20}
 # The furthest that a zone may be from UTC, as Java has it.
@@ -54,14 +52,11 @@ class SqlLiteral(msgspec.Struct, frozen=True):
     value: Any
 
 
-class Zone(msgspec.Struct, frozen=True):
-    """The time zone of a session, asked for only where it matters."""
+Zone = Callable[[], str]
+"""Returns the time zone of a session, which is asked for only where it matters."""
 
-    ask: Callable[[], str]
-
-    def is_utc(self) -> bool:
-        """Returns whether times without a zone are those of UTC."""
-        return self.ask().upper() in ("UTC", "ETC/UTC", "GMT", "Z", "UTC+00:00", "+00:00")
+# Zones in which times without a zone are those of UTC.
+_UTC: Final = ("UTC", "ETC/UTC", "GMT", "Z", "UTC+00:00", "+00:00")
 
 
 def comparands(
@@ -108,7 +103,7 @@ def is_beyond(kind: iceberg.IcebergType, literals: Sequence[SqlLiteral]) -> bool
     return is_whole and any(
         each.kind in ("integer", "decimal", "number") and abs(Decimal(each.value)) >= 1 << _INT_BITS
         for each in literals
-        if each.kind != "integer" or abs(each.value) >= 1 << _LONG_BITS
+        if each.kind != "integer" or abs(each.value) >= 1 << LONG_BITS
     )
 
 
@@ -148,7 +143,7 @@ def _as_decimals(
     for each in literals:
         digits = _digits(each)
         whole, scale = max(whole, digits[0]), max(scale, digits[1])
-    if whole + scale > _DECIMAL_DIGITS_MAX:
+    if whole + scale > DECIMAL_DIGITS_MAX:
         return None
     return tuple(Comparand(each.value, each.value, None, _held(kind, each)) for each in literals)
 
@@ -168,9 +163,9 @@ def _held(kind: iceberg.IcebergType, literal: SqlLiteral) -> Any:
     """Returns a number in the type of the column, None if that would change it."""
     value = Decimal(literal.value)
     if isinstance(kind, iceberg.DecimalType):
-        cut = value.quantize(Decimal(1).scaleb(-kind.scale), context=_EXACT)
+        cut = value.quantize(Decimal(1).scaleb(-kind.scale), context=EXACT)
         return cut if cut == value else None
-    is_held = value == value.to_integral_value() and abs(value) < 1 << _LONG_BITS
+    is_held = value == value.to_integral_value() and abs(value) < 1 << LONG_BITS
     return int(value) if is_held else None
 
 
@@ -253,7 +248,7 @@ def _for_moments(kind: iceberg.IcebergType, literal: SqlLiteral, zone: Zone) -> 
         return None
     # Both have a zone, or neither has: then nothing depends on that of the session.
     is_sure = has_zone or (is_local and literal.kind in ("text", "date", "local"))
-    if is_sure or (literal.kind != "somewhere" and zone.is_utc()):
+    if is_sure or (literal.kind != "somewhere" and zone().upper() in _UTC):
         return Comparand(micros, micros, None, micros)
     return Comparand(micros - _ZONE_MICROS_MAX, micros + _ZONE_MICROS_MAX)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import struct
 import uuid
-from collections.abc import Mapping
 from datetime import date
 from decimal import Context, Decimal
 from typing import Any, Final
@@ -43,8 +42,8 @@ _MONTHS: Final = 12
 # Days of 400 years, after which the calendar repeats itself.
 _ERA_YEARS: Final = 400
 _ERA_DAYS: Final = 146_097
-_EXACT: Final = Context(prec=100)
-_FLOATS: Final = (iceberg.FloatType, iceberg.DoubleType)
+EXACT: Final = Context(prec=100)
+FLOATS: Final = (iceberg.FloatType, iceberg.DoubleType)
 _INSTANTS: Final = (iceberg.TimestampType, iceberg.TimestamptzType)
 _WHOLE: Final = {iceberg.IntegerType: 31, iceberg.LongType: 63}
 _NOTHING_BUT_NULL: Final = Domain(is_empty=True, may_be_nan=False)
@@ -128,32 +127,28 @@ def domains_of_manifest(schema: Schema, parts: SpecParts, manifest: ManifestFile
 
 
 def _unbounded(kind: iceberg.IcebergType) -> Domain:
-    return Domain(may_be_nan=isinstance(kind, _FLOATS))
+    return Domain(may_be_nan=isinstance(kind, FLOATS))
 
 
 def _of_bounds(
     kind: iceberg.IcebergType, field_id: int, file: DataFile, is_top_level: bool
 ) -> Domain:
-    nulls = _count(file.null_value_counts, field_id)
-    values = _count(file.value_counts, field_id)
+    nulls = (file.null_value_counts or {}).get(field_id)
+    values = (file.value_counts or {}).get(field_id)
     if nulls is not None and values is not None and nulls >= values > 0:
         return _NOTHING_BUT_NULL
     low = value_of(kind, (file.lower_bounds or {}).get(field_id))
     high = value_of(kind, (file.upper_bounds or {}).get(field_id))
     if low is not None and high is not None and low > high:
         low = high = None
-    is_float = isinstance(kind, _FLOATS)
+    is_float = isinstance(kind, FLOATS)
     return Domain(
         low,
         high,
         # A field of a struct that is NULL is NULL, whether or not the writer has counted it.
         may_be_null=nulls != 0 or not is_top_level,
-        may_be_nan=is_float and _count(file.nan_value_counts, field_id) != 0,
+        may_be_nan=is_float and (file.nan_value_counts or {}).get(field_id) != 0,
     )
-
-
-def _count(counts: Mapping[int, int] | None, field_id: int) -> int | None:
-    return None if counts is None else counts.get(field_id)
 
 
 def value_of(kind: iceberg.IcebergType, raw: bytes | None) -> Any:
@@ -176,7 +171,7 @@ def value_of(kind: iceberg.IcebergType, raw: bytes | None) -> Any:
             return _float(raw)
         case iceberg.DecimalType():
             unscaled = Decimal(int.from_bytes(raw, "big", signed=True))
-            return unscaled.scaleb(-kind.scale, _EXACT)
+            return unscaled.scaleb(-kind.scale, EXACT)
         case iceberg.StringType():
             try:
                 return raw.decode()
@@ -201,22 +196,19 @@ def _of_value(part: _Part, value: Any) -> Domain:
         # Only NULL is in the partition NULL, of every transform.
         return _NOTHING_BUT_NULL
     if isinstance(part.transform, BucketTransform):
-        return _of_bucket(part, value)
+        function = part.transform.transform(part.source)
+        return Domain(may_be_null=False, buckets=((function, value),))
     if isinstance(part.transform, IdentityTransform) and isinstance(value, float):
         if math.isnan(value):
             return Domain(is_empty=True, may_be_null=False)
         return Domain(value, value, may_be_null=False, may_be_nan=False)
-    held = str(_uuid(value)) if isinstance(part.source, iceberg.UUIDType) else value
+    held = str(uuid_of(value)) if isinstance(part.source, iceberg.UUIDType) else value
     return _of_range(part, held, held, may_be_null=False)
 
 
-def _uuid(value: Any) -> uuid.UUID:
+def uuid_of(value: Any) -> uuid.UUID:
+    """Returns a uuid that may be given as its bytes."""
     return value if isinstance(value, uuid.UUID) else uuid.UUID(bytes=bytes(value))
-
-
-def _of_bucket(part: _Part, number: int) -> Domain:
-    function = part.transform.transform(part.source)
-    return Domain(may_be_null=False, buckets=((function, number),))
 
 
 def _of_summary(part: _Part, summary: PartitionFieldSummary) -> Domain:
@@ -238,7 +230,7 @@ def _of_range(part: _Part, low: Any, high: Any, *, may_be_null: bool) -> Domain:
         first, last = _untruncated(source, transform.width, low, high)
     elif isinstance(transform, _PERIODS) and isinstance(low, int) and isinstance(high, int):
         first, last = _of_periods(source, transform, low, high)
-    is_float = isinstance(source, _FLOATS)
+    is_float = isinstance(source, FLOATS)
     return Domain(first, last, may_be_null=may_be_null, may_be_nan=is_float)
 
 
@@ -251,8 +243,8 @@ def _untruncated(source: iceberg.PrimitiveType, width: int, low: Any, high: Any)
                 return None, None
             return low, high + width - 1
         case iceberg.DecimalType():
-            step = Decimal(width - 1).scaleb(-source.scale, _EXACT)
-            return low, _EXACT.add(high, step)
+            step = Decimal(width - 1).scaleb(-source.scale, EXACT)
+            return low, EXACT.add(high, step)
         case iceberg.StringType():
             return low, upper_of_text(high + "\0", len(high))
         case iceberg.BinaryType():

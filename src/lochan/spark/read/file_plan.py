@@ -3,7 +3,7 @@
 1. Manifests whose partitions cannot have a match are not opened.
 2. Entries are read exactly (`lochan.iceberg.manifests`), several manifests at a time.
 3. Files whose partition and bounds cannot have a match are left out (`filters`, `domains`).
-4. PyIceberg finds the deletes of those that are left.
+4. PyIceberg finds the deletes of those that are left, except for deletion vectors.
 
 PyIceberg's own evaluators are not used: they cannot compare NULL or years beyond Python's dates,
 and misread a truncated number where truncation overflows.
@@ -11,15 +11,21 @@ and misread a truncated number where truncation overflows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.expressions.visitors import ResidualEvaluator, residual_evaluator_of
+from pyiceberg.io import FileIO
 from pyiceberg.manifest import (
+    DATA_FILE_TYPE,
+    MANIFEST_ENTRY_SCHEMAS,
     DataFile,
     DataFileContent,
+    FileFormat,
     ManifestContent,
     ManifestEntry,
+    ManifestEntryStatus,
     ManifestFile,
 )
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
@@ -27,8 +33,7 @@ from pyiceberg.table import FileScanTask, ManifestGroupPlanner, Table, _min_sequ
 from pyiceberg.utils.concurrent import ExecutorFactory
 
 from lochan.base.errors import Corrupt, Invalid
-from lochan.iceberg.manifests import entries_of
-from lochan.spark.read.deletion_vectors import DeletionVectors
+from lochan.iceberg.manifests import entries_of, open_entries
 from lochan.spark.read.domains import (
     SpecParts,
     domains_of_file,
@@ -36,6 +41,12 @@ from lochan.spark.read.domains import (
     domains_of_partition,
 )
 from lochan.spark.read.filters import Node, Unread, can_match
+
+# The format that has vectors, and the position of the file's path in its entries.
+_VERSION: Final = 3
+_REFERENCED: Final = [field.name for field in DATA_FILE_TYPE[_VERSION].fields].index(
+    "referenced_data_file"
+)
 
 
 def plan_files(table: Table, condition: Node) -> tuple[FileScanTask, ...]:
@@ -48,7 +59,7 @@ def plan_files(table: Table, condition: Node) -> tuple[FileScanTask, ...]:
         lost = table.metadata.current_snapshot_id
         raise Corrupt(f"the metadata of {name} lacks its own current snapshot, {lost}")
     manifests = snapshot.manifests(table.io)
-    vectors = DeletionVectors()
+    vectors = _DeletionVectors()
     try:
         tasks = _Planner(table, condition).plan_files(manifests, vectors.is_other)
     except (NotImplementedError, ValueError) as error:
@@ -122,3 +133,56 @@ class _Planner(ManifestGroupPlanner):
             UNPARTITIONED_PARTITION_SPEC, AlwaysTrue(), True, self.table_metadata.schema()
         )
         return lambda _: nothing
+
+
+class _DeletionVectors:
+    """The deletion vectors of a plan, each given to the one file whose rows it deletes.
+
+    PyIceberg does not read which file that is, and gives every vector of a partition to every file
+    of it: with many files the square of their number. Here vectors are left out while files are
+    planned, and given to their files afterwards.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[str, DataFile] = {}
+
+    def is_other(self, entry: ManifestEntry) -> bool:
+        """Returns whether an entry is no vector; keeps the vectors."""
+        file = entry.data_file
+        if file.content == DataFileContent.DATA or file.file_format != FileFormat.PUFFIN:
+            return True
+        self._found[file.file_path] = file
+        return False
+
+    def given_to(
+        self, tasks: Iterable[FileScanTask], io: FileIO, manifests: Sequence[ManifestFile]
+    ) -> tuple[FileScanTask, ...]:
+        """Returns tasks with the vectors of their files."""
+        if not self._found:
+            return tuple(tasks)
+        by_file = self._by_file(io, manifests)
+        # Each vector also has the path of its file; so one too many costs time, but no rows.
+        unknown = by_file.get(None, [])
+        return tuple(
+            FileScanTask(
+                task.file,
+                delete_files={*task.delete_files, *unknown, *by_file.get(task.file.file_path, [])},
+                residual=task.residual,
+            )
+            for task in tasks
+        )
+
+    def _by_file(
+        self, io: FileIO, manifests: Sequence[ManifestFile]
+    ) -> dict[str | None, list[DataFile]]:
+        found: dict[str | None, list[DataFile]] = {}
+        for manifest in manifests:
+            if manifest.content != ManifestContent.DELETES:
+                continue
+            with open_entries(manifest, io, MANIFEST_ENTRY_SCHEMAS[_VERSION]) as entries:
+                for entry in entries:
+                    file = entry.data_file
+                    known = self._found.get(file.file_path)
+                    if known is not None and entry.status != ManifestEntryStatus.DELETED:
+                        found.setdefault(file[_REFERENCED], []).append(known)
+        return found

@@ -53,10 +53,11 @@ class FileChooser(msgspec.Struct, frozen=True):
         columns = Columns(self.fields, case_sensitive=case_sensitive, zone=zone_of(self.lake))
         if isinstance(condition, str):
             return read_condition(condition, columns)
-        text = text_of(condition) if isinstance(condition, Column) else None
-        if text is None:
+        found = text_of(condition) if isinstance(condition, Column) else None
+        if found is None:
             return Unread()
-        return read_column_text(text.text, columns, is_quoted=text.is_quoted)
+        text, is_quoted = found
+        return read_column_text(text, columns, is_quoted=is_quoted)
 
     def chosen(self, condition: Any) -> tuple[FileScanTask, ...]:
         """Returns the files that can have a match."""
@@ -69,7 +70,7 @@ class FileChooser(msgspec.Struct, frozen=True):
 
 def zone_of(lake: Lake) -> Zone:
     """Returns the time zone of a lake's session, which is asked for when it is needed."""
-    return Zone(lambda: lake.spark.conf.get("spark.sql.session.timeZone", "") or "")
+    return lambda: lake.spark.conf.get("spark.sql.session.timeZone", "") or ""
 
 
 def restriction(kept: Sequence[FileScanTask], all_of_them: Sequence[FileScanTask]) -> Column | None:

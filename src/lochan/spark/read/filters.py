@@ -13,11 +13,12 @@ negative zero is zero.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from functools import partial
+from typing import Any, Final
 
 import msgspec
 
-Value = TypeVar("Value")
+from lochan.spark.trees import fold
 
 TRUE: Final = 1
 FALSE: Final = 2
@@ -119,48 +120,30 @@ Domains = Callable[[int], Domain]
 
 def can_match(node: Node, domains: Domains) -> bool:
     """Returns whether a row of a file can fulfil a condition."""
-    return bool(fold(node, lambda each: _single(each, domains), _combined) & TRUE)
+    return bool(fold(node, parts_of, partial(_evaluate, domains)) & TRUE)
 
 
-def fold(
-    node: Node,
-    single: Callable[[Unread | Constant | Leaf], Value],
-    combine: Callable[[Negation | Junction, list[Value]], Value],
-) -> Value:
-    """Builds a value for a condition from the values for its parts."""
-    done: list[Value] = []
-    waiting: list[tuple[Node, bool]] = [(node, False)]
-    while waiting:
-        each, is_opened = waiting.pop()
-        if not isinstance(each, Negation | Junction):
-            done.append(single(each))
-            continue
-        inside = each.items if isinstance(each, Junction) else (each.item,)
-        if not is_opened:
-            waiting.append((each, True))
-            waiting.extend((part, False) for part in reversed(inside))
-            continue
-        first = len(done) - len(inside)
-        done[first:] = [combine(each, done[first:])]
-    return done[0]
+def parts_of(node: Node) -> tuple[Node, ...]:
+    """Returns the conditions that a condition is made of."""
+    if isinstance(node, Junction):
+        return node.items
+    return (node.item,) if isinstance(node, Negation) else ()
 
 
-def _single(node: Unread | Constant | Leaf, domains: Domains) -> int:
+def _evaluate(domains: Domains, node: Node, masks: list[int]) -> int:
     match node:
         case Leaf(field_id):
             return _leaf(node, domains(field_id))
         case Constant(mask):
             return mask
+        case Negation():
+            return _NEGATED[masks[0]]
+        case Junction(is_and=True):
+            return _NEGATED[_any_of([_NEGATED[each] for each in masks])]
+        case Junction():
+            return _any_of(masks)
         case _:
             return ANYTHING
-
-
-def _combined(node: Negation | Junction, masks: list[int]) -> int:
-    if isinstance(node, Negation):
-        return _NEGATED[masks[0]]
-    if node.is_and:
-        return _NEGATED[_any_of([_NEGATED[each] for each in masks])]
-    return _any_of(masks)
 
 
 def _any_of(masks: list[int]) -> int:

@@ -74,7 +74,9 @@ def find_files_without_ids(lake: Lake, table: Table, paths: Sequence[str]) -> Ma
         for path, held in _read_footers(lake, reader, missing[first : first + FOOTERS_PER_JOB_MAX]):
             # Most files hold the same, and one text of it is enough.
             known[path] = kept[cache_key, path] = same.setdefault(held, held)
-        _forget(kept)
+        # The oldest entries above the limit.
+        for oldest in list(kept)[: max(0, len(kept) - FOOTERS_KEPT_MAX)]:
+            kept.pop(oldest, None)
     return {path: held for path, held in known.items() if held is not None}
 
 
@@ -88,12 +90,6 @@ def _read_footers(
     spread = frame.repartitionById(parts, F.col("part")).select("path")
     found = spread.mapInArrow(reader, _ANSWER).toArrow()
     return zip(found.column("path").to_pylist(), found.column("held").to_pylist(), strict=True)
-
-
-def _forget(kept: dict[tuple[str, str], str | None]) -> None:
-    """Removes the oldest entries above the limit."""
-    for oldest in list(kept)[: max(0, len(kept) - FOOTERS_KEPT_MAX)]:
-        kept.pop(oldest, None)
 
 
 @dataclass(frozen=True)

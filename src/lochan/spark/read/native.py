@@ -16,7 +16,10 @@ at every depth. So what has another name in some file is read as a whole.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import Lock
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import msgspec
 from pyiceberg import types as iceberg
@@ -25,13 +28,12 @@ from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.table import FileScanTask
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import IdentityTransform
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark
 
-from lochan.spark.file_listing import listing_without_job
-from lochan.spark.read.field_paths import quoted
-from lochan.spark.schemas import FIELD_ID, as_users_see, nullable, spark_type
+from lochan.base.limits.spark_reads import SPARK_LOOKUPS_MAX
+from lochan.spark.schemas import FIELD_ID, as_users_see, nullable, quoted, spark_type
 from lochan.spark.storage import native_options, native_path, shown_path
 
 if TYPE_CHECKING:
@@ -61,6 +63,11 @@ _UNASKED: Final[Mapping[str, str]] = {
 _PATH: Final = "lochan_path"
 _SHOWN: Final = "lochan_shown"
 _ROW: Final = "lochan_row"
+
+_THRESHOLD: Final = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+# Spark's own number; below it there is no job to put off.
+_WITHOUT_A_JOB: Final = 32
+_one_by_one: Final = Lock()
 
 # By name, which the specification fixes.
 _DELETES: Final = spark.StructType(
@@ -292,6 +299,36 @@ def parquet_frame(
     reader = lake.spark.read.schema(schema).options(**options, **native_options(lake, paths[0]))
     with listing_without_job(lake.spark, paths):
         return reader.parquet(*[native_path(path) for path in paths])
+
+
+@contextmanager
+def listing_without_job(spark: SparkSession, paths: Sequence[str]) -> Iterator[None]:
+    """Lets Spark look up files in directories without a job, in the block and nowhere else.
+
+    For more than 32 files Spark starts a job for that, which takes half a second or more; on a file
+    system that answers at once, the driver alone is done in a fraction of it (500 files: 0.12 s
+    against 0.54 s). So for files in directories the job is put off to larger numbers while a frame
+    is made. Object stores answer slowly, and many requests at once are faster there: they keep the
+    job. Through Connect frames are analysed only when they run, so nothing is set there.
+    """
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
+
+    is_near = _WITHOUT_A_JOB < len(paths) <= SPARK_LOOKUPS_MAX and all(
+        urlsplit(path).scheme in ("", "file") for path in paths
+    )
+    if not is_near or not isinstance(spark.range(0), ClassicFrame):
+        yield
+        return
+    with _one_by_one:
+        before = spark.conf.get(_THRESHOLD, None)
+        spark.conf.set(_THRESHOLD, str(SPARK_LOOKUPS_MAX))
+        try:
+            yield
+        finally:
+            if before is None:
+                spark.conf.unset(_THRESHOLD)
+            else:
+                spark.conf.set(_THRESHOLD, before)
 
 
 def _without_deleted(lake: Lake, frame: DataFrame, tasks: Sequence[FileScanTask]) -> DataFrame:

@@ -12,12 +12,14 @@ import operator
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final, Generic, TypeVar
-from uuid import UUID
+from functools import reduce
+from typing import Any, Final, cast
 
-import msgspec
 from pyiceberg import types as iceberg
 from pyiceberg.expressions import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
     BooleanExpression,
     EqualTo,
     GreaterThan,
@@ -27,13 +29,17 @@ from pyiceberg.expressions import (
     IsNull,
     LessThan,
     LessThanOrEqual,
+    Not,
     NotEqualTo,
     NotIn,
     NotNaN,
     NotNull,
     NotStartsWith,
+    Or,
+    Reference,
     SetPredicate,
     StartsWith,
+    UnboundPredicate,
 )
 from pyiceberg.expressions.literals import (
     DecimalLiteral,
@@ -42,21 +48,21 @@ from pyiceberg.expressions.literals import (
     LongLiteral,
     StringLiteral,
 )
-from pyiceberg.expressions.visitors import BooleanExpressionVisitor, visit
 from pyiceberg.schema import Schema
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import Invalid
 from lochan.spark.read.comparands import (
-    FLOATS,
+    DECIMAL_DIGITS_MAX,
+    LONG_BITS,
     SqlLiteral,
     Zone,
     comparands,
     is_beyond,
     prefix_comparand,
 )
-from lochan.spark.read.field_paths import column_at, field_paths
+from lochan.spark.read.domains import FLOATS, uuid_of
 from lochan.spark.read.filters import (
     FALSE,
     TRUE,
@@ -68,14 +74,15 @@ from lochan.spark.read.filters import (
     Node,
     Unread,
 )
-
-Value = TypeVar("Value")
+from lochan.spark.read.sql_conditions import null_leaf
+from lochan.spark.schemas import column_at, field_paths
+from lochan.spark.trees import fold
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMBERS: Final = (iceberg.IntegerType, iceberg.LongType, iceberg.DecimalType, *FLOATS)
 _NUMERIC_LITERALS: Final = (LongLiteral, DoubleLiteral, FloatLiteral, DecimalLiteral, StringLiteral)
-_LONG_BITS: Final = 63
-_DECIMAL_DIGITS_MAX: Final = 38
+# Expressions that are no predicates.
+_JOINED: Final = (AlwaysTrue, AlwaysFalse, Not, And, Or)
 # Each predicate that is the opposite of another one.
 _OPPOSITES: Final[dict[Any, Any]] = {
     NotNull: IsNull,
@@ -108,24 +115,25 @@ class ExpressionFilter:
 
     def field_ids(self) -> set[int]:
         """Returns the ids of the fields that the filter names."""
-        join = _Operators[set[int]](set(), set(), set, operator.or_, operator.or_)
-        return self._fold(join, lambda predicate: {self._field(predicate).field_id})
+
+        def ids(expression: BooleanExpression, found: list[set[int]]) -> set[int]:
+            is_predicate = not isinstance(expression, _JOINED)
+            return set().union(*found, [self._field(expression).field_id] if is_predicate else [])
+
+        return fold(self._expression, _inside, ids)
 
     def node(self, zone: Zone) -> Node:
         """Returns the condition on files."""
-        return self._fold(_NODES, lambda predicate: self._node(predicate, zone))
+        return fold(self._expression, _inside, lambda each, parts: self._node(each, parts, zone))
 
     def column(self) -> Column:
         """Returns the condition that Spark checks on every row."""
-        true, false = F.lit(True), F.lit(False)
-        columns = _Operators(true, false, operator.invert, operator.and_, operator.or_)
-        return self._fold(columns, self._column)
-
-    def _fold(self, operators: _Operators[Value], build: Callable[[Any], Value]) -> Value:
-        return visit(self._expression, _Fold(operators, build))
+        return fold(self._expression, _inside, self._column)
 
     def _field(self, predicate: Any) -> iceberg.NestedField:
-        name = predicate.term.name
+        if not isinstance(predicate, UnboundPredicate):
+            raise Invalid(f"a filter names columns, but {predicate} is bound to those of a table")
+        name = cast("Reference", predicate.term).name
         try:
             field = self._schema.find_field(name, self._case_sensitive)
         except ValueError:
@@ -134,21 +142,33 @@ class ExpressionFilter:
             raise Invalid(f"the filter names {name}, which is inside a list or a map")
         return field
 
-    def _node(self, predicate: Any, zone: Zone) -> Node:
+    def _node(self, predicate: Any, parts: list[Node], zone: Zone) -> Node:
+        match predicate:
+            case AlwaysTrue() | AlwaysFalse():
+                return Constant(TRUE if isinstance(predicate, AlwaysTrue) else FALSE)
+            case Not():
+                return Negation(parts[0])
+            case And() | Or():
+                return Junction(tuple(parts), isinstance(predicate, And))
         field, kind = self._field(predicate), _positive(predicate)
         number, is_float = field.field_id, isinstance(field.field_type, FLOATS)
         found: Node
         if kind is IsNaN:
             found = Leaf(number, "nan") if is_float else Constant(FALSE)
         elif kind is IsNull:
-            # Writers count NULL in values, and neither in structs nor in lists and maps.
-            is_counted = isinstance(field.field_type, iceberg.PrimitiveType)
-            found = Leaf(number, "null") if is_counted else Unread()
+            found = null_leaf(field)
         else:
             found = _leaf(field, kind, _values(predicate, field), zone)
         return found if kind is type(predicate) else Negation(found)
 
-    def _column(self, predicate: Any) -> Column:
+    def _column(self, predicate: Any, parts: list[Column]) -> Column:
+        match predicate:
+            case AlwaysTrue() | AlwaysFalse():
+                return F.lit(isinstance(predicate, AlwaysTrue))
+            case Not():
+                return ~parts[0]
+            case And() | Or():
+                return reduce(operator.and_ if isinstance(predicate, And) else operator.or_, parts)
         field, kind = self._field(predicate), _positive(predicate)
         column = column_at(self.paths[field.field_id])
         if kind is IsNull:
@@ -164,59 +184,11 @@ class ExpressionFilter:
         return found if kind is type(predicate) else ~found
 
 
-class _Operators(msgspec.Struct, Generic[Value], frozen=True):
-    """Functions that build the value of an expression from the values of its parts."""
-
-    true: Value
-    false: Value
-    negate: Callable[[Value], Value]
-    both: Callable[[Value, Value], Value]
-    either: Callable[[Value, Value], Value]
-
-
-_NODES: Final = _Operators[Node](
-    Constant(TRUE),
-    Constant(FALSE),
-    Negation,
-    lambda left, right: Junction((left, right), True),
-    lambda left, right: Junction((left, right), False),
-)
-
-
-class _Fold(BooleanExpressionVisitor[Value]):
-    """Builds a value from an expression of PyIceberg, from its predicates upwards."""
-
-    def __init__(self, operators: _Operators[Value], build: Callable[[Any], Value]) -> None:
-        self._operators = operators
-        self._build = build
-
-    def visit_true(self) -> Value:
-        """Returns the value of what always holds."""
-        return self._operators.true
-
-    def visit_false(self) -> Value:
-        """Returns the value of what never holds."""
-        return self._operators.false
-
-    def visit_not(self, child_result: Value) -> Value:
-        """Returns the value of the opposite."""
-        return self._operators.negate(child_result)
-
-    def visit_and(self, left_result: Value, right_result: Value) -> Value:
-        """Returns the value of AND."""
-        return self._operators.both(left_result, right_result)
-
-    def visit_or(self, left_result: Value, right_result: Value) -> Value:
-        """Returns the value of OR."""
-        return self._operators.either(left_result, right_result)
-
-    def visit_unbound_predicate(self, predicate: Any) -> Value:
-        """Returns the value of a predicate that names its column."""
-        return self._build(predicate)
-
-    def visit_bound_predicate(self, predicate: Any) -> Value:
-        """Refuses a predicate that is bound to the columns of some table."""
-        raise Invalid(f"a filter names columns, but {predicate} is bound to those of a table")
+def _inside(expression: BooleanExpression) -> list[BooleanExpression]:
+    """Returns the expressions that an expression is made of."""
+    if isinstance(expression, And | Or):
+        return [expression.left, expression.right]
+    return [expression.child] if isinstance(expression, Not) else []
 
 
 def _positive(predicate: Any) -> Any:
@@ -249,7 +221,7 @@ def _is_too_long(value: Any) -> bool:
     if not isinstance(value, Decimal | int):
         return False
     _, digits, exponent = Decimal(value).as_tuple()
-    return max(len(digits), -int(exponent), len(digits) + int(exponent)) > _DECIMAL_DIGITS_MAX
+    return max(len(digits), -int(exponent), len(digits) + int(exponent)) > DECIMAL_DIGITS_MAX
 
 
 def _leaf(field: iceberg.NestedField, kind: Any, values: Sequence[Any], zone: Zone) -> Node:
@@ -265,7 +237,7 @@ def _leaf(field: iceberg.NestedField, kind: Any, values: Sequence[Any], zone: Zo
         is_text = isinstance(column, iceberg.StringType)
         found = [prefix_comparand(values[0])] if is_text else []
     elif isinstance(column, iceberg.UUIDType):
-        found = [Comparand(str(each), str(each), None, each) for each in map(_uuid, values)]
+        found = [Comparand(str(each), str(each), None, each) for each in map(uuid_of, values)]
     else:
         plain = [bytes(each) if isinstance(each, bytearray) else each for each in values]
         found = [Comparand(each, each, None, each) for each in plain]
@@ -276,10 +248,6 @@ def _literals(column: iceberg.IcebergType, values: Sequence[Any]) -> list[SqlLit
     """Returns numbers as SQL would write them; none for a column of something else."""
     kinds = {int: "integer", float: "double", Decimal: "decimal"}
     return [SqlLiteral(kinds[type(each)], each) for each in values if isinstance(column, _NUMBERS)]
-
-
-def _uuid(value: Any) -> UUID:
-    return value if isinstance(value, UUID) else UUID(bytes=bytes(value))
 
 
 def _literal(kind: iceberg.IcebergType, value: Any) -> Column:
@@ -293,10 +261,10 @@ def _literal(kind: iceberg.IcebergType, value: Any) -> Column:
             moment = (_EPOCH + timedelta(microseconds=value)).replace(tzinfo=None)
             return F.expr(f"TIMESTAMP_NTZ '{moment.isoformat(sep=' ')}'")
         case iceberg.UUIDType():
-            return F.lit(str(_uuid(value)))
+            return F.lit(str(uuid_of(value)))
         case iceberg.BinaryType() | iceberg.FixedType():
             return F.unhex(F.lit(bytes(value).hex()))
-        case _ if isinstance(value, int) and abs(value) >= 1 << _LONG_BITS:
+        case _ if isinstance(value, int) and abs(value) >= 1 << LONG_BITS:
             return F.lit(Decimal(value))
         case _:
             return F.lit(value)

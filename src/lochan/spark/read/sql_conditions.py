@@ -189,7 +189,7 @@ class _ConditionReader:
             return self._turned(tokens)
         rest = tokens[place:]
         if not rest:
-            return self._leaf(field, "=", [SqlLiteral("boolean", True)])
+            return self._leaf(field, "=", SqlLiteral("boolean", True))
         if rest[0].is_word("IS"):
             return _is_null(field, rest[1:])
         is_not = rest[0].is_word("NOT")
@@ -293,19 +293,16 @@ class _ConditionReader:
 
     def _value(self, field: iceberg.NestedField, operator: str, tokens: Sequence[Token]) -> Node:
         if len(tokens) == 1 and tokens[0].is_word("NULL"):
-            return _null_leaf(field) if operator == "<=>" else Constant(NULL)
+            return null_leaf(field) if operator == "<=>" else Constant(NULL)
         literal = self._literal(tokens)
-        return Unread() if literal is None else self._leaf(field, operator, [literal])
+        return Unread() if literal is None else self._leaf(field, operator, literal)
 
-    def _leaf(
-        self, field: iceberg.NestedField, operator: str, literals: Sequence[SqlLiteral]
-    ) -> Node:
-        (literal,) = literals
+    def _leaf(self, field: iceberg.NestedField, operator: str, literal: SqlLiteral) -> Node:
         found = alternatives(field.field_type, literal, self._columns.zone)
         if found is None or (len(found) > 1 and operator == "<=>"):
             return Unread()
         return Leaf(
-            field.field_id, operator, found, is_any_for_null=is_beyond(field.field_type, literals)
+            field.field_id, operator, found, is_any_for_null=is_beyond(field.field_type, [literal])
         )
 
     def _in(self, field: iceberg.NestedField | None, values: Sequence[Sequence[Token]]) -> Node:
@@ -337,7 +334,7 @@ class _ConditionReader:
             return Unread()
         prefix = re.split("[%_]", literal.value, maxsplit=1)[0]
         if prefix == literal.value:
-            return self._leaf(field, "=", [literal])
+            return self._leaf(field, "=", literal)
         return Leaf(field.field_id, "prefix", (prefix_comparand(prefix),))
 
     def _literal(self, tokens: Sequence[Token]) -> SqlLiteral | None:
@@ -396,11 +393,11 @@ def _is_null(field: iceberg.NestedField, rest: Sequence[Token]) -> Node:
     rest = rest[1:] if is_not else rest
     if len(rest) != 1 or not rest[0].is_word("NULL"):
         return Unread()
-    return Negation(_null_leaf(field)) if is_not else _null_leaf(field)
+    return Negation(null_leaf(field)) if is_not else null_leaf(field)
 
 
-def _null_leaf(field: iceberg.NestedField) -> Node:
-    # Writers do not count NULL in structs, lists and maps.
+def null_leaf(field: iceberg.NestedField) -> Node:
+    """Returns the condition that a column is NULL; writers count NULL in values only."""
     is_counted = isinstance(field.field_type, iceberg.PrimitiveType)
     return Leaf(field.field_id, "null") if is_counted else Unread()
 

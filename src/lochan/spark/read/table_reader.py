@@ -25,7 +25,6 @@ from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.types import NestedField
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -34,7 +33,6 @@ from lochan.base.errors import ContentNotFound, Invalid
 from lochan.spark.provenance import with_read_mark
 from lochan.spark.read.arrow import arrow_frame
 from lochan.spark.read.condition_errors import bracketed, explained
-from lochan.spark.read.field_paths import column_at, field_paths
 from lochan.spark.read.file_plan import plan_files
 from lochan.spark.read.filtered_frames import FileChooser, filtering_frame, zone_of
 from lochan.spark.read.filters import Node, Unread
@@ -49,7 +47,7 @@ from lochan.spark.read.native import (
 )
 from lochan.spark.read.predicates import ExpressionFilter
 from lochan.spark.read.sql_conditions import Columns, mentioned, read_condition, whole_fields
-from lochan.spark.schemas import find_defaults, nullable, to_spark
+from lochan.spark.schemas import column_at, field_paths, find_defaults, nullable, to_spark
 from lochan.spark.session import READ_SETTINGS
 from lochan.spark.storage import find_access
 
@@ -143,7 +141,7 @@ def frame_of(lake: Lake, plan: Plan) -> DataFrame:
     lake.settings.apply(lake.spark, READ_SETTINGS)
     frames = _frames(lake, plan)
     if frames:
-        frame = reduce(DataFrame.unionAll, [each.frame for each in frames])
+        frame = reduce(DataFrame.unionAll, [each for each, _ in frames])
     else:
         frame = lake.spark.createDataFrame([], nullable(to_spark(plan.schema, ids=False)))
     if isinstance(plan.where, str):
@@ -152,19 +150,14 @@ def frame_of(lake: Lake, plan: Plan) -> DataFrame:
         frame = frame.where(condition)
     if [(name,) for name in frame.columns] != list(plan.columns):
         frame = frame.select(*[column_at(path).alias(path[-1]) for path in plan.columns])
-    if len(frames) == 1 and frames[0].is_scan:
-        return filtering_frame(
-            frame, FileChooser(lake, plan.table, plan.tasks, _shown_fields(plan))
-        )
-    return frame
-
-
-def _shown_fields(plan: Plan) -> dict[str, NestedField]:
-    """Returns the fields of the columns of a frame, if they are reached through structs."""
+    if len(frames) != 1 or not frames[0][1]:
+        return frame
+    # The fields of the columns of the frame, if they are reached through structs.
     by_path = {path: number for number, path in field_paths(plan.schema).items()}
-    return {
+    shown = {
         path[-1]: plan.schema.find_field(by_path[path]) for path in plan.columns if path in by_path
     }
+    return filtering_frame(frame, FileChooser(lake, plan.table, plan.tasks, shown))
 
 
 def condition_of(plan: Plan) -> Column | None:
@@ -187,16 +180,12 @@ def _where(frame: DataFrame, text: str) -> DataFrame:
     return chosen
 
 
-class _Group(msgspec.Struct, frozen=True):
-    """Rows of files that are read in one way."""
+def _frames(lake: Lake, plan: Plan) -> list[tuple[DataFrame, bool]]:
+    """Gives every file to the reader that can read it.
 
-    frame: DataFrame
-    is_scan: bool = False
-    """Whether it is nothing but a scan by Spark, so that Spark can leave out files of it."""
-
-
-def _frames(lake: Lake, plan: Plan) -> list[_Group]:
-    """Gives every file to the reader that can read it."""
+    Each frame comes with whether it is nothing but a scan by Spark, so that Spark can leave out
+    files of it.
+    """
     metadata = plan.table.metadata
     by_arrow, by_spark = split(lake, metadata, plan.schema, plan.tasks)
     shapes: dict[tuple[str, int] | None, Shape | None] = {}
@@ -212,7 +201,7 @@ def _frames(lake: Lake, plan: Plan) -> list[_Group]:
                 else shape_by_names(metadata, plan.schema, held, task.file.spec_id)
             )
         groups.setdefault(kind, []).append(task)
-    frames: list[_Group] = []
+    frames: list[tuple[DataFrame, bool]] = []
     for kind, tasks in groups.items():
         shape = shapes[kind]
         if shape is None:
@@ -221,10 +210,10 @@ def _frames(lake: Lake, plan: Plan) -> list[_Group]:
             # PyIceberg takes the bounds of what is foreign from other columns.
             is_foreign = kind is not None and kind[0] == FOREIGN
             is_scan = not is_foreign and not any(task.delete_files for task in tasks)
-            frames.extend(_Group(each, is_scan) for each in native_frames(lake, shape, tasks))
+            frames.extend((each, is_scan) for each in native_frames(lake, shape, tasks))
     if by_arrow:
         frame = arrow_frame(lake, plan.table, plan.schema, plan.condition, by_arrow)
-        frames.append(_Group(frame))
+        frames.append((frame, False))
     return frames
 
 

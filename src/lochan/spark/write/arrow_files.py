@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
-    FixedType,
     IcebergType,
     ListType,
     MapType,
@@ -30,18 +29,12 @@ from pyiceberg.types import (
 )
 
 from lochan.base.limits.spark_writes import SPARK_ROW_GROUP_BYTES_MAX
-from lochan.spark.schemas import has_types
 from lochan.spark.write.bounds import FileFacts
 from lochan.spark.write.statistics import Layout, add_partition_values, facts_of, with_partition
 from lochan.spark.write.transforms import paths_of_sources
 
 _NO_CODEC: Final = "uncompressed"
 _REQUIRED: Final = ("required", "element-required", "value-required")
-
-
-def needs_pyarrow(schema: Schema) -> bool:
-    """Returns whether a table has types that Spark itself cannot write as Iceberg wants them."""
-    return has_types(schema, UUIDType, FixedType)
 
 
 def find_unwritable(schema: Schema) -> list[str]:

@@ -17,8 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark
 
 from lochan.base.errors import Invalid
-from lochan.spark.read.field_paths import quoted
-from lochan.spark.schemas import nullable, to_spark
+from lochan.spark.schemas import nullable, quoted, to_spark
 
 Assignments = Mapping[str, Any]
 """New values by column: a text is an expression of SQL; other than texts and Columns are values."""
@@ -117,8 +116,6 @@ def _stored(
 
 
 def _same(have: spark.DataType, want: spark.DataType) -> bool:
-    if isinstance(have, spark.StructType) and isinstance(want, spark.StructType):
-        return nullable(have) == nullable(want)
     wrapped = [spark.StructType([spark.StructField("it", each)]) for each in (have, want)]
     return nullable(wrapped[0]) == nullable(wrapped[1])
 

@@ -91,11 +91,6 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
         if _deletes(self._then(now, commit)) != _deletes(now):
             raise self.conflict(commit)
 
-    def check_there(self, commit: str) -> None:
-        """Raises Conflict if there was a table, which is gone."""
-        if self.table is not None:
-            raise self.conflict(commit)
-
     def conflict(self, commit: str) -> Conflict:
         """Returns the error that names the commit which changed the table last."""
         since = "after the frame read it" if self.was_read else "after this write began"

@@ -83,7 +83,7 @@ class Batch:
         self.written: tuple[Written, ...] = ()
         self._lake = lake
         self._message = message
-        self._steps: Steps = steps or _pass
+        self._steps: Steps = steps or (lambda _: None)
         self._table_writes: list[TableWrite] = []
         self._is_unknown = False
         self._catalog: LochanCatalog | None = None
@@ -241,7 +241,7 @@ class Batch:
     def _attempt(self, catalog: LochanCatalog) -> list[TableWrite]:
         """Commits and returns []; or returns the writes that must be prepared again."""
         message = self._message or "; ".join(
-            table_write.description for table_write in self._table_writes
+            f"{table_write.mode} {table_write.table}" for table_write in self._table_writes
         )
         waiting = [table_write for table_write in self._table_writes if table_write.done is None]
         with catalog.many(message, properties={JOB: self.job}) as many:
@@ -276,10 +276,6 @@ def get_branch(client: Client, name: str) -> Reference:
     if found.kind != _BRANCH:
         raise NotABranch(f"{name} is a {found.kind.lower()}, and only a branch can be written to")
     return found
-
-
-def _pass(step: str) -> None:
-    """Does nothing after a step."""
 
 
 def _listed(name: str, words: Sequence[str]) -> tuple[str, ...]:

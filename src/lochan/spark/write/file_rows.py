@@ -12,10 +12,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.checks import check
 from lochan.spark.read.arrow import arrow_frame
-from lochan.spark.read.field_paths import quoted
 from lochan.spark.read.filters import Unread
 from lochan.spark.read.native import parquet_frame, shape_by_ids
 from lochan.spark.read.table_reader import Plan, split
+from lochan.spark.schemas import quoted
 from lochan.spark.storage import shown_path
 from lochan.spark.write.frame_shape import free_name
 
@@ -32,9 +32,15 @@ def rows_by_file(lake: Lake, plan: Plan) -> tuple[DataFrame, str]:
     """
     native, others = _split(lake, plan.table, plan.tasks)
     path = free_name("lochan_path", [field.name for field in plan.table.schema().fields])
-    frames = [_native_rows(lake, plan, native, path)] if native else []
-    frames += [_arrow_rows(lake, plan, others, path)] if others else []
-    return reduce(DataFrame.unionAll, frames), path
+    frames: list[DataFrame] = []
+    if native:
+        shape = shape_by_ids(plan.table.metadata, plan.schema)
+        read = parquet_frame(lake, shape.struct(), [task.file.file_path for task in native])
+        frames.append(read.select(*shape.columns(), F.col("_metadata.file_path").alias(path)))
+    if others:
+        frames.append(arrow_frame(lake, plan.table, plan.schema, Unread(), others, path=path))
+    names = [F.col(quoted(name[0])) for name in plan.columns]
+    return reduce(DataFrame.unionAll, [frame.select(*names, path) for frame in frames]), path
 
 
 def tasks_at(tasks: Sequence[FileScanTask], paths: Iterable[str]) -> list[FileScanTask]:
@@ -56,19 +62,3 @@ def _split(
     native = [task for task in by_spark if plain and not task.delete_files]
     others = [task for task in by_spark if not plain or task.delete_files]
     return native, by_arrow + others
-
-
-def _native_rows(lake: Lake, plan: Plan, tasks: Sequence[FileScanTask], path: str) -> DataFrame:
-    shape = shape_by_ids(plan.table.metadata, plan.schema)
-    paths = [task.file.file_path for task in tasks]
-    frame = parquet_frame(lake, shape.struct(), paths)
-    place = F.col("_metadata.file_path").alias(path)
-    return frame.select(*shape.columns(), place).select(
-        *[F.col(quoted(name[0])) for name in plan.columns], path
-    )
-
-
-def _arrow_rows(lake: Lake, plan: Plan, tasks: Sequence[FileScanTask], path: str) -> DataFrame:
-    """Returns the keys of files that are read in executors, each with its file."""
-    frame = arrow_frame(lake, plan.table, plan.schema, Unread(), tasks, path=path)
-    return frame.select(*[F.col(quoted(name[0])) for name in plan.columns], path)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pyarrow as pa
-from pyiceberg.types import ListType, MapType
+from pyiceberg.types import FixedType, ListType, MapType, UUIDType
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -21,7 +21,7 @@ from lochan.base.errors import Corrupt, Invalid, TooLarge
 from lochan.base.limits.spark_writes import SPARK_FOOTER_TASKS_MAX, SPARK_WRITE_FILES_MAX
 from lochan.spark.schemas import has_types
 from lochan.spark.storage import find_access, native_options, native_path
-from lochan.spark.write.arrow_files import needs_pyarrow, write_task
+from lochan.spark.write.arrow_files import write_task
 from lochan.spark.write.bounds import FileFacts
 from lochan.spark.write.element_ids import add_element_ids, is_local
 from lochan.spark.write.frame_shape import free_name, missing_values, with_ids
@@ -93,7 +93,8 @@ def write_files(
 
 def _is_for_pyarrow(lake: Lake, frame: DataFrame, layout: Layout) -> bool:
     """Returns whether Spark cannot write the files itself."""
-    if find_access(lake, layout.directory) == "arrow" or needs_pyarrow(layout.schema):
+    is_typed = has_types(layout.schema, UUIDType, FixedType)
+    if is_typed or find_access(lake, layout.directory) == "arrow":
         return True
     if not has_types(layout.schema, ListType, MapType):
         return False
@@ -137,12 +138,6 @@ def _read(lake: Lake, layout: Layout) -> list[FileFacts]:
         .load(native_path(layout.directory))
         .select("path")
     )
-    return _collect(
-        listing.coalesce(SPARK_FOOTER_TASKS_MAX).mapInArrow(_reader(layout), _FACTS_DDL)
-    )
-
-
-def _reader(layout: Layout) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     # Spark shows a path in its own way; what is below the directory has plain letters only.
     marker = f"/{layout.directory.rpartition('/')[2]}/"
 
@@ -152,7 +147,7 @@ def _reader(layout: Layout) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
                 path = layout.directory + "/" + spark_path.rpartition(marker)[2]
                 yield _row(_with_element_ids(layout, path) or read_facts(layout, path))
 
-    return read
+    return _collect(listing.coalesce(SPARK_FOOTER_TASKS_MAX).mapInArrow(read, _FACTS_DDL))
 
 
 def _with_element_ids(layout: Layout, path: str) -> FileFacts | None:

@@ -25,8 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark
 
 from lochan.base.errors import Invalid
-from lochan.spark.read.field_paths import quoted
-from lochan.spark.schemas import nullable, to_spark
+from lochan.spark.schemas import nullable, quoted, to_spark
 
 _WIDER: Final[Mapping[type[spark.DataType], tuple[type[spark.DataType], ...]]] = {
     spark.ByteType: (spark.IntegerType, spark.LongType),
@@ -192,7 +191,7 @@ def missing_values(schema: Schema, keys: Sequence[str] = ()) -> dict[str, Column
     while todo:
         path, kind, required, some = todo.pop()
         if required or path in keys:
-            found[path] = F.count(F.when(some(_is_null), 1))
+            found[path] = F.count(F.when(some(F.isnull), 1))
         match kind:
             case iceberg.StructType():
                 todo += [
@@ -208,10 +207,6 @@ def missing_values(schema: Schema, keys: Sequence[str] = ()) -> dict[str, Column
                 inside = _item(some, F.map_values)
                 todo.append((f"{path}.value", kind.value_type, kind.value_required, inside))
     return found
-
-
-def _is_null(column: Column) -> Column:
-    return column.isNull()
 
 
 def _top(field: iceberg.NestedField) -> tuple[str, iceberg.IcebergType, bool, _Some]:

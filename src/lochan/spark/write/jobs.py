@@ -86,16 +86,13 @@ def is_in_table(metadata: TableMetadata, facts: JobFacts) -> bool:
     while snapshot is not None:
         if snapshot.snapshot_id == facts.snapshot:
             return True
-        is_older = _age(snapshot) < (facts.sequence, facts.time_ms)
+        # Tables of format 1 have no numbers.
+        age = (snapshot.sequence_number or 0, snapshot.timestamp_ms)
+        is_older = age < (facts.sequence, facts.time_ms)
         if is_older or snapshot.parent_snapshot_id is None:
             return False
         snapshot = by_id.get(snapshot.parent_snapshot_id)
     return True
-
-
-def _age(snapshot: Snapshot) -> tuple[int, int]:
-    # Tables of format 1 have no numbers.
-    return snapshot.sequence_number or 0, snapshot.timestamp_ms
 
 
 def columns_text(schema: StructType) -> str:

@@ -8,7 +8,7 @@ nested to any depth; no function here is recursive.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -125,11 +125,8 @@ class _Reader:
 
     def skip(self, kind: int) -> None:
         """Steps over the value of a field."""
-        if kind not in _BOOLEANS:
-            self._skip_all([(kind, 1)])
-
-    def _skip_all(self, todo: list[tuple[int, int]]) -> None:
-        """Steps over values: types, each with how many; of a struct that is begun, with -1."""
+        # Types, each with how many values of it; a struct that is begun with -1.
+        todo = [] if kind in _BOOLEANS else [(kind, 1)]
         while todo:
             kind, count = todo.pop()
             if count == 0:
@@ -216,23 +213,18 @@ def _read_element(reader: _Reader) -> Element:
 
 def insert_ids(footer: bytes, elements: Sequence[Element], ids: Mapping[int, int]) -> bytes:
     """Returns a footer with ids added to elements, which are given by their positions."""
-    return b"".join(_with_ids(footer, elements, ids))
-
-
-def _with_ids(
-    footer: bytes, elements: Sequence[Element], ids: Mapping[int, int]
-) -> Iterator[bytes]:
+    parts: list[bytes] = []
     done = 0
     for position in sorted(ids):
         element = elements[position]
-        yield footer[done : element.place]
-        yield _head(_FIELD_ID - element.last, _I32) + _encode(ids[position])
+        own = _head(_FIELD_ID - element.last, _I32) + _encode(ids[position])
+        parts += [footer[done : element.place], own]
         done = element.place
         if element.following is not None:
             # Heads hold the distance from the field before, which is now the id.
-            yield _head(element.following.number - _FIELD_ID, element.following.kind)
+            parts.append(_head(element.following.number - _FIELD_ID, element.following.kind))
             done = element.following.end
-    yield footer[done:]
+    return b"".join(parts) + footer[done:]
 
 
 def _head(step: int, kind: int) -> bytes:

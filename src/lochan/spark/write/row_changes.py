@@ -42,7 +42,6 @@ from lochan.spark.write.file_rows import rows_by_file, tasks_at
 from lochan.spark.write.files import write_files
 from lochan.spark.write.frame_shape import free_name, shape
 from lochan.spark.write.jobs import short_text
-from lochan.spark.write.snapshots import replace_files
 from lochan.spark.write.statistics import build_data_file
 from lochan.spark.write.table_write import Steps, TableWrite, WriteRequest, Written
 
@@ -151,31 +150,18 @@ class RowChange(TableWrite):
 
     def stage(self, many: Many) -> None:
         """Adds the snapshot to a block, if any row matches."""
-        prepared, table = self._done_so_far(), many.load_table(self.table)
-        self._snapshot_id = table.metadata.current_snapshot_id or 0
-        if prepared.removed:
-            schema, spec = table.schema(), table.spec()
-            added = [build_data_file(each, schema, spec) for each in prepared.added]
-            replace_files(table, added, prepared.removed, self._summary(prepared.rows))
-            self._record(many, table, prepared.rows, added)
-
-    def result(self, commit: str) -> Written:
-        """Returns the result for a commit that was made."""
-        prepared = self._done_so_far()
-        return Written(
-            table=self.table,
-            commit=commit,
-            snapshot_id=self._snapshot_id,
-            rows=prepared.rows,
-            files=len(prepared.added),
-            bytes=sum(each.size for each in prepared.added),
-            files_removed=len(prepared.removed),
-        )
-
-    def _done_so_far(self) -> _Prepared:
-        if self._prepared is None:
+        prepared, table = self._prepared, many.load_table(self.table)
+        if prepared is None:
             raise Bug("rows are found before they are changed")
-        return self._prepared
+        schema, spec = table.schema(), table.spec()
+        added = [build_data_file(each, schema, spec) for each in prepared.added]
+        if prepared.removed:
+            self._replace(many, table, prepared.rows, added, prepared.removed)
+        else:
+            snapshot = table.metadata.current_snapshot_id or 0
+            self._result = Written(
+                table=self.table, commit="", snapshot_id=snapshot, rows=0, files=0, bytes=0
+            )
 
     def _plan(self, table: Table) -> tuple[Plan, Column]:
         """Returns the files that may have matching rows, and the condition on rows."""

@@ -2,13 +2,14 @@
 
 `read_facts` runs where the files are and returns plain values that travel back as bytes;
 `build_data_file` makes pyiceberg's entry of them. Executors also check the work of the writer:
-every column has its id and its type, and all rows of a file are of one partition.
+every column has its id and its type, and all rows of a file are of one partition. `column_facts`
+has what the statistics of all files of a write show of its columns.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -32,6 +33,7 @@ from pyiceberg.types import (
     IcebergType,
     IntegerType,
     LongType,
+    NestedField,
     PrimitiveType,
     TimestampType,
     TimestamptzType,
@@ -40,6 +42,7 @@ from pyiceberg.types import (
 from pyiceberg.utils.properties import property_as_int
 
 from lochan.base.errors import Invalid
+from lochan.spark.read.domains import value_of
 from lochan.spark.write.bounds import FileFacts, read_columns
 from lochan.spark.write.transforms import (
     decode_values,
@@ -50,7 +53,13 @@ from lochan.spark.write.transforms import (
 )
 
 # Smallest and largest value of these are in every footer, whole and in the order of transforms.
-_ORDERED: Final = (IntegerType, LongType, DateType, TimestampType, TimestamptzType)
+_ORDERED: Final[Mapping[type[IcebergType], pa.DataType]] = {
+    IntegerType: pa.int32(),
+    LongType: pa.int64(),
+    DateType: pa.date32(),
+    TimestampType: pa.timestamp("us"),
+    TimestamptzType: pa.timestamp("us", "UTC"),
+}
 _NAMED_MAX: Final = 3
 _METRICS: Final = "write.metadata.metrics"
 _MICROS: Final = "microseconds"
@@ -87,6 +96,17 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
     def plan(self) -> Any:
         """The statistics that the table's properties request for each column."""
         return compute_statistics_plan(self.schema, self.properties)
+
+
+class ColumnFacts(msgspec.Struct, frozen=True):
+    """How many rows have no value in a column; of whole numbers also the least and the greatest.
+
+    Both are None where there is no value, and where there are others than whole numbers.
+    """
+
+    nulls: int
+    least: int | None = None
+    greatest: int | None = None
 
 
 def build_layout(
@@ -217,33 +237,19 @@ def _partition_from_footer(layout: Layout, facts: FileFacts) -> list[list[Any]] 
             continue
         source = layout.schema.find_field(field.source_id)
         kind, number = source.field_type, source.field_id
-        nulls = facts.null_counts.get(number)
-        if isinstance(field.transform, BucketTransform) or not isinstance(kind, _ORDERED):
+        nulls, arrow_type = facts.null_counts.get(number), _ORDERED.get(type(kind))
+        if isinstance(field.transform, BucketTransform) or arrow_type is None:
             return None
         if nulls == facts.rows:
-            columns.append(pa.nulls(1, _arrow_type(kind)))
+            columns.append(pa.nulls(1, arrow_type))
             continue
         ends = [facts.lower.get(number), facts.upper.get(number)]
         if nulls != 0 or None in ends or len(path_of(layout.schema, number)) > 1:
             return None
         values = [int.from_bytes(end or b"", "little", signed=True) for end in ends]
         plain = pa.int32() if isinstance(kind, IntegerType | DateType) else pa.int64()
-        columns.append(pa.array(values, plain).cast(_arrow_type(kind)))
+        columns.append(pa.array(values, plain).cast(arrow_type))
     return values_of(layout.schema, layout.spec, columns)
-
-
-def _arrow_type(kind: Any) -> pa.DataType:
-    match kind:
-        case IntegerType():
-            return pa.int32()
-        case DateType():
-            return pa.date32()
-        case TimestampType():
-            return pa.timestamp("us")
-        case TimestamptzType():
-            return pa.timestamp("us", "UTC")
-        case _:
-            return pa.int64()
 
 
 def _partition_from_rows(layout: Layout, file: pq.ParquetFile) -> list[list[Any]]:
@@ -282,3 +288,36 @@ def columns_of(
         for name in path[1:]:
             column = pa.compute.struct_field(column, [name])
         yield column
+
+
+def column_facts(schema: Schema, files: Sequence[FileFacts]) -> dict[str, ColumnFacts]:
+    """Returns the facts of every column for which all files have them."""
+    found = {}
+    for field in schema.fields:
+        if isinstance(field.field_type, PrimitiveType):
+            by_file = [_of_file(field, each) for each in files]
+            known = [facts for facts in by_file if facts is not None]
+            if len(known) == len(files):
+                found[field.name] = join_facts(known)
+    return found
+
+
+def join_facts(parts: Sequence[ColumnFacts]) -> ColumnFacts:
+    """Returns the facts of a column over several files or writes."""
+    return ColumnFacts(
+        sum(facts.nulls for facts in parts),
+        min((facts.least for facts in parts if facts.least is not None), default=None),
+        max((facts.greatest for facts in parts if facts.greatest is not None), default=None),
+    )
+
+
+def _of_file(field: NestedField, file: FileFacts) -> ColumnFacts | None:
+    """Returns the facts of a column in a file, None if some are missing."""
+    number, kind = field.field_id, field.field_type
+    nulls = file.null_counts.get(number) if file.rows else 0
+    if nulls is None:
+        return None
+    if not isinstance(kind, (IntegerType, LongType)) or nulls == file.rows:
+        return ColumnFacts(nulls)
+    ends = [value_of(kind, each.get(number)) for each in (file.lower, file.upper)]
+    return None if None in ends else ColumnFacts(nulls, *ends)

@@ -34,7 +34,6 @@ from lochan.spark.schemas import to_iceberg
 from lochan.spark.write.arrow_files import find_unwritable
 from lochan.spark.write.bases import Base, OnChange, find_base
 from lochan.spark.write.bounds import FileFacts
-from lochan.spark.write.columns import ColumnFacts, column_facts
 from lochan.spark.write.existing_tables import check_as_requested, find_table, is_readable
 from lochan.spark.write.files import Measures, write_files
 from lochan.spark.write.frame_shape import check_shape, shape
@@ -46,7 +45,13 @@ from lochan.spark.write.jobs import (
     is_in_table,
 )
 from lochan.spark.write.snapshots import all_files, files_of_partitions, replace_files
-from lochan.spark.write.statistics import Layout, build_data_file, build_layout
+from lochan.spark.write.statistics import (
+    ColumnFacts,
+    Layout,
+    build_data_file,
+    build_layout,
+    column_facts,
+)
 from lochan.spark.write.transforms import build_spec
 from lochan.spark.write.upsert import check_keys, check_unique, find_matching, keys_of, survivors
 
@@ -145,8 +150,9 @@ class TableWrite:
         self._files: _Files | None = None
         self._merge: _Merge | None = None
         self._base: Base | None = None
-        self._snapshot_id = 0
-        self._removed = 0
+        self._result = Written(
+            table=request.table, commit="", snapshot_id=0, rows=0, files=0, bytes=0
+        )
         self.done: Written | None = None
 
     @property
@@ -158,11 +164,6 @@ class TableWrite:
     def mode(self) -> str:
         """The mode of the write."""
         return self._request.mode
-
-    @property
-    def description(self) -> str:
-        """The write in words, for the message of a commit."""
-        return f"{self.mode} {self.table}"
 
     def find_done(self, catalog: LochanCatalog, commit: str) -> Written | None:
         """Returns the result of the job for the table, if a commit records it.
@@ -237,8 +238,8 @@ class TableWrite:
             return False
         table = find_table(many, self.table)
         if table is None:
-            if self._base is not None:
-                self._base.check_there(many.expected)
+            if self._base is not None and self._base.table is not None:
+                raise self._base.conflict(many.expected)
             return self._files.is_new
         if not self._is_same_shape(table, is_new=False):
             return False
@@ -275,22 +276,41 @@ class TableWrite:
                 spec, schema = table.spec(), files.layout.schema
                 added += [build_data_file(each, schema, spec) for each in self._merge.kept]
                 removed = list(self._merge.removed)
-        replace_files(table, added, removed, self._summary(files.rows))
-        self._removed = len(removed)
-        self._record(many, table, files.rows, added)
+        self._replace(many, table, files.rows, added, removed)
+        if self._request.measures:
+            columns = column_facts(files.layout.schema, files.facts)
+            self._result = msgspec.structs.replace(
+                self._result, columns=columns, measured=files.measured
+            )
 
-    def _record(self, many: Many, table: Table, rows: int, added: Sequence[DataFile]) -> None:
-        """Adds the record of the job to the commit of a block."""
+    def _replace(
+        self,
+        many: Many,
+        table: Table,
+        rows: int,
+        added: Sequence[DataFile],
+        removed: Sequence[DataFile],
+    ) -> None:
+        """Replaces files by a new snapshot in a block, whose commit gets the record of the job."""
+        replace_files(table, added, removed, {JOB: self._job, _ROWS: str(rows)})
         snapshot = table.current_snapshot()
         if snapshot is None:
             raise Bug("a write makes a snapshot")
-        self._snapshot_id = snapshot.snapshot_id
+        self._result = Written(
+            table=self.table,
+            commit="",
+            snapshot_id=snapshot.snapshot_id,
+            rows=rows,
+            files=len(added),
+            bytes=sum(each.file_size_in_bytes for each in added),
+            files_removed=len(removed),
+        )
         facts = JobFacts(
             mode=self.mode,
             columns=self._columns(),
             rows=rows,
-            files=len(added),
-            bytes=sum(each.file_size_in_bytes for each in added),
+            files=self._result.files,
+            bytes=self._result.bytes,
             snapshot=snapshot.snapshot_id,
             sequence=snapshot.sequence_number or 0,
             time_ms=snapshot.timestamp_ms,
@@ -299,26 +319,7 @@ class TableWrite:
 
     def result(self, commit: str) -> Written:
         """Returns the result for a commit that was made."""
-        files = self._written()
-        kept = self._merge.kept if self._merge is not None else ()
-        every = (*files.facts, *kept)
-        return Written(
-            table=self.table,
-            commit=commit,
-            snapshot_id=self._snapshot_id,
-            rows=files.rows,
-            files=len(every),
-            bytes=sum(each.size for each in every),
-            files_removed=self._removed,
-            columns=column_facts(files.layout.schema, files.facts)
-            if self._request.measures
-            else {},
-            measured=files.measured,
-        )
-
-    def _summary(self, rows: int) -> dict[str, str]:
-        """Returns the properties of the snapshot that a job makes."""
-        return {JOB: self._job, _ROWS: str(rows)}
+        return msgspec.structs.replace(self._result, commit=commit)
 
     def _written(self) -> _Files:
         if self._files is None:

@@ -45,7 +45,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.functions import arrow_udf
 
 from lochan.base.errors import Invalid
-from lochan.spark.read.field_paths import field_paths, quoted
+from lochan.spark.schemas import field_paths, quoted
 
 _CALL: Final = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*")
 _WIDTH: Final = re.compile(r"[1-9][0-9]{0,8}")

@@ -32,9 +32,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from lochan.base.errors import Invalid
 from lochan.base.limits.spark_writes import SPARK_MERGE_RANGES_MAX
 from lochan.spark.read.domains import value_of
-from lochan.spark.read.field_paths import quoted
 from lochan.spark.read.filters import Comparand, Junction, Leaf, Node, Unread
 from lochan.spark.read.table_reader import frame_of, plan_table
+from lochan.spark.schemas import quoted
 from lochan.spark.write.bounds import FileFacts
 from lochan.spark.write.file_rows import rows_by_file, tasks_at
 from lochan.spark.write.frame_shape import free_name
@@ -49,8 +49,6 @@ def check_keys(table: str, schema: Schema, keys: Sequence[str]) -> None:
     """Raises Invalid unless rows can be identified by the columns."""
     if not keys:
         raise Invalid(f'a merge into {table} needs keys, for example keys=("id",)')
-    if isinstance(keys, str):
-        raise Invalid(f"keys are a list of columns; write keys=[{keys!r}]")
     fields = {field.name: field for field in schema.fields}
     for key in keys:
         if key not in fields:

@@ -29,27 +29,7 @@ _DENIED: Final = "42501"
 
 
 def read_failure(error: psycopg.Error) -> LochanError:
-    """Returns the error for a read that failed."""
-    return _definite(error)
-
-
-def write_failure(error: psycopg.Error, *, broken: bool) -> LochanError:
-    """Returns the error for a write that failed: nothing was written, or it is unknown."""
-    state = error.sqlstate
-    if state == _IDLE_TOO_LONG:
-        return _definite(error)
-    if broken or state is None or state.startswith(_UNKNOWN):
-        return Unknown(f"the connection was lost during a write: {describe(error)}")
-    return _definite(error)
-
-
-def describe(error: psycopg.Error) -> str:
-    """Returns the message of the server or the driver in one line, without details of rows."""
-    message = error.diag.message_primary or str(error).strip().partition("\n")[0]
-    return f"{message} (SQLSTATE {error.sqlstate})" if error.sqlstate else message
-
-
-def _definite(error: psycopg.Error) -> LochanError:
+    """Returns the error for a read that failed, or for a write that wrote nothing."""
     state = error.sqlstate or ""
     message = describe(error)
     if state in _DAMAGED:
@@ -59,3 +39,18 @@ def _definite(error: psycopg.Error) -> LochanError:
     if state.startswith(_OUR_MISTAKE) and state != _DENIED:
         return Bug(f"the database refused a statement: {message}")
     return Unavailable(f"the database did not execute a statement: {message}")
+
+
+def write_failure(error: psycopg.Error, *, broken: bool) -> LochanError:
+    """Returns the error for a write that failed: nothing was written, or it is unknown."""
+    state = error.sqlstate
+    in_doubt = broken or state is None or state.startswith(_UNKNOWN)
+    if in_doubt and state != _IDLE_TOO_LONG:
+        return Unknown(f"the connection was lost during a write: {describe(error)}")
+    return read_failure(error)
+
+
+def describe(error: psycopg.Error) -> str:
+    """Returns the message of the server or the driver in one line, without details of rows."""
+    message = error.diag.message_primary or str(error).strip().partition("\n")[0]
+    return f"{message} (SQLSTATE {error.sqlstate})" if error.sqlstate else message

@@ -38,14 +38,10 @@ class LockedRow:
     ) -> None:
         self._lock = Lock()
         self._session: Session | None = session
-        self._entry = entry
+        self.entry = entry
+        """The row as it was read under the lock."""
         self._finish = finish
         self._give = give
-
-    @property
-    def entry(self) -> Entry | None:
-        """The row as it was read under the lock."""
-        return self._entry
 
     def apply(self, adds: Adds, condition: SetIf) -> Outcome:
         """Writes, commits and unlocks the row."""

@@ -31,7 +31,8 @@ class Pool:
         self._size = size
         self._held_max = max(1, size // 2)
         self._wait_s = wait_s
-        self._closed = False
+        self.closed = False
+        """Whether no session is lent any more."""
         self._begin()
         after_fork(self, Pool._begin)
 
@@ -45,14 +46,9 @@ class Pool:
         self._lent = 0
         self._held = 0
 
-    @property
-    def closed(self) -> bool:
-        """Whether no session is lent any more."""
-        return self._closed
-
     def check_open(self) -> None:
         """Raises StoreClosed after `shut`."""
-        if self._closed:
+        if self.closed:
             raise StoreClosed("the store was closed")
 
     def take(self, *, to_hold: bool = False) -> Session:
@@ -81,7 +77,7 @@ class Pool:
             return
         usable = session.usable()
         with self._lock:
-            keep = usable and not self._closed
+            keep = usable and not self.closed
             if keep:
                 self._idle.append(session)
             self._free_place(held=held)
@@ -91,7 +87,7 @@ class Pool:
     def shut(self) -> None:
         """Refuses new callers and those that wait."""
         with self._lock:
-            self._closed = True
+            self.closed = True
             self._session_free.notify_all()
             self._hold_free.notify_all()
 
@@ -129,14 +125,14 @@ class Pool:
         if held:
             self._held -= 1
             self._hold_free.notify()
-        if self._closed:
+        if self.closed:
             self._session_free.notify_all()
         else:
             self._session_free.notify()
 
     def _wait(self, changed: Condition, free: Callable[[], bool]) -> None:
         """Returns when there is a place; the caller has the lock."""
-        found = changed.wait_for(lambda: self._closed or free(), timeout=self._wait_s)
+        found = changed.wait_for(lambda: self.closed or free(), timeout=self._wait_s)
         self.check_open()
         if not found:
             what = "connections to the database" if changed is self._session_free else "holds"

@@ -53,13 +53,14 @@ from lochan.kv.store import (
     Won,
 )
 from lochan.process import after_fork
+from lochan.stores.postgres import statements
 from lochan.stores.postgres.address import Address
 from lochan.stores.postgres.failures import read_failure, write_failure
 from lochan.stores.postgres.hold import HOLD_TIMEOUT_S, LockedRow
 from lochan.stores.postgres.pool import Pool
 from lochan.stores.postgres.schema import create_schema
 from lochan.stores.postgres.session import Arguments, Row, Session
-from lochan.stores.postgres.statements import Condition, Statements, condition_of
+from lochan.stores.postgres.statements import Condition, condition_of
 from lochan.stores.postgres.tables import (
     KEY_HEAD_BYTES,
     Table,
@@ -91,7 +92,7 @@ class PostgresStore:
     """A Store on one schema of a database that many servers share."""
 
     def __init__(self, address: Address) -> None:
-        self._statements = Statements(address.schema)
+        self._schema = address.schema
         self._lock = Lock()
         self._writes = 0
         self._holds: set[LockedRow] = set()
@@ -100,7 +101,7 @@ class PostgresStore:
         self._pool = Pool(lambda: Session(address, self._watchdog), address.pool)
         after_fork(self, PostgresStore._forked)
         try:
-            durable = self._create(address.schema)
+            durable = self._create()
         except BaseException:
             self.close()
             raise
@@ -118,7 +119,9 @@ class PostgresStore:
         """Returns the row, or None if it is absent."""
         self._pool.check_open()
         check_name(partition, key)
-        rows = self._read(self._statements.get(table_of(partition)), row_name(partition, key))
+        rows = self._read(
+            statements.get(self._schema, table_of(partition)), row_name(partition, key)
+        )
         return _entry(key, rows[0]) if rows else None
 
     def get_many(self, names: Sequence[Name]) -> list[Entry | None]:
@@ -135,7 +138,7 @@ class PostgresStore:
         for chosen in positions.values():
             arguments += name_columns(names[position] for position in chosen)
         chosen_by_number = list(positions.values())
-        for row in self._read(self._statements.get_many(tuple(positions)), arguments):
+        for row in self._read(statements.get_many(self._schema, tuple(positions)), arguments):
             number, ordinal = cast("tuple[int, int]", row[:2])
             position = chosen_by_number[number][ordinal - 1]
             found[position] = _entry(names[position][1], row[2:])
@@ -147,7 +150,7 @@ class PostgresStore:
         check_adds(adds, CAPABILITIES)
         tables = _by_table(_first_of_each(adds.items))
         if tables:
-            query = self._statements.add_many(tuple(tables))
+            query = statements.add_many(self._schema, tuple(tables))
             self._write(query, _add_arguments(tables, adds.half_day))
             self._count()
 
@@ -158,7 +161,7 @@ class PostgresStore:
         tables = _by_table(_first_of_each(reversed(items)))
         if tables:
             arguments = [column for chosen in tables.values() for column in _item_columns(chosen)]
-            self._write(self._statements.put_many(tuple(tables)), arguments)
+            self._write(statements.put_many(self._schema, tuple(tables)), arguments)
             self._count()
 
     def set_if(self, partition: Partition, key: bytes, value: bytes, expected: Expected) -> Outcome:
@@ -169,7 +172,7 @@ class PostgresStore:
         """Makes the row absent."""
         self._pool.check_open()
         check_name(partition, key)
-        self._write(self._statements.delete(table_of(partition)), row_name(partition, key))
+        self._write(statements.delete(self._schema, table_of(partition)), row_name(partition, key))
         self._count()
 
     def delete_if(self, partition: Partition, key: bytes, expected: Expected) -> Outcome:
@@ -181,7 +184,7 @@ class PostgresStore:
         condition = condition_of(expected)
         if condition is Condition.STAMP:
             arguments.append(Int8(stamp_number(expected)))
-        query = self._statements.delete_if(table_of(partition), condition)
+        query = statements.delete_if(self._schema, table_of(partition), condition)
         return self._outcome(self._write(query, arguments))
 
     def scan(self, partition: Partition, start: bytes, end: bytes | None, limit: int) -> Page:
@@ -194,7 +197,9 @@ class PostgresStore:
         if end is not None:
             arguments += _split(end)
         arguments.append(Int8(limit + 1))
-        rows = self._read(self._statements.scan(table_of(partition), end is not None), arguments)
+        rows = self._read(
+            statements.scan(self._schema, table_of(partition), end is not None), arguments
+        )
         found = cast("list[tuple[bytes, bytes, int, int, bytes]]", rows)
         next_start = None
         if len(found) > limit:
@@ -224,7 +229,9 @@ class PostgresStore:
         for items, owners in objects.values():
             half_day = Int8(changes[0][0].half_day)
             arguments += [half_day, *_item_columns(items), owners, half_day]
-        rows = self._write(self._statements.apply_each(tables.pop(), tuple(objects)), arguments)
+        rows = self._write(
+            statements.apply_each(self._schema, tables.pop(), tuple(objects)), arguments
+        )
         won = {cast("int", number): cast("int", stamp) for number, stamp in rows}
         for _ in won:
             self._count()
@@ -239,7 +246,7 @@ class PostgresStore:
         check_name(partition, key)
         session = self._pool.take(to_hold=True)
         try:
-            query = self._statements.hold(table_of(partition))
+            query = statements.hold(self._schema, table_of(partition))
             rows = session.begin_with(query, row_name(partition, key))
         except psycopg.Error as error:
             self._close_held(session)
@@ -260,7 +267,7 @@ class PostgresStore:
         """Deletes every row of a partition to which nothing is written any more, some at a time."""
         self._pool.check_open()
         check_partition(partition)
-        query = self._statements.drop(table_of(partition))
+        query = statements.drop(self._schema, table_of(partition))
         start: bytes | None = b""
         while start is not None:
             try:
@@ -303,29 +310,31 @@ class PostgresStore:
         for held in holds:
             held.leave_to_parent()
 
-    def _create(self, schema: str) -> bool:
+    def _create(self) -> bool:
         """Creates the tables if they are missing; returns whether the server's `fsync` is on."""
         session = self._pool.take()
         try:
-            session.run(lambda connection: create_schema(connection, schema), _CREATE_TIMEOUT_S)
+            session.run(
+                lambda connection: create_schema(connection, self._schema), _CREATE_TIMEOUT_S
+            )
             return session.fsync
         except psycopg.Error as error:
             raise Unavailable(
-                f"the tables of schema {schema!r} cannot be created: {read_failure(error).message}"
+                f"the tables of schema {self._schema!r} cannot be created: "
+                f"{read_failure(error).message}"
             ) from error
         finally:
             self._pool.give(session)
 
     def _apply_statement(self, adds: Adds, condition: SetIf) -> tuple[bytes, list[object]]:
         form = condition_of(condition.expected)
-        row = (condition.partition, condition.key, condition.value, condition.expected)
-        arguments = _set_arguments(*row)
+        arguments = _set_arguments(condition)
         table = table_of(condition.partition)
         tables = _by_table(_first_of_each(adds.items))
         if not tables:
-            return self._statements.set_if(table, form), arguments
+            return statements.set_if(self._schema, table, form), arguments
         arguments += _add_arguments(tables, adds.half_day)
-        return self._statements.apply(table, form, tuple(tables)), arguments
+        return statements.apply(self._schema, table, form, tuple(tables)), arguments
 
     def _read(self, query: bytes, arguments: Arguments) -> list[Row]:
         return self._execute(query, arguments, lambda error, _: read_failure(error))
@@ -418,15 +427,13 @@ def _add_arguments(tables: dict[Table, list[Item]], half_day: int) -> list[objec
     return arguments
 
 
-def _set_arguments(
-    partition: Partition, key: bytes, value: bytes, expected: Expected
-) -> list[object]:
-    arguments: list[object] = [value, *row_name(partition, key)]
-    condition = condition_of(expected)
+def _set_arguments(row: SetIf) -> list[object]:
+    arguments: list[object] = [row.value, *row_name(row.partition, row.key)]
+    condition = condition_of(row.expected)
     if condition is Condition.ABSENT:
-        arguments.append(key_rest(key))
+        arguments.append(key_rest(row.key))
     elif condition is Condition.STAMP:
-        arguments.append(Int8(stamp_number(expected)))
+        arguments.append(Int8(stamp_number(row.expected)))
     return arguments
 
 

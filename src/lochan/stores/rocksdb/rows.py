@@ -75,9 +75,8 @@ def row_keys(items: Sequence[Item], capabilities: Capabilities) -> list[bytes]:
             break
         total += size
         append(lengths[len(partition)] + partition + key)
-    if len(keys) < len(items) or len(keys) > capabilities.batch_items_max:
-        check_items(items, capabilities)
-    if total > capabilities.batch_bytes_max:
+    too_large = total > capabilities.batch_bytes_max or len(keys) > capabilities.batch_items_max
+    if too_large or len(keys) < len(items):
         check_items(items, capabilities)
     return keys
 

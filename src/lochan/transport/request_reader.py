@@ -1,0 +1,355 @@
+"""Reads requests from one connection: bytes to requests, in the order in which they came.
+
+The parser is llhttp through httptools; what it lets pass and we do not is refused by `hygiene`. A
+request waits here until the one before it is answered, and nothing more is read meanwhile, so that
+a connection holds no more memory than one read and one body. A streamed request is served as soon
+as its headers have come, and its body is read no faster than its handler takes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Final, cast
+
+import httptools
+import msgspec
+
+from lochan.base.errors import Invalid, TooLarge
+from lochan.base.limits.http import (
+    HTTP_BODIES_BYTES_MAX,
+    HTTP_BODY_BYTES_MAX,
+    HTTP_HEADER_BYTES_MAX,
+    HTTP_HEADERS_MAX,
+    HTTP_TARGET_BYTES_MAX,
+    HTTP_TRAILER_BYTES_MAX,
+)
+from lochan.transport.body_streams import BodyStream
+from lochan.transport.exchange import NO_HEADERS, Request, Response
+from lochan.transport.hygiene import METHODS, Framing, Refused, check_target, without_upgrade
+from lochan.transport.problems import build_problem, reason_of
+from lochan.transport.progress import Progress
+from lochan.transport.routes import Match
+
+if TYPE_CHECKING:
+    from lochan.transport.listener import Listener
+    from lochan.transport.routes import Found
+
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+NEVER: Final = float("inf")
+_EMPTY: Final = Framing(NO_HEADERS)
+
+
+class Received(msgspec.Struct):
+    """A complete request that waits to be served; a refusal ends the connection."""
+
+    request: Request | None
+    framing: Framing
+    found: Found | None
+    keep_alive: bool
+    body_bytes: int = 0
+    refusal: Response | None = None
+
+    @property
+    def head_only(self) -> bool:
+        """Whether the client wants no body."""
+        return self.request is not None and self.request.method == "HEAD"
+
+
+class RequestReader(asyncio.Protocol):
+    """The reading half of a connection."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._registry = listener.registry
+        self._app = listener.app
+        self._header_checks = listener.header_checks
+        self._transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self._parser = httptools.HttpRequestParser(self)
+        self._received: deque[Received] = deque()
+        self._current: Received | None = None
+        self._reading = True
+        # `_began` is true from the first byte of a request to its last.
+        self._began = False
+        self._in_head = True
+        self._raw_bytes = 0
+        # Whether all that came with the last read belongs to the request that is being read.
+        self._continues = False
+        # Since the last byte of the body: chunk extensions, or trailers.
+        self._silent_bytes = 0
+        self._trailer_bytes = 0
+        self._target = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._framing = _EMPTY
+        self._request: Request | None = None
+        self._found: Found | None = None
+        self._body: bytes | bytearray = b""
+        self._body_bytes = 0
+        self._body_bytes_max = HTTP_BODY_BYTES_MAX
+        self._stream: BodyStream | None = None
+        self._reading_progress: Progress | None = None
+        self._owes_continue = False
+        # What the client sends after the last request is ignored.
+        self._last = False
+        self._ended = False
+        self.deadline = NEVER
+        # Bytes of bodies that are kept for this connection, part of what the server may keep.
+        self._held_bytes = 0
+
+    def _pump(self) -> None:
+        """Serves the requests that have come."""
+        raise NotImplementedError
+
+    def data_received(self, data: bytes) -> None:
+        """Is called by the loop with what came."""
+        if self._last:
+            return
+        self._continues = self._began
+        self._silent_bytes += len(data)
+        try:
+            self._feed(data)
+        except httptools.HttpParserError as error:
+            cause = error.__context__
+            if isinstance(cause, Refused):
+                self._refuse(cause.status, cause.message)
+            elif not self._last:
+                self._refuse(400, "this is not a request of HTTP/1.1")
+            return
+        if self._began:
+            if self._continues:
+                self._raw_bytes += len(data)
+                self._check_raw_bytes()
+            if not self._in_head and self._reading_progress is None and not self._last:
+                self._watch_body()
+
+    def _watch_body(self) -> None:
+        """Looks at the progress of a body from now on: its last byte has not come yet."""
+        registry = self._registry
+        self._reading_progress = Progress(
+            registry.timeouts.progress_s, registry.read_clock(), self._body_bytes
+        )
+        registry.watched.add(self)
+        if self._current is None:
+            self.deadline = NEVER
+
+    def check_progress(self) -> None:
+        """Is called by the server's clock while a body is under way."""
+        now, reading = self._registry.now, self._reading_progress
+        if reading is None:
+            self._registry.watched.discard(self)
+        elif not self._reading:
+            reading.restart(now, self._body_bytes)
+        elif reading.is_too_slow(now, self._body_bytes):
+            self._refuse(408, "the request took too long to arrive")
+
+    def _check_raw_bytes(self) -> None:
+        """Bounds what the parser swallows silently: a long header, tiny chunks, trailers."""
+        if not self._in_head:
+            if self._raw_bytes > 2 * self._body_bytes_max:
+                self._refuse(413, f"the body is longer than {self._body_bytes_max} bytes")
+            elif self._silent_bytes > HTTP_TRAILER_BYTES_MAX:
+                self._refuse(431, f"trailers are longer than {HTTP_TRAILER_BYTES_MAX} bytes")
+        elif self._raw_bytes > HTTP_HEADER_BYTES_MAX + HTTP_TARGET_BYTES_MAX:
+            self._refuse(431, f"the headers are longer than {HTTP_HEADER_BYTES_MAX} bytes")
+
+    def _feed(self, data: bytes) -> None:
+        while True:
+            try:
+                self._parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                # We stay with HTTP/1.1, as the protocol allows: the same request is parsed again
+                # without its upgrade headers, as the parser takes its body for another protocol.
+                head = without_upgrade(self._parser.get_method(), self._target, self._headers)
+                self._parser = httptools.HttpRequestParser(self)
+                self._began = False
+                data = head + data[upgrade.args[0] :]
+
+    def _hold(self, count: int) -> None:
+        self._held_bytes += count
+        self._registry.held_bytes += count
+
+    # What the parser calls, in this order.
+
+    def on_message_begin(self) -> None:
+        """Is called by the parser at the first byte of a request."""
+        self._began = self._in_head = True
+        self._continues = False
+        self._raw_bytes = self._silent_bytes = self._trailer_bytes = 0
+        self._target = b""
+        self._headers = []
+        self._request = self._found = self._stream = None
+        self._body = b""
+        self._body_bytes = 0
+        registry = self._registry
+        if self._current is None:
+            self.deadline = registry.now + registry.timeouts.header_s
+
+    def on_url(self, part: bytes) -> None:
+        """Is called by the parser with pieces of the address."""
+        self._target += part
+        if len(self._target) > HTTP_TARGET_BYTES_MAX:
+            raise Refused(414, f"the address is longer than {HTTP_TARGET_BYTES_MAX} bytes")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Is called by the parser with each header; trailers are counted and ignored."""
+        if len(self._headers) >= HTTP_HEADERS_MAX:
+            raise Refused(431, f"there are more than {HTTP_HEADERS_MAX} headers")
+        if not self._in_head:
+            self._trailer_bytes += len(name) + len(value)
+            if self._trailer_bytes > HTTP_TRAILER_BYTES_MAX:
+                raise Refused(431, f"trailers are longer than {HTTP_TRAILER_BYTES_MAX} bytes")
+        self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """Is called by the parser before the body."""
+        parser = self._parser
+        if parser.should_upgrade() and parser.get_method() != b"CONNECT":
+            return
+        self._in_head = False
+        if parser.get_method() not in METHODS:
+            raise Refused(501, "this method is not served")
+        version = parser.get_http_version()
+        if version not in ("1.1", "1.0"):
+            raise Refused(505, "this server speaks HTTP/1.1")
+        path, query = check_target(self._target)
+        registry = self._registry
+        headers, self._headers = self._headers, []
+        framing = self._framing = self._header_checks.check(headers, version)
+        request = self._request = Request(
+            parser.get_method().decode("ascii"),
+            path,
+            query,
+            framing.headers,
+            request_id=framing.request_id.decode("ascii") or registry.new_request_id(),
+        )
+        found = self._found = self._app.find(request)
+        streams = False
+        bytes_max = HTTP_BODY_BYTES_MAX
+        if isinstance(found.match, Match):
+            streams, bytes_max = found.match.route.streams, found.match.route.body_bytes_max
+        self._body_bytes_max = bytes_max
+        if framing.length > bytes_max:
+            raise Refused(413, f"the body is longer than {bytes_max} bytes")
+        if streams:
+            self._owes_continue = framing.expects_continue
+            request.stream = self._stream = BodyStream(self._want_body)
+            if not framing.has_body:
+                # It may be refused at once, which is no reason to end the connection.
+                self._stream.complete()
+            keep_alive = parser.should_keep_alive()
+            self._received.append(Received(request, framing, found, keep_alive))
+            self._pump()
+        elif framing.has_body and framing.expects_continue:
+            if self._current is None and not self._received:
+                self._transport.write(CONTINUE)
+            else:
+                self._owes_continue = True
+
+    def on_body(self, part: bytes) -> None:
+        """Is called by the parser with pieces of the body; each gives the client more time."""
+        self._silent_bytes = 0
+        self._body_bytes += len(part)
+        if self._stream is not None:
+            self._feed_stream(self._stream, part)
+            return
+        if not self._body:
+            self._body = part
+        else:
+            if isinstance(self._body, bytes):
+                self._body = bytearray(self._body)
+            self._body += part
+        self._held_bytes += len(part)
+        self._registry.held_bytes += len(part)
+        if len(self._body) > self._body_bytes_max:
+            raise Refused(413, f"the body is longer than {self._body_bytes_max} bytes")
+        if self._registry.held_bytes > HTTP_BODIES_BYTES_MAX:
+            raise Refused(503, "too many bodies are being read; try again later")
+
+    def _feed_stream(self, stream: BodyStream, part: bytes) -> None:
+        if self._body_bytes > self._body_bytes_max:
+            raise Refused(413, f"the body is longer than {self._body_bytes_max} bytes")
+        # What comes after the answer is dropped: the connection ends with it.
+        if not self._ended:
+            stream.feed(part)
+            self._throttle()
+
+    def on_message_complete(self) -> None:
+        """Is called by the parser after the last byte of a request."""
+        if self._in_head:
+            # Still set by a request with an upgrade header, which is parsed again without it.
+            return
+        self._began = False
+        self._reading_progress = None
+        if self._stream is not None:
+            self._last = not self._parser.should_keep_alive()
+            self._owes_continue = False
+            self._stream.complete()
+            self._stream = None
+            self._throttle()
+            return
+        if self._ended:
+            # The last answer is written; requests that were sent ahead with it are dropped.
+            self._hold(-len(self._body))
+            self._body = b""
+            return
+        # The body has come, so the client does not wait for a 100 any more.
+        self._owes_continue = False
+        keep_alive = self._parser.should_keep_alive()
+        request = self._request
+        if request is not None:
+            request.body = bytes(self._body)
+        body_bytes = len(self._body)
+        self._body = b""
+        self._last = not keep_alive
+        self._received.append(Received(request, self._framing, self._found, keep_alive, body_bytes))
+        self._pump()
+
+    def _want_body(self) -> None:
+        """Is called when the handler of a streamed request waits for more of its body.
+
+        It may still read the buffer while the next request, which is owed a 100, has come.
+        """
+        is_served = self._current is not None and self._current.request is self._request
+        if self._owes_continue and is_served and not self._body_bytes and not self._ended:
+            self._owes_continue = False
+            self._transport.write(CONTINUE)
+        self._throttle()
+
+    def _throttle(self) -> None:
+        """Stops reading while requests wait for their turn, or a handler has enough to read."""
+        if self._ended:
+            return
+        reads = not self._received and (self._stream is None or not self._stream.is_full)
+        if reads is not self._reading:
+            self._reading = reads
+            if reads:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def _break_body(self) -> None:
+        """Notes that the body that is being read will never be whole."""
+        broken = Invalid("the connection ended before the last byte of the body")
+        for each in (self._stream, *[one.request.stream for one in self._received if one.request]):
+            if each is not None:
+                each.fail(broken)
+
+    def _refuse(self, status: int, message: str) -> None:
+        """Answers the requests before, then states why nothing more is read, and closes."""
+        self._last = True
+        self._began = False
+        self._reading_progress = None
+        self._hold(-len(self._body))
+        self._body = b""
+        if self._stream is not None:
+            # Its handler gets the error and answers; the connection ends after that.
+            self._stream.fail(TooLarge(message) if status == 413 else Invalid(message))
+            self._stream = None
+            return
+        request, found = self._request, self._found
+        if request is not None and found is not None:
+            problem = found.face.refuse(request, status, message)
+        else:
+            problem = build_problem(status, message, reason_of(status).upper().replace(" ", "_"))
+        self._received.append(Received(request, _EMPTY, None, False, refusal=problem))
+        self._pump()
