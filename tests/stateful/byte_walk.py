@@ -154,8 +154,6 @@ class Client:
             piece = self.raw[self.sent : self.sent + min(size, count)]
             self.sent += len(piece)
             self.wire.deliver(piece)
-            if self.sent == self.stop and random.random() < 0.5:
-                self.finish()
         else:
             left = self.reads_most - len(self.answers.raw)
             self.wire.read(min(left, random.choice([0, 10, 300, 5_000])))
@@ -240,6 +238,9 @@ class Walk:
             for client in busy:
                 if self.random.random() < 0.7:
                     client.step(self.random)
+            for client in clients:
+                if client.sent == client.stop and self.random.random() < 0.2:
+                    client.finish()
             for _ in range(self.random.randrange(3)):
                 await turn()
             blocked = all(not one.sendable() and not self._readable(one) for one in clients)

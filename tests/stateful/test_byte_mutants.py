@@ -11,12 +11,12 @@ import pytest
 from lochan.transport.body_streams import BodyStream
 from lochan.transport.conditions import select
 from lochan.transport.connection import Connection
+from lochan.transport.driver import RequestState
 from lochan.transport.parts_writer import PartsWriter
 from lochan.transport.progress import Progress
-from lochan.transport.request_reader import Received
 from tests.stateful.byte_walk import STREAM_BUFFER, walk
 
-WALKS = 60
+WALKS = 120
 ROUNDS = 12
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -61,19 +61,14 @@ def buffers_are_never_full(patch: pytest.MonkeyPatch) -> None:
 
 def answers_do_not_wait_for_their_client(patch: pytest.MonkeyPatch) -> None:
     """The parts of an answer are written faster than the client reads."""
+
     patch.setattr(PartsWriter, "pause", lambda _: None)
 
 
 def broken_answers_end(patch: pytest.MonkeyPatch) -> None:
     """An answer whose source broke ends like one that is whole."""
-    real = Connection._sent
-
-    def sent(connection: Any, keep_alive: bool, whole: bool) -> None:
-        if not whole and not connection._ended:
-            connection._transport.write(b"0\r\n\r\n")
-        real(connection, keep_alive, True)
-
-    patch.setattr(Connection, "_sent", sent)
+    real = PartsWriter._finish
+    patch.setattr(PartsWriter, "_finish", lambda writer, _: real(writer, True))
 
 
 def bodies_are_dropped_before_their_turn(patch: pytest.MonkeyPatch) -> None:
@@ -128,9 +123,14 @@ def full_buffers_stop_reading_for_good(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Connection, "on_message_complete", complete)
 
 
-def heads_have_bodies(patch: pytest.MonkeyPatch) -> None:
-    """The answer to a HEAD request has a body."""
-    patch.setattr(Received, "head_only", False)
+def handlers_that_never_began_keep_their_slots(patch: pytest.MonkeyPatch) -> None:
+    """A client that leaves before its handler has begun occupies a slot for ever."""
+    patch.setattr(RequestState, "_stream_ended", lambda *_: None)
+
+
+def answers_that_never_began_keep_their_slots(patch: pytest.MonkeyPatch) -> None:
+    """A client that leaves before the first part of its answer occupies a slot for ever."""
+    patch.setattr(PartsWriter, "_ended", lambda *_: None)
 
 
 def ranges_end_early(patch: pytest.MonkeyPatch) -> None:
@@ -157,7 +157,8 @@ MUTANTS: list[Patch] = [
     any_reader_is_owed_a_100,
     no_100_is_sent,
     full_buffers_stop_reading_for_good,
-    heads_have_bodies,
+    handlers_that_never_began_keep_their_slots,
+    answers_that_never_began_keep_their_slots,
     ranges_end_early,
 ]
 
