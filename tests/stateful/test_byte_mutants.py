@@ -67,8 +67,14 @@ def answers_do_not_wait_for_their_client(patch: pytest.MonkeyPatch) -> None:
 
 def broken_answers_end(patch: pytest.MonkeyPatch) -> None:
     """An answer whose source broke ends like one that is whole."""
-    real = PartsWriter._finish
-    patch.setattr(PartsWriter, "_finish", lambda writer, _: real(writer, True))
+    real = Connection._sent
+
+    def sent(connection: Any, keep_alive: bool, whole: bool) -> None:
+        if not whole and not connection._ended:
+            connection._transport.write(b"0\r\n\r\n")
+        real(connection, keep_alive, True)
+
+    patch.setattr(Connection, "_sent", sent)
 
 
 def bodies_are_dropped_before_their_turn(patch: pytest.MonkeyPatch) -> None:

@@ -203,6 +203,9 @@ class Connection(RequestReader):
                 chunked=received.framing.takes_chunks,
                 done=partial(self._sent, keep_alive),
             )
+            if not self._may_write:
+                # The client has not read the answer before this one.
+                self._writer.pause()
             return
         elif len(response.body) <= HTTP_JOINED_BYTES_MAX:
             self._transport.write(head + response.body)
