@@ -121,10 +121,10 @@ def full_buffers_stop_reading_for_good(patch: pytest.MonkeyPatch) -> None:
     real = Connection.on_message_complete
 
     def complete(connection: Any) -> None:
-        if connection._stream is not None:
-            connection._throttle = lambda: None
-        real(connection)
-        connection.__dict__.pop("_throttle", None)
+        with pytest.MonkeyPatch.context() as inner:
+            if connection._stream is not None:
+                inner.setattr(Connection, "_throttle", lambda _: None)
+            real(connection)
 
     patch.setattr(Connection, "on_message_complete", complete)
 

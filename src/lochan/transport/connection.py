@@ -39,6 +39,16 @@ _NO_LINGER: Final = struct.pack("ii", 1, 0)
 class Connection(RequestReader):
     """Speaks HTTP/1.1 with one client."""
 
+    __slots__ = (
+        "_cut_at",
+        "_half_closed",
+        "_may_write",
+        "_pumping",
+        "_state",
+        "_writer",
+        "_writing_progress",
+    )
+
     def __init__(self, listener: Listener) -> None:
         super().__init__(listener)
         self._state: RequestState | None = None

@@ -55,6 +55,39 @@ class Received(msgspec.Struct):
 class RequestReader(asyncio.Protocol):
     """The reading half of a connection."""
 
+    # Slots, because objects with more than 30 attributes are slower without.
+    __slots__ = (
+        "_app",
+        "_began",
+        "_body",
+        "_body_bytes",
+        "_body_bytes_max",
+        "_continues",
+        "_current",
+        "_ended",
+        "_found",
+        "_framing",
+        "_header_checks",
+        "_headers",
+        "_held_bytes",
+        "_in_head",
+        "_last",
+        "_owes_continue",
+        "_parser",
+        "_raw_bytes",
+        "_reading",
+        "_reading_progress",
+        "_received",
+        "_registry",
+        "_request",
+        "_silent_bytes",
+        "_stream",
+        "_target",
+        "_trailer_bytes",
+        "_transport",
+        "deadline",
+    )
+
     def __init__(self, listener: Listener) -> None:
         self._registry = listener.registry
         self._app = listener.app
