@@ -84,6 +84,10 @@ class Experiment:
         self.publisher._cautious_rounds = 8 * self._held
         if self._held or not self._is_warm:
             self.publish()
+            # A cut behind the last byte of a reply is noticed by this publish at times: it is sent
+            # again then, and does not know the row after that.
+            while self.publisher._known is None:
+                self.publish()
             self.publisher._cautious_rounds = 8 * self._held
 
     def cut(self, way: Way, after: int) -> bool:
