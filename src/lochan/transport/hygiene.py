@@ -184,7 +184,7 @@ def check_headers(headers: RawHeaders, version: str, hosts: Hosts) -> Framing:
         RequestHeaders(headers),
         has_body=has_body,
         length=int(found.get(b"content-length", b"0")),
-        content_encoding=_check_encoding(found),
+        content_encoding=_encoding_of(found),
         accept_encoding=found.get(b"accept-encoding", b""),
         expects_continue=_check_expectation(found),
         takes_chunks=version == "1.1",
@@ -209,13 +209,15 @@ def _check_length(found: dict[bytes, bytes], version: str) -> bool:
     return int(length) > 0
 
 
-def _check_encoding(found: dict[bytes, bytes]) -> bytes:
-    encoding = found.get(b"content-encoding", b"").lower()
-    if encoding in (b"", b"identity"):
-        return b""
-    if encoding not in (b"gzip", b"x-gzip"):
+def check_encoding(encoding: bytes) -> None:
+    """Refuses the encoding of a body that the server would have to unpack and cannot."""
+    if encoding not in (b"", b"gzip", b"x-gzip"):
         raise Refused(415, "the only content encoding is gzip")
-    return encoding
+
+
+def _encoding_of(found: dict[bytes, bytes]) -> bytes:
+    encoding = found.get(b"content-encoding", b"").lower()
+    return b"" if encoding == b"identity" else encoding
 
 
 def _check_expectation(found: dict[bytes, bytes]) -> bool:

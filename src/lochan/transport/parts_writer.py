@@ -77,6 +77,8 @@ class PartsWriter:
                 if part:
                     self._write(part)
                     await self._may_write.wait()
+                # A source that never waits must not keep the loop from other connections.
+                await asyncio.sleep(0)
         if length is not None and sent < length:
             raise Bug("an answer has fewer bytes than it has announced")
 

@@ -27,7 +27,14 @@ from lochan.base.limits.http import (
 from lochan.transport.body_streams import BodyStream
 from lochan.transport.error_boundary import report_failure
 from lochan.transport.exchange import NO_HEADERS, Request, Response
-from lochan.transport.hygiene import METHODS, Framing, Refused, check_target, without_upgrade
+from lochan.transport.hygiene import (
+    METHODS,
+    Framing,
+    Refused,
+    check_encoding,
+    check_target,
+    without_upgrade,
+)
 from lochan.transport.problems import build_problem, reason_of
 from lochan.transport.progress import Progress
 from lochan.transport.routes import Match
@@ -270,7 +277,10 @@ class RequestReader(asyncio.Protocol):
             keep_alive = parser.should_keep_alive()
             self._received.append(Received(request, framing, found, keep_alive))
             self._pump()
-        elif framing.has_body and framing.expects_continue:
+            return
+        if framing.content_encoding:
+            check_encoding(framing.content_encoding)
+        if framing.has_body and framing.expects_continue:
             if self._current is None and not self._received:
                 self._transport.write(CONTINUE)
             else:

@@ -51,6 +51,8 @@ class Heads:
                 request_id.encode(),
                 ending,
             )
+        if length < 0:
+            raise Bug("an answer has announced less than no bytes")
         return b"%bcontent-type: %b\r\ncontent-length: %d\r\nx-request-id: %b\r\n%b\r\n" % (
             beginning,
             response.content_type,
