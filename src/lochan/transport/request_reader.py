@@ -9,6 +9,7 @@ as its headers have come, and its body is read no faster than its handler takes 
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING, Final, cast
 
@@ -59,7 +60,7 @@ class Received(msgspec.Struct):
     refusal: Response | None = None
 
 
-class RequestReader(asyncio.Protocol):
+class RequestReader(asyncio.Protocol, ABC):
     """The reading half of a connection."""
 
     # Slots, because objects with more than 30 attributes are slower without.
@@ -131,9 +132,9 @@ class RequestReader(asyncio.Protocol):
         # Bytes of bodies that are kept for this connection, part of what the server may keep.
         self._held_bytes = 0
 
+    @abstractmethod
     def _pump(self) -> None:
         """Serves the requests that have come."""
-        raise NotImplementedError
 
     def data_received(self, data: bytes) -> None:
         """Is called by the loop with what came."""

@@ -6,6 +6,7 @@ Version 2 finds references with slashes in raw paths; version 1 knows segments o
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -89,7 +90,7 @@ def _routes(operations: Sequence[ApiOperation], bound: Handlers) -> dict[str, Me
     return routes
 
 
-class NessieFace:
+class NessieFace(ABC):
     """What both versions have in common: whose paths they are, and how requests are refused.
 
     A path may begin with the name of a repository: `/r/{name}/api/v2/…`.
@@ -132,9 +133,9 @@ class NessieFace:
             return self.refuse(request, 405, f"allowed here: {allowed}", headers)
         return Match(route, params, repository)
 
+    @abstractmethod
     def find(self, method: str, rest: bytes) -> Chosen | None:
         """Returns the operations at the raw rest of a path, and the decoded values in it."""
-        raise NotImplementedError
 
     def refuse(
         self,

@@ -34,7 +34,7 @@ from lochan.wire.codec import Reader, encode, joined
 from lochan.wire.commits import read_commit
 from lochan.wire.contents import content_in
 from lochan.wire.listings import ContentsRequest
-from lochan.wire.merges import KeyBehaviourIn, MergeBody, TransplantBody
+from lochan.wire.merges import CherryPickBody, KeyBehaviourIn, MergeBody, TransplantBody
 from lochan.wire.metas import CommitMetaIn, meta_from_client
 from lochan.wire.references import ReferenceIn
 
@@ -189,10 +189,25 @@ def transplant(
     )
     name = check_name(body.from_ref_name)
     branch, expected = expected_of(exchange, path, "transplant into")
-    request = TransplantRequest(
+    source = "" if name == DETACHED else name
+    request = carried_request(exchange, body, branch, expected, source, hashes)
+    prepared = exchange.repository.merges.transplant(write_call(exchange), request)
+    return later_merged(prepared, show, "transplant into")
+
+
+def carried_request(
+    exchange: Exchange,
+    body: TransplantBody | CherryPickBody,
+    branch: str,
+    expected: ReferenceSpec | None,
+    source: str,
+    hashes: tuple[ReferenceSpec, ...],
+) -> TransplantRequest:
+    """Returns the request to make commits again on a branch."""
+    return TransplantRequest(
         branch=branch,
         expected=expected,
-        source="" if name == DETACHED else name,
+        source=source,
         hashes=hashes,
         meta=meta_of(exchange, body.commit_meta, body.message),
         default=body.default_key_merge_mode or "NORMAL",
@@ -201,8 +216,6 @@ def transplant(
         conflicts_as_result=body.conflicts_as_result(),
         squash=bool(body.squash),
     )
-    prepared = exchange.repository.merges.transplant(write_call(exchange), request)
-    return later_merged(prepared, show, "transplant into")
 
 
 def meta_of(exchange: Exchange, meta: CommitMetaIn | None, message: str | None) -> CommitMeta:

@@ -7,7 +7,13 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from lochan.base.errors import AlreadyExists, Invalid
-from lochan.faces.nessie.handlers import later_merged, merged_response, meta_of, resolutions_of
+from lochan.faces.nessie.handlers import (
+    carried_request,
+    later_merged,
+    merged_response,
+    meta_of,
+    resolutions_of,
+)
 from lochan.faces.nessie.params import Handlers, is_json, limit_of, read_call, token_of, write_call
 from lochan.faces.nessie.preconditions import check_unambiguous, expected_of
 from lochan.faces.nessie.responses import answer, problem, reference_for
@@ -17,7 +23,6 @@ from lochan.model.requests import (
     NewReference,
     RebaseRequest,
     RevertRequest,
-    TransplantRequest,
 )
 from lochan.model.results import Merged
 from lochan.model.specs import (
@@ -105,18 +110,8 @@ def cherry_pick(exchange: Exchange) -> PendingWrite[Response]:
     """Makes any commits again on a branch, in the order given, or a range of them."""
     body: CherryPickBody = _read_pick(exchange.request.body)
     branch, expected = expected_of(exchange, parse_path(exchange.params["ref"]), "pick into")
-    request = TransplantRequest(
-        branch=branch,
-        expected=expected,
-        source=body.from_ref_name or "",
-        hashes=_picked(exchange, body),
-        meta=meta_of(exchange, body.commit_meta, body.message),
-        default=body.default_key_merge_mode or "NORMAL",
-        keys=resolutions_of(body.key_merge_modes),
-        dry_run=body.only_try(),
-        conflicts_as_result=body.conflicts_as_result(),
-        squash=bool(body.squash),
-    )
+    hashes = _picked(exchange, body)
+    request = carried_request(exchange, body, branch, expected, body.from_ref_name or "", hashes)
     prepared = exchange.repository.merges.cherry_pick(write_call(exchange), request)
     return later_merged(prepared, _show, "pick into")
 
