@@ -30,7 +30,9 @@ another (`public`).
             NotABranch
             TooLarge
         Denied
+            Unauthenticated
         Exhausted
+            TooManyRequests
         Unknown
         Unavailable
             StoreClosed
@@ -200,11 +202,27 @@ class Denied(LochanError):
     sentence = ""
 
 
+class Unauthenticated(Denied):
+    """The request has no credentials, or none that are valid."""
+
+    kind = "unauthenticated"
+
+
 class Exhausted(LochanError):
     """A bound on time, attempts or queue was reached: retry later."""
 
     kind = "exhausted"
     sentence = "the server is too busy: nothing was changed; try again later"
+
+
+class TooManyRequests(Exhausted):
+    """One caller, or one repository, is over its quota: nothing was changed, retry later."""
+
+    kind = "too_many_requests"
+
+    def __init__(self, message: str, *, public: str = "", retry_after_s: int = 1) -> None:
+        super().__init__(message, public=public)
+        self.retry_after_s = retry_after_s
 
 
 class Unknown(LochanError):

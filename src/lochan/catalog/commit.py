@@ -20,11 +20,12 @@ made once, so that an attempt on another head keeps them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
-from lochan.base.errors import Invalid, ReferenceNotFound
+from lochan.base.errors import Invalid, KeysConflict, ReferenceNotFound
 from lochan.base.ids import ContentId, ObjId, content_id_from_uuid_bytes, find_uuid_bytes, uuid_of
 from lochan.base.keys import job_key, table_key
 from lochan.catalog.conflicts import Sides, in_words, refuse, sides_of, text_of
@@ -34,6 +35,7 @@ from lochan.catalog.contents import (
     load_contents,
     payload_at,
 )
+from lochan.catalog.hidden_keys import Readable, hidden_refusal, hides_some, shown_conflicts
 from lochan.catalog.jobs import encode_job
 from lochan.catalog.namespaces import check_left_empty, check_parents, is_namespace, parents_of
 from lochan.catalog.types import OTHER_PAYLOAD, ContentTypes
@@ -55,8 +57,23 @@ from lochan.model.commits import Operation as ContentOperation
 from lochan.model.contents import Content, type_of
 from lochan.model.results import ContentConflict
 
-Authorise = Callable[[Head], None]
-"""Raises Denied unless the caller may commit on this head; called by each attempt, first of all."""
+
+class CommitRights(Protocol):
+    """What the caller of a commit may do, decided on the head that is planned on."""
+
+    def check_commit(
+        self,
+        head: Head,
+        puts: Collection[bytes],
+        deletes: Collection[bytes],
+        relied: Collection[bytes],
+    ) -> None:
+        """Raises Denied unless the caller may do all of it; called by each attempt, first."""
+        ...
+
+    def readable(self) -> Readable | None:
+        """Returns which keys of the branch the caller may read; None for all."""
+        ...
 
 
 class _Put(msgspec.Struct, frozen=True):
@@ -84,14 +101,14 @@ class CatalogCommit:
         self,
         context: RepositoryContext,
         types: ContentTypes,
-        authorise: Authorise,
+        rights: CommitRights,
         expected: ObjId | None,
         operations: Sequence[ContentOperation],
         text: CommitText,
     ) -> None:
         self._context = context
         self._types = types
-        self._authorise = authorise
+        self._rights = rights
         self._expected = expected
         self._text = text
         self.incarnation: int | None = None
@@ -117,7 +134,16 @@ class CatalogCommit:
 
     def plan(self, head: Head) -> Sequence[CommitPlan]:
         """Validates everything on this head and plans one commit."""
-        self._authorise(head)
+        self._rights.check_commit(head, self._puts, self._deletes, self._relied)
+        try:
+            return self._planned(head)
+        except (Invalid, KeysConflict):
+            # Such refusals show what the keys of the commit hold.
+            if hides_some(self.keys, self._rights.readable()):
+                raise hidden_refusal() from None
+            raise
+
+    def _planned(self, head: Head) -> Sequence[CommitPlan]:
         self._unpublished = head.unpublished
         before, current = self._look(head)
         conflicts: list[Sides] = []
@@ -321,7 +347,8 @@ class CatalogCommit:
                     made[put.expected] = put.sent.expected
             sides = [*conflicts, *sides_of(seen, dict(staged))]
             words = in_words(self._context, self._types, sides, made, self._unpublished)
-            raise refuse([*words, *missing, *full])
+            rules = shown_conflicts([*missing, *full], self._rights.readable(), head, staged)
+            raise refuse([*words, *rules])
 
     def _find_full(
         self,

@@ -2,7 +2,8 @@
 
 The kernel compares elements; here conflicts get messages and contents, two sides that made the same
 namespace agree, resolved contents become stored values, and the rules of namespaces hold for the
-result as for any commit.
+result as for any commit. What a caller may not read is in no conflict: then the refusal names
+nothing.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import msgspec
 from lochan.base.errors import Invalid, KeysConflict
 from lochan.base.ids import ContentId, ObjId, content_id_from_uuid_bytes, find_uuid_bytes, uuid_of
 from lochan.base.keys import Universe, ordered, table_key
-from lochan.catalog.commit import Authorise, check_stands_on
+from lochan.catalog.commit import check_stands_on
 from lochan.catalog.conflicts import key_of, merge_conflict, refuse, text_of
 from lochan.catalog.contents import load_content_ids
+from lochan.catalog.hidden_keys import Readable, hidden_refusal, hides_some, shown_conflicts
 from lochan.catalog.identities import SharedContent, find_shared
 from lochan.catalog.namespaces import check_left_empty, check_parents, is_namespace, parents_of
 from lochan.catalog.types import ContentTypes
@@ -26,7 +28,16 @@ from lochan.codec.elements import pack_table
 from lochan.index.difference import Difference
 from lochan.kernel.build import Head
 from lochan.kernel.context import RepositoryContext
-from lochan.kernel.merge import Behaviour, Carried, Choices, KeyChoice, MergeConflict, carry
+from lochan.kernel.merge import (
+    Behaviour,
+    Carried,
+    Choices,
+    KeyChoice,
+    MergeConflict,
+    Rewrite,
+    carry,
+    kept,
+)
 from lochan.kernel.plan import CommitPlan
 from lochan.kernel.provenance import Provenance
 from lochan.kernel.views import CommitView
@@ -46,6 +57,18 @@ class Resolutions(msgspec.Struct, frozen=True):
 
     resolved: Mapping[bytes, Content]
     """Resolved contents by key."""
+
+
+class MergeRights(Protocol):
+    """What the caller of a merge may do to its target, decided on the head that is planned on."""
+
+    def check_head(self, head: Head) -> None:
+        """Raises Denied unless the caller may merge on this head; called by each attempt, first."""
+        ...
+
+    def readable(self) -> Readable | None:
+        """Returns which keys of the branch the caller may read; None for all."""
+        ...
 
 
 class Carrier(Protocol):
@@ -139,7 +162,7 @@ class CatalogMerge:
         self,
         context: RepositoryContext,
         types: ContentTypes,
-        authorise: Authorise,
+        rights: MergeRights,
         expected: CommitView | None,
         make: MakeCarrier,
         resolutions: Resolutions,
@@ -147,7 +170,7 @@ class CatalogMerge:
     ) -> None:
         self._context = context
         self._types = types
-        self._authorise = authorise
+        self._rights = rights
         self.expected = expected
         self._make = make
         self._resolutions = resolutions
@@ -159,7 +182,7 @@ class CatalogMerge:
 
     def plan(self, head: Head) -> Sequence[CommitPlan]:
         """Plans the commits; reports every conflict in words."""
-        self._authorise(head)
+        self._rights.check_head(head)
         return self.plan_again(head)
 
     def plan_again(self, head: Head) -> Sequence[CommitPlan]:
@@ -199,6 +222,7 @@ class CatalogMerge:
                 self._resolutions.choices,
                 shared,
                 lambda choices: self._make(choices).plan(head),
+                self._rights.readable(),
             )
         finally:
             self.base = carrier.base
@@ -211,6 +235,8 @@ class CatalogMerge:
         except KeysConflict as refusal:
             conflicts = [one for one in refusal.details if isinstance(one, MergeConflict)]
             made = self._resolutions.contents
+            if hides_some((one.key for one in conflicts), self._rights.readable()):
+                raise hidden_refusal() from None
             raise merge_conflict(
                 self._context, self._types, conflicts, made, head.unpublished
             ) from None
@@ -244,22 +270,44 @@ class CatalogMerge:
 class CarryContents:
     """Carries changes as the kernel does, under the rules of the catalog; for rebases.
 
-    What both sides changed is reported as the kernel reports it, without contents.
+    What both sides changed is reported as the kernel reports it, without contents. `rewrite`
+    changes the headers of the commits.
     """
 
-    def __init__(self, context: RepositoryContext, types: ContentTypes) -> None:
+    def __init__(
+        self,
+        context: RepositoryContext,
+        types: ContentTypes,
+        readable: Readable | None = None,
+        rewrite: Rewrite = kept,
+    ) -> None:
         self._context = context
         self._types = types
+        self._readable = readable
+        self._rewrite = rewrite
 
     def __call__(
         self, head: Head, carried: Sequence[Carried], choices: Choices
     ) -> Sequence[CommitPlan]:
         """Plans the commits that carry changes onto a head, one after the other."""
-        plans = carry(head, carried, choices)
+        carried = [
+            msgspec.structs.replace(one, headers=self._rewrite(one.headers)) for one in carried
+        ]
+        plans = self._carried(head, carried, choices)
         shared = partial(find_shared, self._context, self._types, head, carried)
-        return _check_rules(
-            head, plans, choices, shared, lambda others: carry(head, carried, others)
-        )
+        again = partial(self._carried, head, carried)
+        return _check_rules(head, plans, choices, shared, again, self._readable)
+
+    def _carried(
+        self, head: Head, carried: Sequence[Carried], choices: Choices
+    ) -> Sequence[CommitPlan]:
+        try:
+            return carry(head, carried, choices)
+        except KeysConflict as refusal:
+            conflicts = [one for one in refusal.details if isinstance(one, MergeConflict)]
+            if hides_some((one.key for one in conflicts), self._readable):
+                raise hidden_refusal() from None
+            raise
 
 
 def _check_rules(
@@ -268,6 +316,7 @@ def _check_rules(
     choices: Choices,
     find: Callable[[Sequence[CommitPlan]], list[SharedContent]],
     again: Callable[[Choices], Sequence[CommitPlan]],
+    readable: Readable | None,
 ) -> Sequence[CommitPlan]:
     """Returns the plans, or plans without what gives way to the target; else refuses them.
 
@@ -282,15 +331,17 @@ def _check_rules(
             if choices.of(one.key).behaviour is Behaviour.TAKE_TARGET_ON_CONFLICT
         ]
         if not dropped:
+            if hides_some((key for one in shared for key in (one.key, one.other)), readable):
+                raise hidden_refusal()
             raise refuse([one.conflict() for one in shared])
         keys = {**choices.keys, **dict.fromkeys(dropped, KeyChoice(Behaviour.DROP))}
         choices = msgspec.structs.replace(choices, keys=keys)
         plans = again(choices)
-    _check_namespaces(head, plans)
+    _check_namespaces(head, plans, readable)
     return plans
 
 
-def _check_namespaces(head: Head, plans: Sequence[CommitPlan]) -> None:
+def _check_namespaces(head: Head, plans: Sequence[CommitPlan], readable: Readable | None) -> None:
     """Refuses what would leave a key without its namespaces, after any of the commits."""
     lines = [[op for op in plan.operations if op.key[0] == Universe.TABLES] for plan in plans]
     keys = {op.key for line in lines for op in line}
@@ -310,4 +361,4 @@ def _check_namespaces(head: Head, plans: Sequence[CommitPlan]) -> None:
             broken += check_left_empty(head, removed, staged)
         found |= {(one.kind, one.key): one for one in broken}
     if found:
-        raise refuse(list(found.values()))
+        raise refuse(shown_conflicts(list(found.values()), readable, head, staged))

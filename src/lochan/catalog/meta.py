@@ -1,4 +1,9 @@
-"""The metadata of a commit (authors, times, properties) as headers of the stored commit."""
+"""The metadata of a commit (authors, times, properties) as headers of the stored commit.
+
+An author is what a client claims. With authentication, the committer is who sent the request.
+Properties have a prefix, so that no client can set a header of ours; hidden headers are made
+elsewhere, from what authentication found out (`kernel/provenance.py`).
+"""
 
 from __future__ import annotations
 
@@ -40,6 +45,21 @@ def headers_of(meta: CommitMeta, who: str) -> Headers:
         if len({name for name, _ in headers}) != len(headers):
             raise Invalid("a property of a commit is named once")
     return tuple(headers)
+
+
+def recommitted(headers: Headers, who: str) -> Headers:
+    """Returns the headers of a commit that a caller makes again; its author stays the author.
+
+    Without authentication they stay as they are.
+    """
+    found = dict(headers)
+    before = found.get(_COMMITTER, ())
+    if not who or before == (who,):
+        return headers
+    if before and _AUTHOR not in found:
+        # Without an author, the committer is shown as the author.
+        found[_AUTHOR] = before
+    return tuple(sorted({**found, _COMMITTER: (who,)}.items()))
 
 
 def meta_of(view: CommitView) -> CommitMeta:

@@ -7,6 +7,7 @@ below it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from lochan.base.keys import Key, Universe, prefix_end, table_elements
 from lochan.catalog.conflicts import (
@@ -20,7 +21,8 @@ from lochan.catalog.types import NAMESPACE_PAYLOAD
 from lochan.kernel.build import Head
 from lochan.model.results import ContentConflict
 
-_BELOW = b"\x01"
+BELOW: Final = b"\x01"
+"""Between a namespace and the names of what is in it."""
 
 
 def is_namespace(element: bytes | None) -> bool:
@@ -31,10 +33,10 @@ def is_namespace(element: bytes | None) -> bool:
 def parents_of(key: bytes) -> list[bytes]:
     """Returns the keys of all namespaces that a table's key lies in, outermost first."""
     parents = []
-    at = key.find(_BELOW)
+    at = key.find(BELOW)
     while at >= 0:
         parents.append(key[:at])
-        at = key.find(_BELOW, at + 1)
+        at = key.find(BELOW, at + 1)
     return parents
 
 
@@ -52,14 +54,20 @@ def check_parents(
             element = staged[parent] if parent in staged else current[parent]
             if is_namespace(element):
                 continue
-            elements = table_elements(Key(parent))
             if element is None:
-                kind, words = NAMESPACE_ABSENT, f"namespace '{text_of(elements)}' must exist"
-            else:
-                kind = NOT_A_NAMESPACE
-                words = f"expecting the key '{text_of(elements)}' to be a namespace, but is not"
-            missing[parent] = ContentConflict(kind, elements, words)
+                missing[parent] = namespace_absent(parent)
+                continue
+            elements = table_elements(Key(parent))
+            words = f"expecting the key '{text_of(elements)}' to be a namespace, but is not"
+            missing[parent] = ContentConflict(NOT_A_NAMESPACE, elements, words)
     return list(missing.values())
+
+
+def namespace_absent(namespace: bytes) -> ContentConflict:
+    """Returns the conflict of a key whose namespace does not exist."""
+    elements = table_elements(Key(namespace))
+    words = f"namespace '{text_of(elements)}' must exist"
+    return ContentConflict(NAMESPACE_ABSENT, elements, words)
 
 
 def check_left_empty(
@@ -72,7 +80,7 @@ def check_left_empty(
     puts = sorted(key for key, element in staged.items() if element is not None)
     gone = {key for key, element in staged.items() if element is None}
     for namespace in removed:
-        start = namespace + _BELOW
+        start = namespace + BELOW
         inside = any(key.startswith(start) for key in puts)
         if inside or _holds_more(head, start, gone):
             elements = table_elements(Key(namespace))

@@ -19,7 +19,10 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class Move(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A change of a reference that is no commit; kept until it is copied to the log."""
+    """A change of a reference that is no commit; kept until it is copied to the log.
+
+    `who` caused it, and had the `roles` then, as authentication found out.
+    """
 
     version: int
     old: bytes
@@ -36,6 +39,7 @@ class Move(msgspec.Struct, frozen=True, gc=False, array_like=True):
     So a copy that is missing in the log is noticed: versions alone have gaps, because commits
     count too.
     """
+    roles: tuple[str, ...] = ()
 
 
 class MoveRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -80,6 +84,7 @@ class ReferenceElement(msgspec.Struct, frozen=True, gc=False, array_like=True):
     operation: bytes
     who: str
     expires_us: int | None = None
+    roles: tuple[str, ...] = ()
 
 
 class Description(msgspec.Struct, frozen=True, gc=False, array_like=True):

@@ -3,7 +3,9 @@
 None of them commits on the branch; each moves its row by compare-and-swap and is recorded in
 the ref-log, with the old head. The steps, and what a crash after each leaves:
 
-1. read the row and decide on its head; refusals are raised here, conflicts all together;
+1. read the row and decide on its head; refusals are raised here, conflicts all together. The
+   caller's rights are checked twice: on the row, before anything else, and on what the move would
+   change;
 2. rebase only: store the replayed commits and their nodes (a crash leaves objects that
    nothing refers to; the collector removes them);
 3. swap the row, on condition that it is the one of step 1. Lost: start over, so a commit that came
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -26,6 +28,7 @@ from lochan.base.limits.commits import REBASE_COMMITS_MAX
 from lochan.base.names import RefName
 from lochan.codec.commits import Headers
 from lochan.codec.rows import Move, ReferenceRow
+from lochan.index.source import NodeSource
 from lochan.kernel.build import Builder, Built, Head
 from lochan.kernel.changes import line_above
 from lochan.kernel.context import RepositoryContext
@@ -39,7 +42,7 @@ from lochan.kernel.history import (
 from lochan.kernel.merge import Carried, Choices, carry, check_choices, replayed
 from lochan.kernel.moves import UNMOVED, Once
 from lochan.kernel.plan import CommitPlan
-from lochan.kernel.provenance import Provenance, read_provenance
+from lochan.kernel.provenance import Initiator, Provenance, read_provenance
 from lochan.kernel.references import Destination, MovedReference, ReferenceIndex
 from lochan.kernel.views import CommitView
 
@@ -47,13 +50,30 @@ _REBASE: Final = "rebase"
 
 _Choose = Callable[[CommitView, ReferenceRow], Destination | None]
 
-Authorise = Callable[[ReferenceRow], None]
-"""Raises Denied unless the caller may move this row; called by each attempt, first of all."""
+
+class MoveRights(Protocol):
+    """What a caller may do to the branch that is moved; each attempt checks it."""
+
+    def check_row(self, row: ReferenceRow) -> None:
+        """Raises Denied unless the caller may move this row; first of all."""
+        ...
+
+    def check_change(self, nodes: NodeSource, before: CommitView, after: CommitView) -> None:
+        """Raises Denied unless the caller may change every key that differs between two heads."""
+        ...
 
 
-def _anyone(row: ReferenceRow) -> None:
+class AllMoves:
     """Allows everything: the kernel by itself has no policy."""
 
+    def check_row(self, row: ReferenceRow) -> None:
+        """Returns."""
+
+    def check_change(self, nodes: NodeSource, before: CommitView, after: CommitView) -> None:
+        """Returns."""
+
+
+_ALL_MOVES: Final = AllMoves()
 
 Carry = Callable[[Head, Sequence[Carried], Choices], Sequence[CommitPlan]]
 """Plans commits that carry changes onto a head; reports all conflicts together."""
@@ -92,12 +112,12 @@ class HeadMoves:
         self,
         name: RefName,
         source: Source,
-        who: str,
+        who: Initiator,
         *,
         expected: ObjId | None = None,
         dry_run: bool = False,
         once: Once | None = None,
-        authorise: Authorise = _anyone,
+        rights: MoveRights = _ALL_MOVES,
     ) -> HeadMoved:
         """Moves a branch to a commit that has everything of it; HeadConflict if it has not."""
         views = self._context.views
@@ -109,11 +129,12 @@ class HeadMoves:
                 raise HeadConflict(
                     f"{row.name!r} has commits that {source.text!r} has not; merge or rebase"
                 )
+            rights.check_change(self._context.nodes, head, source.view)
             return Destination(source.view.obj_id, "fast-forward", source.text, head.obj_id)
 
         return head_moved(
             self._context,
-            self._move(name, choose, who, expected, dry_run, once, authorise),
+            self._move(name, choose, who, expected, dry_run, once, rights),
             look=False,
         )
 
@@ -121,12 +142,12 @@ class HeadMoves:
         self,
         name: RefName,
         source: Source,
-        who: str,
+        who: Initiator,
         *,
         expected: ObjId | None = None,
         dry_run: bool = False,
         once: Once | None = None,
-        authorise: Authorise = _anyone,
+        rights: MoveRights = _ALL_MOVES,
     ) -> HeadMoved:
         """Sets a branch to a commit whatever it has; the old head stays in the ref-log."""
         views = self._context.views
@@ -134,13 +155,14 @@ class HeadMoves:
         def choose(head: CommitView, row: ReferenceRow) -> Destination | None:
             if row.pointer == source.view.obj_id:
                 return None
+            rights.check_change(self._context.nodes, head, source.view)
             base = merge_base(views, head, source.view)
             shown = b"" if base is None else base.obj_id
             return Destination(source.view.obj_id, "force", source.text, shown)
 
         return head_moved(
             self._context,
-            self._move(name, choose, who, expected, dry_run, once, authorise),
+            self._move(name, choose, who, expected, dry_run, once, rights),
             look=False,
         )
 
@@ -148,14 +170,14 @@ class HeadMoves:
         self,
         name: RefName,
         onto: Source,
-        who: str,
+        who: Initiator,
         *,
         choices: Choices | None = None,
         expected: ObjId | None = None,
         dry_run: bool = False,
         plan: Carry | None = None,
         once: Once | None = None,
-        authorise: Authorise = _anyone,
+        rights: MoveRights = _ALL_MOVES,
     ) -> HeadMoved:
         """Makes the commits that only the branch has anew on another head, and moves it there.
 
@@ -168,11 +190,13 @@ class HeadMoves:
 
         def choose(head: CommitView, row: ReferenceRow) -> Destination | None:
             wanted = rebase.plan(head, row)
+            if wanted is not None:
+                rights.check_change(rebase.nodes, head, rebase.top)
             if wanted is not None and not dry_run:
                 rebase.store()
             return wanted
 
-        result = self._move(name, choose, who, expected, dry_run, once, authorise)
+        result = self._move(name, choose, who, expected, dry_run, once, rights)
         if not dry_run:
             rebase.remember()
         if once is not None and not dry_run:
@@ -184,14 +208,14 @@ class HeadMoves:
         self,
         name: RefName,
         choose: _Choose,
-        who: str,
+        who: Initiator,
         expected: ObjId | None,
         dry_run: bool,
         once: Once | None,
-        authorise: Authorise,
+        rights: MoveRights,
     ) -> MovedReference:
         def decide(row: ReferenceRow) -> Destination | None:
-            authorise(row)
+            rights.check_row(row)
             if row.kind != "BRANCH":
                 raise NotABranch(f"{row.name!r} is not a branch; only branches are moved so")
             if expected is not None and row.pointer != expected:
@@ -247,7 +271,7 @@ class _Rebase:
         context: RepositoryContext,
         onto: Source,
         choices: Choices,
-        who: str,
+        who: Initiator,
         plan: Carry,
         operation: bytes,
     ) -> None:
@@ -259,6 +283,8 @@ class _Rebase:
         self._carry = plan
         self._operation = operation
         self.built: list[Built] = []
+        self.top = onto.view
+        self.nodes: NodeSource = context.nodes
 
     def plan(self, head: CommitView, row: ReferenceRow) -> Destination | None:
         """Replays what only the branch has; None if it stands on the other head already."""
@@ -273,15 +299,16 @@ class _Rebase:
         shown = b"" if base is None else base.obj_id
         builder = Builder(context.views, context.nodes, context.rule, context.clock, onto)
         start = Head(onto, builder, row)
+        self.nodes = builder.nodes
         line = line_above(context.views, shared, head)
         carried = replayed(
             context, line, start, hidden=lambda commit: self._provenance(commit, shown)
         )
-        top = onto
+        self.top = onto
         for one in self._carry(start, carried, self._choices):
-            self.built.append(builder.build(top, one))
-            top = self.built[-1].view
-        return Destination(top.obj_id, _REBASE, self._onto.text, shown)
+            self.built.append(builder.build(self.top, one))
+            self.top = self.built[-1].view
+        return Destination(self.top.obj_id, _REBASE, self._onto.text, shown)
 
     def store(self) -> None:
         """Step 2; storing is idempotent, so a lost reply is answered by storing again."""

@@ -23,14 +23,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
 from lochan.base.errors import Invalid, KeysConflict, ReferenceNotFound
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.keys import Universe, is_record, ordered
-from lochan.base.limits.commits import MESSAGE_BYTES_MAX
 from lochan.codec.commits import Headers
 from lochan.index.difference import Difference
 from lochan.index.layers import find_many
@@ -39,11 +38,9 @@ from lochan.kernel.changes import diff_commits, line_above, own_changes
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import has_merged, merge_base, shared_sequence
 from lochan.kernel.job_records import RecordsOnHead
+from lochan.kernel.messages import listing, title_of
 from lochan.kernel.plan import ANY, CommitPlan, Operation
 from lochan.kernel.views import CommitView
-
-# What another message quotes of a title.
-_TITLE_CHARACTERS_MAX: Final = 100
 
 
 class Behaviour(Enum):
@@ -102,6 +99,15 @@ class Choices(msgspec.Struct, frozen=True):
         return self.keys.get(key) or KeyChoice(self.default)
 
 
+Rewrite = Callable[[Headers], Headers]
+"""Changes the headers of a commit that is made again."""
+
+
+def kept(headers: Headers) -> Headers:
+    """Returns the headers as they are."""
+    return headers
+
+
 class Carried(msgspec.Struct, frozen=True, kw_only=True):
     """A commit's worth of changes to be carried onto a head.
 
@@ -119,6 +125,37 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True):
     states: Mapping[bytes, CommitView] = {}
 
 
+class CarryRights(Protocol):
+    """What a caller may do to the keys that are carried; checked on each head."""
+
+    def check_carried(self, carried: Sequence[Carried], choices: Choices) -> None:
+        """Raises Denied unless the caller may see every change and every choice.
+
+        Called before anything else is reported about a key.
+        """
+        ...
+
+    def check_written(self, written: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Raises Denied unless the caller may write all of it; None removes a key.
+
+        It includes what keys in conflict would hold. Called before a conflict is reported.
+        """
+        ...
+
+
+class AllKeys:
+    """Allows everything: the kernel by itself has no policy."""
+
+    def check_carried(self, carried: Sequence[Carried], choices: Choices) -> None:
+        """Returns."""
+
+    def check_written(self, written: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Returns."""
+
+
+ALL_KEYS: Final = AllKeys()
+
+
 class CarryProposal:
     """Carries prepared changes onto whatever the head is: transplant, cherry-pick, revert.
 
@@ -131,8 +168,10 @@ class CarryProposal:
         choices: Choices,
         incarnation: int | None,
         undone: Sequence[CommitView] = (),
+        rights: CarryRights = ALL_KEYS,
     ) -> None:
         check_choices(choices)
+        self._rights = rights
         self.carried = carried
         self._choices = choices
         self._undone = undone
@@ -146,7 +185,8 @@ class CarryProposal:
                 raise ReferenceNotFound(
                     f"Could not find commit '{view.obj_id.hex()}' in reference '{head.row.name}'."
                 )
-        return carry(head, self.carried, self._choices)
+        self._rights.check_carried(self.carried, self._choices)
+        return carry(head, self.carried, self._choices, self._rights)
 
 
 class MergeProposal:
@@ -163,9 +203,13 @@ class MergeProposal:
         headers: Headers = (),
         hidden: Headers = (),
         incarnation: int | None = None,
+        rights: CarryRights = ALL_KEYS,
+        rewrite: Rewrite = kept,
     ) -> None:
         check_choices(choices)
         self._context = context
+        self._rights = rights
+        self._rewrite = rewrite
         self._source = source
         self._message = message
         self._choices = choices
@@ -200,17 +244,20 @@ class MergeProposal:
                     state=self._source,
                 )
             ]
+        self._rights.check_carried(self.carried, self._choices)
         touched = {change.key for one in self.carried for change in one.changes}
         unknown = set(self._choices.keys).difference(touched)
         if unknown:
             raise Invalid(f"{len(unknown)} keys have a merge behaviour but were not changed")
-        return carry(head, self.carried, self._choices)
+        return carry(head, self.carried, self._choices, self._rights)
 
     def _replayed(self, head: Head) -> list[Carried]:
         # Not the line after the merge base: after a merge of the target that is not on the line.
         shared = shared_sequence(head.commits, self._source, head.view)
         line = line_above(head.commits, shared, self._source)
-        carried = replayed(self._context, line, head, hidden=lambda _: self._hidden)
+        carried = replayed(
+            self._context, line, head, hidden=lambda _: self._hidden, rewrite=self._rewrite
+        )
         # The last commit records that the source is merged; the next merge finds it.
         merged = (self._source.obj_id,)
         return [*carried[:-1], msgspec.structs.replace(carried[-1], merged=merged)]
@@ -222,9 +269,11 @@ def replayed(
     target: Head | None = None,
     *,
     hidden: Callable[[CommitView], Headers] = lambda _: (),
+    rewrite: Rewrite = kept,
 ) -> list[Carried]:
     """Prepares commits to be made again elsewhere, each with its own message and headers.
 
+    `rewrite` changes the headers. Hidden ones are never copied: they are of who made the original.
     What a merge took from commits that the target has is the target's own and is not carried
     back: the target may have changed it since.
     """
@@ -241,7 +290,7 @@ def replayed(
             Carried(
                 changes=changes,
                 message=body.message,
-                headers=body.headers,
+                headers=rewrite(body.headers),
                 hidden=hidden(commit),
                 bases=(start,),
                 state=commit,
@@ -337,7 +386,12 @@ def reverted(
     )
 
 
-def carry(head: Head, carried: Sequence[Carried], choices: Choices) -> list[CommitPlan]:
+def carry(
+    head: Head,
+    carried: Sequence[Carried],
+    choices: Choices,
+    rights: CarryRights = ALL_KEYS,
+) -> list[CommitPlan]:
     """Plans the commits that carry changes onto a head, one after the other."""
     lines = [[change for change in one.changes if not is_record(change.key)] for one in carried]
     keys = ordered(change.key for changes in lines for change in changes)
@@ -348,6 +402,9 @@ def carry(head: Head, carried: Sequence[Carried], choices: Choices) -> list[Comm
         operations += records.follow(one.changes, one.state, one.states, operations)
         if operations:
             plans.append(CommitPlan(operations, one.message, one.headers, one.hidden))
+    if rights is not ALL_KEYS:
+        rights.check_written([(key, one.source) for key, one in target.conflicts.items()])
+        rights.check_written([(op.key, op.element) for plan in plans for op in plan.operations])
     if target.conflicts:
         conflicts = tuple(target.conflicts.values())
         message = f"{len(conflicts)} keys were changed on both sides; resolve them and merge again"
@@ -423,29 +480,3 @@ class _Target:
                 return None
         self.conflicts[key] = MergeConflict(key, change.left, change.right, target, expected)
         return None
-
-
-def title_of(view: CommitView) -> str:
-    """Returns the first line of a commit's message, as other messages quote it."""
-    return "" if view.body is None else view.body.message.partition("\n")[0][:_TITLE_CHARACTERS_MAX]
-
-
-def listing(message: str, lines: Sequence[str]) -> str:
-    """Returns a message with lines below it, as many as a message may hold."""
-    bytes_left = MESSAGE_BYTES_MAX - len(
-        f"{message}\n\n{_more(len(lines))}".encode("utf-8", "replace")
-    )
-    count = 0
-    for line in lines:
-        bytes_left -= len(f"{line}\n".encode("utf-8", "replace"))
-        if bytes_left < 0:
-            break
-        count += 1
-    if count == 0:
-        return message
-    rest = [] if count == len(lines) else [_more(len(lines) - count)]
-    return "\n".join([message, "", *lines[:count], *rest])
-
-
-def _more(count: int) -> str:
-    return f"… and {count} more"

@@ -7,12 +7,13 @@ first state of a reference stays readable after its row has been replaced or rem
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
-from lochan.base.errors import Corrupt
+from lochan.base.errors import Corrupt, Denied
 from lochan.base.ids import ObjId
-from lochan.base.keys import Key, file_key, file_path
+from lochan.base.keys import Key, Universe, file_key, file_path, ordered
 from lochan.base.names import REFS_NAME, RefName
 from lochan.codec.rows import (
     Move,
@@ -21,14 +22,17 @@ from lochan.codec.rows import (
     decode_reference_element,
     encode_reference_element,
 )
-from lochan.index.layers import find_many, read_page
+from lochan.index.layers import diff, find_many, read_page
+from lochan.index.source import NodeSource
 from lochan.kernel.build import Head
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import ancestor_at
 from lochan.kernel.plan import CommitPlan, Operation
-from lochan.kernel.views import CommitView
+from lochan.kernel.provenance import Initiator, Provenance
+from lochan.kernel.tags import BRANCH
+from lochan.kernel.views import EMPTY_VIEW, CommitView
 
-_FIRST_VERSION = 1
+_FIRST_VERSION: Final = 1
 
 
 class NewReferenceRow(msgspec.Struct, frozen=True):
@@ -107,6 +111,7 @@ def row_of(name: RefName, element: ReferenceElement) -> ReferenceRow:
         element.who,
         element.created_us,
         element.operation,
+        roles=element.roles,
     )
     return ReferenceRow(
         1,
@@ -122,6 +127,54 @@ def row_of(name: RefName, element: ReferenceElement) -> ReferenceRow:
     )
 
 
+class BranchCount:
+    """How many branches the index lists; exact, because it is counted on the head of each plan.
+
+    The last published head that was counted is remembered, with its number. Another head costs the
+    difference between the two; only the first count of a server reads the whole index.
+    """
+
+    def __init__(self) -> None:
+        self._known: tuple[CommitView, int] = (EMPTY_VIEW, 0)
+
+    def on(self, head: Head) -> int:
+        """Returns how many branches there are on a head, which may be unpublished."""
+        base = head.builder.base
+        # Read and replaced as a whole: several threads may plan.
+        known, count = self._known
+        if known.obj_id != base.obj_id:
+            count += _added(head.nodes, known, base)
+            self._known = (base, count)
+        # Nodes of an unpublished commit may never be stored, so it is not remembered.
+        return count + _added(head.nodes, base, head.view)
+
+
+def _added(nodes: NodeSource, before: CommitView, after: CommitView) -> int:
+    """Returns how many branches more one commit of the index lists than another."""
+    index = Universe.FILES
+    changes = diff(nodes, before.index(index), after.index(index))
+    return sum(_is_branch(change.right) - _is_branch(change.left) for change in changes)
+
+
+def _is_branch(element: bytes | None) -> bool:
+    return element is not None and decode_reference_element(element).kind == BRANCH
+
+
+class BranchLimit(msgspec.Struct, frozen=True):
+    """How many branches a repository may have, and how many it has."""
+
+    branches_max: int
+    count: BranchCount
+
+    def check(self, head: Head, added: int) -> None:
+        """Raises Denied if there would be too many branches."""
+        if added and self.count.on(head) + added > self.branches_max:
+            raise Denied(
+                f"this repository may have {self.branches_max} branches, and would have more; "
+                "delete some first"
+            )
+
+
 class AddNames:
     """Adds names to the index; each gets the sequence of the commit as its incarnation."""
 
@@ -131,10 +184,12 @@ class AddNames:
         self,
         context: RepositoryContext,
         wanted: Sequence[NewReferenceRow],
-        who: str,
+        who: Initiator,
         operation: bytes | None = None,
+        limit: BranchLimit | None = None,
     ) -> None:
         self._wanted = wanted
+        self._limit = limit
         self.names = [new.name for new in wanted]
         self._who = who
         self._operation = operation or context.random.random_bytes(16)
@@ -143,6 +198,8 @@ class AddNames:
 
     def plan(self, head: Head) -> Sequence[CommitPlan]:
         """Plans one commit with all names; each expects that it is not listed."""
+        if self._limit is not None and not self._has_listed(head):
+            self._limit.check(head, sum(new.kind == BRANCH for new in self._wanted))
         self.elements = {
             new.name: ReferenceElement(
                 new.kind,
@@ -150,8 +207,9 @@ class AddNames:
                 head.view.sequence + 1,
                 self._now_us,
                 self._operation,
-                self._who,
+                self._who.name,
                 new.expires_us,
+                self._who.roles,
             )
             for new in self._wanted
         }
@@ -159,8 +217,13 @@ class AddNames:
             Operation(file_key(name), encode_reference_element(element), None)
             for name, element in self.elements.items()
         ]
-        hidden = (("operation", (self._operation.hex(),)),)
+        hidden = Provenance(who=self._who, operation=self._operation.hex()).headers()
         return [CommitPlan(operations, "create references", hidden=hidden)]
+
+    def _has_listed(self, head: Head) -> bool:
+        """Returns whether a name is taken: that is the reason to refuse it then."""
+        found = head.find(ordered(bytes(file_key(name)) for name in self.names))
+        return any(element is not None for element in found.values())
 
 
 class RemoveName:

@@ -45,6 +45,8 @@ from lochan.kernel.context import RepositoryContext
 from lochan.kernel.moves import UNMOVED, Once, left_by, moved, moves_since
 from lochan.kernel.name_index import (
     AddNames,
+    BranchCount,
+    BranchLimit,
     ListedReference,
     NameIndex,
     NewReferenceRow,
@@ -52,6 +54,7 @@ from lochan.kernel.name_index import (
     UnreadableReference,
     row_of,
 )
+from lochan.kernel.provenance import SWEEP, Initiator
 from lochan.kernel.publish import Proposal, Publisher, Settled
 from lochan.kernel.views import CommitView
 from lochan.persist.references import StampedRow
@@ -92,8 +95,9 @@ class ReferenceIndex:
         self.publisher = Publisher(context, REFS_NAME)
         """The publisher of the index of names, shared by all callers on this server."""
         self._index = NameIndex(context)
+        self._branches = BranchCount()
 
-    def create_many(self, wanted: Sequence[NewReferenceRow], who: str) -> list[ReferenceRow]:
+    def create_many(self, wanted: Sequence[NewReferenceRow], who: Initiator) -> list[ReferenceRow]:
         """Creates references, all or none; AlreadyExists if one of the names is taken."""
         if not wanted:
             return []
@@ -102,15 +106,21 @@ class ReferenceIndex:
         return self.finish_create(add, settled)
 
     def prepare_create(
-        self, wanted: Sequence[NewReferenceRow], who: str, operation: bytes | None = None
+        self,
+        wanted: Sequence[NewReferenceRow],
+        who: Initiator,
+        operation: bytes | None = None,
+        branches_max: int | None = None,
     ) -> AddNames:
         """Prepares step 1; the caller publishes it, alone or chained with others.
 
-        With an operation id, names that the same operation has added are no conflict.
+        With an operation id, names that the same operation has added are no conflict. If there
+        would be more than `branches_max` branches, it is refused.
         """
         if not wanted or len({new.name for new in wanted}) != len(wanted):
             raise Invalid("references are created by different names, at least one")
-        return AddNames(self._context, wanted, who, operation)
+        limit = None if branches_max is None else BranchLimit(branches_max, self._branches)
+        return AddNames(self._context, wanted, who, operation, limit)
 
     def finish_create(
         self, add: AddNames, settled: Settled, claimed: ClaimedProposal | None = None
@@ -147,11 +157,11 @@ class ReferenceIndex:
 
     def find(self, name: RefName) -> StampedRow | None:
         """Returns a live reference, or None; finishes what was left half done."""
+        found = self._context.references.fetch(name)
+        if found is not None and not found.row.deleted:
+            return found
         retry = self._retry()
         while True:
-            found = self._context.references.fetch(name)
-            if found is not None and not found.row.deleted:
-                return found
             element = self._index.find(name)
             if element is None:
                 return None
@@ -160,6 +170,9 @@ class ReferenceIndex:
             elif found is None or found.row.incarnation < element.incarnation:
                 self._finish_create(name, element)
             retry.again(at_once=True)
+            found = self._context.references.fetch(name)
+            if found is not None and not found.row.deleted:
+                return found
 
     def get(self, name: RefName) -> StampedRow:
         """Returns a live reference; ReferenceNotFound if there is none."""
@@ -194,16 +207,22 @@ class ReferenceIndex:
             first = b"f" + items[-1][0].encode() + b"\0"
         return listed
 
+    def index(self) -> CommitView:
+        """Returns the present commit of the index, which lists the names as files."""
+        return self._index.head()
+
     def incarnations(self, names: Sequence[RefName]) -> dict[RefName, int]:
         """Returns which of the names the index lists, and in which incarnation."""
         return {name: one.incarnation for name, one in self._index.find_many(names).items()}
 
-    def assign(self, name: RefName, expected: ObjId, pointer: ObjId, who: str) -> ReferenceRow:
+    def assign(
+        self, name: RefName, expected: ObjId, pointer: ObjId, who: Initiator
+    ) -> ReferenceRow:
         """Points a reference elsewhere; the old head stays in the ref-log."""
         return self.move(name, lambda row: _destination(row, expected, pointer, "assign"), who).row
 
     def delete(
-        self, name: RefName, expected: ObjId, who: str, *, once: Once | None = None
+        self, name: RefName, expected: ObjId, who: Initiator, *, once: Once | None = None
     ) -> ReferenceRow:
         """Deletes a reference if it points at the expected commit."""
         return self.remove(
@@ -211,7 +230,7 @@ class ReferenceIndex:
         )
 
     def remove(
-        self, name: RefName, decide: Decide, who: str, *, once: Once | None = None
+        self, name: RefName, decide: Decide, who: Initiator, *, once: Once | None = None
     ) -> ReferenceRow:
         """Deletes a reference if the decision on its row is a move of the kind `delete`."""
         row = self.move(name, decide, who, once=once).row
@@ -234,7 +253,7 @@ class ReferenceIndex:
             return Destination(ObjId(row.pointer), "delete")
 
         try:
-            self.remove(name, decide, "")
+            self.remove(name, decide, SWEEP)
         except ReferenceNotFound:
             return False
         return True
@@ -255,7 +274,7 @@ class ReferenceIndex:
         self,
         name: RefName,
         decide: Decide,
-        who: str,
+        who: Initiator,
         *,
         dry_run: bool = False,
         once: Once | None = None,
@@ -348,19 +367,20 @@ class ReferenceIndex:
 
 
 def _move_to(
-    row: ReferenceRow, wanted: Destination, who: str, now_us: int, operation: bytes
+    row: ReferenceRow, wanted: Destination, who: Initiator, now_us: int, operation: bytes
 ) -> Move:
     return Move(
         row.version + 1,
         row.pointer,
         wanted.pointer,
         wanted.kind,
-        who,
+        who.name,
         now_us,
         operation,
         wanted.source,
         wanted.base,
         row.moves[-1].version if row.moves else 0,
+        who.roles,
     )
 
 

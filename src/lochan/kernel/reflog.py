@@ -153,13 +153,14 @@ def _of_commit(view: CommitView, incarnation: int) -> ReferenceMove:
         provenance.kind,
         view.parent.hex(),
         view.obj_id.hex(),
-        provenance.who,
+        provenance.who.name,
         0 if body is None else body.created_us,
         provenance.operation,
         provenance.source,
         provenance.base,
         incarnation,
         0,
+        provenance.who.roles,
     )
 
 
@@ -186,4 +187,5 @@ def _of_move(incarnation: int, move: LoggedMove) -> ReferenceMove:
         move.base.hex(),
         incarnation,
         move.version,
+        move.roles,
     )

@@ -33,6 +33,7 @@ from lochan.codec.rows import (
     SettingsRow,
 )
 from lochan.kernel.context import RepositoryContext, Tuning
+from lochan.kernel.provenance import UNNAMED, Initiator
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kv.store import Entry, Kind, Store, partition
 from lochan.persist.rows import Doubt, RowTable, add_row, scan_all
@@ -61,6 +62,7 @@ def create_repository(
     default_branch: str = "main",
     tuning: Tuning | None = None,
     operation: bytes = b"",
+    who: Initiator = UNNAMED,
 ) -> RepositoryContext:
     """Creates a repository with an empty default branch; stores the operation id, if given."""
     ref_name(name)
@@ -88,9 +90,7 @@ def create_repository(
     row = ReferenceRow(1, REFS_NAME, "INTERNAL", EMPTY_ID, 1, 0, written, description.created_us)
     context = join(store, instance, description, ports, tuning)
     add_row(context.references, row, context.retry(), _INDEX_CREATED)
-    ReferenceIndex(context).create_many(
-        [NewReferenceRow(RefName(branch), "BRANCH", EMPTY_ID)], who=""
-    )
+    ReferenceIndex(context).create_many([NewReferenceRow(RefName(branch), "BRANCH", EMPTY_ID)], who)
     repositories = RowTable(
         store, REPOSITORIES_PLACE, REPOSITORY_FORM, lambda entry: entry.name.encode()
     )

@@ -44,6 +44,8 @@ class Reference(msgspec.Struct, frozen=True):
 class ReferenceMove(msgspec.Struct, frozen=True):
     """One entry of a ref-log; `old` is None where the reference was created.
 
+    `who` caused it and had the `roles` then, as authentication found out; without authentication
+    `who` is empty. What no user caused has a name that begins with `system:`.
     `version` is that of the row, 0 for commits: several may have been published as one version.
     An entry of the kind UNREADABLE has a newer format: `new` is empty, and `source` has the reason.
     """
@@ -58,6 +60,7 @@ class ReferenceMove(msgspec.Struct, frozen=True):
     base: str
     incarnation: int
     version: int
+    roles: tuple[str, ...] = ()
 
 
 class PreviousHead(msgspec.Struct, frozen=True):

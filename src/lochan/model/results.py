@@ -38,7 +38,8 @@ class RepositoryInfo(msgspec.Struct, frozen=True, kw_only=True):
 class Entry(msgspec.Struct, frozen=True):
     """A key and its content; the content only if it was requested.
 
-    A requested content that is None has a newer format, which this Lochan cannot read.
+    A requested content that is None has a newer format, which this Lochan cannot read, or the
+    caller may not read it.
     """
 
     key: ContentKey

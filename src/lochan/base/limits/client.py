@@ -23,6 +23,12 @@ CLIENT_TIMEOUT_S: Final = 60
 # Connections of one client: as many as the generator has workers, far below what a server takes.
 CLIENT_CONNECTIONS_MAX: Final = 256
 
+# A token of an OIDC issuer with hundreds of groups; more does not fit the headers of a request.
+TOKEN_BYTES_MAX: Final = 16_384
+
+# The file with the profiles of one user: hundreds of them.
+CREDENTIALS_FILE_BYTES_MAX: Final = 1_048_576
+
 # Functions in one key pattern of the generator: a key has 20 elements at most.
 PATTERN_FUNCTIONS_MAX: Final = 40
 

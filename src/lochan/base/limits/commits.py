@@ -62,6 +62,13 @@ TAG_DEPTH_MAX: Final = 8
 # Commits that one rebase replays: they are planned in memory and stored before the branch moves.
 REBASE_COMMITS_MAX: Final = 10_000
 
+# Roles that a commit or a move records: a caller of more roles is an exception, and a row with 16
+# moves is written by every commit.
+ROLES_RECORDED_MAX: Final = 32
+
+# The same in characters of all roles together.
+ROLES_CHARACTERS_MAX: Final = 1_024
+
 # Commits of a busy branch that its publisher remembers: writers are rarely further behind.
 RECENT_COMMITS_MAX: Final = 1_024
 

@@ -7,6 +7,9 @@ from typing import Final
 # The body of a request, unpacked: 10,000 operations of 800 bytes; more is several commits.
 HTTP_BODY_BYTES_MAX: Final = 8 * 1_024 * 1_024
 
+# The same for users, groups and policies: the largest policy as JSON, with escaped characters.
+ACCESS_BODY_BYTES_MAX: Final = 262_144
+
 # All bodies that are being read or served at once: thirty of the largest, thousands of usual ones.
 HTTP_BODIES_BYTES_MAX: Final = 256 * 1_024 * 1_024
 
@@ -56,12 +59,13 @@ HTTP_CONNECTIONS_MAX: Final = 10_000
 # twenty megabytes would block all other requests.
 HTTP_JOINED_BYTES_MAX: Final = 65_536
 
-# Headers that were checked and are remembered: a client repeats its own with every request. Beyond
-# this number all are forgotten.
-CHECKED_HEADERS_MAX: Final = 512
+# Headers that were checked and are remembered: a client repeats its own with every request, with a
+# few lengths of bodies. Enough for a thousand callers that take turns.
+CHECKED_HEADERS_MAX: Final = 8_192
 
-# Longer headers are checked each time: with the number above they would take too much memory.
-CHECKED_HEADERS_BYTES_MAX: Final = 1_024
+# Longer headers are checked each time: with the number above they would take more than 16 MB. The
+# token of an issuer fits.
+CHECKED_HEADERS_BYTES_MAX: Final = 2_048
 
 # JSON compresses at most some tens to one; a thousand to one is an attack.
 GZIP_RATIO_MAX: Final = 200

@@ -39,6 +39,10 @@ IDEMPOTENCY_KEY_CHARACTERS_MAX: Final = 255
 # Namespaces that version 1 of the API returns in one answer, which has no pages: some tens of MB.
 NAMESPACES_LISTED_MAX: Final = 100_000
 
+# Keys of a namespace that a refused deletion looks at for one that the caller may read: a few
+# milliseconds in the lane of the branch. Without any, the refusal names no reason.
+NAMESPACE_KEYS_LOOKED_AT_MAX: Final = 1_000
+
 # Settings of one type are rules for tools, a few KB; the row must fit every database.
 SETTINGS_BYTES_MAX: Final = 65_536
 

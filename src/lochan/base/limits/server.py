@@ -48,3 +48,10 @@ READS_UNDER_WAY_MAX: Final = 3
 
 # Repositories that a server keeps open: 15 KB each, 16 MB in all; their caches share one budget.
 REPOSITORIES_OPEN_MAX: Final = 1_024
+
+# Lines of the audit log that wait to be written, some megabytes; when there are more, requests wait
+# for the disk: the log has every line.
+AUDIT_QUEUE_MAX: Final = 10_000
+
+# The pause before a line that could not be written is tried again.
+AUDIT_RETRY_S: Final = 1.0
