@@ -150,9 +150,6 @@ def compile_filter(text: str, kind: FilterKind) -> Filter | None:
     """Compiles a filter; None for an empty one, Invalid with the place for one that may not be."""
     if not text or text.isspace():
         return None
-    size = len(text.encode("utf-8", "surrogatepass"))
-    if size > FILTER_BYTES_MAX:
-        raise TooLarge(f"A filter has at most {FILTER_BYTES_MAX} bytes, not {size}")
     return _compile(text, kind)
 
 
@@ -167,8 +164,16 @@ def filters_installed() -> bool:
 
 @lru_cache(FILTER_CACHE_ENTRIES_MAX)
 def _compile(text: str, kind: FilterKind) -> Filter:
+    return Filter(kind, text, *compile_program(text, kind, FILTER_TEXT_US_MAX))
+
+
+def compile_program(text: str, kind: FilterKind, us_max: int) -> tuple[ParsedFilter, Program]:
+    """Compiles a text that takes so many microseconds at most; Invalid for any other."""
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > FILTER_BYTES_MAX:
+        raise TooLarge(f"A filter has at most {FILTER_BYTES_MAX} bytes, not {size}")
     reading = read_filter(text, kind)
-    if _costs_us(reading, 0) > FILTER_TEXT_US_MAX:
+    if _costs_us(reading, 0) > us_max:
         raise Invalid("The filter is too costly; use fewer loops and patterns")
     if not filters_installed():
         raise Invalid(_MISSING)
@@ -182,7 +187,7 @@ def _compile(text: str, kind: FilterKind) -> Filter:
         raise _unreadable(str(error)) from None
     if not reading.names.issuperset(program.variables()):
         raise Bug("two readers of one filter found different names")
-    return Filter(kind, text, reading, program)
+    return reading, program
 
 
 def _costs_us(reading: ParsedFilter, operations: int) -> float:

@@ -6,7 +6,7 @@ text is cut into tokens here, and what it can cost is known before it runs:
 
 * every name is a variable of its kind or the variable of a loop, every field one that exists;
 * loops (`exists`, `all`, `exists_one`, `map`, `filter`) run over `operations`, over the elements of
-  a key or over a list that is written out, and never inside each other;
+  a key, over `roles` or over a list that is written out, and never inside each other;
 * `operations` is only looped over, indexed and counted, never compared as a whole;
 * a regular expression is written out, and weighed;
 * additions, brackets, tokens and loops are counted.
@@ -32,7 +32,7 @@ from lochan.base.limits.filters import (
     FILTER_TOKENS_MAX,
 )
 from lochan.rules.patterns import weigh_pattern
-from lochan.rules.values import VARIABLES, FilterKind
+from lochan.rules.values import LISTS, NOT_HERE, VARIABLES, FilterKind
 
 _TOKEN: Final = re.compile(
     r"""(?P<space>[ \t\r\n\f]+)
@@ -159,6 +159,8 @@ class _Reader:
     def __init__(self, tokens: list[_Token], kind: FilterKind) -> None:
         self._tokens = tokens
         self._variables = VARIABLES[kind]
+        self._lists = LISTS.get(kind, {})
+        self._not_here = NOT_HERE.get(kind, {})
         self._fields: dict[str, set[str]] = {}
         self._open: list[_Bracket] = []
         self._closed: dict[int, _Bracket] = {}
@@ -208,6 +210,8 @@ class _Reader:
             self._use_operations(at)
         elif name in self._variables:
             self._use(name, at, whole=self._text(at + 1) != ".")
+        elif name in self._not_here:
+            raise self._refuse(f"'{name}' is not known here: {self._not_here[name]}", at)
         else:
             known = ", ".join(sorted(self._variables))
             raise self._refuse(f"undeclared reference to '{name}'; known here: {known}", at)
@@ -321,6 +325,8 @@ class _Reader:
         if self._text(at - 2) == ".":
             if self._text(last) == _OPERATIONS and self._text(last - 1) != ".":
                 return None
+            if self._text(last) in self._lists and self._text(last - 1) != ".":
+                return self._lists[self._text(last)]
             closed = self._closed.get(last)
             if closed is not None and closed.role == "list":
                 if closed.commas >= FILTER_LIST_ITEMS_MAX:
@@ -332,7 +338,7 @@ class _Reader:
                 return KEY_ELEMENTS_MAX
         raise self._refuse(
             f"{self._text(at - 1)}() runs over operations, over keyElements or namespaceElements, "
-            "or over a list that is written out",
+            "over roles, or over a list that is written out",
             at,
         )
 

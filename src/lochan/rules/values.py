@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Final, TypeVar
 
+from lochan.base.limits.policies import CONDITION_ROLES_MAX
 from lochan.base.times import readable_time
 from lochan.model.commits import CommitMeta, ContentKey, Delete, Put
 from lochan.model.contents import type_of
@@ -24,7 +25,8 @@ Shape = Callable[[_Subject], dict[str, object]]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_COMMIT: Final = CommitMeta(message="")
-_DOT_INSIDE: Final = "\x1d"
+DOT_INSIDE: Final = "\x1d"
+"""What a dot inside an element of a key is, where elements are joined by dots."""
 
 
 class FilterKind(Enum):
@@ -34,6 +36,7 @@ class FilterKind(Enum):
     LOG = "log"
     ENTRIES = "entries"
     DIFF = "diff"
+    ACCESS = "access"
 
 
 def _instant(time_us: int | None) -> str | None:
@@ -49,7 +52,7 @@ def _first(values: tuple[str, ...]) -> str:
 
 def _path(elements: ContentKey) -> str:
     """Returns elements in one text; a dot inside one is a control character, as Nessie has it."""
-    return ".".join([element.replace(".", _DOT_INSIDE) for element in elements])
+    return ".".join([element.replace(".", DOT_INSIDE) for element in elements])
 
 
 _KEY: Final[dict[str, _Make[ContentKey]]] = {
@@ -139,8 +142,21 @@ VARIABLES: Final[dict[FilterKind, dict[str, frozenset[str]]]] = {
     FilterKind.LOG: {"commit": frozenset(_COMMIT), "operations": OPERATION_FIELDS},
     FilterKind.ENTRIES: {"entry": frozenset(_KEY) | {_ENTRY_TYPE}},
     FilterKind.DIFF: {"key": frozenset(_KEY)},
+    FilterKind.ACCESS: dict.fromkeys(
+        ("op", "role", "roles", "ref", "path", "repository"), frozenset()
+    ),
 }
-"""The variables of each kind and their fields; a variable without fields is a text."""
+"""The variables of each kind and their fields; one without fields is a text, `roles` are texts."""
+
+LISTS: Final[dict[FilterKind, dict[str, int]]] = {FilterKind.ACCESS: {"roles": CONDITION_ROLES_MAX}}
+"""Variables that are lists of texts, with the number of items up to which they are looped over."""
+
+NOT_HERE: Final[dict[FilterKind, dict[str, str]]] = {
+    FilterKind.ACCESS: {
+        _ENTRY_TYPE: "decisions are made before contents are read; decide by `path` instead"
+    }
+}
+"""Variables that other systems have and that cannot be had here, with the reason."""
 
 
 def key_shape(fields: Iterable[str]) -> Shape[ContentKey]:
