@@ -4,11 +4,13 @@ The order of every write, whatever it writes:
 
 1. If it has a key, read its claim; the same key with another request is refused. If the request
    was done, decide on what the claim recorded, and answer from what the request did then, whatever
-   became of its source and of its target since.
+   became of its source and of its target since. The decisions are the same as on the first try:
+   on the target, on the sources by their names, and on the keys that the request changed.
 2. Decide by the name of the target, before anything that the request names is read; resolve the
    sources, and decide on each (`service/resolve.py`).
-3. Claim the key, after a decision on the row of the target. If the claim is an older one, its
-   incarnation of the target counts: if that is gone, the request is refused.
+3. Claim the key, after a decision on the row of the target, and on the keys if the caller has
+   rights over some keys only. If the claim is an older one, its incarnation of the target counts:
+   if that is gone, the request is refused.
 4. Plan and publish. Each attempt decides on the row and the head that it is about to write.
 
 A try that is refused may have been overtaken by another try of the same request, so it reads the
@@ -24,6 +26,7 @@ from typing import Final, Generic, NoReturn, TypeVar
 
 import msgspec
 
+from lochan.access.policy import Action, Call
 from lochan.base.errors import (
     AlreadyExists,
     Conflict,
@@ -54,7 +57,7 @@ from lochan.kernel.references import Destination, MovedReference, ReferenceIndex
 from lochan.persist.claims import Claim
 from lochan.persist.references import StampedRow
 from lochan.service.pending_writes import PendingWrite, answered
-from lochan.service.policy import Access, Action, Call, WriteTarget
+from lochan.service.policy import Access, WriteTarget, initiator_of
 from lochan.service.resolve import Reads, Resolver
 
 _Answer = TypeVar("_Answer")
@@ -280,9 +283,10 @@ class Claims:
             if isinstance(settled, LochanError) or settled.commits:
                 return _finish(write, settled)
             decide = _unmoved(self._context, claim, settled, write.source)
-            who = target.call.principal
             try:
-                made = self._names.move(target.name, decide, who, once=_claimed_move(claim))
+                made = self._names.move(
+                    target.name, decide, initiator_of(target.call), once=_claimed_move(claim)
+                )
             except _HeadMoved:
                 publisher = Publisher(self._context, target.name, self._names.find)
                 (settled,) = publisher.publish([claimed])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from lochan.access.policy import Action, Call
 from lochan.base.errors import Invalid, LochanError
 from lochan.base.keys import Key, Universe, table_elements
 from lochan.base.limits.requests import COMMIT_OPERATIONS_MAX
@@ -16,12 +17,12 @@ from lochan.kernel.claims import RequestOutcome
 from lochan.kernel.provenance import Provenance
 from lochan.kernel.publish import Published
 from lochan.kernel.views import CommitView
-from lochan.model.commits import AddedContent, CommitMeta, Committed, ContentKey, Operation
+from lochan.model.commits import AddedContent, CommitMeta, Committed, Operation
 from lochan.model.requests import CommitRequest
 from lochan.model.specs import ReferenceSpec
 from lochan.service.claims import BranchWrite, ClaimKey, RepositoryWrites, raise_refusal
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Action, Call, WriteTarget
+from lochan.service.policy import WriteTarget, initiator_of
 
 
 class Commits:
@@ -43,8 +44,7 @@ class Commits:
         Changes of other keys since then do not matter.
         """
         request = CommitRequest(branch=branch, expected=expected, meta=meta, operations=operations)
-        keys = [operation.key for operation in operations]
-        return self._writes.build(call, branch, keys, lambda: request, raise_refusal)
+        return self._writes.build(call, branch, operations, lambda: request, raise_refusal)
 
 
 class CommitWrites(RepositoryWrites):
@@ -54,13 +54,17 @@ class CommitWrites(RepositoryWrites):
         self,
         call: Call,
         branch: str,
-        keys: Sequence[ContentKey],
+        operations: Sequence[Operation],
         plan: Callable[[], CommitRequest],
         refused: Callable[[LochanError], Committed],
     ) -> PendingWrite[Committed]:
-        """Returns a write whose commit is planned only if no earlier try has made it."""
+        """Returns a write whose commit is planned only if no earlier try has made it.
+
+        `operations` have the keys and the kinds of those of the commit, for the decisions on an
+        earlier try.
+        """
         name = self._resolver.name(branch)
-        target = WriteTarget(self._access, call, Action.COMMIT, name, keys)
+        target = WriteTarget(self._access, call, Action.COMMIT, name, operations)
 
         def prepare(claim: ClaimKey) -> BranchWrite[Committed]:
             request = plan()
@@ -85,15 +89,13 @@ class CommitWrites(RepositoryWrites):
         operations, expected = request.operations, request.expected
         if not 0 < len(operations) <= COMMIT_OPERATIONS_MAX:
             raise Invalid(f"a commit has 1 to {COMMIT_OPERATIONS_MAX} operations")
-        if expected is not None and expected.steps:
-            # The steps are walked before the branch is read.
-            target.check()
-        principal = target.call.principal
+        target.check_early()
+        who = initiator_of(target.call)
         operation = self._context.random.random_bytes(16).hex()
-        hidden = Provenance(who=principal, operation=operation).headers()
-        text = CommitText(request.meta.message, headers_of(request.meta, principal), hidden)
+        hidden = Provenance(who=who, operation=operation).headers()
+        text = CommitText(request.meta.message, headers_of(request.meta, who.name), hidden)
         base = self._resolver.expected_id(target.name, expected)
-        return CatalogCommit(self._context, self._types, target.check_head, base, operations, text)
+        return CatalogCommit(self._context, self._types, target, base, operations, text)
 
     def _added_by(self, commit: CommitView) -> tuple[AddedContent, ...]:
         """Returns what an earlier try has added: ids that none of its keys held before."""

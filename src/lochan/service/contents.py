@@ -3,30 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from typing import Final
 
+import msgspec
+
+from lochan.access.policy import Action, Call, KeyRight
 from lochan.base.errors import NewerFormat
 from lochan.base.keys import Key, table_elements, table_key
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX, SCAN_ENTRIES_MAX
 from lochan.catalog.contents import content_id_at, load_contents, payload_at
 from lochan.index.layers import find_many, read_page
 from lochan.kernel.tokens import PageToken
-from lochan.kernel.views import CommitView
 from lochan.model.commits import ContentKey
 from lochan.model.contents import Content, type_of
 from lochan.model.references import Reference
 from lochan.model.results import Entry, Page
 from lochan.model.specs import ReferenceSpec
 from lochan.rules.filters import FilterKind, compile_filter
-from lochan.service.pages import Selection, check_limit, content_not_found
-from lochan.service.policy import Action, Call
+from lochan.service.pages import KeyRange, Selection, check_limit, content_not_found
+from lochan.service.readable_keys import covered, covers, ranges_of
 from lochan.service.resolve import Reads, Resolved
 
 _KIND: Final = "entries"
 
 # The type of a content whose type neither the index nor the value states; Nessie's name.
 _UNKNOWN_TYPE: Final = "UNKNOWN"
+
+
+class _Listing(msgspec.Struct, frozen=True):
+    """What is listed: a commit, what its tokens are bound to, which keys, from which one on.
+
+    `contents` are the keys whose contents the caller may read, None for all.
+    """
+
+    resolved: Resolved
+    listed: str
+    selection: Selection
+    start: bytes
+    with_content: bool
+    contents: KeyRight | None
+
+    def with_contents(self, items: Sequence[tuple[bytes, bytes]]) -> AbstractSet[bytes]:
+        """Returns the keys whose entries come with their contents."""
+        if not self.with_content:
+            return frozenset()
+        keys = [key for key, _ in items]
+        return frozenset(covered(self.contents, keys))
 
 
 class Contents(Reads):
@@ -49,9 +73,10 @@ class Contents(Reads):
         """Returns the entries of a commit in the order of their keys.
 
         A page goes on in the commit that the first one was read from, whatever the branch does.
-        Without a limit all are returned. A filter reads a bounded number of entries a page, so
-        a page may be short, or empty, and still have a token. A content of a newer format does not
-        hide the others: its entry comes without it.
+        Keys that the caller may not read are left out; an entry whose content it may not read comes
+        without it. Without a limit all are returned. A page looks at a bounded number of entries
+        that a filter or a right leaves out, so it may be short, or empty, and still have a token. A
+        content of a newer format does not hide the others: its entry comes without it.
         """
         selection = Selection(keys=keys, start=start, end=end, prefix=prefix, filter=filter)
         pages = self.entry_pages(call, spec, selection, limit, token, with_content=with_content)
@@ -69,74 +94,82 @@ class Contents(Reads):
     ) -> Iterator[Page[Entry]]:
         """Yields the entries of one commit page by page; resolved and authorised once, at once."""
         check_limit(limit)
-        resolved, listed, at = self._begin(call, spec, selection, token)
+        listing = self._begin(call, spec, selection, token, with_content=with_content)
 
         def pages(further: bytes | None) -> Iterator[Page[Entry]]:
             while further is not None:
-                page, further = self._page(
-                    resolved, listed, selection, further, limit, with_content=with_content
-                )
+                page, further = self._page(listing, further, limit)
                 yield page
 
-        return pages(at)
+        return pages(listing.start)
 
     def _begin(
-        self, call: Call, spec: ReferenceSpec, selection: Selection, token: str | None
-    ) -> tuple[Resolved, str, bytes]:
-        """Returns what is listed: the commit, what its tokens are bound to, and the first key."""
-        keys = selection.keys
-        resolved = self._resolver.read(call, Action.READ_ENTRIES, spec, keys)
-        listed = self._resolver.listed(spec, resolved)
-        if token is None:
-            return resolved, listed, selection.range().start
-        commit, at = self._tokens.read(PageToken(token), _KIND, selection.text(), listed)
-        return (
-            self._resolver.read_at(call, Action.READ_ENTRIES, resolved, commit, keys),
-            listed,
-            at,
-        )
-
-    def _page(
         self,
-        resolved: Resolved,
-        listed: str,
+        call: Call,
+        spec: ReferenceSpec,
         selection: Selection,
-        at: bytes,
-        limit: int | None,
+        token: str | None,
         *,
         with_content: bool,
+    ) -> _Listing:
+        """Resolves and decides on what is listed."""
+        resolver, action = self._resolver, Action.READ_ENTRIES
+        resolved = resolver.read(call, action, spec)
+        listed = resolver.listed(spec, resolved)
+        start = selection.range().start
+        if token is not None:
+            commit, place = self._tokens.read(PageToken(token), _KIND, selection.text(), listed)
+            resolved = resolver.read_at(call, action, spec, resolved, commit)
+            start = self._reveal(resolved.view, resolved.view.tables, place)
+        contents = resolver.key_right(call, Action.READ_CONTENT, resolved) if with_content else None
+        resolver.record_hidden(call, action, resolved, selection.keys)
+        return _Listing(resolved, listed, selection, start, with_content, contents)
+
+    def _page(
+        self, listing: _Listing, at: bytes, limit: int | None
     ) -> tuple[Page[Entry], bytes | None]:
         """Returns a page, and the key where the next one begins."""
+        resolved, selection, right = listing.resolved, listing.selection, listing.resolved.keys
         accepts = compile_filter(selection.filter, FilterKind.ENTRIES)
         found: list[Entry] = []
-        scanned = 0
+        scanned = hidden = 0
         further: bytes | None = None
-        for items in self._batches(resolved.view, selection, at, limit):
-            entries = self._entries(items, with_content=with_content and accepts is None)
-            scanned += len(items) * (1 if accepts is None else accepts.cost())
-            for (key, element), entry in zip(items, entries, strict=True):
+        conceals = False
+        for items in self._batches(resolved, selection, at, limit):
+            if hidden >= SCAN_ENTRIES_MAX:
+                further, conceals = items[0][0], True
+                break
+            seen = items if right is None else [item for item in items if right.covers(item[0])]
+            hidden += len(items) - len(seen)
+            scanned += len(seen) * (1 if accepts is None else accepts.cost())
+            entries = self._entries(seen, listing, whole=accepts is None)
+            for (key, element), entry in zip(seen, entries, strict=True):
                 if accepts is not None and not accepts.accepts_entry(entry):
                     continue
                 if limit is not None and len(found) == limit:
                     further = key
                     break
-                if with_content and accepts is not None:
-                    (entry,) = self._entries([(key, element)], with_content=True)
+                if listing.with_content and accepts is not None:
+                    (entry,) = self._entries([(key, element)], listing, whole=True)
                 found.append(entry)
-            if further is None and accepts is not None and scanned >= SCAN_ENTRIES_MAX:
-                further = items[-1][0] + b"\0"
+            if further is None and accepts is not None and seen and scanned >= SCAN_ENTRIES_MAX:
+                further = seen[-1][0] + b"\0"
             if further is not None:
                 break
         token = None
         if further is not None:
-            commit = resolved.view.obj_id
-            token = self._tokens.make(_KIND, commit, further, selection.text(), listed)
+            view = resolved.view
+            place = self._conceal(view, view.tables, further) if conceals else further
+            token = self._tokens.make(_KIND, view.obj_id, place, selection.text(), listing.listed)
         return Page(tuple(found), token, resolved.reference), further
 
     def get(self, call: Call, spec: ReferenceSpec, key: ContentKey) -> tuple[Content, Reference]:
-        """Returns one content; ContentNotFound if the key holds none."""
-        resolved = self._resolver.read(call, Action.READ_CONTENT, spec, (key,))
+        """Returns one content; ContentNotFound if the key holds none that the caller may read."""
+        resolved = self._resolver.read(call, Action.READ_CONTENT, spec)
         raw = bytes(table_key(key))
+        if not covers(resolved.keys, raw):
+            self._resolver.record_hidden(call, Action.READ_CONTENT, resolved, (key,))
+            raise content_not_found(key, spec)
         (element,) = find_many(self._context.nodes, resolved.view.tables, [raw])
         if element is None:
             raise content_not_found(key, spec)
@@ -146,9 +179,10 @@ class Contents(Reads):
     def get_many(
         self, call: Call, spec: ReferenceSpec, keys: Sequence[ContentKey]
     ) -> tuple[list[tuple[ContentKey, Content]], Reference]:
-        """Returns the contents of those keys that hold one."""
-        resolved = self._resolver.read(call, Action.READ_CONTENT, spec, keys)
-        raws = sorted({bytes(table_key(key)) for key in keys})
+        """Returns the contents of those keys that hold one that the caller may read."""
+        resolved = self._resolver.read(call, Action.READ_CONTENT, spec)
+        raws = covered(resolved.keys, sorted({bytes(table_key(key)) for key in keys}))
+        self._resolver.record_hidden(call, Action.READ_CONTENT, resolved, keys)
         elements = find_many(self._context.nodes, resolved.view.tables, raws)
         present = sorted({element for element in elements if element is not None})
         loaded = load_contents(self._context, self._types, present)
@@ -160,14 +194,14 @@ class Contents(Reads):
         return found, resolved.reference
 
     def _batches(
-        self, view: CommitView, selection: Selection, at: bytes, limit: int | None
+        self, resolved: Resolved, selection: Selection, at: bytes, limit: int | None
     ) -> Iterator[list[tuple[bytes, bytes]]]:
-        """Yields elements in batches, from a key on."""
-        nodes, index = self._context.nodes, view.tables
+        """Yields elements in batches, from a key on; of hidden ones those that have to be read."""
+        nodes, index, right = self._context.nodes, resolved.view.tables, resolved.keys
+        within = selection.range()
         if selection.keys:
-            named = [key for key in selection.named_keys() if key >= at]
+            named = [key for key in covered(right, selection.named_keys()) if key >= at]
             elements = find_many(nodes, index, named)
-            within = selection.range()
             items = [
                 (key, element)
                 for key, element in zip(named, elements, strict=True)
@@ -178,31 +212,42 @@ class Contents(Reads):
             if items:
                 yield items
             return
-        end = selection.range().end
         step = (
             PAGE_ENTRIES_MAX
             if limit is None or selection.filter
             else min(limit + 1, PAGE_ENTRIES_MAX)
         )
-        while True:
-            page = read_page(nodes, index, at, end, step)
-            if page:
+        for part in ranges_of(right, KeyRange(at, within.end)):
+            start = part.start
+            while page := read_page(nodes, index, start, part.end, step):
                 yield page
-            if len(page) < step:
-                return
-            at = page[-1][0] + b"\0"
+                if len(page) < step:
+                    break
+                start = page[-1][0] + b"\0"
+                if right is not None:
+                    # Much of it may be hidden; a short page does not need many short reads.
+                    step = min(step * 4, PAGE_ENTRIES_MAX)
 
-    def _entries(self, items: Sequence[tuple[bytes, bytes]], *, with_content: bool) -> list[Entry]:
-        """Returns entries; a content of a newer format is left out of its own entry only."""
+    def _entries(
+        self, items: Sequence[tuple[bytes, bytes]], listing: _Listing, *, whole: bool
+    ) -> list[Entry]:
+        """Returns entries, whole ones with the contents that the listing shows.
+
+        A content of a newer format is left out of its own entry only.
+        """
         types = self._types
-        elements = {element for _, element in items if _is_known(element)}
-        if not with_content:
-            # What the index does not state about a content, its value states.
-            elements = {
-                element
-                for element in elements
-                if types.find_name(payload_at(element)) is None or content_id_at(element) is None
-            }
+        shown = listing.with_contents(items) if whole else frozenset()
+        # What the index does not state about a content, its value states.
+        elements = {
+            element
+            for key, element in items
+            if _is_known(element)
+            and (
+                key in shown
+                or types.find_name(payload_at(element)) is None
+                or content_id_at(element) is None
+            )
+        }
         loaded = self._load_readable(sorted(elements))
         entries = []
         for key, element in items:
@@ -219,7 +264,7 @@ class Contents(Reads):
                     table_elements(Key(key)),
                     name,
                     content_id or "",
-                    content if with_content else None,
+                    content if key in shown else None,
                 )
             )
         return entries

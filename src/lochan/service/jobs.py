@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from lochan.access.policy import Action, Call
 from lochan.base.keys import job_name, jobs_prefix, prefix_end, table_key
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.catalog.conflicts import text_of
@@ -16,7 +17,7 @@ from lochan.model.commits import ContentKey, JobRecord
 from lochan.model.results import Page
 from lochan.model.specs import ReferenceSpec
 from lochan.service.pages import check_limit, content_not_found
-from lochan.service.policy import Action, Call
+from lochan.service.readable_keys import covers
 from lochan.service.resolve import Reads, Resolved
 
 _KIND: Final = "jobs"
@@ -29,8 +30,8 @@ class Jobs(Reads):
         self, call: Call, spec: ReferenceSpec, key: ContentKey, jobs: Sequence[str]
     ) -> Page[JobRecord]:
         """Returns the records of those jobs that have written what a key holds."""
-        resolved = self._resolver.read(call, Action.READ_CONTENT, spec, (key,))
-        prefix = self._prefix(resolved, spec, key)
+        resolved = self._resolver.read(call, Action.READ_CONTENT, spec)
+        prefix = self._prefix(call, resolved, spec, key)
         keys = sorted({prefix + job_name(job) for job in jobs})
         found = find_many(self._context.nodes, resolved.view.files, keys)
         records = tuple(
@@ -56,7 +57,7 @@ class Jobs(Reads):
         `start` is the first name of the listing, `prefix` is what all of its names begin with.
         """
         check_limit(limit)
-        resolved = self._resolver.read(call, Action.READ_CONTENT, spec, (key,))
+        resolved = self._resolver.read(call, Action.READ_CONTENT, spec)
         listed, selected = (
             self._resolver.listed(spec, resolved),
             f"{text_of(key)}\n{start}\n{prefix}",
@@ -64,8 +65,8 @@ class Jobs(Reads):
         at = b""
         if token is not None:
             commit, at = self._tokens.read(PageToken(token), _KIND, selected, listed)
-            resolved = self._resolver.read_at(call, Action.READ_CONTENT, resolved, commit, (key,))
-        whole = self._prefix(resolved, spec, key)
+            resolved = self._resolver.read_at(call, Action.READ_CONTENT, spec, resolved, commit)
+        whole = self._prefix(call, resolved, spec, key)
         within = whole + (job_name(prefix) if prefix else b"")
         begin = max(at, within, whole + (job_name(start) if start else b""))
         step = min(limit or PAGE_ENTRIES_MAX, PAGE_ENTRIES_MAX)
@@ -78,9 +79,15 @@ class Jobs(Reads):
         records = tuple(decode_job(*each) for each in found[:step])
         return Page(records, further, resolved.reference)
 
-    def _prefix(self, resolved: Resolved, spec: ReferenceSpec, key: ContentKey) -> bytes:
+    def _prefix(
+        self, call: Call, resolved: Resolved, spec: ReferenceSpec, key: ContentKey
+    ) -> bytes:
         """Returns what the keys of the records of a content begin with."""
-        element = find_one(self._context.nodes, resolved.view.tables, bytes(table_key(key)))
+        raw = bytes(table_key(key))
+        if not covers(resolved.keys, raw):
+            self._resolver.record_hidden(call, Action.READ_CONTENT, resolved, (key,))
+            raise content_not_found(key, spec)
+        element = find_one(self._context.nodes, resolved.view.tables, raw)
         if element is None:
             raise content_not_found(key, spec)
         return jobs_prefix(load_content_ids(self._context, self._types, [element])[element])

@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import Final
 
 import msgspec
 
-from lochan.base.checks import check_stored
-from lochan.base.errors import Invalid, KeysConflict, LochanError, ReferenceNotFound, TooLarge
-from lochan.base.ids import EMPTY_ID, ObjId
-from lochan.base.limits.commits import REBASE_COMMITS_MAX
+from lochan.access.policy import Action, Call
+from lochan.base.errors import (
+    Denied,
+    Invalid,
+    KeysConflict,
+    LochanError,
+)
 from lochan.catalog.conflicts import merge_conflict
 from lochan.catalog.merge import CarryContents, CatalogMerge, Resolutions, read_resolutions
-from lochan.catalog.meta import headers_of
+from lochan.catalog.meta import headers_of, recommitted
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.claims import RequestOutcome
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.head_moves import HeadMoved, HeadMoves, Source, head_moved
-from lochan.kernel.history import is_ancestor
 from lochan.kernel.merge import (
+    ALL_KEYS,
     Carried,
     CarryProposal,
+    CarryRights,
     Choices,
     MergeConflict,
     MergeProposal,
     replayed,
     reverted,
     squashed,
-    title_of,
 )
+from lochan.kernel.messages import title_of
 from lochan.kernel.provenance import Provenance
-from lochan.kernel.publish import Published, head_at
+from lochan.kernel.publish import Published, Publisher, head_at
 from lochan.kernel.references import MovedReference, ReferenceIndex
 from lochan.kernel.views import CommitView
 from lochan.model.commits import CommitMeta, ContentKey
@@ -48,9 +51,11 @@ from lochan.model.requests import (
 from lochan.model.results import ContentConflict, Merged
 from lochan.model.specs import ReferenceSpec
 from lochan.service.claims import BranchWrite, ClaimKey, ClaimMove, Claims, RepositoryWrites
+from lochan.service.merge_sources import MergeLine, MergeSources, line_of
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Access, Action, Call, WriteTarget
-from lochan.service.resolve import Resolved, Resolver
+from lochan.service.policy import Access, WriteTarget, initiator_of
+from lochan.service.resolve import Resolver
+from lochan.service.write_rights import MovedKeys, check_messages, rights_to_carry
 
 _NO_KEYS: Mapping[ContentKey, KeyResolution] = {}
 
@@ -58,25 +63,27 @@ _NO_KEYS: Mapping[ContentKey, KeyResolution] = {}
 _MERGE_OPERATIONS: Final = 1_000_000
 
 _Request = MergeRequest | TransplantRequest | RevertRequest
-_Make = Callable[[Choices], MergeProposal | CarryProposal]
-
-
-_Commits = list[CommitView]
+_Make = Callable[[Choices, CarryRights], MergeProposal | CarryProposal]
 
 
 class _Steps(msgspec.Struct, frozen=True):
     """One kind of merge: how to read its commits, propose it, and read them again when resent."""
 
-    read: Callable[[], _Commits]
-    propose: Callable[[WriteTarget, _Commits], CatalogMerge]
-    reread: Callable[[RequestOutcome], _Commits]
+    action: Action
+    read: Callable[[], MergeLine]
+    propose: Callable[[WriteTarget, MergeLine], CatalogMerge]
+    reread: Callable[[RequestOutcome], MergeLine]
     records_source: bool = False
+    quotes: bool = False
+    """Whether messages of the source are in the commits that are made."""
 
 
 class Merges(RepositoryWrites):
     """Merges into the branches of one repository.
 
-    The caller needs the right to read a source, because its contents are in the target afterwards.
+    The caller needs the right to read a source, because its contents are in the target afterwards,
+    and rights over every key that would change: to read it in the source, and to write or remove it
+    in the target.
     """
 
     def __init__(
@@ -89,7 +96,9 @@ class Merges(RepositoryWrites):
         names: ReferenceIndex,
     ) -> None:
         super().__init__(context, types, resolver, claims, access)
+        self._names = names
         self._moves = HeadMoves(context, names)
+        self._sources = MergeSources(context, resolver, names)
 
     def merge(self, call: Call, request: MergeRequest) -> PendingWrite[Merged]:
         """Prepares a merge; everything the source has since the merge base, or nothing."""
@@ -98,62 +107,90 @@ class Merges(RepositoryWrites):
             request,
             request.source.name or "",
             _Steps(
-                read=lambda: [self._source(call, request.source)],
-                propose=lambda target, commits: self._merge(target, request, commits[0]),
-                reread=lambda done: [self._merged(done)],
+                action=Action.MERGE,
+                read=lambda: line_of([self._sources.read(call, request.source)]),
+                propose=lambda target, line: self._merge(target, request, line),
+                reread=lambda done: MergeLine(
+                    [self._sources.find_merged(done)], self._sources.name(request.source.name)
+                ),
                 records_source=True,
+                quotes=not request.squash,
             ),
         )
 
-    def _merge(
-        self, target: WriteTarget, request: MergeRequest, source: CommitView
-    ) -> CatalogMerge:
+    def _merge(self, target: WriteTarget, request: MergeRequest, line: MergeLine) -> CatalogMerge:
+        (source,) = line.commits
+        who = target.call.principal
         name = request.source.name or source.obj_id.hex()
         meta = request.meta or CommitMeta(message="")
         message = meta.message or f"Merged {name} at {source.obj_id.hex()} into {request.branch}"
 
-        def make(choices: Choices) -> MergeProposal:
+        def make(choices: Choices, rights: CarryRights) -> MergeProposal:
             return MergeProposal(
                 self._context,
                 source,
                 message,
                 choices,
                 replay=not request.squash,
-                headers=headers_of(meta, target.call.principal),
+                headers=headers_of(meta, who),
+                rights=rights,
+                rewrite=partial(recommitted, who=who),
             )
 
         resolutions = read_resolutions(self._context, self._types, request.default, request.keys)
-        return self._proposal(target, request, make, resolutions, "merge", name)
+        provenance = self._provenance(target, "merge", name)
+        return self._proposal(target, request, line, make, resolutions, provenance)
 
     def transplant(self, call: Call, request: TransplantRequest) -> PendingWrite[Merged]:
         """Prepares commits that follow each other to be made again, oldest first."""
-        return self._build_copies(
-            call, request, lambda: self._reachable_line(call, request), "transplant"
-        )
+
+        def reread(_: RequestOutcome) -> MergeLine:
+            return MergeLine(self._sources.reread(request), self._sources.name(request.source))
+
+        def read() -> MergeLine:
+            return self._sources.read_reachable(call, request)
+
+        return self._build_copies(call, request, read, reread, "transplant")
 
     def cherry_pick(self, call: Call, request: TransplantRequest) -> PendingWrite[Merged]:
         """Prepares any commits to be made again, in the order given."""
-        return self._build_copies(
-            call, request, lambda: self._any_line(call, request), "cherry-pick"
-        )
+
+        def reread(_: RequestOutcome) -> MergeLine:
+            commits = self._sources.reread(request)
+            return MergeLine(commits, self._sources.find_holder(request.source, commits))
+
+        def read() -> MergeLine:
+            return self._sources.read_picked(call, request)
+
+        return self._build_copies(call, request, read, reread, "cherry-pick")
 
     def _build_copies(
-        self, call: Call, request: TransplantRequest, read: Callable[[], _Commits], operation: str
+        self,
+        call: Call,
+        request: TransplantRequest,
+        read: Callable[[], MergeLine],
+        reread: Callable[[RequestOutcome], MergeLine],
+        operation: str,
     ) -> PendingWrite[Merged]:
         """Prepares a transplant or a cherry-pick, which differ in the commits that they accept."""
         steps = _Steps(
+            action=Action.MERGE,
             read=read,
-            propose=lambda target, commits: self._carry(target, request, commits, operation),
-            reread=lambda _: self._reread(request),
+            propose=lambda target, line: self._carry(target, request, line, operation),
+            reread=reread,
+            quotes=True,
         )
         return self._build(call, request, request.source, steps)
 
     def revert(self, call: Call, request: RevertRequest) -> PendingWrite[Merged]:
-        """Prepares commits that undo others of the branch."""
+        """Prepares commits that undo others of the branch; they are read in the branch itself."""
         steps = _Steps(
-            read=lambda: self._any_line(call, request),
-            propose=lambda target, commits: self._revert(target, request, commits),
-            reread=lambda _: self._reread(request),
+            action=Action.COMMIT,
+            read=lambda: self._sources.read_undone(call, request),
+            propose=lambda target, line: self._revert(target, request, line),
+            reread=lambda _: MergeLine(
+                self._sources.reread(request), self._sources.name(request.branch)
+            ),
         )
         return self._build(call, request, "", steps)
 
@@ -161,13 +198,17 @@ class Merges(RepositoryWrites):
         self, call: Call, request: _Request, source: str, steps: _Steps
     ) -> PendingWrite[Merged]:
         name = self._resolver.name(request.branch)
-        target = WriteTarget(self._access, call, Action.COMMIT, name, source=source)
+        target = WriteTarget(self._access, call, steps.action, name, source=source)
 
         def prepare(claim: ClaimKey) -> BranchWrite[Merged]:
             target.check()
             line = steps.read()
+            if steps.quotes:
+                check_messages(self._access, call, line.reference, name)
             proposal = steps.propose(target, line)
-            recorded = line[0].obj_id if steps.records_source else None
+            recorded = line.commits[0].obj_id if steps.records_source else None
+            if call.idempotency_key is not None and not request.dry_run:
+                self._check_keys_first(target, line, proposal)
 
             def answer(published: Published) -> Merged:
                 return _success(name, request, proposal, published.head, published.commits)
@@ -180,39 +221,54 @@ class Merges(RepositoryWrites):
             return BranchWrite(proposal, claim(), answer, refused, recorded, _MERGE_OPERATIONS)
 
         def earlier(done: RequestOutcome) -> Merged:
-            proposal = steps.propose(target, steps.reread(done))
+            line = steps.reread(done)
+            for view in line.commits:
+                self._access.decide(call, Action.READ_CONTENT, line.reference, None, view.obj_id)
+            if steps.quotes:
+                check_messages(self._access, call, line.reference, name)
+            proposal = steps.propose(target, line)
             return self._earlier(target, request, done, proposal)
 
         return self._claims.write(target, prepare, earlier, dry_run=request.dry_run)
 
-    def _reread(self, request: TransplantRequest | RevertRequest) -> _Commits:
-        return [self._resolver.reread(spec) for spec in request.hashes]
+    def _check_keys_first(
+        self, target: WriteTarget, line: MergeLine, proposal: CatalogMerge
+    ) -> None:
+        """Plans once for a caller with rights over some keys, before its key is claimed.
 
-    def _revert(
-        self, target: WriteTarget, request: RevertRequest, line: Sequence[CommitView]
-    ) -> CatalogMerge:
+        So a request that is denied has written nothing, not even its claim.
+        """
+        if rights_to_carry(target, line.reference) is ALL_KEYS:
+            return
+        publisher = Publisher(self._context, target.name, self._names.find)
+        (settled,) = publisher.preview([proposal])
+        if isinstance(settled, Denied):
+            raise settled
+
+    def _revert(self, target: WriteTarget, request: RevertRequest, line: MergeLine) -> CatalogMerge:
         meta = request.meta or CommitMeta(message="")
         headers = headers_of(meta, target.call.principal)
-        titles = [f"Revert {view.obj_id.hex()}: {title_of(view)}" for view in line]
+        titles = [f"Revert {view.obj_id.hex()}: {title_of(view)}" for view in line.commits]
         carried = [
             reverted(self._context, view, meta.message or title, headers)
-            for view, title in zip(line, titles, strict=True)
+            for view, title in zip(line.commits, titles, strict=True)
         ]
         resolutions = read_resolutions(self._context, self._types, "NORMAL", _NO_KEYS)
         named = ",".join(spec.text() for spec in request.hashes)[:200]
-        make = _carrying(carried, undone=line)
-        return self._proposal(target, request, make, resolutions, "revert", named)
+        make = _carrying(carried, undone=line.commits)
+        provenance = self._provenance(target, "revert", named)
+        return self._proposal(target, request, line, make, resolutions, provenance)
 
     def rebase(self, call: Call, request: RebaseRequest) -> Merged:
         """Makes a branch's own commits again on another head and moves the branch there."""
         resolutions = read_resolutions(self._context, self._types, request.default, request.keys)
         if resolutions.values:
             raise Invalid("a rebase takes no resolved contents; merge instead")
-        move = partial(
-            self._moves.rebase,
-            choices=resolutions.choices,
-            plan=CarryContents(self._context, self._types),
-        )
+        name = self._resolver.name(request.branch)
+        readable = WriteTarget(self._access, call, Action.ASSIGN_REFERENCE, name).readable()
+        rewrite = partial(recommitted, who=call.principal)
+        plan = CarryContents(self._context, self._types, readable, rewrite)
+        move = partial(self._moves.rebase, choices=resolutions.choices, plan=plan)
         return self._move(call, request, request.onto, move)
 
     def fast_forward(self, call: Call, request: MoveRequest) -> Merged:
@@ -223,80 +279,46 @@ class Merges(RepositoryWrites):
         """Moves a branch to a commit whatever it has; the old head stays in the ref-log."""
         return self._move(call, request, request.source, self._moves.force)
 
-    def _source(self, call: Call, spec: ReferenceSpec) -> CommitView:
-        """Returns what is to be merged; a hash that was named with a reference is one of its own.
-
-        (The empty commit has nothing that could be merged; to empty a branch, assign it.)
-        """
-        resolved = self._resolver.read(call, Action.READ_CONTENT, spec)
-        if resolved.view.obj_id == EMPTY_ID:
-            raise Invalid("The source of a merge is a commit, not the empty hash.")
-        if resolved.row is not None and spec.hash is not None:
-            self._check_reachable(resolved, [resolved.view])
-        return resolved.view
-
-    def _any_line(self, call: Call, request: TransplantRequest | RevertRequest) -> list[CommitView]:
-        """Returns the commits that a request names by their hashes."""
-        read = partial(self._resolver.read, call, Action.READ_CONTENT)
-        return _commits(read(spec) for spec in _named(request))
-
-    def _reachable_line(self, call: Call, request: TransplantRequest) -> list[CommitView]:
-        """Returns commits that follow each other, of the source if the request names one."""
-        if not request.source:
-            line = self._any_line(call, request)
-        else:
-            action, resolver = Action.READ_CONTENT, self._resolver
-            source = resolver.read(call, action, ReferenceSpec(request.source))
-            line = _commits(
-                resolver.read_on(call, action, source, spec) for spec in _named(request)
-            )
-            self._check_reachable(source, line)
-        for earlier, later in pairwise(line):
-            if later.parent != earlier.obj_id:
-                raise Invalid("Sequence of hashes is not contiguous.")
-        return line
-
-    def _check_reachable(self, source: Resolved, line: Sequence[CommitView]) -> None:
-        row = source.row
-        if row is None:
-            return
-        head = self._resolver.head(row)
-        for view in line:
-            if not is_ancestor(self._context.views, view, head):
-                raise ReferenceNotFound(
-                    f"Could not find commit '{view.obj_id.hex()}' in reference '{row.name}'."
-                )
-
     def _carry(
-        self, target: WriteTarget, request: TransplantRequest, line: Sequence[CommitView], kind: str
+        self, target: WriteTarget, request: TransplantRequest, line: MergeLine, kind: str
     ) -> CatalogMerge:
-        meta = request.meta or CommitMeta(message="")
+        meta, who = request.meta or CommitMeta(message=""), target.call.principal
+        commits = line.commits
         if request.squash:
-            message = meta.message or f"Transplanted {len(line)} commits"
-            headers = headers_of(meta, target.call.principal)
-            carried = [squashed(self._context, line, message, headers, ())]
+            message = meta.message or f"Transplanted {len(commits)} commits"
+            headers = headers_of(meta, who)
+            carried = [squashed(self._context, commits, message, headers, ())]
         else:
-            carried = replayed(self._context, line)
+            carried = replayed(self._context, commits, rewrite=partial(recommitted, who=who))
             if meta.message and len(carried) == 1:
                 carried = [msgspec.structs.replace(carried[0], message=meta.message)]
         resolutions = read_resolutions(self._context, self._types, request.default, request.keys)
-        make = _carrying(carried)
-        return self._proposal(target, request, make, resolutions, kind, request.source)
+        make, provenance = _carrying(carried), self._provenance(target, kind, request.source)
+        return self._proposal(target, request, line, make, resolutions, provenance)
+
+    def _provenance(self, target: WriteTarget, kind: str, source: str) -> Provenance:
+        operation = self._context.random.random_bytes(16).hex()
+        return Provenance(kind, source, "", initiator_of(target.call), operation)
 
     def _proposal(
         self,
         target: WriteTarget,
         request: _Request,
+        line: MergeLine,
         make: _Make,
         resolutions: Resolutions,
-        kind: str,
-        source: str,
+        provenance: Provenance,
     ) -> CatalogMerge:
         expected = self._resolver.expected(target.name, request.expected)
-        operation = self._context.random.random_bytes(16).hex()
-        provenance = Provenance(kind, source, "", target.call.principal, operation)
+        rights = rights_to_carry(target, line.reference)
         return CatalogMerge(
-            self._context, self._types, target.check_head, expected, make, resolutions, provenance
+            self._context,
+            self._types,
+            target,
+            expected,
+            lambda choices: make(choices, rights),
+            resolutions,
+            provenance,
         )
 
     def _earlier(
@@ -305,14 +327,6 @@ class Merges(RepositoryWrites):
         """Answers as an earlier try did: planned again on its head, each key has its outcome."""
         proposal.plan_again(head_at(self._context, target.name, done.target))
         return _success(target.name, request, proposal, done.target, done.commits)
-
-    def _merged(self, done: RequestOutcome) -> CommitView:
-        """Returns the source of a merge that was done: a parent of its last commit, or recorded."""
-        if not done.commits:
-            return self._context.views.load(ObjId(bytes.fromhex(done.source)))
-        body = done.commits[-1].body
-        check_stored(body is not None and len(body.parents) > 1, "a merge has two parents")
-        return self._context.views.load(EMPTY_ID if body is None else ObjId(body.parents[-1]))
 
     def _move(
         self,
@@ -325,25 +339,31 @@ class Merges(RepositoryWrites):
         name, dry_run = self._resolver.name(request.branch), request.dry_run
         action, source_name = Action.ASSIGN_REFERENCE, source.name or ""
         target = WriteTarget(self._access, call, action, name, source=source_name)
+        rights = MovedKeys(target, self._sources.name(source_name))
 
         def work(claim: ClaimMove) -> Merged:
             expected = self._resolver.expected(name, request.expected)
-            view = self._source(call, source)
+            view = self._sources.read(call, source).view
+            rights.check_source()
+            move_there = partial(
+                move,
+                name,
+                Source(view, source_name),
+                initiator_of(call),
+                expected=None if expected is None else expected.obj_id,
+                rights=rights,
+            )
             try:
-                moved = move(
-                    name,
-                    Source(view, source_name),
-                    call.principal,
-                    expected=None if expected is None else expected.obj_id,
-                    dry_run=dry_run,
-                    once=claim(),
-                    authorise=target.check_row,
-                )
+                if call.idempotency_key is not None and not rights.is_full:
+                    # What is denied writes nothing, not even its claim.
+                    move_there(dry_run=True)
+                moved = move_there(dry_run=dry_run, once=claim())
             except KeysConflict as refusal:
                 raise self._in_words(refusal) from None
             return answer(moved, expected)
 
         def earlier(made: MovedReference) -> Merged:
+            rights.check_made(self._context, made)
             expected = self._resolver.expected(name, request.expected)
             return answer(head_moved(self._context, made), expected)
 
@@ -368,30 +388,8 @@ class Merges(RepositoryWrites):
         return merge_conflict(self._context, self._types, conflicts, {})
 
 
-def _named(request: TransplantRequest | RevertRequest) -> tuple[ReferenceSpec, ...]:
-    """Returns the hashes of a request; at least one, and not too many."""
-    if not request.hashes:
-        raise Invalid("No hashes given to transplant.")
-    if any(spec.name is not None for spec in request.hashes):
-        # A step from the head of the source would be taken instead.
-        raise Invalid("commits that are carried or undone are named by their hashes")
-    if len(request.hashes) > REBASE_COMMITS_MAX:
-        raise TooLarge(f"at most {REBASE_COMMITS_MAX} commits are carried in one call")
-    return request.hashes
-
-
-def _commits(resolved: Iterable[Resolved]) -> list[CommitView]:
-    """Returns the commits that are to be carried or undone."""
-    line = [each.view for each in resolved]
-    if any(view.obj_id == EMPTY_ID for view in line):
-        raise Invalid("The empty hash is no commit that could be carried or undone.")
-    return line
-
-
-def _carrying(
-    carried: Sequence[Carried], undone: Sequence[CommitView] = ()
-) -> Callable[[Choices], CarryProposal]:
-    return lambda choices: CarryProposal(carried, choices, None, undone)
+def _carrying(carried: Sequence[Carried], undone: Sequence[CommitView] = ()) -> _Make:
+    return lambda choices, rights: CarryProposal(carried, choices, None, undone, rights)
 
 
 def _outcome(name: str, proposal: CatalogMerge, refusal: KeysConflict) -> Merged:

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from lochan.access.policy import Call
 from lochan.base.errors import (
     Invalid,
     KeysConflict,
@@ -42,7 +43,6 @@ from lochan.service.commits import CommitWrites
 from lochan.service.contents import Contents
 from lochan.service.pages import Selection
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Call
 
 _Answer = TypeVar("_Answer")
 _TYPE = "NAMESPACE"
@@ -84,6 +84,8 @@ class Namespaces:
             if named and page.reference is not None:
                 found, _ = self._contents.get_many(call, pinned(page.reference), named)
                 explicit |= {key: one for key, one in found if isinstance(one, Namespace)}
+                # One whose content the caller may not read is listed by its name.
+                implicit.update(named)
             for entry in page.items:
                 implicit.update(entry.key[:size] for size in range(shortest, len(entry.key)))
             if len(explicit) + len(implicit) > NAMESPACES_LISTED_MAX:
@@ -101,23 +103,25 @@ class Namespaces:
         """Makes a namespace; NamespaceExists if the name is taken, by whatever."""
         key = namespace.elements
         new = msgspec.structs.replace(namespace, id=None)
+        put = Put(key=key, content=new)
 
         def plan() -> _Write:
             seen = self._read(call, _at(branch, expected), key)
             if seen.content is not None or seen.has_keys:
                 raise _exists(key, seen.content)
-            return _Write("create", expected, Put(key=key, content=new))
+            return _Write("create", expected, put)
 
         def answer(committed: Committed) -> Namespace:
             ids = {added.key: added.content_id for added in committed.added}
             return msgspec.structs.replace(new, id=ids.get(key))
 
-        return self._commit(call, branch, key, plan, answer)
+        return self._commit(call, branch, put, plan, answer)
 
     def delete(
         self, call: Call, branch: str, expected: ReferenceSpec | None, elements: ContentKey
     ) -> PendingWrite[None]:
         """Takes an empty namespace away."""
+        removal = Delete(key=elements)
 
         def plan() -> _Write:
             seen = self._read(call, _at(branch, expected), elements)
@@ -127,9 +131,9 @@ class Namespaces:
                 raise _not_empty(elements)
             if seen.content is None:
                 raise _not_found(elements)
-            return _Write("delete", expected or pinned(seen.reference), Delete(key=elements))
+            return _Write("delete", expected or pinned(seen.reference), removal)
 
-        return self._commit(call, branch, elements, plan, _nothing)
+        return self._commit(call, branch, removal, plan, _nothing)
 
     def update(
         self,
@@ -154,7 +158,8 @@ class Namespaces:
             put = Put(key=elements, content=changed)
             return _Write("update properties for", expected or pinned(seen.reference), put)
 
-        return self._commit(call, branch, elements, plan, _nothing)
+        some = Put(key=elements, content=Namespace(elements=elements))
+        return self._commit(call, branch, some, plan, _nothing)
 
     def _read(self, call: Call, spec: ReferenceSpec, elements: ContentKey) -> _Seen:
         """Reads what there is under a name, all at one commit."""
@@ -170,11 +175,15 @@ class Namespaces:
         self,
         call: Call,
         branch: str,
-        key: ContentKey,
+        operation: Operation,
         plan: Callable[[], _Write],
         answer: Callable[[Committed], _Answer],
     ) -> PendingWrite[_Answer]:
-        """Commits one operation; a refusal is reported in the words of namespaces."""
+        """Commits one operation; a refusal is reported in the words of namespaces.
+
+        `operation` has the key and the kind of the one that is planned.
+        """
+        key = operation.key
 
         def request() -> CommitRequest:
             write = plan()
@@ -186,7 +195,7 @@ class Namespaces:
         def refused(error: LochanError) -> Committed:
             raise _translated(error, key) from None
 
-        return self._writes.build(call, branch, [key], request, refused).then(answer)
+        return self._writes.build(call, branch, [operation], request, refused).then(answer)
 
 
 class _Write(msgspec.Struct, frozen=True):

@@ -4,6 +4,10 @@ An object that is returned was checked against its id. An object that is stored 
 value, well formed and in its one encoding, and hashes to the id that the caller names; nothing
 refers to it until a commit does. Commits are not accepted: the first body stored under a commit's
 id stays, so a wrong one could never be corrected.
+
+The exchange is an action of its own, which no other right implies. An object may be a node with the
+keys of any reference, so a caller that fetches objects also needs the right to read all of them.
+Storing needs no other right: what is stored is in no commit, and a commit decides on its keys.
 """
 
 from __future__ import annotations
@@ -14,7 +18,8 @@ from typing import Final
 
 import msgspec
 
-from lochan.base.errors import Corrupt, Invalid, NewerFormat, TooLarge
+from lochan.access.policy import Action, Call
+from lochan.base.errors import Corrupt, Denied, Invalid, NewerFormat, TooLarge
 from lochan.base.ids import ContentId, ObjId, obj_id_from_hex
 from lochan.base.limits.contents import KEY_BYTES_MAX
 from lochan.base.limits.requests import (
@@ -33,7 +38,10 @@ from lochan.codec.objects import (
 )
 from lochan.index.node import check_shape, keys_of, pack_node
 from lochan.kernel.context import RepositoryContext
-from lochan.service.policy import Access, Action, Call
+from lochan.service.policy import Access
+
+# What objects contain: commits with messages, nodes with keys, values.
+_IN_OBJECTS: Final = (Action.READ_LOG, Action.READ_ENTRIES, Action.READ_CONTENT)
 
 _decode: Final = msgspec.msgpack.Decoder(NodeObject | ValueObject).decode
 
@@ -48,6 +56,10 @@ class ObjectExchange:
     def get(self, call: Call, ids: Sequence[str]) -> list[tuple[str, bytes]]:
         """Returns the objects that there are, in the order of the ids, each once."""
         self._access.decide(call, Action.EXCHANGE_OBJECTS)
+        if not self._access.reaches_all(call, _IN_OBJECTS):
+            raise Denied(
+                "objects are fetched only with the right to read all keys of all references"
+            )
         _check_count(len(ids))
         named = list(dict.fromkeys(obj_id_from_hex(text) for text in ids))
         found: list[tuple[str, bytes]] = []

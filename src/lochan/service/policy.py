@@ -1,94 +1,24 @@
-"""Who calls and what a caller may do: the one place where every use case is authorised.
-
-The order of every use case:
-
-1. A face authenticates the request and builds the `Call`.
-2. A write with an idempotency key that was done before is answered from its record
-   (`service/claims.py`), after a decision on what that record names.
-3. Names are resolved once: to a reference, its incarnation and a commit (`service/resolve.py`).
-4. The policy decides on exactly that, for the sources of a write as for its target.
-5. The use case works on exactly what was decided on. A reference that is deleted and created again
-   has another incarnation and needs another decision.
-"""
+"""The decisions of one repository, and those on what one call writes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import Enum
-from typing import Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
 
 import msgspec
 
+from lochan.access.policy import KEYED_ACTIONS, Action, Call, KeyRight, Policy, Resource
+from lochan.base.errors import Denied, LochanError, NotFound
 from lochan.base.ids import ObjId
+from lochan.base.keys import table_key
 from lochan.base.names import RefName
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.build import Head
-from lochan.model.commits import ContentKey
+from lochan.kernel.provenance import SYSTEM_PREFIX, Initiator, recorded_roles
+from lochan.model.commits import ContentKey, Delete, Operation, Unchanged
 
-
-class Call(msgspec.Struct, frozen=True):
-    """One request as its face has authenticated it; required by every use case, reads included.
-
-    `principal` is empty while there is no authentication. An idempotency key makes a write take
-    effect once, however often it is sent; `digest` is that of the whole request, because the same
-    key with another request is refused. `trace` names the request in logs.
-    """
-
-    principal: str = ""
-    idempotency_key: str | None = None
-    digest: bytes = b""
-    roles: tuple[str, ...] = ()
-    repository: str = ""
-    trace: str = ""
-
-
-class Action(Enum):
-    """What a use case does, as rules will name it; claims of idempotency keys store the value."""
-
-    VIEW_REFERENCE = "view_reference"
-    CREATE_REFERENCE = "create_reference"
-    ASSIGN_REFERENCE = "assign_reference"
-    DELETE_REFERENCE = "delete_reference"
-    READ_ENTRIES = "read_entries"
-    READ_CONTENT = "read_content"
-    READ_LOG = "read_log"
-    COMMIT = "commit"
-    READ_SETTINGS = "read_settings"
-    WRITE_SETTINGS = "write_settings"
-    EXCHANGE_OBJECTS = "exchange_objects"
-    CREATE_REPOSITORY = "create_repository"
-    LIST_REPOSITORIES = "list_repositories"
-
-
-class Resource(msgspec.Struct, frozen=True):
-    """What an action is done to, as far as it was resolved.
-
-    `reference` is None for a commit that is named by its hash alone, and for what belongs to no
-    reference. `incarnation` and `commit` are None where the action is on a name: to create it, to
-    read its ref-log, or before anything else of a write is read. `keys` are those that the request
-    names; without any it is about all keys.
-    """
-
-    repository: str
-    reference: str | None = None
-    incarnation: int | None = None
-    commit: ObjId | None = None
-    keys: Sequence[ContentKey] = ()
-
-
-class Policy(Protocol):
-    """Decides what callers may do."""
-
-    def decide(self, call: Call, action: Action, resource: Resource) -> None:
-        """Returns if the caller may do it; raises Denied otherwise."""
-        ...
-
-
-class OpenPolicy:
-    """Allows everything: there is no authentication yet, and the server binds to loopback only."""
-
-    def decide(self, call: Call, action: Action, resource: Resource) -> None:
-        """Returns."""
+# Keys that a denial names for the audit log.
+_DENIED_KEYS_MAX: Final = 5
 
 
 class Access:
@@ -111,39 +41,144 @@ class Access:
         resource = Resource(self.repository, reference, incarnation, commit, keys)
         self.policy.decide(call, action, resource)
 
+    def allows(
+        self,
+        call: Call,
+        action: Action,
+        reference: str | None = None,
+        incarnation: int | None = None,
+        commit: ObjId | None = None,
+    ) -> bool:
+        """Returns whether the caller may do it; for what is left out instead of refused."""
+        resource = Resource(self.repository, reference, incarnation, commit)
+        return self.policy.allows(call, action, resource)
+
+    def reaches_all(self, call: Call, actions: Sequence[Action]) -> bool:
+        """Returns whether the caller may do all of it to every key of every commit, by its hash."""
+        return all(
+            self.allows(call, action)
+            and (action not in KEYED_ACTIONS or self.key_right(call, action, None) is None)
+            for action in actions
+        )
+
+    def check_seen(self, call: Call) -> None:
+        """Raises NotFound if the repository looks absent, because nothing in it is allowed."""
+        if not self.policy.sees(call, self.repository):
+            raise NotFound(f"there is no repository {self.repository!r}")
+
+    def key_right(self, call: Call, action: Action, reference: str | None) -> KeyRight | None:
+        """Returns the keys for which the caller may do something in a reference; None for all."""
+        return self.policy.key_right(call, action, self.repository, reference)
+
+    def refuse_keys(
+        self, call: Call, action: Action, reference: str | None, keys: Sequence[bytes]
+    ) -> LochanError:
+        """Returns the refusal of keys that a right does not cover, as the policy has it.
+
+        The policy decides on the keys by name, so that its audit log has them; so may its error.
+        """
+        named = keys[:_DENIED_KEYS_MAX]
+        try:
+            self.policy.decide(call, action, Resource(self.repository, reference, keys=named))
+        except (Denied, NotFound) as refusal:
+            return refusal
+        return Denied(f"you may not do this to some of the keys: {action.value}")
+
 
 class WriteTarget(msgspec.Struct, frozen=True):
     """What one call writes, and the decisions on it.
 
-    `created` are names that do not exist yet; they are decided on instead of the reference that
-    lists them. `source` is the name of the source, for the claim.
+    `operations` are those of a commit, as far as their keys and their kind are known. `created` are
+    names that do not exist yet; they are decided on instead of the reference that lists them.
+    `source` is the name of the source, for the claim.
     """
 
     access: Access
     call: Call
     action: Action
     name: RefName
-    keys: Sequence[ContentKey] = ()
+    operations: Sequence[Operation] = ()
     source: str = ""
     created: Sequence[str] = ()
 
+    @property
+    def keys(self) -> list[ContentKey]:
+        """The keys that the request names, in its order."""
+        return [operation.key for operation in self.operations]
+
     def check(self, incarnation: int | None = None) -> None:
         """Raises Denied unless the caller may write it by its name, or an incarnation of it."""
-        decide, call = self.access.decide, self.call
-        for name in self.created:
-            decide(call, self.action, name)
-        if not self.created:
-            decide(call, self.action, self.name, incarnation, None, self.keys)
+        self._check(incarnation, None)
+
+    def check_early(self) -> None:
+        """Raises Denied before the store is read, if the decision on the row would do so too.
+
+        Nothing is learned then from what is read before that decision, such as that a hidden
+        reference is a tag. A later decision is the one that counts, so this one is not recorded.
+        """
+        if not self.access.allows(self.call, self.action, self.name):
+            self.check()
 
     def check_row(self, row: ReferenceRow) -> None:
         """Raises Denied unless the caller may write this row."""
-        if self.created:
-            self.check()
-            return
-        decide, pointer = self.access.decide, ObjId(row.pointer)
-        decide(self.call, self.action, self.name, row.incarnation, pointer, self.keys)
+        self._check(row.incarnation, ObjId(row.pointer))
 
     def check_head(self, head: Head) -> None:
         """Raises Denied unless the caller may commit on this head."""
         decide, row = self.access.decide, head.row
         decide(self.call, self.action, self.name, row.incarnation, head.view.obj_id, self.keys)
+
+    def check_commit(
+        self,
+        head: Head,
+        puts: Collection[bytes],
+        deletes: Collection[bytes],
+        relied: Collection[bytes],
+    ) -> None:
+        """Raises Denied unless the caller may commit on this head, and do this to these keys."""
+        self.check_head(head)
+        if puts:
+            self._check_keys(Action.WRITE_CONTENT, puts)
+        if deletes:
+            self._check_keys(Action.DELETE_CONTENT, deletes)
+        if relied:
+            self._check_keys(Action.READ_CONTENT, relied)
+
+    def readable(self) -> Callable[[bytes], bool] | None:
+        """Returns which keys of the target the caller may read; None for all."""
+        right = self.access.key_right(self.call, Action.READ_CONTENT, self.name)
+        return None if right is None else right.covers
+
+    def _check(self, incarnation: int | None, commit: ObjId | None) -> None:
+        decide, call = self.access.decide, self.call
+        for name in self.created:
+            decide(call, self.action, name)
+        if self.created:
+            return
+        decide(call, self.action, self.name, incarnation, commit, self.keys)
+        for operation in self.operations:
+            self._check_keys(_action_on_key(operation), [bytes(table_key(operation.key))])
+
+    def _check_keys(self, action: Action, keys: Collection[bytes]) -> None:
+        right = self.access.key_right(self.call, action, self.name)
+        if right is None:
+            return
+        covers = right.covers
+        denied = [key for key in keys if not covers(key)]
+        if denied:
+            raise self.access.refuse_keys(self.call, action, self.name, denied)
+
+
+def _action_on_key(operation: Operation) -> Action:
+    """Returns what an operation does to its key; a record of a job belongs to what is put."""
+    if isinstance(operation, Delete):
+        return Action.DELETE_CONTENT
+    return Action.READ_CONTENT if isinstance(operation, Unchanged) else Action.WRITE_CONTENT
+
+
+def initiator_of(call: Call) -> Initiator:
+    """Returns who causes a write, as it is recorded; Denied for a name of the system itself."""
+    name = call.principal
+    if name.startswith(SYSTEM_PREFIX):
+        raise Denied(f"no caller has a name that begins with {SYSTEM_PREFIX!r}")
+    return Initiator(name, recorded_roles(call.roles) if call.roles else ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from lochan.access.policy import Action, Call, OpenPolicy, Policy, Resource
 from lochan.base.errors import AlreadyExists, Invalid, NotFound, Unknown
 from lochan.base.ids import ROOT_INSTANCE
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
@@ -23,7 +24,8 @@ from lochan.model.results import Page
 from lochan.persist.claims import Claim, ClaimRows, claim_key
 from lochan.persist.retry import Retry
 from lochan.service.claims import check_key
-from lochan.service.policy import Action, Call, OpenPolicy, Policy, Resource
+from lochan.service.policy import initiator_of
+from lochan.service.quotas import NO_QUOTA, ReferenceQuota
 from lochan.service.repository import Repository
 
 _OPEN_ATTEMPTS_MAX: Final = 3
@@ -45,6 +47,7 @@ class Repositories:
         *,
         open_max: int = REPOSITORIES_OPEN_MAX,
         tuning: Tuning | None = None,
+        quota: ReferenceQuota = NO_QUOTA,
     ) -> None:
         self.store = self._store = store
         self.clock = ports.clock
@@ -52,6 +55,7 @@ class Repositories:
         self._tuning = tuning or Tuning()
         self._types = types
         self._policy = policy or OpenPolicy()
+        self._quota = quota
         self._half = max(open_max // 2, 1)
         self._young: dict[str, Repository] = {}
         self._old: dict[str, Repository] = {}
@@ -88,7 +92,13 @@ class Repositories:
                 return earlier
         try:
             made = create_repository(
-                self._store, self._ports, name, default_branch, self._tuning, operation
+                self._store,
+                self._ports,
+                name,
+                default_branch,
+                self._tuning,
+                operation,
+                initiator_of(call),
             )
         except AlreadyExists:
             earlier = self._find_created(name, operation) if operation else None
@@ -140,20 +150,30 @@ class Repositories:
         return self.open(name)
 
     def names(self, call: Call, limit: int | None = None, token: str | None = None) -> Page[str]:
-        """Returns names of repositories in order; the token of a page is where the next begins."""
+        """Returns names of repositories in order; the token of a page is where the next begins.
+
+        Repositories that look absent to the caller are left out. However many they are, the names
+        are read on to the next that is shown: a token is the name of one that the caller sees.
+        """
         self._policy.decide(call, Action.LIST_REPOSITORIES, Resource(""))
         if limit is not None and limit < 1:
             raise Invalid(f"a page has at least one entry, not {limit}")
         count = PAGE_ENTRIES_MAX if limit is None else min(limit, PAGE_ENTRIES_MAX)
-        start = "" if token is None else known_name(token)
-        found = [name for name, _ in list_repositories(self._store, start, count + 1)]
+        start, step = "" if token is None else known_name(token), count + 1
+        found: list[str] = []
+        while len(found) <= count:
+            names = [name for name, _ in list_repositories(self._store, start, step)]
+            found += [name for name in names if self._policy.sees(call, name)]
+            if len(names) < step:
+                break
+            start, step = names[-1] + "\0", PAGE_ENTRIES_MAX
         return Page(tuple(found[:count]), found[count] if len(found) > count else None)
 
     def _open_anew(self, name: str) -> Repository:
         return self._use_cases(open_repository(self._store, self._ports, name, self._tuning))
 
     def _use_cases(self, context: RepositoryContext) -> Repository:
-        return Repository(context, self._types, self._policy)
+        return Repository(context, self._types, self._policy, self._quota)
 
     def _keep(self, repository: Repository) -> Repository:
         """Keeps a repository open; of two that were opened at once, one is used by all."""

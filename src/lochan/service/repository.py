@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
+from lochan.access.policy import Call, OpenPolicy, Policy
 from lochan.base.names import REFS_NAME, RefName
 from lochan.catalog.types import ContentTypes
+from lochan.codec.rows import Description
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.publish import Publisher
 from lochan.kernel.purge import (
@@ -25,7 +27,8 @@ from lochan.service.jobs import Jobs
 from lochan.service.merges import Merges
 from lochan.service.namespaces import Namespaces
 from lochan.service.objects import ObjectExchange
-from lochan.service.policy import Access, OpenPolicy, Policy
+from lochan.service.policy import Access
+from lochan.service.quotas import NO_QUOTA, ReferenceQuota
 from lochan.service.references import References
 from lochan.service.resolve import Resolver
 from lochan.service.settings import RepositorySettings
@@ -39,10 +42,11 @@ class Repository:
         context: RepositoryContext,
         types: ContentTypes | None = None,
         policy: Policy | None = None,
+        quota: ReferenceQuota = NO_QUOTA,
     ) -> None:
         types = types or ContentTypes()
         described = context.description
-        access = Access(described.name, policy or OpenPolicy())
+        access = self._access = Access(described.name, policy or OpenPolicy())
         self.context = context
         self.types = types
         self.name = described.name
@@ -50,7 +54,7 @@ class Repository:
         self._names = ReferenceIndex(context)
         resolver = self._resolver = Resolver(context, self._names, access)
         claims = Claims(context, self._names)
-        self.references = References(context, types, resolver, claims, access, self._names)
+        self.references = References(context, types, resolver, claims, access, self._names, quota)
         self.contents = Contents(context, types, resolver)
         self.jobs = Jobs(context, types, resolver)
         self.history = History(context, types, resolver)
@@ -60,6 +64,11 @@ class Repository:
         self.namespaces = Namespaces(self.contents, writes)
         self.settings = RepositorySettings(context, claims, access)
         self.objects = ObjectExchange(context, access)
+
+    def describe(self, call: Call) -> Description:
+        """Returns what the repository states about itself, to callers that see it."""
+        self._access.check_seen(call)
+        return self.info
 
     def reading(self, references: Sequence[str]) -> AbstractContextManager[None]:
         """Within the block, all use cases share one read of the rows of these references."""

@@ -7,30 +7,42 @@ policy decided on, and what is read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Final
 
 import msgspec
 
-from lochan.base.errors import Invalid, ReferenceNotFound
+from lochan.access.policy import Action, Call, KeyRight
+from lochan.base.errors import Denied, Invalid, LochanError, NotFound, ReferenceNotFound
 from lochan.base.ids import EMPTY_ID, ObjId
+from lochan.base.keys import table_key
 from lochan.base.names import INTERNAL_PREFIX, RefName
 from lochan.catalog.types import ContentTypes
 from lochan.codec.rows import ReferenceRow
+from lochan.index.layers import Index
+from lochan.index.marks import find_marked, is_mark, mark_key
 from lochan.kernel.context import RepositoryContext
-from lochan.kernel.history import resolve_steps
+from lochan.kernel.history import is_ancestor, resolve_steps
 from lochan.kernel.references import ReferenceIndex
 from lochan.kernel.tags import Tags
 from lochan.kernel.tokens import Tokens
 from lochan.kernel.views import CommitView
 from lochan.model.commits import ContentKey
 from lochan.model.references import Annotation, Reference
-from lochan.model.specs import ReferenceSpec
-from lochan.service.policy import Access, Action, Call
+from lochan.model.specs import ReferenceSpec, Step
+from lochan.service.policy import Access
 
 DEFAULT_ALIAS: Final = "-"
 _HASH_DIGITS: Final = 64
+
+# What an answer shows that is decided on by one of these actions: entries may come with contents,
+# a log with operations.
+_SHOWN: Final[Mapping[Action, Sequence[Action]]] = {
+    Action.READ_CONTENT: (Action.READ_CONTENT,),
+    Action.READ_ENTRIES: (Action.READ_ENTRIES, Action.READ_CONTENT),
+    Action.READ_LOG: (Action.READ_LOG, Action.READ_ENTRIES, Action.READ_CONTENT),
+}
 
 
 # Rows that were read for a batch of reads, by the resolver that read them.
@@ -42,11 +54,13 @@ _AHEAD: ContextVar[tuple[Resolver, Mapping[RefName, ReferenceRow]] | None] = Con
 class Resolved(msgspec.Struct, frozen=True):
     """A commit that a caller may read; without a row it was named by its hash alone.
 
-    Only the resolver makes one, after the policy has allowed the read.
+    Only the resolver makes one, after the policy has allowed the read. `keys` are those for which
+    the action was allowed, if it is one on keys; None for all.
     """
 
     view: CommitView
     row: ReferenceRow | None
+    keys: KeyRight | None = None
 
     @property
     def reference(self) -> Reference:
@@ -58,7 +72,13 @@ class Resolved(msgspec.Struct, frozen=True):
 
 
 class Resolver:
-    """Resolves the specifications of one repository, and has the policy decide on the result."""
+    """Resolves the specifications of one repository, and has the policy decide on the result.
+
+    A right on a reference covers its history by first parents. A commit that is named by a hash or
+    by a second parent may be one of another reference. So it has to be proved that it is in that
+    history; without the proof it is answered like an unknown one. Only for a caller that may read
+    everything of all references there is nothing to prove.
+    """
 
     def __init__(self, context: RepositoryContext, names: ReferenceIndex, access: Access) -> None:
         self._context = context
@@ -66,34 +86,45 @@ class Resolver:
         self._access = access
         self._tags = Tags(context)
 
-    def read(
-        self, call: Call, action: Action, spec: ReferenceSpec, keys: Sequence[ContentKey] = ()
-    ) -> Resolved:
+    def read(self, call: Call, action: Action, spec: ReferenceSpec) -> Resolved:
         """Returns the commit that a specification names; the name alone is the head."""
-        if spec.name is None and spec.hash is None:
-            # To take it for the empty commit would empty a branch that is assigned by mistake.
-            raise Invalid(f"neither a reference nor a commit is named: {spec.text()[:80]!r}")
-        row = None if spec.name is None else self._row(spec.name)
-        return self._allowed(call, action, self._view(spec, row), row, keys)
+        if spec.name is None:
+            return self._read_by_hash(call, action, spec)
+        try:
+            row = self._row(spec.name)
+            if spec.hash is None and not spec.steps:
+                view = self.head(row)
+            else:
+                view = self._view_on(call, action, spec, row, None)
+        except LochanError:
+            # An error must not show that a reference exists, nor what its commits are.
+            self._access.decide(call, action, self._full_name(spec.name))
+            raise
+        return self._allowed(call, action, view, row)
 
     def read_at(
-        self,
-        call: Call,
-        action: Action,
-        start: Resolved,
-        commit: ObjId,
-        keys: Sequence[ContentKey] = (),
+        self, call: Call, action: Action, spec: ReferenceSpec, start: Resolved, commit: ObjId
     ) -> Resolved:
-        """Returns another commit under the reference of the first: where a listing goes on."""
-        return self._allowed(call, action, self._context.views.load(commit), start.row, keys)
+        """Returns another commit under the reference of the first: where a listing goes on.
+
+        The commit is that of a page token, which is bound to the specification and the incarnation.
+        So it is in the history of what the first page has resolved. That is proved again only if
+        the specification may lead out of the history of the reference.
+        """
+        view = self._context.views.load(commit)
+        if start.row is not None and commit != start.view.obj_id and _has_other_parent(spec):
+            self._prove(call, action, view, start.row, spec.on_reference)
+        return self._allowed(call, action, view, start.row)
 
     def read_on(self, call: Call, action: Action, start: Resolved, spec: ReferenceSpec) -> Resolved:
         """Returns a commit by its hash, or by steps from the first, under the same reference."""
-        if spec.hash is None:
-            view = resolve_steps(self._context.views, start.view, spec.steps)
+        if start.row is not None:
+            view = self._view_on(call, action, spec, start.row, start.view)
+        elif spec.hash is not None:
+            return self._read_by_hash(call, action, spec)
         else:
-            view = self._view(spec, start.row)
-        return self._allowed(call, action, view, start.row, ())
+            view = resolve_steps(self._context.views, start.view, spec.steps)
+        return self._allowed(call, action, view, start.row)
 
     def reread(self, spec: ReferenceSpec) -> CommitView:
         """Returns a commit by its hash, for a request whose first try was decided on and done."""
@@ -101,23 +132,106 @@ class Resolver:
 
     def read_row(self, call: Call, action: Action, name: str) -> ReferenceRow:
         """Returns the row of a live reference."""
-        row = self._row(name)
+        try:
+            row = self._row(name)
+        except LochanError:
+            self._access.decide(call, action, self._full_name(name))
+            raise
         self._access.decide(call, action, row.name, row.incarnation, ObjId(row.pointer))
         return row
 
+    def key_right(self, call: Call, action: Action, resolved: Resolved) -> KeyRight | None:
+        """Returns the keys for which another action is allowed there; None for all."""
+        name = None if resolved.row is None else resolved.row.name
+        return self._access.key_right(call, action, name)
+
+    def also(self, call: Call, action: Action, resolved: Resolved) -> KeyRight | None:
+        """Decides on another action there; returns the keys for which it is allowed."""
+        return self._allowed(call, action, resolved.view, resolved.row).keys
+
+    def record_hidden(
+        self, call: Call, action: Action, resolved: Resolved, keys: Sequence[ContentKey]
+    ) -> None:
+        """Has the policy refuse the hidden ones of the keys that a request names, for its record.
+
+        The answer does not show the refusal: it treats them as absent.
+        """
+        right, row = resolved.keys, resolved.row
+        if right is None:
+            return
+        hidden = [key for key in keys if not right.covers(bytes(table_key(key)))]
+        if hidden:
+            name, incarnation = (None, None) if row is None else (row.name, row.incarnation)
+            with suppress(Denied, NotFound):
+                commit = resolved.view.obj_id
+                self._access.decide(call, action, name, incarnation, commit, hidden)
+
+    def _read_by_hash(self, call: Call, action: Action, spec: ReferenceSpec) -> Resolved:
+        """Reads a commit without a reference.
+
+        The first decision is on what was named, and nothing is read before it: so a caller without
+        the right gets the same answer, at the same cost, whether the commit exists or not.
+        """
+        if spec.hash is None or len(spec.hash) != _HASH_DIGITS:
+            self._access.check_seen(call)
+        if spec.hash is None:
+            # To take it for the empty commit would empty a branch that is assigned by mistake.
+            raise Invalid(f"neither a reference nor a commit is named: {spec.text()[:80]!r}")
+        named = _whole_id(spec.hash)
+        self._access.decide(call, action, None, None, named)
+        view = self._view(spec, None)
+        if view.obj_id != named:
+            self._access.decide(call, action, None, None, view.obj_id)
+        return Resolved(view, None, self._keys(call, action, None))
+
     def _allowed(
+        self, call: Call, action: Action, view: CommitView, row: ReferenceRow | None
+    ) -> Resolved:
+        if row is None:
+            self._access.decide(call, action, None, None, view.obj_id)
+            return Resolved(view, None, self._keys(call, action, None))
+        self._access.decide(call, action, row.name, row.incarnation, view.obj_id)
+        return Resolved(view, row, self._keys(call, action, row.name))
+
+    def _keys(self, call: Call, action: Action, reference: str | None) -> KeyRight | None:
+        if action is Action.READ_CONTENT or action is Action.READ_ENTRIES:
+            return self._access.key_right(call, action, reference)
+        return None
+
+    def _view_on(
         self,
         call: Call,
         action: Action,
-        view: CommitView,
-        row: ReferenceRow | None,
-        keys: Sequence[ContentKey],
-    ) -> Resolved:
-        if row is None:
-            self._access.decide(call, action, None, None, view.obj_id, keys)
+        spec: ReferenceSpec,
+        row: ReferenceRow,
+        start: CommitView | None,
+    ) -> CommitView:
+        """Returns a commit by a hash or from a start, and by steps, in the history of a reference.
+
+        What leads out of that history is proved before the next step is taken.
+        """
+        if spec.hash is not None:
+            view = self._tags.peel_named(_whole_id(spec.hash)).commit
+            self._prove(call, action, view, row, spec.hash)
         else:
-            self._access.decide(call, action, row.name, row.incarnation, view.obj_id, keys)
-        return Resolved(view, row)
+            view = start or self.head(row)
+        for step in spec.steps:
+            view = resolve_steps(self._context.views, view, (step,))
+            if _is_other_parent(step):
+                self._prove(call, action, view, row, spec.on_reference)
+        return view
+
+    def _prove(
+        self, call: Call, action: Action, view: CommitView, row: ReferenceRow, named: str
+    ) -> None:
+        """Raises the error for an unknown commit unless the caller may read one under a row."""
+        if self._access.reaches_all(call, _SHOWN.get(action, (action,))):
+            return
+        if not is_ancestor(self._context.views, view, self.head(row)):
+            with suppress(Denied, NotFound):
+                # For the record of refusals; the answer is that for an unknown commit.
+                self._access.decide(call, action, None, None, view.obj_id)
+            raise ReferenceNotFound(f"Commit '{named}' not found")
 
     def listed(self, spec: ReferenceSpec, resolved: Resolved) -> str:
         """Returns what a page token is bound to: the specification and the incarnation."""
@@ -125,12 +239,15 @@ class Resolver:
         incarnation = "" if resolved.row is None else resolved.row.incarnation
         return f"{incarnation} {msgspec.structs.replace(spec, name=name).text()}"
 
+    def _full_name(self, text: str) -> str:
+        """Returns the name by which a policy decides on what cannot be resolved."""
+        return self._context.description.default_branch if text == DEFAULT_ALIAS else text
+
     def name(self, text: str) -> RefName:
         """Returns the name of a reference; internal references cannot be named."""
         if text == DEFAULT_ALIAS:
             return RefName(self._context.description.default_branch)
-        if text.startswith(INTERNAL_PREFIX) or not text.isascii():
-            # Names are ASCII; half a surrogate pair could not even be encoded.
+        if not _is_nameable(text):
             raise ReferenceNotFound(f"Named reference {text!a} not found")
         return RefName(text)
 
@@ -145,17 +262,27 @@ class Resolver:
     def reading(self, texts: Sequence[str]) -> Iterator[None]:
         """Reads the rows of these references by one call, for the reads that are called inside.
 
-        The policy decides on these rows, and these rows are read. A write reads its row again. A
-        row that is missing or deleted is read again by each read.
+        The policy decides on these rows, for each read by itself, and these rows are read. A write
+        reads its row again. A row that is missing or deleted is read again by each read.
         """
-        names = list({self.name(text) for text in texts if not text.startswith(INTERNAL_PREFIX)})
-        found = zip(names, self._context.references.fetch_many(names), strict=True)
-        rows = {name: one.row for name, one in found if one is not None and not one.row.deleted}
-        token = _AHEAD.set((self, rows))
+        token = _AHEAD.set((self, self._rows_of(texts)))
         try:
             yield
         finally:
             _AHEAD.reset(token)
+
+    def _rows_of(self, texts: Sequence[str]) -> Mapping[RefName, ReferenceRow]:
+        """Returns the live rows of several references; none if they cannot be read together.
+
+        The reads are those of different callers. An error belongs to the read of one reference, so
+        it must neither fail the others nor be shown to them: then each reads its own row.
+        """
+        names = list({self.name(text) for text in texts if _is_nameable(text)})
+        try:
+            found = zip(names, self._context.references.fetch_many(names), strict=True)
+        except LochanError:
+            return {}
+        return {name: one.row for name, one in found if one is not None and not one.row.deleted}
 
     def head(self, row: ReferenceRow) -> CommitView:
         """Returns the commit that a reference leads to."""
@@ -221,6 +348,35 @@ class Reads:
         self._types = types
         self._resolver = resolver
         self._tokens = Tokens(context.description.token_key)
+
+    def _conceal(self, view: CommitView, index: Index, key: bytes) -> bytes:
+        """Returns a place for a page token that does not show the key, which may be hidden."""
+        secret = self._context.description.token_key
+        return mark_key(self._context.nodes, index, key, secret, view.obj_id)
+
+    def _reveal(self, view: CommitView, index: Index, place: bytes) -> bytes:
+        """Returns the key of the place in a page token."""
+        if not is_mark(place):
+            return place
+        secret = self._context.description.token_key
+        return find_marked(self._context.nodes, index, place, secret, view.obj_id)
+
+
+def _is_nameable(text: str) -> bool:
+    """Returns whether a user may name a reference by a text.
+
+    Names are ASCII; half a surrogate pair could not even be encoded.
+    """
+    return text.isascii() and not text.startswith(INTERNAL_PREFIX)
+
+
+def _is_other_parent(step: Step) -> bool:
+    """Returns whether a step leaves the line of first parents."""
+    return step.mark == "^" and step.number != 1
+
+
+def _has_other_parent(spec: ReferenceSpec) -> bool:
+    return any(_is_other_parent(step) for step in spec.steps)
 
 
 def _whole_id(digits: str) -> ObjId:

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from lochan.access.policy import Action, Call
 from lochan.base.errors import Corrupt, Invalid, TooLarge
 from lochan.base.limits.requests import (
     SETTINGS_BYTES_MAX,
@@ -31,7 +32,7 @@ from lochan.kv.store import Kind, partition
 from lochan.persist.claims import ClaimRows, claim_key
 from lochan.persist.rows import Done, Doubt, RowTable, Stamped, Write
 from lochan.service.claims import Claims
-from lochan.service.policy import Access, Action, Call
+from lochan.service.policy import Access
 
 Settings = dict[str, Any]
 """The settings of one type as users send and see them, with their `type`."""

@@ -17,6 +17,7 @@ import msgspec
 from lochan.model.contents import KNOWN_TYPES
 from lochan.wire.contents import ContentJson
 from lochan.wire.operations import PARAMETERS, WIRE_NAMES, ApiOperation, Parameter
+from lochan.wire.operations_access import ACCESS_PREFIX, OPERATIONS_ACCESS
 from lochan.wire.operations_v1 import OPERATIONS_V1
 from lochan.wire.operations_v2 import OPERATIONS_V2
 from lochan.wire.problems import ErrorJson
@@ -29,13 +30,16 @@ _WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y
 
 _ABOUT: Final = (
     "Tables and views of a lakehouse under version control: the Nessie REST API, versions 2 and "
-    "1, and what Lochan adds to version 2 (tagged `beyond`). Responses that contain the hash of a "
+    "1, what Lochan adds to version 2 (tagged `beyond`), and who may do what (tagged `access`). A "
+    "server that was set up needs credentials. Responses that contain the hash of a "
     "reference have it as `ETag` too."
 )
 
 _ERRORS: Final = {
     "Invalid": ("400", "The request is wrong; it changes nothing."),
-    "NotFound": ("404", "There is no such reference, commit or content."),
+    "Unauthenticated": ("401", "The request has no credentials, or none that are valid."),
+    "Denied": ("403", "The caller may not do this."),
+    "NotFound": ("404", "What was named does not exist, or the caller may not see it."),
     "Conflict": ("409", "The write was refused; all conflicts are listed."),
     "NotJson": ("415", "The body is not JSON."),
     "Unavailable": ("503", "Nothing happened; try again later."),
@@ -43,14 +47,32 @@ _ERRORS: Final = {
     "Other": ("default", "Something else went wrong."),
 }
 
+_SERVER: Final = {"url": "/"}
+
+_SECURITY: Final = {
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A token of Lochan, or of an identity provider that the server trusts.",
+    },
+    "basic": {
+        "type": "http",
+        "scheme": "basic",
+        "description": "The id and the secret of an access key.",
+    },
+}
+
 
 def build_document() -> dict[str, Any]:
     """Builds the document as plain values."""
     operations = [("/api/v2", each) for each in OPERATIONS_V2]
     operations += [("/api/v1", each) for each in OPERATIONS_V1]
+    operations += [(ACCESS_PREFIX, each) for each in OPERATIONS_ACCESS]
     paths: dict[str, dict[str, Any]] = {}
     for prefix, each in operations:
         place = paths.setdefault(prefix + each.path, {})
+        if prefix == ACCESS_PREFIX:
+            place["servers"] = [_SERVER]
         place[each.method.lower()] = _operation(prefix, each)
     return {
         "openapi": "3.1.0",
@@ -61,7 +83,7 @@ def build_document() -> dict[str, Any]:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [
-            {"url": "/", "description": "The default repository."},
+            {**_SERVER, "description": "The default repository."},
             {
                 "url": "/r/{repository}",
                 "description": "Another repository.",
@@ -73,7 +95,10 @@ def build_document() -> dict[str, Any]:
             "schemas": _schemas(each for _, each in operations),
             "parameters": {name: _parameter(name, each) for name, each in PARAMETERS.items()},
             "responses": {name: _error(about) for name, (_, about) in _ERRORS.items()},
+            "securitySchemes": _SECURITY,
         },
+        # Servers without users need no credentials.
+        "security": [{}, *({name: []} for name in _SECURITY)],
     }
 
 
@@ -87,8 +112,10 @@ def _operation(prefix: str, operation: ApiOperation) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "operationId": operation.id,
         "summary": operation.about,
-        "tags": ["beyond" if operation.beyond else prefix.removeprefix("/api/")],
+        "tags": [_tag(prefix, operation)],
     }
+    if operation.needs == "nothing":
+        shown["security"] = []
     if operation.parameters:
         shown["parameters"] = [
             {"$ref": f"#/components/parameters/{name}"} for name in operation.parameters
@@ -100,6 +127,12 @@ def _operation(prefix: str, operation: ApiOperation) -> dict[str, Any]:
         }
     shown["responses"] = _responses(operation)
     return shown
+
+
+def _tag(prefix: str, operation: ApiOperation) -> str:
+    if prefix == ACCESS_PREFIX:
+        return "access"
+    return "beyond" if operation.beyond else prefix.removeprefix("/api/")
 
 
 def _parameter(name: str, parameter: Parameter) -> dict[str, Any]:

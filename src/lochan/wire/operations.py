@@ -6,10 +6,11 @@ the same operations.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
+from lochan.access.policy import Action
 from lochan.model.specs import NAME_MESSAGE
 
 
@@ -23,10 +24,16 @@ class Parameter(msgspec.Struct, frozen=True):
     required: bool = False
 
 
+Needs = Literal["action", "repository", "credentials", "nothing"]
+"""What a caller needs for an operation: the right to do an action, any right at all in the
+repository, valid credentials, or nothing."""
+
+
 class ApiOperation(msgspec.Struct, frozen=True):
     """One operation; `path` is below the prefix of its version, values in braces.
 
-    Without a `response` it answers 204. `beyond` marks what is not in Nessie's API.
+    Without a `response` it answers 204. `beyond` marks what is not in Nessie's API. `action` is the
+    first that the use case decides on; every operation that `needs` one has to name it.
     """
 
     id: str
@@ -38,6 +45,8 @@ class ApiOperation(msgspec.Struct, frozen=True):
     request: Any = None
     request_needed: bool = True
     beyond: bool = False
+    action: Action | None = None
+    needs: Needs = "action"
 
 
 _TEXT: Final[dict[str, Any]] = {"type": "string"}
@@ -59,6 +68,11 @@ _EXPECTED: Final = (
     "The branch and the hash that the writer has read, `name@hash`; `If-Match` may contain the "
     "hash instead."
 )
+
+
+def _id(example: str) -> dict[str, Any]:
+    pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+    return {"type": "string", "pattern": pattern, "examples": [example]}
 
 
 def _parameters(*parameters: Parameter) -> dict[str, Parameter]:
@@ -131,6 +145,14 @@ PARAMETERS: Final = _parameters(
     Parameter("v1-contents-ref", "query", "A reference; the default branch if missing.", _TEXT),
     Parameter("message", "query", "The message of the commit.", _TEXT),
     Parameter("v1-below", "query", "Only namespaces below this one.", _TEXT),
+    # Access.
+    Parameter("user-id", "path", "A user.", _id("ada"), True),
+    Parameter("group-id", "path", "A group.", _id("analysts"), True),
+    Parameter("policy-id", "path", "A policy.", _id("sales"), True),
+    Parameter("token-id", "path", "A token, by the id in its text.", _id("t1"), True),
+    Parameter("access-key-id", "path", "An access key.", _id("k1"), True),
+    Parameter("member", "path", "A user.", _id("ada"), True),
+    Parameter("policy", "path", "A policy.", _id("sales"), True),
 )
 
 WIRE_NAMES: Final = {
@@ -148,5 +170,11 @@ WIRE_NAMES: Final = {
     "v1-to": "to",
     "v1-contents-ref": "ref",
     "v1-below": "name",
+    "user-id": "id",
+    "group-id": "id",
+    "policy-id": "id",
+    "token-id": "id",
+    "access-key-id": "id",
+    "member": "user",
 }
 """The names on the wire of parameters that share a name but not a meaning."""

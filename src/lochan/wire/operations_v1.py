@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from lochan.access.policy import Action
 from lochan.model.contents import Namespace
 from lochan.wire.commits import CommitBody, LogV1
 from lochan.wire.config import ConfigV1
@@ -31,6 +32,7 @@ OPERATIONS_V1: Final = (
         "/config",
         "What clients must know about the server.",
         response=ConfigV1,
+        needs="repository",
     ),
     ApiOperation(
         "getAllReferencesV1",
@@ -39,6 +41,7 @@ OPERATIONS_V1: Final = (
         "Lists branches and tags.",
         response=ReferencesV1,
         parameters=("fetch", "filter", *_PAGE),
+        action=Action.VIEW_REFERENCE,
     ),
     ApiOperation(
         "getDefaultBranchV1",
@@ -46,6 +49,7 @@ OPERATIONS_V1: Final = (
         "/trees/tree",
         "Reads the default branch.",
         response=ReferenceV1,
+        action=Action.VIEW_REFERENCE,
     ),
     ApiOperation(
         "createReferenceV1",
@@ -55,6 +59,7 @@ OPERATIONS_V1: Final = (
         response=ReferenceV1,
         parameters=("sourceRefName", "Idempotency-Key"),
         request=ReferenceIn,
+        action=Action.CREATE_REFERENCE,
     ),
     ApiOperation(
         "getReferenceByNameV1",
@@ -63,6 +68,7 @@ OPERATIONS_V1: Final = (
         "Reads one reference.",
         response=ReferenceV1,
         parameters=("v1-ref", "fetch"),
+        action=Action.VIEW_REFERENCE,
     ),
     ApiOperation(
         "getEntriesV1",
@@ -71,6 +77,7 @@ OPERATIONS_V1: Final = (
         "Lists keys and the types of their contents.",
         response=EntriesV1,
         parameters=("v1-ref", "hashOnRef", "namespaceDepth", "filter", *_PAGE),
+        action=Action.READ_ENTRIES,
     ),
     ApiOperation(
         "getCommitLogV1",
@@ -79,6 +86,7 @@ OPERATIONS_V1: Final = (
         "Reads commits from newest to oldest.",
         response=LogV1,
         parameters=("v1-ref", "startHash", "endHash", "filter", "fetch", *_PAGE),
+        action=Action.READ_LOG,
     ),
     ApiOperation(
         "assignReferenceV1",
@@ -87,6 +95,7 @@ OPERATIONS_V1: Final = (
         "Points a branch or a tag to another commit.",
         parameters=("v1-kind", "v1-name", *_WRITE),
         request=ReferenceIn,
+        action=Action.ASSIGN_REFERENCE,
     ),
     ApiOperation(
         "deleteReferenceV1",
@@ -94,6 +103,7 @@ OPERATIONS_V1: Final = (
         "/trees/{type}/{name}",
         "Deletes a branch or a tag.",
         parameters=("v1-kind", "v1-name", *_WRITE),
+        action=Action.DELETE_REFERENCE,
     ),
     ApiOperation(
         "commitV1",
@@ -103,6 +113,7 @@ OPERATIONS_V1: Final = (
         response=ReferenceV1,
         parameters=("v1-branch", *_WRITE),
         request=CommitBody,
+        action=Action.COMMIT,
     ),
     ApiOperation(
         "mergeV1",
@@ -112,6 +123,7 @@ OPERATIONS_V1: Final = (
         response=MergeV1,
         parameters=("v1-branch", *_WRITE),
         request=MergeBody,
+        action=Action.MERGE,
     ),
     ApiOperation(
         "transplantV1",
@@ -121,6 +133,7 @@ OPERATIONS_V1: Final = (
         response=MergeV1,
         parameters=("v1-branch", "message", *_WRITE),
         request=TransplantBody,
+        action=Action.MERGE,
     ),
     ApiOperation(
         "getContentV1",
@@ -129,6 +142,7 @@ OPERATIONS_V1: Final = (
         "Reads one content.",
         response=ContentJson,
         parameters=("content-key", "v1-contents-ref", "hashOnRef"),
+        action=Action.READ_CONTENT,
     ),
     ApiOperation(
         "getMultipleContentsV1",
@@ -138,6 +152,7 @@ OPERATIONS_V1: Final = (
         response=ContentsV1,
         parameters=("v1-contents-ref", "hashOnRef"),
         request=ContentsRequest,
+        action=Action.READ_CONTENT,
     ),
     ApiOperation(
         "getDiffV1",
@@ -146,6 +161,7 @@ OPERATIONS_V1: Final = (
         "Reads what differs between two references.",
         response=DiffV1,
         parameters=("v1-from", "v1-to"),
+        action=Action.READ_ENTRIES,
     ),
     ApiOperation(
         "getNamespacesV1",
@@ -154,6 +170,7 @@ OPERATIONS_V1: Final = (
         "Lists namespaces, those below another if one is named.",
         response=NamespacesV1,
         parameters=("v1-ref", "v1-below", "hashOnRef"),
+        action=Action.READ_ENTRIES,
     ),
     ApiOperation(
         "getNamespaceV1",
@@ -162,6 +179,7 @@ OPERATIONS_V1: Final = (
         "Reads one namespace.",
         response=Namespace,
         parameters=(*_NAMESPACE, "hashOnRef"),
+        action=Action.READ_CONTENT,
     ),
     ApiOperation(
         "createNamespaceV1",
@@ -172,6 +190,7 @@ OPERATIONS_V1: Final = (
         parameters=(*_NAMESPACE, "Idempotency-Key"),
         request=Namespace,
         request_needed=False,
+        action=Action.COMMIT,
     ),
     ApiOperation(
         "deleteNamespaceV1",
@@ -179,6 +198,7 @@ OPERATIONS_V1: Final = (
         "/namespaces/namespace/{ref}/{name}",
         "Deletes an empty namespace.",
         parameters=(*_NAMESPACE, "Idempotency-Key"),
+        action=Action.COMMIT,
     ),
     ApiOperation(
         "updateNamespaceV1",
@@ -187,5 +207,6 @@ OPERATIONS_V1: Final = (
         "Sets and removes properties of a namespace.",
         parameters=(*_NAMESPACE, "Idempotency-Key"),
         request=NamespaceUpdateIn,
+        action=Action.COMMIT,
     ),
 )

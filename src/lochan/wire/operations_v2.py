@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from lochan.access.policy import Action
 from lochan.wire.commits import CommitBody, CommitResponse, LogV2
 from lochan.wire.config import (
     ConfigV2,
@@ -57,6 +58,7 @@ OPERATIONS_V2: Final = (
         "/config",
         "What clients must know about the server.",
         response=ConfigV2,
+        needs="repository",
     ),
     ApiOperation(
         "getRepositoryConfig",
@@ -65,6 +67,7 @@ OPERATIONS_V2: Final = (
         "Reads settings that are kept in the repository.",
         response=RepositoryConfigs,
         parameters=("config-type",),
+        action=Action.READ_SETTINGS,
     ),
     ApiOperation(
         "updateRepositoryConfig",
@@ -74,6 +77,7 @@ OPERATIONS_V2: Final = (
         response=RepositoryConfigPrevious,
         parameters=("Idempotency-Key",),
         request=RepositoryConfigUpdate,
+        action=Action.WRITE_SETTINGS,
     ),
     ApiOperation(
         "getAllReferencesV2",
@@ -82,6 +86,7 @@ OPERATIONS_V2: Final = (
         "Lists branches and tags.",
         response=ReferencesV2,
         parameters=("fetch", "filter", *_PAGE),
+        action=Action.VIEW_REFERENCE,
     ),
     ApiOperation(
         "createReferenceV2",
@@ -92,6 +97,7 @@ OPERATIONS_V2: Final = (
         parameters=("name", "type", "bare", "Idempotency-Key"),
         request=ReferenceIn,
         request_needed=False,
+        action=Action.CREATE_REFERENCE,
     ),
     ApiOperation(
         "getReferenceByNameV2",
@@ -100,6 +106,7 @@ OPERATIONS_V2: Final = (
         "Reads one reference.",
         response=SingleReference,
         parameters=("ref", "fetch"),
+        action=Action.VIEW_REFERENCE,
     ),
     ApiOperation(
         "assignReferenceV2",
@@ -109,6 +116,7 @@ OPERATIONS_V2: Final = (
         response=SingleReference,
         parameters=(*_WRITE, "expected-type"),
         request=ReferenceIn,
+        action=Action.ASSIGN_REFERENCE,
     ),
     ApiOperation(
         "deleteReferenceV2",
@@ -117,6 +125,7 @@ OPERATIONS_V2: Final = (
         "Deletes a branch or a tag, merged or not.",
         response=SingleReference,
         parameters=(*_WRITE, "expected-type"),
+        action=Action.DELETE_REFERENCE,
     ),
     ApiOperation(
         "getReferenceHistory",
@@ -125,6 +134,7 @@ OPERATIONS_V2: Final = (
         "Reads where a reference points and pointed, and whether those commits can be read.",
         response=ReferenceHistoryJson,
         parameters=("ref", "scan-commits"),
+        action=Action.READ_LOG,
     ),
     ApiOperation(
         "getEntriesV2",
@@ -133,6 +143,7 @@ OPERATIONS_V2: Final = (
         "Lists keys and their contents.",
         response=EntriesV2,
         parameters=("ref", *_KEYS, "content", *_PAGE),
+        action=Action.READ_ENTRIES,
     ),
     ApiOperation(
         "getCommitLogV2",
@@ -141,6 +152,7 @@ OPERATIONS_V2: Final = (
         "Reads commits from newest to oldest.",
         response=LogV2,
         parameters=("ref", "limit-hash", "filter", "fetch", *_PAGE),
+        action=Action.READ_LOG,
     ),
     ApiOperation(
         "getDiffV2",
@@ -149,6 +161,7 @@ OPERATIONS_V2: Final = (
         "Reads what differs between two references.",
         response=DiffV2,
         parameters=("ref", "to-ref", *_KEYS, *_PAGE),
+        action=Action.READ_ENTRIES,
     ),
     ApiOperation(
         "getContentV2",
@@ -157,6 +170,7 @@ OPERATIONS_V2: Final = (
         "Reads one content.",
         response=ContentResponse,
         parameters=("ref", "content-key", *_IGNORED),
+        action=Action.READ_CONTENT,
     ),
     ApiOperation(
         "getSeveralContents",
@@ -165,6 +179,7 @@ OPERATIONS_V2: Final = (
         "Reads the contents of keys that the address names.",
         response=ContentsV2,
         parameters=("ref", "key", *_IGNORED),
+        action=Action.READ_CONTENT,
     ),
     ApiOperation(
         "getMultipleContentsV2",
@@ -174,6 +189,7 @@ OPERATIONS_V2: Final = (
         response=ContentsV2,
         parameters=("ref", *_IGNORED),
         request=ContentsRequest,
+        action=Action.READ_CONTENT,
     ),
     ApiOperation(
         "commitV2",
@@ -183,6 +199,7 @@ OPERATIONS_V2: Final = (
         response=CommitResponse,
         parameters=_WRITE,
         request=CommitBody,
+        action=Action.COMMIT,
     ),
     ApiOperation(
         "mergeV2",
@@ -192,6 +209,7 @@ OPERATIONS_V2: Final = (
         response=MergeV2,
         parameters=_WRITE,
         request=MergeBody,
+        action=Action.MERGE,
     ),
     ApiOperation(
         "transplantV2",
@@ -201,6 +219,7 @@ OPERATIONS_V2: Final = (
         response=MergeV2,
         parameters=_WRITE,
         request=TransplantBody,
+        action=Action.MERGE,
     ),
     ApiOperation(
         "createReferences",
@@ -211,6 +230,7 @@ OPERATIONS_V2: Final = (
         parameters=("Idempotency-Key",),
         request=NewReferencesIn,
         beyond=True,
+        action=Action.CREATE_REFERENCE,
     ),
     ApiOperation(
         "getJobs",
@@ -220,6 +240,7 @@ OPERATIONS_V2: Final = (
         response=JobsJson,
         parameters=("ref", "job-key", "job", "min-job", "prefix-job", *_PAGE),
         beyond=True,
+        action=Action.READ_CONTENT,
     ),
     ApiOperation(
         "getReflog",
@@ -229,6 +250,7 @@ OPERATIONS_V2: Final = (
         response=ReferenceLog,
         parameters=("ref", *_PAGE),
         beyond=True,
+        action=Action.READ_LOG,
     ),
     ApiOperation(
         "revert",
@@ -239,6 +261,7 @@ OPERATIONS_V2: Final = (
         parameters=_WRITE,
         request=RevertBody,
         beyond=True,
+        action=Action.COMMIT,
     ),
     ApiOperation(
         "cherryPick",
@@ -249,6 +272,7 @@ OPERATIONS_V2: Final = (
         parameters=_WRITE,
         request=CherryPickBody,
         beyond=True,
+        action=Action.MERGE,
     ),
     ApiOperation(
         "rebase",
@@ -259,6 +283,7 @@ OPERATIONS_V2: Final = (
         parameters=_WRITE,
         request=RebaseBody,
         beyond=True,
+        action=Action.ASSIGN_REFERENCE,
     ),
     ApiOperation(
         "fastForward",
@@ -269,6 +294,7 @@ OPERATIONS_V2: Final = (
         parameters=_WRITE,
         request=MoveBody,
         beyond=True,
+        action=Action.ASSIGN_REFERENCE,
     ),
     ApiOperation(
         "force",
@@ -279,6 +305,7 @@ OPERATIONS_V2: Final = (
         parameters=_WRITE,
         request=MoveBody,
         beyond=True,
+        action=Action.ASSIGN_REFERENCE,
     ),
     ApiOperation(
         "getObjects",
@@ -288,6 +315,7 @@ OPERATIONS_V2: Final = (
         response=ObjectsJson,
         request=ObjectIds,
         beyond=True,
+        action=Action.EXCHANGE_OBJECTS,
     ),
     ApiOperation(
         "putObjects",
@@ -298,6 +326,7 @@ OPERATIONS_V2: Final = (
         parameters=("Idempotency-Key",),
         request=ObjectsJson,
         beyond=True,
+        action=Action.EXCHANGE_OBJECTS,
     ),
     ApiOperation(
         "listRepositories",
@@ -307,6 +336,7 @@ OPERATIONS_V2: Final = (
         response=RepositoryList,
         parameters=_PAGE,
         beyond=True,
+        action=Action.LIST_REPOSITORIES,
     ),
     ApiOperation(
         "createRepository",
@@ -317,5 +347,6 @@ OPERATIONS_V2: Final = (
         parameters=("Idempotency-Key",),
         request=NewRepository,
         beyond=True,
+        action=Action.CREATE_REPOSITORY,
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -23,6 +24,8 @@ from lochan.base.errors import (
     NewerFormat,
     NotFound,
     ReferenceNotFound,
+    TooManyRequests,
+    Unauthenticated,
     Unavailable,
     Unknown,
 )
@@ -30,7 +33,10 @@ from lochan.model.results import ContentConflict
 from lochan.wire.contents import ContentJson, content_out, optional_in
 from lochan.wire.keys import KeyJson
 
-ERROR_CODES: Final[dict[type[LochanError], tuple[int, str]]] = {
+ErrorCodes = Mapping[type[LochanError], tuple[int, str]]
+"""Status and code of each kind of error; a kind that is not here has those of its parent."""
+
+ERROR_CODES: Final[ErrorCodes] = {
     NotFound: (404, "NOT_FOUND"),
     ReferenceNotFound: (404, "REFERENCE_NOT_FOUND"),
     ContentNotFound: (404, "CONTENT_NOT_FOUND"),
@@ -42,7 +48,9 @@ ERROR_CODES: Final[dict[type[LochanError], tuple[int, str]]] = {
     Invalid: (400, "BAD_REQUEST"),
     KeyReused: (422, "IDEMPOTENCY_KEY_REUSED"),
     Denied: (403, "FORBIDDEN"),
+    Unauthenticated: (401, "UNAUTHORIZED"),
     Exhausted: (503, "RETRIES_EXHAUSTED"),
+    TooManyRequests: (429, "TOO_MANY_REQUESTS"),
     Unavailable: (503, "SERVICE_UNAVAILABLE"),
     Unknown: (504, "OUTCOME_UNKNOWN"),
     Corrupt: (500, "UNKNOWN"),
@@ -50,7 +58,14 @@ ERROR_CODES: Final[dict[type[LochanError], tuple[int, str]]] = {
     Bug: (500, "UNKNOWN"),
     LochanError: (500, "UNKNOWN"),
 }
-"""Status and code of each kind of error; a kind that is not here has those of its parent."""
+"""The codes of Nessie's API, whose words for names that are taken are about references."""
+
+ACCESS_ERROR_CODES: Final[ErrorCodes] = {
+    **ERROR_CODES,
+    AlreadyExists: (409, "ALREADY_EXISTS"),
+    Conflict: (409, "CONFLICT"),
+}
+"""The codes where names are those of users, groups and policies."""
 
 
 class ReferenceConflicts(msgspec.Struct, frozen=True, tag="REFERENCE_CONFLICTS", tag_field="type"):

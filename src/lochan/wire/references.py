@@ -144,7 +144,10 @@ class ReferenceHistoryJson(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ReferenceMoveJson(msgspec.Struct, frozen=True, rename="camel"):
-    """One move in a ref-log; `oldHash` is null where the reference was created."""
+    """One move in a ref-log; `oldHash` is null where the reference was created.
+
+    `who` caused it and had the `roles` then, as authentication found out.
+    """
 
     kind: str
     old_hash: str | None
@@ -156,6 +159,7 @@ class ReferenceMoveJson(msgspec.Struct, frozen=True, rename="camel"):
     base: str
     incarnation: int
     version: int
+    roles: tuple[str, ...] = ()
 
 
 class ReferenceLog(PageJson, frozen=True, rename="camel"):
@@ -237,6 +241,7 @@ def move_out(move: ReferenceMove) -> ReferenceMoveJson:
         move.base,
         move.incarnation,
         move.version,
+        move.roles,
     )
 
 
@@ -253,6 +258,7 @@ def move_in(move: ReferenceMoveJson) -> ReferenceMove:
         move.base,
         move.incarnation,
         move.version,
+        move.roles,
     )
 
 
