@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from lochan.base.masks import mask_bytes
 from lochan.kv.observe import ObservedCall
 from lochan.telemetry.observers import AnsweredRequest, missing_extra
 
@@ -78,7 +79,7 @@ class Traces:
         mark.set_attributes(
             {
                 "http.request.method": done.method,
-                "url.path": done.path.decode("ascii", "backslashreplace"),
+                "url.path": mask_bytes(done.path).decode("ascii", "backslashreplace"),
                 "http.response.status_code": done.status,
                 "lochan.repository": done.repository,
                 "lochan.request_id": done.request_id,

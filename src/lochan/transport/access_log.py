@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from lochan.base.masks import mask_bytes
 from lochan.transport.observers import Finished
 
 Write = Callable[[str], object]
@@ -26,7 +27,7 @@ class AccessLog:
         when = datetime.now(UTC).isoformat(timespec="milliseconds")
         milliseconds = done.duration_ns / 1e6
         # Only printable ASCII passes the checks of a request, so a path cannot forge a line.
-        path = done.path.decode("ascii", "backslashreplace")
+        path = mask_bytes(done.path).decode("ascii", "backslashreplace")
         if self._form == "json":
             line = {
                 "time": when,

@@ -16,15 +16,27 @@ from lochan.base.limits.server import LISTEN_BACKLOG
 _OWNER_ONLY: Final = 0o600
 
 
-def check_loopback(host: str) -> None:
-    """Refuses addresses that others could reach: there is no authentication yet."""
+def is_loopback(host: str) -> bool:
+    """Returns whether an address is reached from this machine only."""
     if host == "localhost":
-        return
+        return True
     try:
-        loopback = ipaddress.ip_address(host.strip("[]")).is_loopback
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
-        loopback = False
-    if not loopback:
+        return False
+
+
+def is_any_address(host: str) -> bool:
+    """Returns whether it stands for all addresses of this machine: `0.0.0.0` or `::`."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_unspecified
+    except ValueError:
+        return False
+
+
+def check_loopback(host: str) -> None:
+    """Refuses an address that other machines could reach."""
+    if not is_loopback(host):
         raise Invalid(
             f"cannot serve on {host!r}: without authentication only this machine is served; "
             "use 127.0.0.1, ::1 or localhost"

@@ -27,13 +27,26 @@ from lochan.transport.exchange import Response
 from lochan.transport.parts_writer import PartsWriter
 from lochan.transport.problems import build_problem, plain_problem
 from lochan.transport.progress import Progress, held_by_kernel
-from lochan.transport.request_reader import CONTINUE, NEVER, RequestReader
+from lochan.transport.request_reader import CONTINUE, NEVER, Received, RequestReader
 
 if TYPE_CHECKING:
     from lochan.transport.driver import RequestState
     from lochan.transport.listener import Listener
 
 _NO_LINGER: Final = struct.pack("ii", 1, 0)
+
+
+def origin_of(transport: asyncio.BaseTransport) -> str:
+    """Returns the address of a client, without its port, or `unix`; `unknown` if it is gone.
+
+    What a client writes about itself, as proxies do in `Forwarded`, is never used. The address of a
+    client that has reset its connection cannot be read any more, though its request can.
+    """
+    peer = transport.get_extra_info("peername")
+    if isinstance(peer, tuple) and peer:
+        return str(peer[0])
+    opened = transport.get_extra_info("socket")
+    return "unix" if opened is not None and opened.family == socket.AF_UNIX else "unknown"
 
 
 class Connection(RequestReader):
@@ -75,6 +88,7 @@ class Connection(RequestReader):
         """Is called by the loop once."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(HTTP_WRITE_BUFFER_HIGH, HTTP_WRITE_BUFFER_LOW)
+        self._origin = origin_of(transport)
         registry = self._registry
         self.deadline = registry.now + registry.timeouts.header_s
         if len(registry.connections) >= HTTP_CONNECTIONS_MAX:
@@ -86,6 +100,8 @@ class Connection(RequestReader):
         self._ended = self._last = True
         self._registry.forget(self)
         self._hold(-self._held_bytes)
+        for admission in list(self._admissions):
+            self._release_body(admission)
         self._break_body()
         self._received.clear()
         if self._writer is not None:
@@ -160,7 +176,8 @@ class Connection(RequestReader):
                 self._state = state if self._current is received else None
         finally:
             self._pumping = False
-        self._throttle()
+        if self._received or not self._reading or self._stream is not None:
+            self._throttle()
 
     def _reply(self, response: Response) -> None:
         """Writes the answer to the current request."""
@@ -171,7 +188,7 @@ class Connection(RequestReader):
             return
         self._current = self._state = None
         registry = self._registry
-        self._hold(-received.body_bytes)
+        self._release(received)
         keep_alive = received.keep_alive and not registry.stopping
         if self._half_closed and not self._received:
             keep_alive = False
@@ -181,9 +198,7 @@ class Connection(RequestReader):
             keep_alive = False
         if stream is not None and stream.length is None and not received.framing.takes_chunks:
             keep_alive = False
-        request_id = (
-            received.request.id if received.request is not None else registry.new_request_id()
-        )
+        request_id = registry.new_request_id() if request is None else request.id
         try:
             head = registry.heads.build(
                 response,
@@ -223,6 +238,13 @@ class Connection(RequestReader):
             self._transport.writelines((head, response.body))
         self._replied(keep_alive)
 
+    def _release(self, received: Received) -> None:
+        """Gives back what was held for the body of a request."""
+        if received.body_bytes:
+            self._hold(-received.body_bytes)
+        if received.admission is not None:
+            self._release_body(received.admission)
+
     def _sent(self, keep_alive: bool, whole: bool) -> None:
         """Is called when an answer in parts has been written, or will never be whole."""
         self._writer = self._current = None
@@ -237,7 +259,7 @@ class Connection(RequestReader):
             self._end()
             return
         self._rest()
-        if self._owes_continue and not self._received:
+        if self._owes_continue and not self._received and not self._admitting:
             self._owes_continue = False
             self._transport.write(CONTINUE)
         if self._received and not self._pumping:

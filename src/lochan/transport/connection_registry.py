@@ -53,10 +53,12 @@ class ConnectionRegistry:
     ) -> None:
         self._loop = loop
         self.driver = driver
+        self._quotas = driver.context.quotas
         self.timeouts = timeouts
         self.connections: set[Connection] = set()
         self.watched: set[RequestReader] = set()
         """Connections with a body under way, whose progress is looked at."""
+        self.request_bytes_max = driver.context.request_bytes_max
         self.heads = Heads()
         self.now = 0.0
         self.held_bytes = 0
@@ -85,6 +87,7 @@ class ConnectionRegistry:
             connection.time_out()
         for reader in list(self.watched):
             reader.check_progress()
+        self._quotas.forget_idle(now)
         self._timer = self._loop.call_later(self.timeouts.tick_s, self.tick)
 
     def forget(self, connection: Connection) -> None:

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, TypeVar, TypeVarTuple
 
-from lochan.base.errors import Bug, Corrupt, Invalid, LochanError
+from lochan.base.errors import Bug, Corrupt, Invalid, LochanError, Unauthenticated
 from lochan.transport.problems import is_concealed
 
 _Result = TypeVar("_Result")
@@ -64,9 +64,12 @@ def log_failure(error: LochanError, request_id: str, route: str) -> None:
     reasons = list(_reasons(error))
     if not any(isinstance(each, LochanError) and is_concealed(each) for each in reasons):
         return
-    damaged = isinstance(error, (Corrupt, Bug))
+    level = logging.ERROR if isinstance(error, (Corrupt, Bug)) else logging.WARNING
+    if isinstance(error, Unauthenticated):
+        # Anyone can cause it, as often as they like; the audit log has it for the operator.
+        level = logging.INFO
     _LOG.log(
-        logging.ERROR if damaged else logging.WARNING,
+        level,
         "request failed request=%s route=%s kind=%s reason=%r",
         request_id,
         route,

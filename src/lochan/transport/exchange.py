@@ -14,6 +14,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from lochan.access.policy import ANYONE, Principal
 from lochan.base.errors import Invalid
 from lochan.transport.body_streams import BodyStream, ResponseStream
 
@@ -130,7 +131,7 @@ NO_HEADERS: Final = RequestHeaders(())
 class Request:
     """A request; its body is whole when a handler gets it, unless it is streamed."""
 
-    __slots__ = ("body", "headers", "id", "method", "path", "query", "stream")
+    __slots__ = ("body", "headers", "id", "method", "origin", "path", "query", "stream")
 
     def __init__(
         self,
@@ -148,6 +149,8 @@ class Request:
         self.headers = headers
         self.body = body
         self.id = request_id
+        self.origin = ""
+        """The address of the client as its connection has it; `unix` for a Unix socket."""
         self.stream: BodyStream | None = None
 
 
@@ -166,15 +169,6 @@ class Response(msgspec.Struct, frozen=True):
     """The body in parts, instead of `body`."""
 
 
-class Caller(msgspec.Struct, frozen=True):
-    """Who sends a request, as its face has found out; by default it is not known."""
-
-    principal: str = ""
-    roles: tuple[str, ...] = ()
-
-
-ANYONE: Final = Caller()
-
 RunInThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
@@ -188,6 +182,6 @@ class Exchange(msgspec.Struct, frozen=True):
     request: Request
     repository: Repository
     params: dict[str, str]
-    caller: Caller = ANYONE
+    caller: Principal = ANYONE
     run: RunInThread = _run_at_once
     """Runs a function that may wait, in a thread where one is needed; for handlers of streams."""

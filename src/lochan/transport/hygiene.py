@@ -7,12 +7,14 @@ connection: what follows on it cannot be trusted to be a request.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from itertools import chain
 from typing import Final
 
 import msgspec
 
+from lochan.access.generations import Generations
 from lochan.base.errors import Invalid
 from lochan.base.limits.http import (
     CHECKED_HEADERS_BYTES_MAX,
@@ -21,6 +23,7 @@ from lochan.base.limits.http import (
     HTTP_HEADERS_MAX,
     HTTP_TARGET_BYTES_MAX,
 )
+from lochan.base.masks import mask_bytes
 from lochan.transport.exchange import RawHeaders, Request, RequestHeaders, decode_percent
 
 # The last two are never served; they are accepted here so that they get a 405 with `Allow`.
@@ -73,19 +76,24 @@ class Hosts:
     """The names under which this server is reached.
 
     A page of the web can make a browser believe that its own name is ours. It cannot make the
-    browser send another name than that of the page, so foreign names are refused.
+    browser send another name than that of the page, so foreign names are refused. With `by_address`
+    every address is ours, for a server that listens on all addresses of its machine: the page would
+    have to come from that address, and then it is ours.
     """
 
-    def __init__(self, names: frozenset[bytes]) -> None:
+    def __init__(self, names: frozenset[bytes], *, by_address: bool = False) -> None:
         self._names = names
+        self._by_address = by_address
 
     def check(self, value: bytes) -> None:
         """Raises unless it is one of our names, with or without a port."""
         match = _HOST.match(value)
         if match is None:
             raise Refused(400, "the Host header is not a host")
-        if match[1].lower() not in self._names:
-            raise Refused(421, "this server does not answer to that Host")
+        if not self._is_ours(match[1]):
+            raise Refused(
+                421, "this server does not answer to that Host; its names are in host_names"
+            )
 
     def check_origin(self, value: bytes) -> None:
         """Raises if the Origin header names a page that is not ours."""
@@ -93,8 +101,19 @@ class Hosts:
         match = _HOST.match(host)
         if not slashes or scheme not in (b"http", b"https") or match is None:
             raise Refused(403, "requests of other sites are refused")
-        if match[1].lower() not in self._names:
+        if not self._is_ours(match[1]):
             raise Refused(403, "requests of other sites are refused")
+
+    def _is_ours(self, name: bytes) -> bool:
+        return name.lower() in self._names or (self._by_address and _is_address(name))
+
+
+def _is_address(name: bytes) -> bool:
+    try:
+        ipaddress.ip_address(name.strip(b"[]").decode("ascii"))
+    except ValueError:
+        return False
+    return True
 
 
 def check_target(target: bytes) -> tuple[bytes, bytes]:
@@ -127,29 +146,30 @@ def find_fault(request: Request) -> str | None:
 
 
 class HeaderChecks:
-    """Checks the headers of all requests; remembers those that passed.
+    """Checks the headers of all requests; remembers those that passed and are used.
 
-    A client sends the same headers with each request, so that most checks are one lookup.
+    A client sends the same headers with each request, so that most checks are one lookup. Those
+    that were not used for long are forgotten first: every caller has its own credentials in them.
     """
 
     def __init__(self, hosts: Hosts) -> None:
         self._hosts = hosts
-        self._passed: dict[tuple[tuple[bytes, bytes], ...], Framing] = {}
+        self._passed: Generations[tuple[tuple[bytes, bytes], ...], Framing] = Generations(
+            CHECKED_HEADERS_MAX
+        )
 
     def check(self, headers: RawHeaders, version: str) -> Framing:
         """Returns what the headers state, or raises."""
         if version != "1.1":
             return check_headers(headers, version, self._hosts)
         key = tuple(headers)
-        framing = self._passed.get(key)
+        framing = self._passed.find(key)
         if framing is None:
             framing = check_headers(key, version, self._hosts)
             # An id of one request will not be seen again.
             is_repeated = not framing.request_id and not framing.traceparent
             if is_repeated and sum(map(len, chain.from_iterable(key))) <= CHECKED_HEADERS_BYTES_MAX:
-                if len(self._passed) >= CHECKED_HEADERS_MAX:
-                    self._passed.clear()
-                self._passed[key] = framing
+                self._passed.keep(key, framing)
         return framing
 
 
@@ -188,9 +208,14 @@ def check_headers(headers: RawHeaders, version: str, hosts: Hosts) -> Framing:
         accept_encoding=found.get(b"accept-encoding", b""),
         expects_continue=_check_expectation(found),
         takes_chunks=version == "1.1",
-        request_id=request_id if _REQUEST_ID.match(request_id) else b"",
+        request_id=request_id if _is_request_id(request_id) else b"",
         traceparent=found.get(b"traceparent", b""),
     )
+
+
+def _is_request_id(text: bytes) -> bool:
+    """Returns whether a client may name its request so; ids are logged, so secrets are none."""
+    return _REQUEST_ID.match(text) is not None and mask_bytes(text) == text
 
 
 def _check_length(found: dict[bytes, bytes], version: str) -> bool:

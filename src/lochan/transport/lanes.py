@@ -37,12 +37,18 @@ RunInTrace = Callable[[Any, Callable[[], Sequence[Settled]]], Sequence[Settled]]
 class QueuedWrite:
     """A write that waits in a lane; `done` is called with its outcome."""
 
-    __slots__ = ("branch_lane", "done", "heavy", "proposal", "trace")
+    __slots__ = ("branch_lane", "done", "heavy", "owner", "proposal", "trace")
 
     def __init__(
-        self, proposal: Proposal, heavy: bool, done: Callable[[Settled], None], trace: Any
+        self,
+        proposal: Proposal,
+        heavy: bool,
+        done: Callable[[Settled], None],
+        trace: Any,
+        owner: str = "",
     ) -> None:
         self.proposal = proposal
+        self.owner = owner
         self.heavy = heavy
         self.done = done
         self.trace = trace
@@ -185,7 +191,8 @@ class Lanes:
             self._settle(branch_lane, attempt(publish))
         else:
             # Clients wait for it: what was taken must be published, however full the pool is.
-            self._pool.submit(publish, partial(self._settle, branch_lane), must=True)
+            settle = partial(self._settle, branch_lane)
+            self._pool.submit(publish, settle, owner=batch[0].owner, must=True)
 
     def _publish(self, branch_lane: _BranchLane, batch: Sequence[QueuedWrite]) -> Sequence[Settled]:
         proposals = [queued.proposal for queued in batch]

@@ -11,7 +11,7 @@ import msgspec
 from lochan.base.errors import Bug
 from lochan.base.limits.server import LISTEN_BACKLOG
 from lochan.process import Descriptor
-from lochan.transport.addresses import UnixSocketFile, bind_port, check_loopback
+from lochan.transport.addresses import UnixSocketFile, bind_port, check_loopback, is_any_address
 from lochan.transport.app import App, OwnHandler
 from lochan.transport.connection import Connection
 from lochan.transport.connection_registry import ConnectionRegistry
@@ -24,7 +24,8 @@ from lochan.transport.tls_layer import TlsLayer
 class ListenerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a listener serves, where, and under which names besides those of this machine.
 
-    With a path in `unix_socket`, host and port are not used.
+    With a path in `unix_socket`, host and port are not used. Without `allow_remote` an address that
+    other machines could reach is refused.
     """
 
     faces: Sequence[Face] = ()
@@ -34,6 +35,7 @@ class ListenerOptions(msgspec.Struct, frozen=True, kw_only=True):
     unix_socket: str = ""
     names: tuple[str, ...] = ()
     certificate: Certificate | None = None
+    allow_remote: bool = False
 
 
 class Listener:
@@ -46,13 +48,14 @@ class Listener:
     def __init__(self, registry: ConnectionRegistry, options: ListenerOptions) -> None:
         self.registry = registry
         self.app = App(options.faces, options.own)
-        self.header_checks = HeaderChecks(Hosts(_names(options)))
+        by_address = not options.unix_socket and is_any_address(options.host)
+        self.header_checks = HeaderChecks(Hosts(_names(options), by_address=by_address))
         self.certificate = options.certificate
         self._options = options
         self._file: UnixSocketFile | None = None
         if options.unix_socket:
             self._file = UnixSocketFile(options.unix_socket)
-        else:
+        elif not options.allow_remote:
             check_loopback(options.host)
         self._socket: socket.socket | None = None
         self._server: asyncio.Server | None = None

@@ -17,9 +17,12 @@ from lochan.base.errors import (
     NewerFormat,
     NotFound,
     TooLarge,
+    TooManyRequests,
+    Unauthenticated,
     Unavailable,
     Unknown,
 )
+from lochan.base.masks import mask_text
 from lochan.transport.exchange import Response
 
 RETRY_AFTER: Final = ((b"retry-after", b"1"),)
@@ -31,7 +34,9 @@ _STATUSES: Final[tuple[tuple[type[LochanError], int], ...]] = (
     (Conflict, 409),
     (TooLarge, 413),
     (Invalid, 400),
+    (Unauthenticated, 401),
     (Denied, 403),
+    (TooManyRequests, 429),
     (Exhausted, 503),
     (Unknown, 504),
     (Unavailable, 503),
@@ -71,8 +76,11 @@ def plain_problem(error: LochanError, request_id: str = "") -> Response:
 
 
 def public_text(error: LochanError, request_id: str) -> str:
-    """Returns the message for a client, with the id under which the log has the details."""
-    text = error.public_message
+    """Returns the message for a client, with the id under which the log has the details.
+
+    What it names was sent by the client, and may be a secret in the wrong place.
+    """
+    text = mask_text(error.public_message)
     return f"{text} (request {request_id})" if request_id and is_concealed(error) else text
 
 

@@ -3,7 +3,7 @@
 What a brief read needs of the store is mostly the row of its reference. Requests that come while
 others are being served are served together: one thread reads all their rows by one call, and then
 runs their handlers one after the other. Every row is read after its request came, so an answer is
-as fresh as if the request had been served alone.
+as fresh as if the request had been served alone. Owners of reads take turns.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from lochan.base.limits.server import POOL_QUEUE_MAX, READS_TOGETHER_MAX, READS_
 from lochan.service.pending_writes import PendingWrite
 from lochan.transport.error_boundary import attempt
 from lochan.transport.exchange import Response
+from lochan.transport.fair_queue import FairQueue
 from lochan.transport.pool import Pool
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class BatchedRead(msgspec.Struct, frozen=True):
     reference: str
     handle: Callable[[], Outcome]
     done: Callable[[Outcome], None]
+    owner: str = ""
 
 
 class ReadBatches:
@@ -43,16 +45,16 @@ class ReadBatches:
     def __init__(self, loop: asyncio.AbstractEventLoop, pool: Pool) -> None:
         self._loop = loop
         self._pool = pool
-        self._waiting: list[BatchedRead] = []
+        self._waiting: FairQueue[BatchedRead] = FairQueue()
         self._under_way = 0
         self._scheduled = False
 
     def add(self, reading: BatchedRead) -> None:
-        """Takes a read; Exhausted if too many wait."""
-        if len(self._waiting) >= POOL_QUEUE_MAX:
+        """Takes a read; Exhausted if too many wait, and some of its owner."""
+        if len(self._waiting) >= POOL_QUEUE_MAX and self._waiting.has(reading.owner):
             text = f"{len(self._waiting)} reads wait already; try again later"
             raise Exhausted(text, public=text)
-        self._waiting.append(reading)
+        self._waiting.add(reading.owner, reading)
         if self._under_way:
             self._schedule()
         else:
@@ -68,8 +70,8 @@ class ReadBatches:
         self._scheduled = False
         if not self._waiting:
             return
-        batch = self._waiting[:READS_TOGETHER_MAX]
-        del self._waiting[:READS_TOGETHER_MAX]
+        count = min(len(self._waiting), READS_TOGETHER_MAX)
+        batch = [self._waiting.pop() for _ in range(count)]
         self._under_way += 1
         self._pool.submit(partial(read_together, batch), partial(self._read, batch), must=True)
         self._schedule()

@@ -3,7 +3,8 @@
 The parser is llhttp through httptools; what it lets pass and we do not is refused by `hygiene`. A
 request waits here until the one before it is answered, and nothing more is read meanwhile, so that
 a connection holds no more memory than one read and one body. A streamed request is served as soon
-as its headers have come, and its body is read no faster than its handler takes it.
+as its headers have come, and its body is read no faster than its handler takes it. Of any other
+body no more than one read is held before it is known who sends it, and nothing if it is refused.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Final, cast
 import httptools
 import msgspec
 
-from lochan.base.errors import Invalid, TooLarge
+from lochan.base.errors import Invalid, LochanError, TooLarge
 from lochan.base.limits.http import (
     HTTP_BODIES_BYTES_MAX,
     HTTP_BODY_BYTES_MAX,
@@ -25,7 +26,10 @@ from lochan.base.limits.http import (
     HTTP_TARGET_BYTES_MAX,
     HTTP_TRAILER_BYTES_MAX,
 )
+from lochan.base.limits.quotas import OPEN_BODY_BYTES_MAX
+from lochan.transport.admission import BodyAdmission
 from lochan.transport.body_streams import BodyStream
+from lochan.transport.error_answers import answer_error
 from lochan.transport.error_boundary import report_failure
 from lochan.transport.exchange import NO_HEADERS, Request, Response
 from lochan.transport.hygiene import (
@@ -38,11 +42,10 @@ from lochan.transport.hygiene import (
 )
 from lochan.transport.problems import build_problem, reason_of
 from lochan.transport.progress import Progress
-from lochan.transport.routes import Match
+from lochan.transport.routes import Found, Match
 
 if TYPE_CHECKING:
     from lochan.transport.listener import Listener
-    from lochan.transport.routes import Found
 
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 NEVER: Final = float("inf")
@@ -58,6 +61,8 @@ class Received(msgspec.Struct):
     keep_alive: bool
     body_bytes: int = 0
     refusal: Response | None = None
+    admission: BodyAdmission | None = None
+    """What was taken for the body, of the share of its caller."""
 
 
 class RequestReader(asyncio.Protocol, ABC):
@@ -65,6 +70,9 @@ class RequestReader(asyncio.Protocol, ABC):
 
     # Slots, because objects with more than 30 attributes are slower without.
     __slots__ = (
+        "_admission",
+        "_admissions",
+        "_admitting",
         "_app",
         "_began",
         "_body",
@@ -72,6 +80,7 @@ class RequestReader(asyncio.Protocol, ABC):
         "_body_bytes_max",
         "_continues",
         "_current",
+        "_drops_body",
         "_ended",
         "_found",
         "_framing",
@@ -80,6 +89,7 @@ class RequestReader(asyncio.Protocol, ABC):
         "_held_bytes",
         "_in_head",
         "_last",
+        "_origin",
         "_owes_continue",
         "_parser",
         "_raw_bytes",
@@ -123,6 +133,13 @@ class RequestReader(asyncio.Protocol, ABC):
         self._body_bytes = 0
         self._body_bytes_max = HTTP_BODY_BYTES_MAX
         self._stream: BodyStream | None = None
+        # Of the body that is being read; and all that are not released yet.
+        self._admission: BodyAdmission | None = None
+        self._admissions: list[BodyAdmission] = []
+        self._admitting = False
+        # The request is refused, so its body is counted and not kept.
+        self._drops_body = False
+        self._origin = ""
         self._reading_progress: Progress | None = None
         self._owes_continue = False
         # What the client sends after the last request is ignored.
@@ -143,7 +160,10 @@ class RequestReader(asyncio.Protocol, ABC):
         self._continues = self._began
         self._silent_bytes += len(data)
         try:
-            self._feed(data)
+            try:
+                self._parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                self._stay(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
             cause = error.__context__
             if isinstance(cause, Refused):
@@ -169,6 +189,69 @@ class RequestReader(asyncio.Protocol, ABC):
         registry.watched.add(self)
         if self._current is None:
             self.deadline = NEVER
+        if self._stream is None:
+            self._admit_body()
+
+    def _admit_body(self) -> None:
+        """Stops reading until it is known that this body may be read.
+
+        A client that waits for a 100 gets it after that, and a refused one never.
+        """
+        request, found = self._request, self._found
+        if request is None or found is None:
+            return
+        match = found.match
+        if isinstance(match, Response):
+            if self._owes_continue:
+                self._refuse_body(match)
+            return
+        byte_count = self._framing.length or self._body_bytes_max
+        context = self._registry.driver.context
+        admission = BodyAdmission(context, request, found, match, byte_count)
+        self._admission = admission
+        self._admissions.append(admission)
+        self._admitting = True
+        admission.start(self._body_decided)
+        if self._admitting:
+            self._throttle()
+
+    def _body_decided(self, failure: LochanError | None) -> None:
+        """Reads on, or answers without the rest of the body; never after the end."""
+        self._admitting = False
+        if self._last or self._request is None or self._found is None:
+            return
+        if failure is not None:
+            face, request = self._found.face, self._request
+            self._refuse_body(answer_error(face, request, failure, "server"))
+            return
+        if self._owes_continue and self._current is None and not self._received:
+            self._owes_continue = False
+            self._transport.write(CONTINUE)
+        self._throttle()
+
+    def _refuse_body(self, response: Response) -> None:
+        """Answers in the turn of the request, and closes: its body is not read."""
+        self._stop_reading_body()
+        request, found = self._request, self._found
+        if request is not None and found is not None:
+            refused = Found(found.face, response)
+            self._received.append(Received(request, self._framing, refused, False))
+        self._pump()
+
+    def _stop_reading_body(self) -> None:
+        self._last = True
+        self._began = self._owes_continue = False
+        self._reading_progress = None
+        self._hold(-len(self._body))
+        self._body = b""
+        self._release_body(self._admission)
+
+    def _release_body(self, admission: BodyAdmission | None) -> None:
+        """Gives back what a body had of the share of its caller."""
+        self._admitting = self._admitting and admission is not self._admission
+        if admission is not None and admission in self._admissions:
+            self._admissions.remove(admission)
+            admission.release()
 
     def check_progress(self) -> None:
         """Is called by the server's clock while a body is under way."""
@@ -190,18 +273,22 @@ class RequestReader(asyncio.Protocol, ABC):
         elif self._raw_bytes > HTTP_HEADER_BYTES_MAX + HTTP_TARGET_BYTES_MAX:
             self._refuse(431, f"the headers are longer than {HTTP_HEADER_BYTES_MAX} bytes")
 
-    def _feed(self, data: bytes) -> None:
+    def _stay(self, rest: bytes) -> None:
+        """Stays with HTTP/1.1 when the client offers another protocol.
+
+        The same request is parsed again without its upgrade headers, because the parser takes its
+        body for the other protocol. A loop, so that many such requests do not recurse.
+        """
         while True:
+            head = without_upgrade(self._parser.get_method(), self._target, self._headers)
+            self._parser = httptools.HttpRequestParser(self)
+            self._began = False
+            data = head + rest
             try:
                 self._parser.feed_data(data)
                 return
             except httptools.HttpParserUpgrade as upgrade:
-                # We stay with HTTP/1.1, as the protocol allows: the same request is parsed again
-                # without its upgrade headers, as the parser takes its body for another protocol.
-                head = without_upgrade(self._parser.get_method(), self._target, self._headers)
-                self._parser = httptools.HttpRequestParser(self)
-                self._began = False
-                data = head + data[upgrade.args[0] :]
+                rest = data[upgrade.args[0] :]
 
     def _hold(self, count: int) -> None:
         self._held_bytes += count
@@ -216,7 +303,8 @@ class RequestReader(asyncio.Protocol, ABC):
         self._raw_bytes = self._silent_bytes = self._trailer_bytes = 0
         self._target = b""
         self._headers = []
-        self._request = self._found = self._stream = None
+        self._request = self._found = self._stream = self._admission = None
+        self._drops_body = False
         self._body = b""
         self._body_bytes = 0
         registry = self._registry
@@ -261,11 +349,19 @@ class RequestReader(asyncio.Protocol, ABC):
             framing.headers,
             request_id=framing.request_id.decode("ascii") or registry.new_request_id(),
         )
+        request.origin = self._origin
         found = self._found = self._app.find(request)
         streams = False
         bytes_max = HTTP_BODY_BYTES_MAX
         if isinstance(found.match, Match):
-            streams, bytes_max = found.match.route.streams, found.match.route.body_bytes_max
+            route = found.match.route
+            streams, bytes_max = route.streams, route.body_bytes_max
+            if route.is_open:
+                bytes_max = min(bytes_max, OPEN_BODY_BYTES_MAX)
+            if not streams:
+                bytes_max = min(bytes_max, registry.request_bytes_max)
+        else:
+            self._drops_body = True
         self._body_bytes_max = bytes_max
         if framing.length > bytes_max:
             raise Refused(413, f"the body is longer than {bytes_max} bytes")
@@ -281,11 +377,7 @@ class RequestReader(asyncio.Protocol, ABC):
             return
         if framing.content_encoding:
             check_encoding(framing.content_encoding)
-        if framing.has_body and framing.expects_continue:
-            if self._current is None and not self._received:
-                self._transport.write(CONTINUE)
-            else:
-                self._owes_continue = True
+        self._owes_continue = framing.has_body and framing.expects_continue
 
     def on_body(self, part: bytes) -> None:
         """Is called by the parser with pieces of the body; each gives the client more time."""
@@ -293,6 +385,10 @@ class RequestReader(asyncio.Protocol, ABC):
         self._body_bytes += len(part)
         if self._stream is not None:
             self._feed_stream(self._stream, part)
+            return
+        if self._drops_body:
+            if self._body_bytes > self._body_bytes_max:
+                raise Refused(413, f"the body is longer than {self._body_bytes_max} bytes")
             return
         if not self._body:
             self._body = part
@@ -343,7 +439,9 @@ class RequestReader(asyncio.Protocol, ABC):
         body_bytes = len(self._body)
         self._body = b""
         self._last = not keep_alive
-        self._received.append(Received(request, self._framing, self._found, keep_alive, body_bytes))
+        received = Received(request, self._framing, self._found, keep_alive, body_bytes)
+        received.admission = self._admission
+        self._received.append(received)
         self._pump()
 
     def _want_body(self) -> None:
@@ -358,10 +456,11 @@ class RequestReader(asyncio.Protocol, ABC):
         self._throttle()
 
     def _throttle(self) -> None:
-        """Stops reading while requests wait for their turn, or a handler has enough to read."""
+        """Stops reading while requests wait, a body may not come yet, or a handler has enough."""
         if self._ended:
             return
-        reads = not self._received and (self._stream is None or not self._stream.is_full)
+        reads = not self._received and not self._admitting
+        reads = reads and (self._stream is None or not self._stream.is_full)
         if reads is not self._reading:
             self._reading = reads
             if reads:
@@ -378,11 +477,7 @@ class RequestReader(asyncio.Protocol, ABC):
 
     def _refuse(self, status: int, message: str) -> None:
         """Answers the requests before, then states why nothing more is read, and closes."""
-        self._last = True
-        self._began = False
-        self._reading_progress = None
-        self._hold(-len(self._body))
-        self._body = b""
+        self._stop_reading_body()
         if self._stream is not None:
             # Its handler gets the error and answers; the connection ends after that.
             self._stream.fail(TooLarge(message) if status == 413 else Invalid(message))

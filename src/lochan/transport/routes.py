@@ -7,10 +7,11 @@ from typing import Protocol
 
 import msgspec
 
+from lochan.access.policy import Principal
 from lochan.base.errors import LochanError
 from lochan.base.limits.http import HTTP_BODY_BYTES_MAX
 from lochan.service.pending_writes import PendingWrite
-from lochan.transport.exchange import Caller, Exchange, Request, Response, ResponseHeaders
+from lochan.transport.exchange import Exchange, Request, Response, ResponseHeaders
 
 StreamHandler = Callable[[Exchange], Awaitable[Response]]
 """A coroutine; it waits for bodies on the loop, and does everything else that waits in a thread."""
@@ -37,6 +38,12 @@ class Route(msgspec.Struct, frozen=True):
 
     body_bytes_max: int = HTTP_BODY_BYTES_MAX
 
+    of_repository: bool = True
+    """Whether it is about the repository that its path names, if it names one."""
+
+    is_open: bool = False
+    """Whether it is served without credentials; its body is short then."""
+
 
 class Match(msgspec.Struct, frozen=True):
     """The route that serves a request, the decoded values in its path, and its repository.
@@ -49,14 +56,22 @@ class Match(msgspec.Struct, frozen=True):
     repository: str | None = None
 
 
-class Authentication(msgspec.Struct, frozen=True):
-    """How a face finds out who sends a request; `Denied` is the answer to one that may not.
+def _find_none(request: Request, match: Match) -> Principal | None:  # noqa: ARG001
+    return None
 
-    With `reads_store` it runs in a thread where the store may block.
+
+class Authentication(msgspec.Struct, frozen=True):
+    """How a face finds out who sends a request; `Unauthenticated` if that cannot be found out.
+
+    `find_known` answers from memory, on the loop, and returns None if that is not enough. Then
+    `authenticate` is called: with `reads_store` in a thread where the store may block, with `waits`
+    always in a thread.
     """
 
-    authenticate: Callable[[Request, Match], Caller]
+    authenticate: Callable[[Request, Match], Principal]
     reads_store: bool = True
+    find_known: Callable[[Request, Match], Principal | None] = _find_none
+    waits: bool = False
 
 
 class Face(Protocol):

@@ -15,8 +15,8 @@ MakeServer = Callable[[], Server]
 def run_until_stopped(make: MakeServer, ready: Callable[[str], None]) -> None:
     """Makes a server on a fresh loop, serves, and returns after SIGTERM or SIGINT.
 
-    A second signal cuts what is still under way. With TLS, SIGHUP reads the certificates again;
-    without, it ends the process, as is usual when a terminal is closed.
+    A second signal cuts what is still under way. SIGHUP reads certificates again and reopens the
+    audit log; without any of them it ends the process, as is usual when a terminal is closed.
     """
     allow_many_connections()
     with asyncio.Runner(loop_factory=new_loop) as runner:
@@ -35,8 +35,8 @@ async def _serve(make: MakeServer, ready: Callable[[str], None]) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
-    if server.certificates:
-        loop.add_signal_handler(signal.SIGHUP, server.reload_certificates)
+    if server.can_reload:
+        loop.add_signal_handler(signal.SIGHUP, server.reload)
     address = await server.start()
     try:
         quieten_collector()

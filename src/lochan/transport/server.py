@@ -1,4 +1,4 @@
-"""The running server: listens on loopback, serves, and stops without losing what is under way.
+"""The running server: listens, serves, and stops without losing what is under way.
 
 It has a main listener and may have others, each with its own faces, names and certificate; driver,
 lanes, pools, flush, limits and clock are the same for all of them.
@@ -21,29 +21,34 @@ from functools import partial
 import msgspec
 
 from lochan.base.errors import Unavailable
+from lochan.base.limits.http import HTTP_BODY_BYTES_MAX
+from lochan.base.limits.quotas import SHARED_REQUESTS_MAX
 from lochan.base.limits.server import DRAIN_TIMEOUT_S, SWITCH_INTERVAL_S
 from lochan.kv.store import Store
 from lochan.process import after_fork
 from lochan.transport.addresses import check_loopback
 from lochan.transport.app import OwnHandler, RepositoryOpener
 from lochan.transport.connection_registry import ConnectionRegistry, Timeouts
-from lochan.transport.driver import Driver, DriverContext
+from lochan.transport.driver import Driver
+from lochan.transport.driver_context import DriverContext
 from lochan.transport.group_flush import GroupFlush
 from lochan.transport.health import Health
 from lochan.transport.lanes import Lanes
 from lochan.transport.listener import Listener, ListenerOptions
 from lochan.transport.observers import RequestObservers
 from lochan.transport.pool import Pool
+from lochan.transport.quotas import QuotaLimits, Quotas
 from lochan.transport.read_batches import ReadBatches
 from lochan.transport.routes import Face
 from lochan.transport.tls import Certificate
+from lochan.transport.turns import Turns
 
 
 class Options(msgspec.Struct, frozen=True):
     """How a server runs, and its main listener.
 
     `names` are further names that it answers to; `unix_socket` is the path of a Unix socket that
-    serves the same.
+    serves the same. Without `allow_remote` it refuses addresses that other machines could reach.
     """
 
     host: str = "127.0.0.1"
@@ -58,6 +63,9 @@ class Options(msgspec.Struct, frozen=True):
     drain_s: float = DRAIN_TIMEOUT_S
     show_traces: bool = False
     default_repository: str = "default"
+    allow_remote: bool = False
+    quotas: QuotaLimits = QuotaLimits()
+    request_bytes_max: int = HTTP_BODY_BYTES_MAX
 
 
 class PeriodicTask(msgspec.Struct, frozen=True):
@@ -85,8 +93,10 @@ class Server:
         own: Mapping[bytes, OwnHandler] | None = None,
         periodic_tasks: Sequence[PeriodicTask] = (),
         listeners: Sequence[ListenerOptions] = (),
+        reloads: Sequence[Callable[[], object]] = (),
     ) -> None:
-        check_loopback(options.host)
+        if not options.allow_remote:
+            check_loopback(options.host)
         loop = self._loop = asyncio.get_running_loop()
         self.options = options
         observers = observers or RequestObservers()
@@ -107,29 +117,37 @@ class Server:
             run_in_trace=None if observers.tracer is None else observers.tracer.within,
         )
         self.health = Health(store, self.brief_pool if not inline else None)
-        self.driver = Driver(
-            DriverContext(
-                loop=loop,
-                repositories=repositories,
-                default_repository=options.default_repository,
-                inline=inline,
-                brief_pool=self.brief_pool,
-                long_pool=self.long_pool,
-                lanes=self.lanes,
-                read_batches=ReadBatches(loop, self.brief_pool),
-                group_flush=self.group_flush,
-                observers=observers,
-                show_traces=options.show_traces,
-            )
-        )
+        self.driver = Driver(self._context(repositories, observers, inline=inline))
         served = {**self.health.routes(), **(own or {})}
         self.registry = ConnectionRegistry(loop, self.driver, options.timeouts)
         described = (*_main_listeners(options, faces, served), *listeners)
         self.listeners = [Listener(self.registry, each) for each in described]
         self.is_stopping = False
         self._periodic_tasks = periodic_tasks
+        self._reloads = reloads
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._switch_interval_s = sys.getswitchinterval()
+
+    def _context(
+        self, repositories: RepositoryOpener, observers: RequestObservers, *, inline: bool
+    ) -> DriverContext:
+        loop, options = self._loop, self.options
+        return DriverContext(
+            loop=loop,
+            repositories=repositories,
+            default_repository=options.default_repository,
+            inline=inline,
+            brief_pool=self.brief_pool,
+            long_pool=self.long_pool,
+            lanes=self.lanes,
+            read_batches=ReadBatches(loop, self.brief_pool),
+            group_flush=self.group_flush,
+            observers=observers,
+            quotas=Quotas(_quota_limits(options.quotas, inline=inline), loop.time),
+            turns=Turns(loop),
+            request_bytes_max=options.request_bytes_max,
+            show_traces=options.show_traces,
+        )
 
     async def start(self) -> str:
         """Listens everywhere or nowhere, and returns the address of the main listener."""
@@ -156,10 +174,17 @@ class Server:
         found = {id(each.certificate): each.certificate for each in self.listeners}
         return [each for each in found.values() if each is not None]
 
-    def reload_certificates(self) -> None:
-        """Reads all certificates again, for handshakes from now on."""
+    @property
+    def can_reload(self) -> bool:
+        """Whether there is something to read again."""
+        return bool(self.certificates or self._reloads)
+
+    def reload(self) -> None:
+        """Reads all certificates again, for handshakes from now on, and reopens logs."""
         for certificate in self.certificates:
             certificate.reload()
+        for each in self._reloads:
+            each()
 
     def connections(self) -> int:
         """Returns how many clients are connected."""
@@ -220,6 +245,13 @@ class Server:
         self.group_flush.begin()
 
 
+def _quota_limits(limits: QuotaLimits, *, inline: bool) -> QuotaLimits:
+    """Returns the limits for a store; threads that wait for a database delay no other caller."""
+    if not inline:
+        return limits
+    return msgspec.structs.replace(limits, shared_requests_max=SHARED_REQUESTS_MAX)
+
+
 def _main_listeners(
     options: Options, faces: Sequence[Face], own: Mapping[bytes, OwnHandler]
 ) -> list[ListenerOptions]:
@@ -231,6 +263,7 @@ def _main_listeners(
         port=options.port,
         names=options.names,
         certificate=options.certificate,
+        allow_remote=options.allow_remote,
     )
     if not options.unix_socket:
         return [main]

@@ -6,30 +6,17 @@ Version 2 finds references with slashes in raw paths; version 1 knows segments o
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final
 
-import msgspec
-
-from lochan.base.checks import check
 from lochan.base.errors import LochanError
+from lochan.faces.answers import problem_of
 from lochan.faces.nessie import v1_contents, v1_trees, v2_extensions, v2_reads, v2_writes
-from lochan.faces.nessie.params import Handlers, takes_json
-from lochan.faces.nessie.responses import problem, problem_of
+from lochan.faces.segments import Chosen, Methods, PathTable, SegmentFace, build_routes
 from lochan.service.repositories import Repositories
-from lochan.transport.exchange import (
-    Exchange,
-    Request,
-    Response,
-    ResponseHeaders,
-    decode_percent,
-)
-from lochan.transport.hygiene import find_fault
-from lochan.transport.problems import reason_of
-from lochan.transport.routes import Face, Match, Route
+from lochan.transport.exchange import Exchange, Request, Response, decode_percent
+from lochan.transport.routes import Authentication, Face
 from lochan.wire.openapi import document_text
-from lochan.wire.operations import ApiOperation
 from lochan.wire.operations_v1 import OPERATIONS_V1
 from lochan.wire.operations_v2 import OPERATIONS_V2
 from lochan.wire.problems import conflict_v1
@@ -40,16 +27,13 @@ _WITH_AT: Final = re.compile(rb"([^@]*?(?:@|%40)[^@/]*)(?:/(.*))?", re.DOTALL)
 Place = tuple[str, dict[str, str]]
 """The template of a path, and the decoded values in it."""
 
-Methods = dict[str, Route]
-
-Chosen = tuple[Methods, dict[str, str]]
-"""The operations at a path by their methods, and the decoded values in the path."""
-
 REPOSITORIES: Final = b"/r/"
 """What a path begins with that names its repository."""
 
 _TREES: Final = b"/trees/"
 _DOTS: Final = b"..."
+_DIFF_V1: Final = "/diffs/{from}...{to}"
+_KINDS: Final = ("BRANCH", "TAG")
 
 HANDLERS_V2: Final = v2_reads.HANDLERS | v2_writes.HANDLERS | v2_extensions.HANDLERS
 HANDLERS_V1: Final = v1_trees.HANDLERS | v1_contents.HANDLERS
@@ -63,9 +47,16 @@ PREPARING: Final[Mapping[str, Callable[[Exchange], bool]]] = {
 _ANY_BODY: Final = ("putObjects",)
 
 
-def nessie_faces(repositories: Repositories, default_repository: str) -> tuple[Face, ...]:
-    """Returns both faces."""
-    return NessieV2(repositories, default_repository), NessieV1(default_repository)
+def nessie_faces(
+    repositories: Repositories,
+    default_repository: str,
+    authentication: Authentication | None = None,
+) -> tuple[Face, ...]:
+    """Returns both faces; without `authentication` everyone is served."""
+    return (
+        NessieV2(repositories, default_repository, authentication),
+        NessieV1(default_repository, authentication),
+    )
 
 
 def get_openapi(request: Request) -> Response:  # noqa: ARG001 - the same for all requests
@@ -77,31 +68,18 @@ DOCUMENTS: Final = dict.fromkeys((b"/openapi.yaml", b"/api/openapi.yaml"), get_o
 """Where the OpenAPI document is served, beside the faces."""
 
 
-def _routes(operations: Sequence[ApiOperation], bound: Handlers) -> dict[str, Methods]:
-    """Returns the routes by template and method; every operation has one handler."""
-    check({each.id for each in operations} == set(bound), "every operation has a handler")
-    routes: dict[str, Methods] = {}
-    for each in operations:
-        handler, brief = bound[each.id]
-        if each.request is not None and each.id not in _ANY_BODY:
-            handler = takes_json(handler)
-        route = Route(each.id, handler, brief, PREPARING.get(each.id))
-        routes.setdefault(each.path, {})[each.method] = route
-    return routes
-
-
-class NessieFace(ABC):
+class NessieFace(SegmentFace):
     """What both versions have in common: whose paths they are, and how requests are refused.
 
     A path may begin with the name of a repository: `/r/{name}/api/v2/…`.
     """
 
-    prefix: bytes
-    authentication = None
-
-    def __init__(self, default_repository: str) -> None:
+    def __init__(
+        self, default_repository: str, authentication: Authentication | None = None
+    ) -> None:
+        super().__init__()
         self._default_repository = default_repository
-        self._below = self.prefix + b"/"
+        self.authentication = authentication
 
     def owns(self, path: bytes) -> bool:
         """Returns whether a raw path belongs to this version."""
@@ -109,44 +87,14 @@ class NessieFace(ABC):
             return True
         if path.startswith(REPOSITORIES):
             path = path[path.find(b"/", len(REPOSITORIES)) :]
-        return path.startswith(self._below) or path == self.prefix
+        return super().owns(path)
 
-    def match(self, request: Request) -> Match | Response:
-        """Finds the operation of a request, or refuses it."""
-        path = request.path
-        if b"%" in path or b"/." in path or request.query.raw:
-            fault = find_fault(request)
-            if fault is not None:
-                return self.refuse(request, 400, fault)
-        repository = self._default_repository
-        if path.startswith(REPOSITORIES):
-            name, _, rest = path[len(REPOSITORIES) :].partition(b"/")
-            repository, path = decode_percent(name), b"/" + rest
-        found = self.find(request.method, path[len(self.prefix) :])
-        if found is None:
-            return self.refuse(request, 404, "nothing is served at this address")
-        methods, params = found
-        route = methods.get("GET" if request.method == "HEAD" else request.method)
-        if route is None:
-            allowed = ", ".join(sorted(methods))
-            headers = ((b"allow", allowed.encode("ascii")),)
-            return self.refuse(request, 405, f"allowed here: {allowed}", headers)
-        return Match(route, params, repository)
-
-    @abstractmethod
-    def find(self, method: str, rest: bytes) -> Chosen | None:
-        """Returns the operations at the raw rest of a path, and the decoded values in it."""
-
-    def refuse(
-        self,
-        request: Request,  # noqa: ARG002 - the protocol has it
-        status: int,
-        message: str,
-        headers: ResponseHeaders = (),
-    ) -> Response:
-        """Returns the refusal of a request that breaks a rule of HTTP."""
-        code = reason_of(status).upper().replace(" ", "_")
-        return msgspec.structs.replace(problem(status, code, message), headers=headers)
+    def locate(self, path: bytes) -> tuple[str, bytes]:
+        """Returns the repository that a raw path names, and the path without it."""
+        if not path.startswith(REPOSITORIES):
+            return self._default_repository, path
+        name, _, rest = path[len(REPOSITORIES) :].partition(b"/")
+        return decode_percent(name), b"/" + rest
 
 
 class NessieV2(NessieFace):
@@ -154,8 +102,13 @@ class NessieV2(NessieFace):
 
     prefix = b"/api/v2"
 
-    def __init__(self, repositories: Repositories, default_repository: str) -> None:
-        super().__init__(default_repository)
+    def __init__(
+        self,
+        repositories: Repositories,
+        default_repository: str,
+        authentication: Authentication | None = None,
+    ) -> None:
+        super().__init__(default_repository, authentication)
         own = v2_extensions.RepositoryHandlers(repositories)
         bound = {
             **HANDLERS_V2,
@@ -164,7 +117,7 @@ class NessieV2(NessieFace):
         }
         self._fixed: dict[bytes, Methods] = {}
         self._trees: dict[str, Methods] = {}
-        for path, methods in _routes(OPERATIONS_V2, bound).items():
+        for path, methods in build_routes(OPERATIONS_V2, bound, PREPARING, _ANY_BODY).items():
             if path.startswith("/trees/{ref}"):
                 tail = path.removeprefix("/trees/{ref}").removeprefix("/")
                 self._trees[tail] = methods
@@ -229,54 +182,27 @@ class NessieV1(NessieFace):
 
     prefix = b"/api/v1"
 
-    def __init__(self, default_repository: str) -> None:
-        super().__init__(default_repository)
-        self._fixed: dict[bytes, Methods] = {}
-        self._shapes: dict[int, list[tuple[list[str], Methods]]] = {}
-        self._diff: Methods = {}
-        for path, methods in _routes(OPERATIONS_V1, HANDLERS_V1).items():
-            segments = path.split("/")
-            if _DOTS.decode() in path:
-                self._diff = methods
-            elif "{" in path:
-                self._shapes.setdefault(len(segments), []).append((segments, methods))
-            else:
-                self._fixed[path.encode("ascii")] = methods
+    def __init__(
+        self, default_repository: str, authentication: Authentication | None = None
+    ) -> None:
+        super().__init__(default_repository, authentication)
+        routes = build_routes(OPERATIONS_V1, HANDLERS_V1)
+        self._diff = routes.pop(_DIFF_V1)
+        self._paths = PathTable(routes)
 
     def find(self, method: str, rest: bytes) -> Chosen | None:  # noqa: ARG002 - version 2 needs it
         """Returns the operations at the raw rest of a path, and the decoded values in it."""
-        fixed = self._fixed.get(rest)
-        if fixed is not None:
-            return fixed, {}
         segments = rest.split(b"/")
         if len(segments) == 3 and segments[1] == b"diffs":
             left, dots, right = segments[2].partition(_DOTS)
             params = {"from": decode_percent(left), "to": decode_percent(right)}
             return (self._diff, params) if dots else None
-        for shape, methods in self._shapes.get(len(segments), ()):
-            values = _fit(shape, segments)
-            if values is not None:
-                return methods, values
-        return None
+        found = self._paths.find(rest)
+        if found is not None and found[1].get("type", "BRANCH").upper() not in _KINDS:
+            # Kinds of references are words of their own.
+            return None
+        return found
 
     def problem(self, request: Request, error: LochanError) -> Response:
         """Returns the answer to an error."""
         return problem_of(request, error, conflict_v1)
-
-
-def _fit(shape: list[str], segments: list[bytes]) -> dict[str, str] | None:
-    """Returns the values where a path has the shape; kinds of references are words of their own."""
-    params: dict[str, str] = {}
-    for part, given in zip(shape, segments, strict=True):
-        if not part.startswith("{"):
-            if part.encode("ascii") != given:
-                return None
-            continue
-        if not given:
-            return None
-        name = part[1:-1]
-        value = decode_percent(given)
-        if name == "type" and value.upper() not in ("BRANCH", "TAG"):
-            return None
-        params[name] = value
-    return params

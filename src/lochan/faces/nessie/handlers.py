@@ -9,18 +9,18 @@ import msgspec
 
 from lochan.base.errors import Invalid
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
+from lochan.faces.answers import answer
 from lochan.faces.nessie.params import (
     fetches_all,
     filter_of,
-    limit_of,
     log_limit_of,
     read_call,
-    token_of,
     with_headers,
     write_call,
 )
 from lochan.faces.nessie.preconditions import check_unambiguous, expected_of
-from lochan.faces.nessie.responses import answer, later
+from lochan.faces.nessie.responses import later
+from lochan.faces.params import limit_of, token_of
 from lochan.model.commits import CommitMeta, Committed, ContentKey, LogEntry
 from lochan.model.contents import Content
 from lochan.model.references import Reference

@@ -3,66 +3,33 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
+from lochan.access.policy import Call
 from lochan.base.errors import Invalid
 from lochan.base.limits.requests import BRIEF_KEYS_BYTES_MAX, LOG_PAGE_COMMITS_MAX, PAGE_ENTRIES_MAX
-from lochan.faces.nessie.responses import problem
+from lochan.faces.params import limit_of
 from lochan.model.commits import CommitMeta, ContentKey
-from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Call
-from lochan.transport.exchange import Exchange, Request, RequestHeaders, Response
-from lochan.transport.routes import Handler
+from lochan.transport.exchange import Exchange, RequestHeaders
 from lochan.wire.keys import key_from_path, optional_key
 
-Handlers = dict[str, tuple[Handler, bool | Callable[[Exchange], bool]]]
-"""Operations by their ids: the handler of each, and whether it is brief for a request."""
-
 _PROPERTY: Final = "nessie-commit-property-"
-
-# Clients of the API know these parameters as numbers of 32 bits.
-_COUNT_MAX: Final = 2**31 - 1
-
-
-def takes_json(handler: Handler) -> Handler:
-    """Refuses a body that has a content type other than JSON, before the handler reads it."""
-
-    @wraps(handler)
-    def checked(exchange: Exchange) -> Response | PendingWrite[Response]:
-        if not is_json(exchange.request):
-            return problem(
-                415,
-                "UNSUPPORTED_MEDIA_TYPE",
-                "The body of a request is JSON; say so with Content-Type: application/json.",
-            )
-        return handler(exchange)
-
-    return checked
 
 
 class WriteHeaders(msgspec.Struct, frozen=True):
     """What the headers of a write state; a client sends the same with most of its requests."""
 
-    is_json: bool
     idempotency_keys: Sequence[str]
     has_if_match: bool
     has_commit_meta: bool
 
 
-def is_json(request: Request) -> bool:
-    """Returns whether the body may be read as JSON; without a content type it may."""
-    return request.headers.derive(write_headers).is_json
-
-
 def write_headers(headers: RequestHeaders) -> WriteHeaders:
     """Reads the headers of a write."""
-    kind = (headers.get("content-type") or "application/json").partition(";")[0].strip().lower()
     return WriteHeaders(
-        kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json")),
         headers.all("idempotency-key"),
         headers.get("if-match") is not None,
         any(name.startswith(b"nessie-commit-") for name, _ in headers.raw),
@@ -71,8 +38,18 @@ def write_headers(headers: RequestHeaders) -> WriteHeaders:
 
 def read_call(exchange: Exchange) -> Call:
     """Returns the caller of a read; an idempotency key means nothing to a read."""
-    caller, name = exchange.caller, exchange.repository.name
-    return Call(caller.principal, None, b"", caller.roles, name, exchange.request.id)
+    caller, request = exchange.caller, exchange.request
+    return Call(
+        caller.name,
+        None,
+        b"",
+        caller.roles,
+        exchange.repository.name,
+        request.id,
+        caller.rights,
+        caller.credential,
+        request.origin,
+    )
 
 
 def write_call(exchange: Exchange) -> Call:
@@ -92,28 +69,9 @@ def write_call(exchange: Exchange) -> Call:
     )
 
 
-def limit_of(exchange: Exchange, name: str = "max-records") -> int | None:
-    """Returns the limit of a listing; None (also for 0) means all."""
-    text = exchange.request.query.get(name)
-    if text is None or text == "":
-        return None
-    try:
-        limit = int(text)
-    except ValueError:
-        limit = -1
-    if not 0 <= limit <= _COUNT_MAX or not text.isascii() or not text.isdigit():
-        raise Invalid(f"the parameter '{name}' is a number from 0 to {_COUNT_MAX}: {text[:40]!r}")
-    return limit or None
-
-
 def log_limit_of(exchange: Exchange, name: str = "max-records") -> int:
     """Returns the limit of a log, which is always bounded."""
     return min(limit_of(exchange, name) or LOG_PAGE_COMMITS_MAX, LOG_PAGE_COMMITS_MAX)
-
-
-def token_of(exchange: Exchange, name: str = "page-token") -> str | None:
-    """Returns the token of the requested page, None for the first."""
-    return exchange.request.query.get(name) or None
 
 
 def flag_of(exchange: Exchange, name: str) -> bool:

@@ -7,10 +7,12 @@ from typing import Final
 import msgspec
 
 from lochan.base.errors import Invalid
+from lochan.faces.answers import NO_CONTENT, answer
 from lochan.faces.nessie import handlers
-from lochan.faces.nessie.params import Handlers, names_few_keys, read_call, write_call
-from lochan.faces.nessie.responses import NO_CONTENT, answer, later
+from lochan.faces.nessie.params import names_few_keys, read_call, write_call
+from lochan.faces.nessie.responses import later
 from lochan.faces.nessie.v1_trees import on_reference, read_path
+from lochan.faces.params import Handlers
 from lochan.model.contents import Namespace
 from lochan.model.specs import ReferenceSpec, check_name
 from lochan.service.pending_writes import PendingWrite

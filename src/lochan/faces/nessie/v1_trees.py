@@ -11,23 +11,15 @@ from typing import Any, Final
 import msgspec
 
 from lochan.base.errors import Invalid
+from lochan.faces.answers import NO_CONTENT, answer, etag
 from lochan.faces.nessie import handlers
 from lochan.faces.nessie.handlers import DETACHED, V1_PAGES, whole_or_page
-from lochan.faces.nessie.params import (
-    Handlers,
-    filter_of,
-    is_plain,
-    is_short_page,
-    limit_of,
-    read_call,
-    token_of,
-    write_call,
-)
+from lochan.faces.nessie.params import filter_of, is_plain, is_short_page, read_call, write_call
 from lochan.faces.nessie.preconditions import (
     check_unambiguous,
     expected_hash,
 )
-from lochan.faces.nessie.responses import NO_CONTENT, answer, etag
+from lochan.faces.params import Handlers, limit_of, token_of
 from lochan.model.requests import NewReference
 from lochan.model.results import Entry
 from lochan.model.specs import (
@@ -50,7 +42,8 @@ _JAVA_TYPES: Final = {"BRANCH": "Branch", "TAG": "Tag", DETACHED: "Detached"}
 
 def get_config(exchange: Exchange) -> Response:
     """Returns the configuration that clients need."""
-    return answer(ConfigV1(exchange.repository.info.default_branch, 2))
+    info = exchange.repository.describe(read_call(exchange))
+    return answer(ConfigV1(info.default_branch, 2))
 
 
 def list_references(exchange: Exchange) -> Response:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from lochan.base.errors import AlreadyExists, Invalid
+from lochan.faces.answers import answer, problem
 from lochan.faces.nessie.handlers import (
     carried_request,
     later_merged,
@@ -14,10 +15,11 @@ from lochan.faces.nessie.handlers import (
     meta_of,
     resolutions_of,
 )
-from lochan.faces.nessie.params import Handlers, is_json, limit_of, read_call, token_of, write_call
+from lochan.faces.nessie.params import read_call, write_call
 from lochan.faces.nessie.preconditions import check_unambiguous, expected_of
-from lochan.faces.nessie.responses import answer, problem, reference_for
+from lochan.faces.nessie.responses import reference_for
 from lochan.faces.nessie.v2_writes import expiry, kind_of
+from lochan.faces.params import Handlers, is_json, limit_of, token_of
 from lochan.model.requests import (
     MoveRequest,
     NewReference,

@@ -6,24 +6,23 @@ from typing import Final
 
 from lochan.base.errors import Invalid
 from lochan.base.ids import EMPTY_ID
+from lochan.faces.answers import answer
 from lochan.faces.nessie import handlers
 from lochan.faces.nessie.handlers import V2_PAGES, whole_or_page
 from lochan.faces.nessie.params import (
-    Handlers,
     filter_of,
     flag_of,
     is_plain,
     is_short_page,
     key_range_of,
     keys_of,
-    limit_of,
     log_limit_of,
     names_few_keys,
     read_call,
-    token_of,
 )
 from lochan.faces.nessie.preconditions import check_readable
-from lochan.faces.nessie.responses import answer, reference_for
+from lochan.faces.nessie.responses import reference_for
+from lochan.faces.params import Handlers, limit_of, token_of
 from lochan.model.commits import ContentKey
 from lochan.model.references import PreviousHead, Reference
 from lochan.model.specs import ReferenceSpec, parse_on_reference, parse_path
@@ -62,7 +61,7 @@ _CONSISTENCY: Final = {None: "NOT_CHECKED", True: "COMMIT_CONSISTENT", False: "C
 
 def get_config(exchange: Exchange) -> Response:
     """Returns the configuration that clients need."""
-    info = exchange.repository.info
+    info = exchange.repository.describe(read_call(exchange))
     created = instant(info.created_us)
     return answer(
         ConfigV2(

@@ -1,0 +1,167 @@
+"""Faces that name things by the segments of a path: routes from operations, and refusals.
+
+The operations of `wire/` are the table of routes. Every one of them declares what it needs
+(`ApiOperation.needs`), so that a test can try all of them without any right.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from lochan.access.policy import Action
+from lochan.base.checks import check
+from lochan.base.errors import LochanError
+from lochan.base.limits.http import HTTP_BODY_BYTES_MAX
+from lochan.faces.answers import problem
+from lochan.faces.params import Handlers, takes_json
+from lochan.transport.exchange import (
+    Exchange,
+    Request,
+    Response,
+    ResponseHeaders,
+    decode_percent,
+)
+from lochan.transport.hygiene import find_fault
+from lochan.transport.problems import reason_of
+from lochan.transport.routes import Authentication, Match, Route
+from lochan.wire.operations import ApiOperation
+
+Methods = dict[str, Route]
+"""The operations at a path by their methods."""
+
+Chosen = tuple[Methods, dict[str, str]]
+"""The operations at a path by their methods, and the decoded values in the path."""
+
+_OF_ALL_REPOSITORIES: Final = (Action.LIST_REPOSITORIES, Action.CREATE_REPOSITORY)
+
+NOTHING_PREPARES: Final[Mapping[str, Callable[[Exchange], bool]]] = {}
+
+
+def build_routes(
+    operations: Sequence[ApiOperation],
+    bound: Handlers,
+    preparing: Mapping[str, Callable[[Exchange], bool]] = NOTHING_PREPARES,
+    any_body: Sequence[str] = (),
+    body_bytes_max: int = HTTP_BODY_BYTES_MAX,
+) -> dict[str, Methods]:
+    """Returns the routes by template and method; every operation has one handler.
+
+    Bodies are JSON, but for the operations in `any_body`, which check the content type themselves.
+    """
+    check({each.id for each in operations} == set(bound), "every operation has a handler")
+    routes: dict[str, Methods] = {}
+    for each in operations:
+        handler, brief = bound[each.id]
+        if each.request is not None and each.id not in any_body:
+            handler = takes_json(handler)
+        route = Route(
+            each.id,
+            handler,
+            brief,
+            preparing.get(each.id),
+            body_bytes_max=body_bytes_max,
+            of_repository=each.action not in _OF_ALL_REPOSITORIES,
+            is_open=each.needs == "nothing",
+        )
+        routes.setdefault(each.path, {})[each.method] = route
+    return routes
+
+
+class PathTable:
+    """Finds the operations at a path: fixed paths first, then those with values in segments."""
+
+    def __init__(self, routes: Mapping[str, Methods]) -> None:
+        self._fixed: dict[bytes, Methods] = {}
+        self._shapes: dict[int, list[tuple[list[str], Methods]]] = {}
+        for path, methods in routes.items():
+            if "{" in path:
+                segments = path.split("/")
+                self._shapes.setdefault(len(segments), []).append((segments, methods))
+            else:
+                self._fixed[path.encode("ascii")] = methods
+
+    def find(self, rest: bytes) -> Chosen | None:
+        """Returns the operations at the raw rest of a path, and the decoded values in it."""
+        fixed = self._fixed.get(rest)
+        if fixed is not None:
+            return fixed, {}
+        segments = rest.split(b"/")
+        for shape, methods in self._shapes.get(len(segments), ()):
+            values = _fit(shape, segments)
+            if values is not None:
+                return methods, values
+        return None
+
+
+def _fit(shape: list[str], segments: list[bytes]) -> dict[str, str] | None:
+    """Returns the values where a path has the shape; an empty segment is no value."""
+    params: dict[str, str] = {}
+    for part, given in zip(shape, segments, strict=True):
+        if not part.startswith("{"):
+            if part.encode("ascii") != given:
+                return None
+        elif not given:
+            return None
+        else:
+            params[part[1:-1]] = decode_percent(given)
+    return params
+
+
+class SegmentFace(ABC):
+    """A face below one prefix: finds the operation of a request, or refuses it."""
+
+    prefix: bytes
+    authentication: Authentication | None = None
+
+    def __init__(self) -> None:
+        self._below = self.prefix + b"/"
+
+    def owns(self, path: bytes) -> bool:
+        """Returns whether a raw path belongs to this face."""
+        return path.startswith(self._below) or path == self.prefix
+
+    def match(self, request: Request) -> Match | Response:
+        """Finds the operation of a request, or refuses it."""
+        path = request.path
+        if b"%" in path or b"/." in path or request.query.raw:
+            fault = find_fault(request)
+            if fault is not None:
+                return self.refuse(request, 400, fault)
+        repository, path = self.locate(path)
+        found = self.find(request.method, path[len(self.prefix) :])
+        if found is None:
+            return self.refuse(request, 404, "nothing is served at this address")
+        methods, params = found
+        route = methods.get("GET" if request.method == "HEAD" else request.method)
+        if route is None:
+            allowed = ", ".join(sorted(methods))
+            headers = ((b"allow", allowed.encode("ascii")),)
+            return self.refuse(request, 405, f"allowed here: {allowed}", headers)
+        return Match(route, params, repository)
+
+    def locate(self, path: bytes) -> tuple[str | None, bytes]:
+        """Returns the repository that a raw path names, and the path without it."""
+        return None, path
+
+    @abstractmethod
+    def find(self, method: str, rest: bytes) -> Chosen | None:
+        """Returns the operations at the raw rest of a path, and the decoded values in it."""
+
+    @abstractmethod
+    def problem(self, request: Request, error: LochanError) -> Response:
+        """Returns the answer to an error."""
+
+    def refuse(
+        self,
+        request: Request,  # noqa: ARG002 - the protocol has it
+        status: int,
+        message: str,
+        headers: ResponseHeaders = (),
+    ) -> Response:
+        """Returns the refusal of a request that breaks a rule of HTTP."""
+        code = reason_of(status).upper().replace(" ", "_")
+        return msgspec.structs.replace(problem(status, code, message), headers=headers)
