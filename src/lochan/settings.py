@@ -14,10 +14,18 @@ from typing import Annotated, Any, Final, Literal, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from lochan.base.errors import Invalid
+from lochan.base.errors import Invalid, InvalidUrl
 from lochan.base.limits.commits import COMMIT_TIMEOUT_MS, RETRY_SLEEP_FIRST_MS, RETRY_SLEEP_MAX_MS
+from lochan.base.limits.http import HTTP_BODY_BYTES_MAX
+from lochan.base.limits.quotas import (
+    PRINCIPAL_REQUESTS_CEILING,
+    PRINCIPAL_REQUESTS_MAX,
+    REPOSITORY_REQUESTS_MAX,
+)
 from lochan.base.limits.server import DRAIN_TIMEOUT_S
 from lochan.base.limits.storage import CACHE_BYTES_MAX
+from lochan.base.secrets import MASK, Secret
+from lochan.kv.url import parse_store_url
 
 ENVIRONMENT_PREFIX: Final = "LOCHAN_"
 SETTINGS_FILE: Final = Path("lochan.toml")
@@ -31,7 +39,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     store: Annotated[str, Meta(description="Where everything is kept.")] = "rocksdb:.lochan/store"
     host: Annotated[
         str,
-        Meta(description="The address to listen on; loopback only, as there are no users yet."),
+        Meta(description="The address to listen on; others than loopback need users and TLS."),
     ] = "127.0.0.1"
     port: Annotated[
         int, Meta(ge=0, le=65_535, description="The port to listen on; 0 takes a free one.")
@@ -52,6 +60,83 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tls_key: Annotated[
         str, Meta(description="A file with the key of the certificate, without a password.")
     ] = ""
+    insecure_remote: Annotated[
+        bool,
+        Meta(
+            description="Serves other machines without authentication or TLS, so that any of them "
+            "may read and change everything, or read tokens on their way."
+        ),
+    ] = False
+    secret_key_file: Annotated[
+        str,
+        Meta(description="A file with the keys of the servers, one on a line; the first seals."),
+    ] = ""
+    secret_key: Annotated[
+        Secret, Meta(description="The same keys, with commas; not as a flag, which others can see.")
+    ] = Secret("")
+    setup_user: Annotated[
+        str, Meta(description="The first user, made when the server starts and there is none.")
+    ] = ""
+    setup_token_file: Annotated[
+        str, Meta(description="The file with the first user's token; made if it is missing.")
+    ] = ""
+    oidc_issuer: Annotated[
+        str, Meta(description="The OpenID Connect issuer whose tokens are accepted; empty is none.")
+    ] = ""
+    oidc_audience: Annotated[
+        str, Meta(description="The audience that its tokens must be made out for.")
+    ] = ""
+    oidc_jwks: Annotated[
+        str, Meta(description="Its signing keys: a file, or an https address.")
+    ] = ""
+    oidc_algorithms: Annotated[
+        tuple[str, ...], Meta(description="The signature algorithms that are accepted.")
+    ] = ("RS256", "ES256")
+    oidc_user_claim: Annotated[str, Meta(description="The claim with the name of the user.")] = (
+        "sub"
+    )
+    oidc_roles_claim: Annotated[
+        str, Meta(description="The claim with the roles of the user; empty is none.")
+    ] = ""
+    audit_log: Annotated[
+        Literal["off", "denied", "writes", "all"],
+        Meta(description="Which decisions are written to the audit log; each includes the former."),
+    ] = "off"
+    audit_file: Annotated[
+        str, Meta(description="The file of the audit log; empty is standard error.")
+    ] = ""
+    principal_requests_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=PRINCIPAL_REQUESTS_CEILING,
+            description="Requests of one user that are served at once; more wait.",
+        ),
+    ] = PRINCIPAL_REQUESTS_MAX
+    principal_requests_per_s: Annotated[
+        float,
+        Meta(ge=0, le=1_000_000, description="Requests of one user in a second; 0 is no limit."),
+    ] = 0.0
+    repository_requests_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=100_000,
+            description="Requests of users to one repository that are served at once; more wait.",
+        ),
+    ] = REPOSITORY_REQUESTS_MAX
+    request_bytes_max: Annotated[
+        int,
+        Meta(ge=1_024, le=HTTP_BODY_BYTES_MAX, description="The longest body of a request."),
+    ] = HTTP_BODY_BYTES_MAX
+    branches_max: Annotated[
+        int,
+        Meta(ge=0, description="Branches that a repository may have; 0 is no limit."),
+    ] = 0
+    branch_ttl_max_s: Annotated[
+        int,
+        Meta(ge=0, description="The longest time that a new branch may live; 0 is no limit."),
+    ] = 0
     repository: Annotated[
         str, Meta(description="The repository that is served without naming one; made if missing.")
     ] = "default"
@@ -104,10 +189,33 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         float, Meta(ge=0, le=1, description="The share of requests that are traced.")
     ] = 1.0
 
+    def __repr__(self) -> str:
+        shown = [f"{name}={value!r}" for name, value in self.__rich_repr__()]
+        return f"Settings({', '.join(shown)})"
+
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        """Returns all settings with their values, secrets and passwords masked."""
+        found = {name: getattr(self, name) for name in self.__struct_fields__}
+        found["store"] = _masked_store(self.store)
+        return list(found.items())
+
 
 SETTING_NAMES: Final = tuple(Settings.__struct_fields__)
 
+SECRET_SETTINGS: Final = ("secret_key",)
+"""Settings that are no flags, because other users of a machine see the arguments of a process."""
+
+_LISTS: Final = ("host_names", "oidc_algorithms")
+_NEVER_SHOWN: Final = ("store", *SECRET_SETTINGS)
+
 _HINTS: Final = get_type_hints(Settings, include_extras=True)
+
+
+def _masked_store(store: str) -> str:
+    try:
+        return str(parse_store_url(store))
+    except InvalidUrl:
+        return MASK
 
 
 def describe(name: str) -> str:
@@ -140,11 +248,31 @@ def read_settings(
                 raise Invalid(f"there is no setting {name!r}")
             chosen[name] = _convert(name, value, "--" + name.replace("_", "-"))
     settings = Settings(**chosen)
+    _check_together(settings)
+    return settings
+
+
+def _check_together(settings: Settings) -> None:
+    """Refuses settings that do not fit each other."""
     if settings.retry_sleep_low_ms > settings.retry_sleep_high_ms:
         raise Invalid("the setting retry_sleep_low_ms is at most retry_sleep_high_ms")
     if settings.files_port and settings.files_port == settings.port:
         raise Invalid("the settings port and files_port name two different ports")
-    return settings
+    if settings.secret_key and settings.secret_key_file:
+        raise Invalid("the keys of the servers come from secret_key or secret_key_file, not both")
+    if bool(settings.setup_user) != bool(settings.setup_token_file):
+        raise Invalid("setup_user and setup_token_file are set together: the token needs a place")
+    oidc = {
+        name: bool(getattr(settings, name))
+        for name in ("oidc_issuer", "oidc_audience", "oidc_jwks")
+    }
+    if any(oidc.values()) and not all(oidc.values()):
+        missing = ", ".join(name for name, given in oidc.items() if not given)
+        raise Invalid(
+            f"tokens of an issuer need oidc_issuer, oidc_audience and oidc_jwks; missing: {missing}"
+        )
+    if settings.audit_file and settings.audit_log == "off":
+        raise Invalid("the setting audit_file needs audit_log, which is off")
 
 
 def _read_file(file: Path | None) -> dict[str, Any]:
@@ -163,10 +291,14 @@ def _read_file(file: Path | None) -> dict[str, Any]:
 def _convert(name: str, value: object, source: str) -> Any:
     """Checks one value; texts are read as numbers, truth values and, with commas, as lists."""
     value_type = _HINTS[name]
-    if isinstance(value, str) and name == "host_names":
+    if name in SECRET_SETTINGS:
+        if not isinstance(value, str | Secret):
+            raise Invalid(f"the setting {name} is a text (from {source})")
+        return value if isinstance(value, Secret) else Secret(value)
+    if isinstance(value, str) and name in _LISTS:
         value = [part.strip() for part in value.split(",") if part.strip()]
     try:
         return msgspec.convert(value, value_type, strict=False)
     except msgspec.ValidationError as error:
-        shown = "" if name == "store" else f"{value!r} "
+        shown = "" if name in _NEVER_SHOWN else f"{value!r} "
         raise Invalid(f"the setting {name} cannot be {shown}(from {source}): {error}") from None

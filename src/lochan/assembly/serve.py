@@ -9,7 +9,11 @@ from typing import Final
 
 import msgspec
 
+from lochan.access.policy import Call
+from lochan.access.rights import OPEN_RIGHTS
 from lochan.assembly import open_store
+from lochan.assembly.access import ServerAccess, open_access
+from lochan.assembly.exposure import check_exposure, warn_exposure
 from lochan.assembly.server_file import (
     ServerFile,
     read_server_file,
@@ -18,7 +22,10 @@ from lochan.assembly.server_file import (
     write_server_file,
 )
 from lochan.base.errors import NotFound, StoreLocked
+from lochan.base.limits.access import ACCESS_STALE_MS
 from lochan.base.limits.maintenance import SWEEP_CLAIMS_EVERY_S, SWEEP_EVERY_S, SWEEP_PAUSE_S
+from lochan.faces.access.face import AccessFace
+from lochan.faces.metrics.face import MetricsFace
 from lochan.faces.nessie.face import DOCUMENTS, nessie_faces
 from lochan.kernel.context import Tuning
 from lochan.kernel.repository import Ports
@@ -27,21 +34,23 @@ from lochan.kv.store import Store
 from lochan.kv.url import parse_store_url
 from lochan.persist.cache import Caches
 from lochan.persist.retry import RetryPolicy
-from lochan.service.policy import Call
+from lochan.service.quotas import ReferenceQuota
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.service.sweeps import SweepFailure, sweep_of_claims, sweep_of_references
 from lochan.settings import Settings
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting
+from lochan.telemetry.audit import AuditLog, AuditWriter
 from lochan.telemetry.metrics import Exposition, Metrics
 from lochan.telemetry.observers import ObservedWaiting, Observers, SleepObserver
+from lochan.telemetry.process_log import start_log, stop_log
 from lochan.telemetry.traces import Traces
 from lochan.transport.access_log import AccessLog
-from lochan.transport.addresses import check_loopback
-from lochan.transport.app import OwnHandler
-from lochan.transport.exchange import Response
+from lochan.transport.addresses import is_loopback
 from lochan.transport.listener import ListenerOptions
 from lochan.transport.observers import RequestObserver, RequestObservers
+from lochan.transport.quotas import QuotaLimits
+from lochan.transport.routes import Face
 from lochan.transport.serve import run_until_stopped
 from lochan.transport.server import Options, PeriodicTask, Server
 from lochan.transport.tls import certificate_of
@@ -61,21 +70,36 @@ def tuning_of(settings: Settings) -> Tuning:
     )
 
 
+def reference_quota_of(settings: Settings) -> ReferenceQuota:
+    """Returns the quota of each repository that the settings ask for; 0 is no limit."""
+    return ReferenceQuota(
+        branches_max=settings.branches_max or None,
+        ttl_us_max=settings.branch_ttl_max_s * 1_000_000 or None,
+    )
+
+
 class ServerReady(msgspec.Struct, frozen=True):
     """A server that is ready: where it is, and what it serves, without passwords."""
 
     url: str
     store: str
+    insecure: str = ""
+    """What the server gives up by a setting; empty for nothing."""
 
 
 class Telemetry:
-    """The access log, metrics and traces that the settings ask for; none by default."""
+    """The access log, audit log, metrics and traces that the settings ask for; none by default."""
 
     def __init__(self, settings: Settings) -> None:
         self._log = AccessLog(settings.access_log) if settings.access_log != "off" else None
         self._metrics = Metrics() if settings.metrics else None
         endpoint = settings.trace_endpoint
         self._traces = Traces(endpoint, settings.trace_sampler) if endpoint else None
+        self._audit_writer: AuditWriter | None = None
+        self.audit: AuditLog | None = None
+        if settings.audit_log != "off":
+            self._audit_writer = AuditWriter(settings.audit_file)
+            self.audit = AuditLog(settings.audit_log, self._audit_writer.write)
         self._server: Server | None = None
         self._repository: Repository | None = None
         self._exposition: Exposition | None = None
@@ -101,12 +125,16 @@ class Telemetry:
         watched = ObservedWaiting(waiting, observers) if observers else waiting
         return Ports(SystemClock(), SystemRandom(), watched)
 
-    def own_routes(self) -> Mapping[bytes, OwnHandler]:
-        """Returns the handlers that are served beside the faces."""
+    def faces(self, access: ServerAccess) -> list[Face]:
+        """Returns the face of metrics, if they are on."""
         if self._exposition is None:
-            return {}
+            return []
         text, kind = self._exposition.text, Exposition.content_type
-        return {b"/metrics": lambda _: Response(200, text(), content_type=kind)}
+        return [MetricsFace(text, kind, access.policy, access.authentication)]
+
+    def reloads(self) -> list[Callable[[], None]]:
+        """Returns what is done when the process is asked to read its files again."""
+        return [] if self._audit_writer is None else [self._audit_writer.reopen]
 
     def attach(self, server: Server, repository: Repository) -> None:
         """Takes the server and the repository whose numbers `/metrics` shows."""
@@ -114,9 +142,11 @@ class Telemetry:
         self._repository = repository
 
     def close(self) -> None:
-        """Sends the traces that are left."""
+        """Sends the traces that are left, and writes the rest of the audit log."""
         if self._traces is not None:
             self._traces.close()
+        if self._audit_writer is not None:
+            self._audit_writer.close()
 
     def _chains(self) -> Mapping[int, int]:
         return {} if self._server is None else self._server.chains
@@ -145,12 +175,14 @@ class Telemetry:
 def serve(settings: Settings, ready: Callable[[ServerReady], None]) -> None:
     """Serves until SIGTERM or SIGINT; `ready` is called once, when requests may be sent.
 
-    1. refuse what cannot work before anything is opened; 2. open the store, make the repository if
-    it is missing; 3. listen, and write the server file beside an embedded store; 4. stop in the
-    opposite order. A crash leaves the server file, and the next server replaces it.
+    1. refuse what cannot work before anything is opened; 2. open the store, its access, and the
+    repository, which is made if it is missing; 3. refuse to serve other machines unless callers are
+    known and nothing can be read; 4. listen, and write the server file beside an embedded store;
+    5. stop in the opposite order. A crash leaves the server file, and the next server replaces it.
     """
-    check_loopback(settings.host)
+    check_exposure(settings, authenticates=None)
     options = options_of(settings)
+    log = start_log()
     telemetry = Telemetry(settings)
     try:
         file = server_file(settings.store)
@@ -163,6 +195,7 @@ def serve(settings: Settings, ready: Callable[[ServerReady], None]) -> None:
             store.close()
     finally:
         telemetry.close()
+        stop_log(log)
 
 
 def _serve(
@@ -173,7 +206,13 @@ def _serve(
     file: Path | None,
     ready: Callable[[ServerReady], None],
 ) -> None:
-    repositories = Repositories(store, telemetry.ports(), tuning=tuning_of(settings))
+    ports, tuning = telemetry.ports(), tuning_of(settings)
+    access = open_access(settings, store, ports, tuning.retry_policy, telemetry.audit)
+    authenticates = access.authenticator.is_required()
+    insecure = check_exposure(settings, authenticates=authenticates)
+    repositories = Repositories(
+        store, ports, policy=access.policy, tuning=tuning, quota=reference_quota_of(settings)
+    )
     repository = _open_or_create(repositories, settings)
     store.flush(store.epoch())
 
@@ -183,12 +222,13 @@ def _serve(
         server = Server(
             store,
             repositories,
-            nessie_faces(repositories, settings.repository),
+            faces_of(settings, repositories, access, telemetry),
             options,
             observers=telemetry.request_observers(),
-            own={**DOCUMENTS, **telemetry.own_routes()},
-            periodic_tasks=periodic_tasks(repositories),
+            own=DOCUMENTS,
+            periodic_tasks=periodic_tasks(repositories, access),
             listeners=file_listeners(settings, options),
+            reloads=telemetry.reloads(),
         )
         telemetry.attach(server, repository)
         return server
@@ -196,7 +236,8 @@ def _serve(
     def on_ready(url: str) -> None:
         if file is not None:
             written.append(write_server_file(file, url))
-        ready(ServerReady(url, str(parse_store_url(settings.store))))
+        warn_exposure(settings, insecure, authenticates=authenticates)
+        ready(ServerReady(url, str(parse_store_url(settings.store)), insecure))
 
     try:
         run_until_stopped(make, on_ready)
@@ -206,14 +247,33 @@ def _serve(
                 remove_server_file(file, own_file)
 
 
-def periodic_tasks(repositories: Repositories) -> list[PeriodicTask]:
-    """Returns what a server does by itself: it sweeps branches, tombstones and claims."""
+def faces_of(
+    settings: Settings, repositories: Repositories, access: ServerAccess, telemetry: Telemetry
+) -> list[Face]:
+    """Returns the faces of the main listener; all of them have the same authentication."""
+    return [
+        *nessie_faces(repositories, settings.repository, access.authentication),
+        AccessFace(access.control, access.authentication),
+        *telemetry.faces(access),
+    ]
+
+
+def periodic_tasks(
+    repositories: Repositories, access: ServerAccess | None = None
+) -> list[PeriodicTask]:
+    """Returns what a server does by itself: it sweeps branches, tombstones and claims.
+
+    On a store that may block it looks for changes of access too.
+    """
     references = sweep_of_references(repositories, report_failure)
     claims = sweep_of_claims(repositories, report_failure)
-    return [
+    tasks = [
         PeriodicTask(SWEEP_EVERY_S, references.turn, SWEEP_PAUSE_S),
         PeriodicTask(SWEEP_CLAIMS_EVERY_S, claims.turn, SWEEP_PAUSE_S),
     ]
+    if access is not None and not repositories.store.capabilities.inline:
+        tasks.append(PeriodicTask(ACCESS_STALE_MS / 2_000, access.refresh))
+    return tasks
 
 
 def report_failure(failure: SweepFailure) -> None:
@@ -242,6 +302,14 @@ def options_of(settings: Settings) -> Options:
         drain_s=settings.drain_timeout_s,
         show_traces=settings.stack_traces,
         default_repository=settings.repository,
+        # What must not be served was refused before (`check_exposure`).
+        allow_remote=not is_loopback(settings.host),
+        quotas=QuotaLimits(
+            settings.principal_requests_max,
+            settings.principal_requests_per_s,
+            settings.repository_requests_max,
+        ),
+        request_bytes_max=settings.request_bytes_max,
     )
 
 
@@ -255,6 +323,7 @@ def file_listeners(settings: Settings, options: Options) -> list[ListenerOptions
             port=settings.files_port,
             names=settings.host_names,
             certificate=options.certificate,
+            allow_remote=options.allow_remote,
         )
     ]
 
@@ -276,5 +345,5 @@ def _open_or_create(repositories: Repositories, settings: Settings) -> Repositor
     try:
         return repositories.open(settings.repository)
     except NotFound:
-        call = Call(repository=settings.repository)
+        call = Call(repository=settings.repository, rights=OPEN_RIGHTS)
         return repositories.create(call, settings.repository, settings.default_branch)

@@ -1,8 +1,9 @@
 """The options that commands on a catalog share, and the context that such a command gets.
 
-A catalog is a server (`--url`) or a store that this process opens (`--store`). If neither is given,
-it is the server that runs in this directory, according to `.lochan/server.json`, or else the store
-under `.lochan`.
+A catalog is a server (`--url`), the server of a profile (`--profile`), or a store that this process
+opens (`--store`). If none is given, it is the first of these that there is: the server that runs in
+this directory, according to `.lochan/server.json`; the store under `.lochan`; the server of the
+profile `default`. Otherwise a store is created.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from lochan.kv.url import parse_store_url
 
 if TYPE_CHECKING:
     from lochan.client import Client
+    from lochan.client.profiles import Profile
     from lochan.embedded import Embedded
 
     Catalog = Client | Embedded
@@ -37,13 +39,14 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     url: str | None = None
     store: str | None = None
     repository: str = "default"
+    profile: str | None = None
 
     def open(self) -> Catalog:
         """Opens the repository; the result is a context manager."""
         if self.url is not None:
             from lochan.client import Client
 
-            return Client(self.url, self.repository)
+            return Client(self.url, self.repository, profile=self.profile)
         from lochan.embedded import open_repository
 
         return open_repository(self.store or "", self.repository)
@@ -53,23 +56,47 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return self.url or str(parse_store_url(self.store or ""))
 
 
-def find_target(url: str | None, store: str | None, repository: str) -> Target:
-    """Returns the catalog for the options of a command; the module's docstring has the order."""
+def find_target(
+    url: str | None, store: str | None, repository: str | None, profile: str | None = None
+) -> Target:
+    """Returns the catalog for the options of a command; the module's docstring has the order.
+
+    With a URL, `profile` only names the credentials.
+    """
+    if url is None and store is None and profile is not None:
+        from lochan.client.profiles import ProfileFile
+
+        return _of_profile(profile, ProfileFile().get(profile), repository)
+    repository_or_default = repository or "default"
     if url is not None or store is not None:
-        return Target(url=url, store=store, repository=repository)
+        return Target(url=url, store=store, repository=repository_or_default, profile=profile)
     running = find_server()
     if running is not None:
-        return Target(url=running.url, repository=repository)
+        return Target(url=running.url, repository=repository_or_default)
     if not DEFAULT_STORE.exists():
-        try:
-            DATA_DIRECTORY.mkdir(exist_ok=True)
-        except OSError as error:
-            raise Unavailable(
-                f"no server runs in this directory, and no store can be created in "
-                f"{DATA_DIRECTORY}: {error.strerror}; name one with --url or --store"
-            ) from None
-        click.echo(f"creating a new store in {DEFAULT_STORE}", err=True)
-    return Target(store=f"rocksdb:{DEFAULT_STORE}", repository=repository)
+        from lochan.client.profiles import DEFAULT_PROFILE, ProfileFile
+
+        found = ProfileFile().read().get(DEFAULT_PROFILE)
+        if found is not None:
+            return _of_profile(DEFAULT_PROFILE, found, repository)
+        _make_data_directory()
+    return Target(store=f"rocksdb:{DEFAULT_STORE}", repository=repository_or_default)
+
+
+def _of_profile(name: str, profile: Profile, repository: str | None) -> Target:
+    used = repository or profile.repository or "default"
+    return Target(url=profile.url, repository=used, profile=name)
+
+
+def _make_data_directory() -> None:
+    try:
+        DATA_DIRECTORY.mkdir(exist_ok=True)
+    except OSError as error:
+        raise Unavailable(
+            f"no server runs in this directory, and no store can be created in "
+            f"{DATA_DIRECTORY}: {error.strerror}; name one with --url or --store"
+        ) from None
+    click.echo(f"creating a new store in {DEFAULT_STORE}", err=True)
 
 
 def find_server() -> ServerFile | None:
@@ -101,11 +128,16 @@ def catalog_command(function: Callable[..., None]) -> Callable[..., None]:
         "--store", envvar="LOCHAN_STORE", metavar="URL", help="The store to open, without a server."
     )
     @click.option(
+        "--profile",
+        envvar="LOCHAN_PROFILE",
+        metavar="NAME",
+        help="The server and the credentials of `lochan login`.",
+    )
+    @click.option(
         "--repository",
         envvar="LOCHAN_REPOSITORY",
-        default="default",
-        show_default=True,
-        help="The name of the repository.",
+        metavar="NAME",
+        help="The name of the repository.  [default: that of the profile, or default]",
     )
     @click.option("--json", "as_json", is_flag=True, help="Print JSON: one line for each item.")
     @click.pass_context
@@ -115,24 +147,41 @@ def catalog_command(function: Callable[..., None]) -> Callable[..., None]:
         /,
         url: str | None,
         store: str | None,
-        repository: str,
+        profile: str | None,
+        repository: str | None,
         as_json: bool,
         **arguments: Any,
     ) -> None:
-        # An option wins over the environment; a variable never conflicts with a typed option.
-        typed = {
-            name
-            for name in ("url", "store")
-            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        }
-        if typed == {"url", "store"}:
-            raise click.UsageError("--url and --store were both given; give only one of them")
-        if "store" in typed:
-            url = None
-        elif url is not None:
-            store = None
+        url, store, profile = _choose(ctx, url, store, profile)
         ctx.meta["lochan.json"] = as_json
-        target = find_target(url, store, repository)
+        target = find_target(url, store, repository, profile)
         function(CommandContext(ctx, target, as_json), **arguments)
 
     return command
+
+
+def _choose(
+    ctx: click.Context, url: str | None, store: str | None, profile: str | None
+) -> tuple[str | None, str | None, str | None]:
+    """Returns the URL, the store and the profile that count.
+
+    An option wins over the environment; a variable never conflicts with a typed option.
+    """
+    typed = {
+        name
+        for name in ("url", "store", "profile")
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+    for other in ("url", "profile"):
+        if {"store", other} <= typed:
+            raise click.UsageError(f"--{other} and --store were both given; give only one of them")
+    if "store" in typed:
+        return None, store, None
+    if "url" in typed:
+        # A client chooses among the profiles of the server by the variable itself.
+        return url, None, profile if "profile" in typed else None
+    if "profile" in typed:
+        return None, None, profile
+    if url is not None:
+        return url, None, None
+    return None, store, None if store is not None else profile

@@ -23,6 +23,7 @@ from lochan.base.errors import (
     NotFound,
     ReferenceNotFound,
     StoreLocked,
+    Unauthenticated,
     Unavailable,
     Unknown,
 )
@@ -40,6 +41,7 @@ UNAVAILABLE: Final = 6
 DENIED: Final = 7
 DAMAGED: Final = 8
 NEWER_FORMAT: Final = 9
+UNAUTHENTICATED: Final = 10
 
 MEANINGS: Final[dict[int, str]] = {
     DONE: "done",
@@ -52,6 +54,7 @@ MEANINGS: Final[dict[int, str]] = {
     DENIED: "not allowed",
     DAMAGED: "stored data is damaged",
     NEWER_FORMAT: "stored data has a newer format: upgrade Lochan",
+    UNAUTHENTICATED: "no credentials, or none that are valid: log in",
 }
 
 # The entry of the nearest base class applies, so a subclass may have a code of its own.
@@ -62,6 +65,7 @@ _CODES: Final[dict[type[LochanError], int]] = {
     Conflict: CONFLICT,
     Invalid: INVALID,
     Denied: DENIED,
+    Unauthenticated: UNAUTHENTICATED,
     Exhausted: UNAVAILABLE,
     Unknown: UNKNOWN,
     Unavailable: UNAVAILABLE,
@@ -77,6 +81,9 @@ _HINTS: Final[dict[type[LochanError], str]] = {
     HeadConflict: "read the branch again; without --expected the current head is used",
     KeysConflict: "`lochan log -o` shows which commit changed the keys; then try again",
     Conflict: "read the current state, then try again",
+    # The client's message names the server and how to log in to it.
+    Unauthenticated: "",
+    Denied: "an administrator can allow it; `lochan access explain` shows which rule decides",
     Exhausted: "try again later",
     Unknown: "before a retry, look in `lochan log` and `lochan reflog` whether it took effect",
     StoreLocked: "a running server has the store open: stop it, or connect to it with --url",

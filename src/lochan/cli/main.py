@@ -29,6 +29,9 @@ COMMAND_MODULES = {
     "generate": f"{_CLI}.generate.command:generate",
     "check": f"{_CLI}.repository:check",
     "config": f"{_CLI}.repository:config",
+    "login": f"{_CLI}.login:login",
+    "logout": f"{_CLI}.login:logout",
+    "access": f"{_CLI}.access.command:access",
     "stores": f"{_CLI}.stores:stores",
     "completion": f"{_CLI}.completion:completion",
 }
@@ -43,9 +46,10 @@ COMMAND_MODULES = {
 def commands() -> None:
     """Lochan: Git for the lakehouse.
 
-    Commands work on a server (--url, LOCHAN_URL) or on a store (--store, LOCHAN_STORE). Without
-    either they use the server that runs in this directory, or else the store in ./.lochan. A branch
-    or commit is written as main, main~2, main@HASH or HASH; - is the default branch.
+    Commands work on a server (--url, LOCHAN_URL; --profile, LOCHAN_PROFILE) or on a store (--store,
+    LOCHAN_STORE). Without any they use the server that runs in this directory, or the store in
+    ./.lochan, or the server of the profile default. A branch or commit is written as main, main~2,
+    main@HASH or HASH; - is the default branch.
     """
 
 

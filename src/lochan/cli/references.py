@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import time
-from typing import Any, Final
+from typing import Any
 
 import click
 
-from lochan.base.errors import Invalid, ReferenceNotFound
-from lochan.cli.arguments import BRANCH, REFERENCE, SPEC, ReferenceArgument, filter_option
+from lochan.base.errors import ReferenceNotFound
+from lochan.cli.arguments import BRANCH, REFERENCE, SPEC, ReferenceArgument, filter_option, span_us
 from lochan.cli.command_context import CommandContext, catalog_command
 from lochan.cli.groups import ListsByDefault
 from lochan.cli.output import Cell, first_line, moment, short
 from lochan.model.references import Annotation, Reference
-
-_UNITS_S: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 _expected = click.option("--expected", metavar="HASH", help="Refuse if the head is another commit.")
 
@@ -116,7 +113,7 @@ def create_branch(
     context: CommandContext, name: str, source: str, bare: bool, expires_in: str | None
 ) -> None:
     """Create a branch at SOURCE (the default branch, if it is not given)."""
-    expires_us = None if expires_in is None else time.time_ns() // 1_000 + _span_us(expires_in)
+    expires_us = None if expires_in is None else time.time_ns() // 1_000 + span_us(expires_in)
     created = context.catalog.references.create(
         name, None if bare else source, expires_us=expires_us
     )
@@ -171,10 +168,3 @@ def _document(reference: Reference) -> Any:
     from lochan.wire.references import reference_v2
 
     return reference_v2(reference)
-
-
-def _span_us(text: str) -> int:
-    match = re.fullmatch(r"([0-9]{1,9})([smhdw])", text)
-    if match is None or int(match[1]) == 0:
-        raise Invalid(f"not a span of time: {text!r}; write for example 90m, 12h, 7d or 2w")
-    return int(match[1]) * _UNITS_S[match[2]] * 1_000_000

@@ -1,4 +1,4 @@
-"""`lochan serve`: every setting is an option."""
+"""`lochan serve`: every setting is an option, unless it is a secret."""
 
 from __future__ import annotations
 
@@ -9,13 +9,20 @@ from typing import Any
 
 import click
 
-from lochan.settings import SETTING_NAMES, SETTINGS_FILE, Settings, describe, read_settings
+from lochan.settings import (
+    SECRET_SETTINGS,
+    SETTING_NAMES,
+    SETTINGS_FILE,
+    Settings,
+    describe,
+    read_settings,
+)
 
 
 def _setting_options(function: Callable[..., None]) -> Callable[..., None]:
     """Adds one option for each setting; None leaves it to environment, file or default."""
     default = Settings()
-    for name in reversed(SETTING_NAMES):
+    for name in reversed([each for each in SETTING_NAMES if each not in SECRET_SETTINGS]):
         value = getattr(default, name)
         flag = "--" + name.replace("_", "-")
         text = f"{describe(name)}  [default: {_default_text(value)}]"
@@ -59,6 +66,8 @@ def serve(config: Path | None, as_json: bool, **flags: Any) -> None:
             line = msgspec.json.encode(serving).decode()
         else:
             line = f"serving {serving.url} from {serving.store}; Ctrl-C stops it"
+            if serving.insecure:
+                line += f"\nINSECURE: {serving.insecure}"
         click.echo(line)
 
     serve_until_stopped(settings, ready)

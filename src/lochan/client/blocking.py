@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Self, TypeVar
 
 import httpx
 
 from lochan.base.limits.client import CLIENT_ATTEMPTS_MAX, CLIENT_TIMEOUT_S
+from lochan.client.credentials import Token, find_credentials
 from lochan.client.groups.repository import RepositoryGroups
 from lochan.client.methods import BlockingRunner
 from lochan.client.transport import HttpCore
@@ -27,6 +29,11 @@ class Client(BlockingRunner, RepositoryGroups[BlockingRunner]):
     `url` is the address of the server, with or without `/api/v2`. `attempts_max` bounds how often
     one request is sent; 1 never repeats, which is right for servers that do not know idempotency
     keys.
+
+    `token` is a token, or a function that returns the present one and is called for each request;
+    `access_key` is an id and its secret; `profile` names a profile of `lochan login`. Without any
+    of them, `credentials.py` has where they come from. `insecure` allows to send them over plain
+    http to another machine.
     """
 
     def __init__(
@@ -34,6 +41,10 @@ class Client(BlockingRunner, RepositoryGroups[BlockingRunner]):
         url: str,
         repository: str = "default",
         *,
+        token: Token | None = None,
+        access_key: tuple[str, str] | None = None,
+        profile: str | None = None,
+        insecure: bool = False,
         timeout_s: float = CLIENT_TIMEOUT_S,
         attempts_max: int = CLIENT_ATTEMPTS_MAX,
         headers: Mapping[str, str] | None = None,
@@ -41,8 +52,15 @@ class Client(BlockingRunner, RepositoryGroups[BlockingRunner]):
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         super().__init__(self)
+        find = partial(
+            find_credentials,
+            token=token,
+            access_key=access_key,
+            profile=profile,
+            insecure=insecure,
+        )
         self._core: HttpCore[httpx.Client] = HttpCore(
-            httpx.Client, url, repository, timeout_s, attempts_max, headers, transport
+            httpx.Client, url, repository, timeout_s, attempts_max, headers, find, transport
         )
         self._sleep = sleep
         self.url = self._core.url

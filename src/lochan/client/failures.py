@@ -13,7 +13,6 @@ from lochan.base.errors import (
     ContentNotFound,
     Corrupt,
     Denied,
-    Exhausted,
     HeadConflict,
     Invalid,
     KeysConflict,
@@ -23,12 +22,15 @@ from lochan.base.errors import (
     NamespaceNotFound,
     NotFound,
     TooLarge,
+    TooManyRequests,
+    Unauthenticated,
     Unavailable,
     Unknown,
 )
 from lochan.client.messages import Flow, HttpReply, HttpRequest
 from lochan.model.commits import ContentKey
 from lochan.wire.problems import (
+    ACCESS_ERROR_CODES,
     ERROR_CODES,
     ContentKeyDetails,
     ErrorJson,
@@ -40,7 +42,12 @@ _UNEXPECTED_HASH: Final = "UNEXPECTED_HASH"
 _SHOWN_BYTES: Final = 200
 
 # Codes that name one kind of error; other replies become the error of their status.
-_BY_CODE: Final = {code: kind for kind, (_, code) in ERROR_CODES.items() if code != "UNKNOWN"}
+_BY_CODE: Final = {
+    code: kind
+    for codes in (ERROR_CODES, ACCESS_ERROR_CODES)
+    for kind, (_, code) in codes.items()
+    if code != "UNKNOWN"
+}
 
 _WITH_KEY: Final[dict[type[LochanError], Callable[[str, ContentKey], LochanError]]] = {
     ContentNotFound: ContentNotFound,
@@ -50,12 +57,12 @@ _WITH_KEY: Final[dict[type[LochanError], Callable[[str, ContentKey], LochanError
 }
 
 _BY_STATUS: Final[dict[int, Callable[[str], LochanError]]] = {
-    401: Denied,
+    401: Unauthenticated,
     403: Denied,
     404: NotFound,
     409: Conflict,
     413: TooLarge,
-    429: Exhausted,
+    429: TooManyRequests,
     503: Unavailable,
     504: Unknown,
 }
@@ -63,6 +70,11 @@ _BY_STATUS: Final[dict[int, Callable[[str], LochanError]]] = {
 
 def error_of(request: HttpRequest, reply: HttpReply) -> LochanError:
     """Returns the error that a reply states."""
+    if 300 <= reply.status < 400:
+        return Invalid(
+            f"the server answered {reply.status}, a redirect, which is not followed: use the "
+            "address that the server itself has"
+        )
     try:
         error = msgspec.json.decode(reply.body, type=ErrorJson)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -93,7 +105,7 @@ def _by_status(request: HttpRequest, status: int, message: str) -> LochanError:
     if status < 500:
         return Invalid(message)
     # A write may have taken effect before the server failed.
-    return Bug(message) if request.key is None else Unknown(message)
+    return Unknown(message) if request.is_write else Bug(message)
 
 
 _Shape = TypeVar("_Shape")

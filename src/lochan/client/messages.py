@@ -22,10 +22,12 @@ Query = tuple[tuple[str, str], ...]
 
 
 class HttpRequest(msgspec.Struct, frozen=True):
-    """One HTTP request, below the address of the repository.
+    """One HTTP request, below the address of the repository, or below that of the server.
 
     `path` is percent-encoded. `key` is the idempotency key of a write: it is chosen once for each
-    call, so the server distinguishes a request that is sent again from a second request.
+    call, so the server distinguishes a request that is sent again from a second request. `writes`
+    marks writes without such a key; one that is sent `once` is not sent again when it may have
+    taken effect.
     """
 
     method: str
@@ -33,6 +35,14 @@ class HttpRequest(msgspec.Struct, frozen=True):
     query: Query = ()
     body: bytes | None = None
     key: str | None = None
+    writes: bool = False
+    once: bool = False
+    of_server: bool = False
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it changes something, so that a lost reply leaves the outcome unknown."""
+        return self.writes or self.key is not None
 
 
 class HttpReply(msgspec.Struct, frozen=True):

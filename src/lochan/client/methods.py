@@ -109,7 +109,7 @@ def request_method(
     """Returns the method that runs the request which `build` returns."""
 
     @wraps(build)
-    def method(group: Group[Any], *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Any:
+    def method(group: Group[Any], /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Any:
         return group.runner.run(build(group, *args, **kwargs))
 
     return cast("RequestMethod[_Arguments, _Result]", method)
@@ -121,7 +121,7 @@ def page_iterator(
     """Returns the method that yields the items of the pages from the request of `build` on."""
 
     @wraps(build)
-    def method(group: Group[Any], *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Any:
+    def method(group: Group[Any], /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Any:
         return group.runner.iterate(build(group, *args, **kwargs))
 
     return cast("PageIterator[_Arguments, _Item]", method)

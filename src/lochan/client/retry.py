@@ -4,10 +4,13 @@
 |---|---|---|
 | no connection was made | no effect | sent again |
 | the connection broke, or the time ran out | unknown | sent again with the same key |
-| 503 | no effect | sent again, after the pause of `Retry-After` |
+| 503, or 429 for a quota | no effect | sent again, after the pause of `Retry-After` |
 | 504, or 502 from a proxy | unknown | sent again with the same key |
-| 401, 403, 404 or 429, after an unknown result | the result is still unknown | Unknown is raised |
+| 401, 403 or 404, after an unknown result | the result is still unknown | Unknown is raised |
 | anything else | a reply | returned |
+
+A write that may be sent only once (`HttpRequest.once`) is not sent again after an unknown result:
+Unknown is raised at once.
 
 The fifth row is needed because a branch may be deleted after the lost commit, and another branch
 may contain that commit: a 404 does not prove that the commit had no effect. Attempts and pauses are
@@ -29,7 +32,10 @@ from lochan.base.limits.client import (
 from lochan.client.messages import HttpReply, HttpRequest
 
 # Statuses that a server may reply with before it looks for an earlier effect of the same request.
-_UNRELATED_TO_EFFECT: Final = frozenset({401, 403, 404, 429})
+_UNRELATED_TO_EFFECT: Final = frozenset({401, 403, 404})
+
+_WITHOUT_EFFECT: Final = frozenset({429, 503})
+_SENT_AGAIN: Final = _WITHOUT_EFFECT | {502, 504}
 
 
 class Attempts:
@@ -45,9 +51,9 @@ class Attempts:
         """Returns the pause before the next attempt; None if this reply is final."""
         if reply.status in _UNRELATED_TO_EFFECT and self._is_unknown():
             raise self._used_up(f"its reply was lost, and then the server answered {reply.status}")
-        if reply.status not in (502, 503, 504):
+        if reply.status not in _SENT_AGAIN:
             return None
-        self._may_have_happened |= reply.status != 503
+        self._may_have_happened |= reply.status not in _WITHOUT_EFFECT
         if self._left == 1 and not self._is_unknown():
             # The server's own message explains it best.
             return None
@@ -60,7 +66,7 @@ class Attempts:
 
     def _pause(self, reason: str, retry_after: str | None = None) -> float:
         self._left -= 1
-        if self._left <= 0:
+        if self._left <= 0 or (self._request.once and self._may_have_happened):
             raise self._used_up(reason)
         pause_ms = self._pause_ms
         self._pause_ms = min(2 * pause_ms, CLIENT_PAUSE_MAX_MS)
@@ -69,7 +75,7 @@ class Attempts:
         return pause_ms / 1_000
 
     def _is_unknown(self) -> bool:
-        return self._request.key is not None and self._may_have_happened
+        return self._request.is_write and self._may_have_happened
 
     def _used_up(self, reason: str) -> LochanError:
         if self._is_unknown():

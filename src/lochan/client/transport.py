@@ -15,14 +15,17 @@ from urllib.parse import quote, urlencode
 
 import httpx
 
-from lochan.base.errors import Invalid, InvalidUrl
+from lochan.base.errors import Invalid, Unauthenticated
 from lochan.base.limits.client import CLIENT_CONNECTIONS_MAX
+from lochan.client.addresses import base_url, is_encrypted, is_loopback, server_of
 from lochan.client.connections import Connections, Http
-from lochan.client.flows import changes, contents, namespaces, references, settings
+from lochan.client.credentials import ServerCredentials, explain_refusal
+from lochan.client.flows import access, changes, contents, namespaces, references, settings
 from lochan.client.messages import Flow, HttpReply, HttpRequest
 from lochan.client.retry import Attempts
 from lochan.model import requests
 from lochan.model.requests import RepositoryRequest
+from lochan.wire.problems import ERROR_CODES
 
 _Result = TypeVar("_Result")
 
@@ -31,9 +34,6 @@ Step = httpx.Request | float
 
 Steps = Generator[Step, Any, _Result]
 """Yields steps, is sent the response or the error of each request, returns the result."""
-
-_API: Final = re.compile(r"/api/v[12]/?\Z")
-_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 # By these a server knows that the client reads error details and the newer form of keys and, by the
 # last one, also the fields of references that Nessie does not have.
@@ -48,8 +48,10 @@ _CONNECTIONS: Final = httpx.Limits(
     max_connections=CLIENT_CONNECTIONS_MAX, max_keepalive_connections=CLIENT_CONNECTIONS_MAX
 )
 
-# Messages about an address do not contain it, because it may hold a password.
-_NO_ADDRESS: Final = "not the address of a server; write http://host:port"
+_AUTHORIZATION: Final = "authorization"
+_REFUSED: Final = ERROR_CODES[Unauthenticated][1].encode("ascii")
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+_HEADER_VALUE: Final = re.compile(r"[\x20-\x7e\t]*\Z")
 
 # Nothing was sent yet when these are raised.
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
@@ -87,6 +89,7 @@ FLOWS: Final[Mapping[type[RepositoryRequest[Any]], Callable[[Any], Flow[Any]]]] 
     requests.UpdateNamespaceRequest: namespaces.update,
     requests.GetSettingsRequest: settings.get,
     requests.UpdateSettingsRequest: settings.update,
+    **access.FLOWS,
 }
 """Which flow carries which request; a test holds the table to the results' types."""
 
@@ -102,17 +105,23 @@ class HttpCore(Generic[Http]):
         timeout_s: float,
         attempts_max: int,
         headers: Mapping[str, str] | None,
+        find: Callable[..., ServerCredentials | None],
         transport: httpx.BaseTransport | httpx.AsyncBaseTransport | None,
     ) -> None:
         self.url = base_url(url, repository)
+        self._server_url = server_of(url).removesuffix("/")
         self._attempts_max = attempts_max
         # Sent with every request; httpx adds its own only to requests that it has built itself.
-        self.headers = dict(headers or {})
+        self.headers = checked_headers(headers or {})
+        # None if there are none; `find` is `find_credentials` with the arguments of the caller.
+        self.credentials = find(url, header=self.headers.pop(_AUTHORIZATION, None))
         open_pool = partial(
             build,
             timeout=timeout_s,
             transport=transport,
             limits=_CONNECTIONS,
+            # A redirect could lead to another server, which must not get the credentials.
+            follow_redirects=False,
             verify=trusted_certificates(self.url),
             trust_env=not is_loopback(self.url),
         )
@@ -125,7 +134,7 @@ class HttpCore(Generic[Http]):
             http_request = next(flow)
             while True:
                 reply = yield from self._attempts(http_request)
-                http_request = flow.send(reply)
+                http_request = self._continue(flow, reply)
         except StopIteration as end:
             result: _Result = end.value
             return result
@@ -134,11 +143,25 @@ class HttpCore(Generic[Http]):
         except httpx.InvalidURL as error:
             raise Invalid(f"the request does not fit into an address: {error}") from None
 
+    def _continue(self, flow: Flow[Any], reply: HttpReply) -> HttpRequest:
+        """Returns the next HTTP request of a flow; StopIteration has its result."""
+        try:
+            return flow.send(reply)
+        except Unauthenticated as error:
+            explained = explain_refusal(self.url, self.credentials)
+            # The text of our own server is the same for every refusal; that of a proxy may help.
+            text = "" if _REFUSED in reply.body else f" ({error.message})"
+            raise Unauthenticated(explained + text) from None
+
     def _attempts(self, request: HttpRequest) -> Steps[HttpReply]:
         """Sends an HTTP request until its reply is final."""
         attempts = Attempts(request, self._attempts_max)
+        # Read before the first attempt: a failure to read them later would hide that the request
+        # may have taken effect.
+        authorization = None if self.credentials is None else self.credentials.authorization()
         while True:
-            response: httpx.Response | httpx.RequestError = yield self._to_send(request)
+            to_send = self._to_send(request, authorization)
+            response: httpx.Response | httpx.RequestError = yield to_send
             if isinstance(response, httpx.RequestError):
                 reason, reached = failure(response)
                 yield attempts.after_failure(reason, reached=reached)
@@ -150,8 +173,8 @@ class HttpCore(Generic[Http]):
                 return reply
             yield pause_s
 
-    def _to_send(self, request: HttpRequest) -> httpx.Request:
-        url = self.url + request.path
+    def _to_send(self, request: HttpRequest, authorization: str | None) -> httpx.Request:
+        url = (self._server_url if request.of_server else self.url) + request.path
         if request.query:
             url += "?" + urlencode(request.query, quote_via=quote)
         headers = {**self.headers, **_HEADERS}
@@ -159,26 +182,20 @@ class HttpCore(Generic[Http]):
             headers["content-type"] = "application/json"
         if request.key is not None:
             headers["idempotency-key"] = request.key
+        if authorization is not None:
+            headers[_AUTHORIZATION] = authorization
         return httpx.Request(request.method, url, headers=headers, content=request.body)
 
 
-def base_url(url: str, repository: str) -> str:
-    """Returns the address of a repository on a server, without a slash at its end."""
-    try:
-        parts = httpx.URL(url)
-    except httpx.InvalidURL:
-        raise InvalidUrl(_NO_ADDRESS) from None
-    if parts.scheme not in ("http", "https") or not parts.host:
-        raise InvalidUrl(_NO_ADDRESS)
-    if parts.query or parts.fragment:
-        raise InvalidUrl("the address of a server has no query and no fragment")
-    root = _API.sub("", url).rstrip("/")
-    return root if repository == "default" else f"{root}/r/{quote(repository, safe='')}"
-
-
-def is_loopback(url: str) -> bool:
-    """Returns whether an address is on this machine, where proxies are not used."""
-    return httpx.URL(url).host in _LOOPBACK
+def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Returns headers with names in lower case; Invalid, without the value, if one has no form."""
+    for name, value in headers.items():
+        if not (_HEADER_NAME.match(name) and _HEADER_VALUE.match(value)):
+            raise Invalid(
+                f"the header {name!r} cannot be sent: its name is one word of ASCII, and its value "
+                "has printable characters of ASCII only"
+            )
+    return {name.lower(): value for name, value in headers.items()}
 
 
 def trusted_certificates(url: str) -> ssl.SSLContext | bool:
@@ -186,7 +203,7 @@ def trusted_certificates(url: str) -> ssl.SSLContext | bool:
 
     They do not depend on `trust_env`, which is off where proxies are not used.
     """
-    if httpx.URL(url).scheme != "https":
+    if not is_encrypted(url):
         return True
     try:
         return httpx.create_ssl_context()

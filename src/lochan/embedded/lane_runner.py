@@ -8,18 +8,19 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Final, TypeVar
 
+from lochan.access.policy import Call
 from lochan.base.errors import LochanError
 from lochan.base.limits.maintenance import EMBEDDED_SWEEP_ROWS, EMBEDDED_SWEEP_WRITES
 from lochan.base.limits.server import LANES_MAX
 from lochan.base.names import RefName
 from lochan.client.methods import BlockingRunner
+from lochan.embedded.access import ACCESS_READS, ACCESS_WRITES, StoreAccess
 from lochan.embedded.use_cases import READS, WRITES
 from lochan.kernel.publish import Settled
 from lochan.kv.store import Store
 from lochan.model.requests import RepositoryRequest
 from lochan.process import after_fork
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Call
 from lochan.service.repository import Repository
 from lochan.service.sweeps import RepositorySweep
 from lochan.system import ThreadLane
@@ -31,8 +32,9 @@ _LOG: Final = logging.getLogger("lochan.sweeps")
 class LaneRunner(BlockingRunner):
     """Runs the requests of one repository; a write is durable when its call returns."""
 
-    def __init__(self, store: Store, repository: Repository, who: str) -> None:
+    def __init__(self, store: Store, repository: Repository, who: str, access: StoreAccess) -> None:
         self._repository = repository
+        self._access = access
         self._call = Call(who, repository=repository.name)
         self._store = store
         self._begin()
@@ -49,13 +51,20 @@ class LaneRunner(BlockingRunner):
     def run(self, request: RepositoryRequest[_Result]) -> _Result:
         """Returns the result of a request."""
         result: _Result
-        if type(request) in READS:
-            result = READS[type(request)](self._repository, self._call, request)
-        else:
-            write = WRITES[type(request)]
+        kind = type(request)
+        if kind in READS:
+            result = READS[kind](self._repository, self._call, request)
+        elif kind in WRITES:
+            write = WRITES[kind]
             result = self.durably(
                 lambda: self.publish(write(self._repository, self._call, request))
             )
+        elif kind in ACCESS_READS:
+            control = self._access.control(kind)
+            result = ACCESS_READS[kind](control, self._call, request)
+        else:
+            control = self._access.control(kind)
+            result = self.durably(lambda: ACCESS_WRITES[kind](control, self._call, request))
         return result
 
     def durably(self, write: Callable[[], _Result]) -> _Result:

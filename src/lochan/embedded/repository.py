@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
+from lochan.access.policy import Call
 from lochan.assembly import open_store
 from lochan.catalog.types import ContentTypes
 from lochan.client.groups.repository import RepositoryGroups
 from lochan.client.methods import BlockingRunner
+from lochan.embedded.access import StoreAccess
 from lochan.embedded.lane_runner import LaneRunner
 from lochan.kernel.check import Report, ReportProgress, check_repository
 from lochan.kernel.check_store import CheckOptions
@@ -16,7 +18,6 @@ from lochan.kernel.check_store import check_store as check_stored_repositories
 from lochan.kernel.purge import Purged
 from lochan.kernel.repository import Ports
 from lochan.kv.store import Store
-from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting
@@ -29,12 +30,12 @@ def open_repository(store_url: str, repository: str = "default", *, who: str = "
     """
     store = open_store(store_url)
     try:
-        ports = Ports(SystemClock(), SystemRandom(), ThreadWaiting())
+        ports = _ports()
         opened = Repositories(store, ports).open_or_create(
             Call(who, repository=repository), repository
         )
         store.flush(store.epoch())
-        return Embedded(store, opened, who)
+        return Embedded(store, opened, who, StoreAccess(store, store_url, ports))
     except BaseException:
         store.close()
         raise
@@ -53,7 +54,7 @@ def check_store(
     """
     store = open_store(store_url, any_format=True)
     try:
-        ports = Ports(SystemClock(), SystemRandom(), ThreadWaiting())
+        ports = _ports()
         options = CheckOptions(
             names=repositories,
             decode=ContentTypes().decode,
@@ -68,8 +69,15 @@ def check_store(
 class Embedded(RepositoryGroups[BlockingRunner]):
     """A repository in this process."""
 
-    def __init__(self, store: Store, repository: Repository, who: str = "") -> None:
-        self._lane_runner = LaneRunner(store, repository, who)
+    def __init__(
+        self,
+        store: Store,
+        repository: Repository,
+        who: str = "",
+        access: StoreAccess | None = None,
+    ) -> None:
+        access = access or StoreAccess(store, "", _ports())
+        self._lane_runner = LaneRunner(store, repository, who, access)
         super().__init__(self._lane_runner)
         self._store = store
         self._repository = repository
@@ -111,3 +119,7 @@ class Embedded(RepositoryGroups[BlockingRunner]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _ports() -> Ports:
+    return Ports(SystemClock(), SystemRandom(), ThreadWaiting())

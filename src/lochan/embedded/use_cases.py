@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import asdict, replace
 
+from lochan.access.policy import Call
 from lochan.base.ids import EMPTY_ID
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.model import requests
@@ -27,7 +28,6 @@ from lochan.model.requests import (
 from lochan.model.results import Merged, RepositoryInfo
 from lochan.model.specs import ReferenceSpec
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Call
 from lochan.service.repository import Repository
 
 _Request = TypeVar("_Request", bound=BranchRequest | CommitRequest)
@@ -36,8 +36,8 @@ UseCase = Callable[[Repository, Call, Any], Any]
 """Takes the repository, the caller and a request; returns the result or a pending write."""
 
 
-def _info(repository: Repository) -> RepositoryInfo:
-    info = repository.info
+def _info(repository: Repository, call: Call) -> RepositoryInfo:
+    info = repository.describe(call)
     return RepositoryInfo(
         default_branch=info.default_branch,
         created_us=info.created_us,
@@ -95,7 +95,7 @@ def _whole(find: Callable[[Repository], Callable[[Call, Any], Any]]) -> UseCase:
 
 
 READS: Final[Mapping[type[RepositoryRequest[Any]], UseCase]] = {
-    requests.RepositoryInfoRequest: lambda service, _, __: _info(service),
+    requests.RepositoryInfoRequest: lambda service, call, _: _info(service, call),
     requests.GetReferenceRequest: _by_fields(lambda service: service.references.get),
     requests.ListReferencesRequest: _by_fields(lambda service: service.references.list),
     requests.ReferenceLogRequest: lambda service, call, request: service.references.log(

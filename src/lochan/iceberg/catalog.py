@@ -17,12 +17,14 @@ from lochan.iceberg.session import BlockSession, DirectSession, Session
 from lochan.iceberg.state import Repository
 from lochan.iceberg.tables import Tables
 from lochan.iceberg.views import Views
+from lochan.kv.url import parse_store_url
 from lochan.model.commits import CommitMeta, Committed, RecordJob
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 _HEADER: Final = "header."
+_CREDENTIALS: Final = ("token", "credential", "profile", "insecure")
 # Properties that are stored in commits; Iceberg's client for Nessie uses the same names.
 _COMMIT_PROPERTIES: Final = ("app-id", "application-type")
 _NOT_FILE_PROPERTIES: Final = ("uri", "py-catalog-impl", *_COMMIT_PROPERTIES)
@@ -48,9 +50,13 @@ class LochanCatalog(Tables, Views, Namespaces):
     …). `ref` is a branch, a tag, the hash of a commit, or `main~2`; by default the default branch.
     Each change is a commit on a branch; `many` makes one commit of several changes. `warehouse` is
     the directory of tables without a location of their own. `author` is the author of commits; the
-    properties `application-type` and `app-id` are stored in commits too. Other properties are for
-    pyiceberg's FileIO, such as `s3.endpoint`; those that begin with `header.` are sent to the
-    server as headers.
+    properties `application-type` and `app-id` are stored in commits too.
+
+    A server that needs credentials gets the property `token`, or `credential` with the id and the
+    secret of an access key (`ID:SECRET`), or those of the property `profile`; without any of them,
+    those of the environment or of the server's profile, as `Client` does. `insecure` is `true` if
+    they may go to another machine over plain http. Properties that begin with `header.` are sent to
+    the server as headers. All others are for pyiceberg's FileIO, such as `s3.endpoint`.
     """
 
     def __init__(
@@ -64,10 +70,11 @@ class LochanCatalog(Tables, Views, Namespaces):
         author: str | None = None,
         **properties: str,
     ) -> None:
-        headers = {key: properties.pop(key) for key in list(properties) if key.startswith(_HEADER)}
-        opened = _open(uri, repository, headers)
+        # These hold secrets: neither the catalog's properties nor the access to files has them.
+        kept = [key for key in properties if key.startswith(_HEADER) or key in _CREDENTIALS]
+        opened = _open(uri, repository, {key: properties.pop(key) for key in kept})
         try:
-            shown = {"uri": uri, **properties}
+            shown = {"uri": _without_password(uri), **properties}
             self._start(_connection(name, opened, warehouse, shown, author), ref)
         except BaseException:
             opened.close()
@@ -192,13 +199,39 @@ class Many(LochanCatalog):
         self.committed = self._block.commit(meta)
 
 
-def _open(uri: str, repository: str, headers: Mapping[str, str]) -> Repository:
-    if uri.startswith(_SERVERS):
-        sent = {key.removeprefix(_HEADER): value for key, value in headers.items()}
-        return Client(uri, repository, headers=sent)
-    if headers:
-        raise Invalid(f"headers are for servers; leave out {_HEADER}…, as the store is opened here")
-    return open_repository(uri, repository)
+def _open(uri: str, repository: str, given: Mapping[str, str]) -> Repository:
+    """Opens a repository; `given` are headers and credentials, which only a server takes."""
+    if not uri.startswith(_SERVERS):
+        if given:
+            names = ", ".join(sorted(given))
+            raise Invalid(f"leave out {names}: that is for servers, and a store is opened here")
+        return open_repository(uri, repository)
+    return Client(
+        uri,
+        repository,
+        token=given.get("token"),
+        access_key=_access_key(given.get("credential")),
+        profile=given.get("profile"),
+        insecure=str(given.get("insecure", "")).lower() == "true",
+        headers={
+            key.removeprefix(_HEADER): value
+            for key, value in given.items()
+            if key.startswith(_HEADER)
+        },
+    )
+
+
+def _without_password(uri: str) -> str:
+    return uri if uri.startswith(_SERVERS) else str(parse_store_url(uri))
+
+
+def _access_key(credential: str | None) -> tuple[str, str] | None:
+    if credential is None:
+        return None
+    key_id, colon, secret = credential.partition(":")
+    if not colon:
+        raise Invalid("the property 'credential' is the id and the secret of a key: ID:SECRET")
+    return key_id, secret
 
 
 def _connection(

@@ -1,25 +1,17 @@
-"""Addresses of servers as Spark may carry them, and the token that belongs to one of them.
+"""Addresses of servers as Spark may carry them: without secrets.
 
-Spark shows addresses in plans and logs and hands them to every worker, so they hold no secret. The
-token comes from the environment of the process that connects. A user of SQL may name any address,
-so the environment also holds the address of the token's server: it is sent to no other server.
+Spark shows addresses in plans and logs and hands them to every worker. The credentials come from
+the environment, a file or a profile of the process that connects, driver or worker
+(`client/credentials.py`): a plan carries the address, and every worker finds the token for it.
 """
 
 from __future__ import annotations
 
-import os
 from typing import Final
 
-import httpx
-
-from lochan.base.errors import Invalid, InvalidUrl
-from lochan.client.transport import base_url
-
-TOKEN_VARIABLE: Final = "LOCHAN_TOKEN"  # noqa: S105 - the name of a variable, not a secret
-"""Sent as bearer token, to the server that the other variable names."""
-
-SERVER_VARIABLE: Final = "LOCHAN_TOKEN_URI"
-"""The address of the server that the token belongs to."""
+from lochan.base.errors import InvalidUrl
+from lochan.client.addresses import base_url
+from lochan.client.credentials import SERVER_VARIABLE, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 
 _SECRETIVE: Final = "@?#"
 
@@ -29,36 +21,8 @@ def check_address(uri: str) -> str:
     if any(mark in uri for mark in _SECRETIVE):
         raise InvalidUrl(
             "the address of a server holds no user, no password, no query and no fragment here, "
-            f"because addresses are shown in plans and logs; set {TOKEN_VARIABLE} and "
-            f"{SERVER_VARIABLE} where the driver and the workers run"
+            f"because addresses are shown in plans and logs; set {TOKEN_FILE_VARIABLE} or "
+            f"{TOKEN_VARIABLE}, and {SERVER_VARIABLE}, where the driver and the workers run"
         )
     base_url(uri, "default")
     return uri
-
-
-def token_for(uri: str) -> str | None:
-    """Returns the token for a server, None if there is none or it belongs to another."""
-    token, belongs = os.environ.get(TOKEN_VARIABLE), os.environ.get(SERVER_VARIABLE)
-    if not token:
-        return None
-    if not belongs:
-        raise Invalid(
-            f"{TOKEN_VARIABLE} is set and {SERVER_VARIABLE} is not, so the token is sent nowhere: "
-            f"set {SERVER_VARIABLE} to the address of the server that it belongs to"
-        )
-    return token if _root(uri) == _root(check_address(belongs)) else None
-
-
-def headers_for(uri: str) -> dict[str, str]:
-    """Returns the headers of every request to a server."""
-    return bearer(token_for(uri))
-
-
-def bearer(token: str | None) -> dict[str, str]:
-    """Returns the header that carries a token."""
-    return {"authorization": f"Bearer {token}"} if token else {}
-
-
-def _root(uri: str) -> httpx.URL:
-    """Returns an address in the form that is compared: lower case, without the default port."""
-    return httpx.URL(base_url(uri, "default") + "/")

@@ -25,7 +25,6 @@ from lochan.base.limits.audits import AUDIT_TTL_S
 from lochan.client import Client
 from lochan.iceberg import LochanCatalog
 from lochan.iceberg.files import warehouse_location
-from lochan.spark.access import headers_for
 from lochan.spark.audit.audit import Audit
 from lochan.spark.audit.publisher import PublishMode
 from lochan.spark.audit.run_record import Progress
@@ -50,7 +49,7 @@ class Lake(HistoryFrames):
     `address` is a server (`http://…`) or a store (`rocksdb:PATH`, `memory:`, `postgresql://…`), for
     which a server is started on loopback and ended by `close`. `warehouse` is a directory or a
     location such as `s3://bucket/lake` for tables that are made; `files` are pyiceberg's FileIO
-    properties, such as `s3.endpoint`. An address holds no credentials: the environment does, see
+    properties, such as `s3.endpoint`. An address holds no credentials: see
     `access`. `author` is the author of commits, by default the user that runs this process.
     """
 
@@ -83,8 +82,7 @@ class Lake(HistoryFrames):
         self.uri = self._server.url
         try:
             self.settings.apply(spark)
-            headers = headers_for(self.uri)
-            self.client = Client(self.uri, repository, headers=headers)
+            self.client = Client(self.uri, repository)
             self.default_branch = self.client.config().default_branch
         except BaseException:
             self.settings.release()
@@ -104,7 +102,6 @@ class Lake(HistoryFrames):
             author=self.author,
             **self.application,
             **self.files,
-            **{f"header.{name}": value for name, value in headers_for(self.uri).items()},
         )
 
     @error_boundary

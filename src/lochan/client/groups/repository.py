@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lochan.client.groups.access import AccessMethods
 from lochan.client.groups.changes import Commits, Merges
 from lochan.client.groups.contents import Contents, Namespaces
 from lochan.client.groups.references import History, References
@@ -42,6 +43,7 @@ class RepositoryGroups(Group[Runner]):
         self.merges: Merges[Runner] = Merges(runner)
         self.namespaces: Namespaces[Runner] = Namespaces(runner)
         self.settings: RepositorySettings[Runner] = RepositorySettings(runner)
+        self.access: AccessMethods[Runner] = AccessMethods(runner)
 
     @request_method
     def config(self) -> RepositoryInfoRequest:

@@ -24,6 +24,7 @@ _RULES: Final = (
     # What a URL asks for: signatures of object stores, settings of databases.
     (re.compile(r"(://[^\s?'\"<>]{0,4096})\?[^\s'\"<>]+"), rf"\1?{_HIDDEN}"),
     (re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]{8,}", re.IGNORECASE), rf"\1 {_HIDDEN}"),
+    (re.compile(r"\blochan_[0-9A-Za-z]{1,64}_[\w.~+/=-]{8,}"), f"lochan_{_HIDDEN}"),
     # Settings, as `name=value`, `name: value` or in a dict; of `key` only what has a word before.
     (
         re.compile(

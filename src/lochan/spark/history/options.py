@@ -16,8 +16,9 @@ import msgspec
 from lochan.base.errors import Invalid, InvalidUrl
 from lochan.base.limits.spark_reads import SPARK_CLIENTS_MAX, SPARK_SLICE_COMMITS, SPARK_SLICE_KEYS
 from lochan.client import DEFAULT_BRANCH, Client
+from lochan.client.credentials import environment_values
 from lochan.model.commits import ContentKey
-from lochan.spark.access import bearer, check_address, token_for
+from lochan.spark.access import check_address
 from lochan.wire.keys import key_from_path
 
 EARLIEST: Final = "earliest"
@@ -71,7 +72,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def client(self) -> Client:
         """Returns the client of this process, which all reads of one repository share."""
-        return _client(os.getpid(), self.uri, self.repository, token_for(self.uri))
+        return _client(os.getpid(), self.uri, self.repository, environment_values())
 
     def prefix_key(self) -> ContentKey | None:
         """Returns the key below which is read; a dot inside an element is written as in URLs."""
@@ -136,12 +137,15 @@ def _check_use(words: Mapping[str, str], *, follow: bool | None) -> None:
 
 
 @lru_cache(maxsize=SPARK_CLIENTS_MAX)
-def _client(_process: int, uri: str, repository: str, token: str | None) -> Client:
+def _client(
+    _process: int, uri: str, repository: str, _environment: tuple[str | None, ...]
+) -> Client:
     """Makes a client: to load certificates takes longer than to read a page, so it is kept.
 
-    Workers are forked, and a connection belongs to the process that made it.
+    Workers are forked, and a connection belongs to the process that made it. The client finds its
+    credentials itself.
     """
-    return Client(uri, repository, headers=bearer(token))
+    return Client(uri, repository)
 
 
 def _address(uri: str) -> str:

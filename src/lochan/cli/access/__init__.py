@@ -1,0 +1,1 @@
+"""`lochan access`: users, groups, policies, tokens, access keys and decisions."""
