@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import gc
+import os
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.profile import PROFILE
 from tests.speed import forks, is_slow_folder, without_processes
+
+# No test, and no process of a test, uses credentials of the user that runs it.
+for _name in [name for name in os.environ if name.startswith(("LOCHAN_TOKEN", "LOCHAN_PROFILE"))]:
+    del os.environ[_name]
+os.environ["LOCHAN_CREDENTIALS"] = "/nonexistent/credentials.toml"
 
 # A test that takes longer is stuck. Time-outs of single tests are for the default profile only.
 DEEP_TIMEOUT_S = 3_600

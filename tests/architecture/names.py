@@ -29,12 +29,16 @@ _APART = "the usual word in packages that never import each other, and no module
 
 # Public classes that share a name, each with its reason.
 SHARED_CLASSES: dict[str, str] = {
+    "Audit": _APART,
     "Change": _APART,
     "Commits": _GROUP,
+    "Condition": _APART,
     "Contents": _GROUP,
+    "Directory": "the users and groups of a store, and the folder of an embedded store",
     "Draft": _APART,
     "Entry": "a row of a store, and an entry of a catalog's listing: kv knows nothing of the model",
     "Finding": _APART,
+    "Group": "a group of users, and a group of methods of the clients",
     "GroupFlush": "one for threads in a store, one for responses in the server",
     "History": _GROUP,
     "Layout": _APART,
@@ -56,6 +60,7 @@ SHARED_CLASSES: dict[str, str] = {
     "Shape": _APART,
     "Source": _APART,
     "Step": "a step of a spec, of the generator, of an audit; no module uses two of them",
+    "Token": "an API token, and a token of an SQL text",
     "Unchanged": "an operation of a user, and the operation of the kernel that it becomes",
     "Views": "views of commits in the kernel, and views of Iceberg",
 }

@@ -18,6 +18,7 @@ KINDS = [
     ("InvalidUrl", "invalid_url"),
     ("TooLarge", "too_large"),
     ("Denied", "denied"),
+    ("Unauthenticated", "unauthenticated"),
     ("Exhausted", "exhausted"),
     ("Unknown", "unknown"),
     ("Unavailable", "unavailable"),
@@ -38,6 +39,7 @@ KINDS = [
     ("AuditFailed", "audit_failed"),
     ("RequirementFailed", "requirement_failed"),
     ("StoreForked", "store_forked"),
+    ("TooManyRequests", "too_many_requests"),
 ]
 
 

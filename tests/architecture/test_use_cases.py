@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lochan.service.access import AccessControl
 from lochan.service.repositories import Repositories
 from tests.architecture.tree import ROOT
 from tests.service.bench import Bench, use_cases
@@ -25,6 +26,11 @@ METHODS: dict[str, Callable[..., Any]] = {
         for name, method in inspect.getmembers(Repositories, inspect.isfunction)
         if not name.startswith("_") and name not in OPENING
     },
+    **{
+        f"access.{name}": method
+        for name, method in inspect.getmembers(AccessControl, inspect.isfunction)
+        if not name.startswith("_")
+    },
 }
 
 
@@ -40,7 +46,7 @@ def test_the_first_parameter_of_a_use_case_is_the_call(name):
     [
         ("Resolved", {"resolve.py"}),
         ("PendingWrite", {"claims.py", "pending_writes.py"}),
-        ("Resource", {"policy.py", "repositories.py"}),
+        ("Resource", {"access_credentials.py", "policy.py", "repositories.py"}),
         ("OpenPolicy", {"repositories.py", "repository.py"}),
     ],
 )

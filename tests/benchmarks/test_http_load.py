@@ -12,6 +12,14 @@ import pytest
 from benchmarks.__main__ import main
 from benchmarks.http_load import generators, rows, simulations
 from benchmarks.http_load.asymmetric import asymmetric
+from benchmarks.http_load.callers import (
+    GROUPS,
+    POLICIES,
+    admin_token,
+    prepare,
+    setup_flags,
+    statements_of,
+)
 from benchmarks.http_load.connection import Malformed, Replies, Requests
 from benchmarks.http_load.drive import Client, Measured, drive, quantile, run
 from benchmarks.http_load.preparation import Preparation, hash_after_commit
@@ -162,6 +170,8 @@ def test_a_row_that_does_not_exist_is_refused(row):
         ["http", "rows", "nobody"],
         ["http", "generate", "nobody"],
         ["http", "simulate", "nobody"],
+        ["http", "rows", "--authenticated", "--server", "nessie"],
+        ["http", "rows", "--authenticated", "--address", "http://127.0.0.1:1"],
         ["peers", "--rows", "nobody"],
         ["peers", "--store", "nobody"],
     ],
@@ -179,15 +189,28 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server that serves only those whom it knows."""
+    folder = tmp_path_factory.mktemp("closed")
+    with start_lochan("memory:", folder, *setup_flags(folder)) as served:
+        yield served
+
+
 @pytest.mark.slow
-def test_every_row_runs_on_our_server_without_an_error(server, monkeypatch):
+@pytest.mark.parametrize("which", ["server", "closed"])
+def test_every_row_runs_on_our_server_without_an_error(which, request, monkeypatch):
     monkeypatch.setattr(rows, "MERGES", 20)
+    server: Served = request.getfixturevalue(which)
+    token = admin_token(server.log.parent) if which == "closed" else ""
 
     async def all_rows() -> None:
-        preparation = Preparation(Requests(server.address), "rows")
+        preparation = await prepare(server.address, "rows", token)
+        # As many as there are groups: none of them is refused anything.
+        clients = 2 if which == "server" else GROUPS
         for name in [row for row in rows.ROWS if row != "commit-into-100k"]:
             measured = await rows.measure(
-                preparation, f"{name}:2", seconds=0.1, warm_s=0, pids=[server.pid]
+                preparation, f"{name}:{clients}", seconds=0.1, warm_s=0, pids=[server.pid]
             )
             assert (name, measured.errors, measured.conflicts) == (name, 0, 0), measured.sample
             assert measured.operations > 0, name
@@ -220,6 +243,20 @@ def test_every_experiment_runs_on_our_server_without_an_error(server, monkeypatc
         preparation.caller.close()
 
     run(experiments)
+
+
+def test_of_the_policies_of_all_callers_a_tenth_has_conditions():
+    statements = [one for group in range(GROUPS) for one in statements_of(group)]
+    assert len(statements) == POLICIES
+    assert sum("rule" in one for one in statements) == POLICIES // 10
+
+
+def test_clients_are_different_callers_one_after_the_other():
+    first, second = (Requests("http://127.0.0.1:1", token=token) for token in "ab")
+    preparation = Preparation(first, "x", [first, second])
+    assert [preparation.requests_of(client) for client in range(3)] == [first, second, first]
+    assert Preparation(first, "x").requests_of(7) is first
+    assert b"Authorization: Bearer b\r\n" in second.get("/config")
 
 
 @pytest.mark.slow

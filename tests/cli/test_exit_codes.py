@@ -18,6 +18,7 @@ from lochan.base.errors import (
     KeysConflict,
     LochanError,
     StoreLocked,
+    Unauthenticated,
     Unavailable,
     Unknown,
 )
@@ -38,13 +39,21 @@ def made(kind: type[LochanError]) -> LochanError:
 
 def test_the_documented_codes_are_those_of_the_code():
     page = (ROOT / "docs/cli.md").read_text("utf-8")
-    rows = re.findall(r"^\| (\d) \| (.+) \|$", page, re.MULTILINE)
+    rows = re.findall(r"^\| (\d+) \| (.+) \|$", page, re.MULTILINE)
     assert {int(code): meaning for code, meaning in rows} == exit_codes.MEANINGS
 
 
 @pytest.mark.parametrize(
     ("kind", "code"),
-    [(Unknown, 5), (Unavailable, 6), (Exhausted, 6), (Denied, 7), (Corrupt, 8), (Bug, 1)],
+    [
+        (Unknown, 5),
+        (Unavailable, 6),
+        (Exhausted, 6),
+        (Denied, 7),
+        (Unauthenticated, 10),
+        (Corrupt, 8),
+        (Bug, 1),
+    ],
 )
 def test_errors_that_are_hard_to_cause_have_their_codes(kind, code):
     assert exit_code(kind("why")) == code

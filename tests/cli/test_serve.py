@@ -16,6 +16,7 @@ import pytest
 
 from tests.architecture.tree import ROOT
 from tests.cli.shell import Shell
+from tests.transport.certificates import CertificateFiles
 
 # They start processes.
 pytestmark = pytest.mark.slow
@@ -88,6 +89,36 @@ def test_settings_come_from_flag_environment_and_file(place):
         assert not report["url"].endswith(":1")
     assert "port" in Shell().run("serve", "--port", "many", code=2).stderr
     assert "only this machine" in Shell().run("serve", "--host", "0.0.0.0", code=2).stderr
+
+
+def test_other_machines_are_served_with_users_and_tls_or_with_a_warning(place):
+    files = CertificateFiles(place)
+    everywhere = ("serve", "--port", "0", "--host", "0.0.0.0")
+    tls = ("--tls-certificate", str(files.certificate), "--tls-key", str(files.key))
+    users = ("--setup-user", "ada", "--setup-token-file", str(place / "token"))
+    for missing, named in ((users, "TLS"), (tls, "authentication")):
+        refused = ran(*LOCHAN, *everywhere, *missing, where=place)
+        assert refused.returncode == 2
+        assert f"without {named}" in refused.stderr
+        assert not (place / "token").exists()
+    with process(*everywhere, "--insecure-remote", where=place) as server:
+        assert server.stdout is not None
+        first, second = server.stdout.readline(), server.stdout.readline()
+        assert first.startswith("serving http://0.0.0.0:")
+        assert second.startswith("INSECURE: without authentication")
+        assert "without TLS" in second
+        code, output = stopped(server, signal.SIGTERM)
+        assert code == 0
+        assert "WARNING lochan.serve: insecure remote" in output
+        assert "authentication=off tls=off" in output
+    with process(*everywhere, *tls, *users, "--json", where=place) as server:
+        report = ready(server)
+        assert report["url"].startswith("https://0.0.0.0:")
+        assert report["insecure"] == ""
+        token = (place / "token").read_text().strip()
+        code, output = stopped(server, signal.SIGTERM)
+        assert (code, output) == (0, "")
+    assert token.startswith("lochan_")
 
 
 def test_a_second_server_on_the_same_store_is_refused_and_told_of_the_first(place):

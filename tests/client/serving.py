@@ -9,20 +9,72 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Any
 
+import msgspec
+
+from lochan.access.policy import Call, OpenPolicy, Principal
+from lochan.access.rights import OPEN_RIGHTS
 from lochan.assembly import open_store
+from lochan.assembly.access import open_access
+from lochan.base.errors import Unauthenticated
 from lochan.client import AsyncClient
 from lochan.client.methods import Group
+from lochan.faces.access.face import AccessFace
 from lochan.faces.nessie.face import nessie_faces
 from lochan.kernel.repository import Ports
-from lochan.service.policy import Call
+from lochan.persist.retry import RetryPolicy
 from lochan.service.repositories import Repositories
+from lochan.settings import Settings
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting
+from lochan.transport.exchange import Request
+from lochan.transport.routes import Authentication, Match
 from lochan.transport.server import Options, Server
 
 
+class Guard:
+    """Lets requests with the known headers pass, and records the header of every request."""
+
+    def __init__(self, *known: str) -> None:
+        self.known = set(known)
+        self.seen: list[str | None] = []
+
+    def authenticate(self, request: Request, match: Match) -> Principal:
+        given = request.headers.get("authorization")
+        self.seen.append(given)
+        if given not in self.known:
+            raise Unauthenticated("valid credentials are needed")
+        return Principal("ada")
+
+
+class Recorder:
+    """Records the header `Authorization` of every request that a server authenticates."""
+
+    def __init__(self) -> None:
+        self.seen: list[str | None] = []
+        # The paths of requests without the header.
+        self.anonymous: set[bytes] = set()
+
+    def around(self, authentication: Authentication) -> Authentication:
+        def find_known(request: Request, match: Match) -> Principal | None:
+            given = request.headers.get("authorization")
+            self.seen.append(given)
+            if given is None:
+                self.anonymous.add(request.path)
+            return authentication.find_known(request, match)
+
+        return msgspec.structs.replace(authentication, find_known=find_known)
+
+
 @contextmanager
-def serving(store_url: str = "memory:", *repositories: str) -> Iterator[str]:
-    """Runs a server in a thread; yields its address."""
+def serving(
+    store_url: str = "memory:",
+    *repositories: str,
+    guard: Guard | None = None,
+    recorder: Recorder | None = None,
+) -> Iterator[str]:
+    """Runs a server in a thread; yields its address.
+
+    It knows its callers once access was set up, or from the beginning by a guard.
+    """
     ready, urls = Event(), []
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
@@ -31,10 +83,18 @@ def serving(store_url: str = "memory:", *repositories: str) -> Iterator[str]:
         store = open_store(store_url)
         try:
             ports = Ports(SystemClock(), SystemRandom(), ThreadWaiting())
-            opened = Repositories(store, ports)
+            access = open_access(Settings(store=store_url), store, ports, RetryPolicy(), None)
+            opened = Repositories(store, ports, policy=OpenPolicy() if guard else access.policy)
             for name in ("default", *repositories):
-                opened.open_or_create(Call(), name)
-            server = Server(store, opened, nessie_faces(opened, "default"), Options(port=0))
+                opened.open_or_create(Call(rights=OPEN_RIGHTS), name)
+            authentication = Authentication(guard.authenticate) if guard else access.authentication
+            if recorder is not None:
+                authentication = recorder.around(authentication)
+            faces = [
+                *nessie_faces(opened, "default", authentication),
+                AccessFace(access.control, authentication),
+            ]
+            server = Server(store, opened, faces, Options(port=0))
             urls.append(await server.start())
             ready.set()
             await stop.wait()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lochan.base.errors import Invalid, InvalidUrl
+from lochan.client.addresses import base_url, is_loopback
 from lochan.client.specs import quoted_spec
-from lochan.client.transport import base_url, is_loopback
 from lochan.model.specs import parse_spec
 
 HASH = "ab" * 32

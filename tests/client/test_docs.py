@@ -11,7 +11,9 @@ import pytest
 import lochan
 from lochan.base.errors import LochanError
 from lochan.base.limits import client
+from lochan.client.credentials import VARIABLES
 from tests.architecture.tree import ROOT
+from tests.client.serving import Guard, serving
 from tests.client.test_requests import GROUPS
 
 PAGE = (ROOT / "docs/client.md").read_text("utf-8")
@@ -20,15 +22,25 @@ PLACE = "http://127.0.0.1:19120"
 
 def test_every_example_runs_one_after_the_other(address, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MY_TOKEN", "lochan_1_2")
     examples = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert len(examples) == 4
+    assert len(examples) == 6
     shared: dict[str, Any] = {}
-    for example in examples:
-        exec(compile(example.replace(PLACE, address), "docs/client.md", "exec"), shared)
+    with serving("memory:", guard=Guard("Bearer lochan_1_2")) as guarded:
+        for example in examples:
+            text = example.replace(PLACE, guarded if "MY_TOKEN" in example else address)
+            exec(compile(text, "docs/client.md", "exec"), shared)
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].startswith("('orders',) IcebergTable(")
     assert printed[1].endswith(" first")
     assert printed[2].startswith("('orders',) VALUE_DIFFERS IcebergTable(")
+    assert "True read-sales user:ada" in printed
+    assert printed[-1] == "main"
+
+
+def test_every_variable_of_credentials_is_named():
+    pages = PAGE + (ROOT / "docs/cli.md").read_text("utf-8")
+    assert [name for name in VARIABLES if f"`{name}" not in pages] == []
 
 
 def test_every_group_and_method_is_listed_and_no_other():

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from lochan import open_repository
+from lochan.access.policy import Call
 from lochan.base.errors import InvalidUrl, KeysConflict, StoreClosed, StoreLocked
 from lochan.embedded import Embedded
 from lochan.embedded.lane_runner import LaneRunner
 from lochan.kernel.repository import Ports
 from lochan.kv.observe import ObservedCall, ObservedStore
 from lochan.model.commits import Put
-from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting

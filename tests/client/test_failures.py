@@ -19,7 +19,7 @@ from lochan.base.errors import (
 )
 from lochan.client.failures import error_of, exchange
 from lochan.client.messages import HttpReply, HttpRequest
-from lochan.faces.nessie.responses import problem_of
+from lochan.faces.answers import problem_of
 from lochan.model.contents import Namespace
 from lochan.model.results import ContentConflict
 from lochan.transport.exchange import Request, RequestHeaders

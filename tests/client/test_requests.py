@@ -9,6 +9,7 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 import pytest
 
 from lochan.client import AsyncClient, Client
+from lochan.client.groups.access import AccessMethods
 from lochan.client.groups.changes import Commits, Merges
 from lochan.client.groups.contents import Contents, Namespaces
 from lochan.client.groups.references import History, References
@@ -16,13 +17,23 @@ from lochan.client.groups.repository import RepositoryGroups, RepositorySettings
 from lochan.client.messages import Flow
 from lochan.client.transport import FLOWS
 from lochan.embedded import Embedded
+from lochan.embedded.access import ACCESS_READS, ACCESS_WRITES
 from lochan.embedded.use_cases import READS, WRITES
 from lochan.model.requests import PageRequest, RepositoryRequest
 from lochan.model.results import Page
 from tests.architecture.rules import imported_names
 from tests.architecture.tree import sources
 
-GROUPS = [References, Contents, History, Commits, Merges, Namespaces, RepositorySettings]
+GROUPS = [
+    References,
+    Contents,
+    History,
+    Commits,
+    Merges,
+    Namespaces,
+    RepositorySettings,
+    AccessMethods,
+]
 
 
 def built_requests() -> set[type[RepositoryRequest[Any]]]:
@@ -45,8 +56,10 @@ def result_of(request: Any) -> Any:
 
 
 def test_every_request_is_run_over_http_and_embedded():
-    assert built_requests() == FLOWS.keys() == READS.keys() | WRITES.keys()
-    assert not READS.keys() & WRITES.keys()
+    tables = (READS, WRITES, ACCESS_READS, ACCESS_WRITES)
+    run = [kind for table in tables for kind in table]
+    assert built_requests() == FLOWS.keys() == set(run)
+    assert len(run) == len(set(run))
 
 
 @pytest.mark.parametrize("request_type", FLOWS, ids=lambda kind: kind.__name__)

@@ -26,6 +26,7 @@ from benchmarks.http_load.processes import (
     start_lochan,
     start_nessie,
 )
+from tests.client.secured import Secured, secured
 from tests.compat import published_results, pynessie_commands
 from tests.wire.busy import BRANCHES, TAGS, fill
 
@@ -119,6 +120,47 @@ def test_pynessie_s_command_line_works_unchanged(
     record_property(
         "counted", f"pynessie, {server.name} on {store}, {filled}: {nessie.ran} commands"
     )
+
+
+@pytest.fixture(params=["bearer", "basic"])
+def authentication(request: pytest.FixtureRequest, users: Secured) -> dict[str, str]:
+    """How pynessie's client and its command line are given credentials, without a change."""
+    if request.param == "bearer":
+        return {"NESSIE_AUTH_TYPE": "bearer", "NESSIE_AUTH_TOKEN": users.token}
+    key_id, secret = users.new_access_key()
+    name = {"NESSIE_AUTH_TYPE": "basic", "NESSIE_AUTH_USERNAME": key_id}
+    return {**name, "NESSIE_AUTH_PASSWORD": secret}
+
+
+@pytest.fixture
+def users() -> Iterator[Secured]:
+    """A server with users."""
+    with secured() as running:
+        yield running
+
+
+def test_pynessie_s_client_works_unchanged_with_credentials(
+    users: Secured, authentication: dict[str, str], pynessie: Path
+) -> None:
+    command = [str(pynessie / "python"), str(HERE / "pynessie_client.py"), users.url, "empty"]
+    given = os.environ | authentication
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=given)
+    assert done.returncode == 0, done.stderr[-3_000:]
+    assert "5 steps" in done.stdout
+    assert len(users.sent) <= 2
+    assert None not in users.sent
+    without = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "NessieUnauthorizedException" in without.stderr, without.stderr[-3_000:]
+
+
+def test_pynessie_s_command_line_works_unchanged_with_credentials(
+    users: Secured, authentication: dict[str, str], pynessie: Path, tmp_path: Path
+) -> None:
+    program = pynessie / "nessie"
+    given = pynessie_commands.Commands(program, users.url, tmp_path, authentication)
+    pynessie_commands.run_all(given)
+    without = pynessie_commands.Commands(program, users.url, tmp_path)
+    assert '"status_code": 401' in without.refused("branch", "--list")
 
 
 @pytest.fixture(scope="module")

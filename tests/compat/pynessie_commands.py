@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,12 @@ from typing import Any
 class Commands:
     """Runs `nessie` with a configuration of its own."""
 
-    def __init__(self, program: Path, address: str, folder: Path) -> None:
+    def __init__(
+        self, program: Path, address: str, folder: Path, variables: Mapping[str, str] | None = None
+    ) -> None:
         self._words = [str(program), "--json", "--endpoint", f"{address}/api/v1"]
         # Otherwise it would use the configuration of the user that runs the tests.
-        self._environment = os.environ | {"NESSIE_CLIENTDIR": str(folder)}
+        self._environment = {**os.environ, "NESSIE_CLIENTDIR": str(folder), **(variables or {})}
         self.ran = 0
 
     def text(self, *words: str, given: str = "") -> str:

@@ -69,6 +69,21 @@ def test_a_newer_run_replaces_what_it_measured_and_leaves_the_rest():
     assert [(line["server"], line["ops_s"]) for line in new] == [("lochan", 9.0), ("nessie", 2.0)]
 
 
+def test_runs_with_authentication_are_shown_apart():
+    plain = both((6_100.0, 20.0), (265.0, 1_600.0))
+    lines = keep(
+        plain,
+        [
+            peer(*one, authenticated=True)
+            for one in (("lochan", 5_300.0, 5.0), ("nessie", 265.0, 9.0))
+        ],
+    )
+    assert len(lines) == 4
+    page = render(TEXT, lines)
+    assert page.count("| 6,100, 1.00/20 |") == page.count("| 5,300, 1.00/5.0 |") == 1
+    assert "| … commits/s | ≥ 6,000 | 6,100 | met |" in page
+
+
 def test_a_chart_has_two_bars_for_each_row():
     (drawn,) = charts(both((6_100.0, 20.0), (265.0, 1_600.0))).values()
     assert drawn.count("<rect") == 1 + 2

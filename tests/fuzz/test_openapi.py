@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,12 +46,33 @@ def served(tmp_path: Path) -> Iterator[Served]:
         yield started
 
 
-def drive(served: Served, folder: Path, effort: Effort) -> tuple[dict[str, Any], str]:
-    """Runs schemathesis; returns its report and its output."""
-    folder.mkdir()
+def send(served: Served, method: str, path: str, token: str = "") -> tuple[int, bytes]:
+    connection = HTTPConnection("127.0.0.1", served.port, timeout=20)
+    try:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def set_up(served: Served) -> str:
+    """Creates the first user, so that no generated request does it; returns its token."""
+    status, body = send(served, "POST", "/access/v1/setup")
+    assert status == 200, body
+    return str(json.loads(body)["secret"])
+
+
+def drive(
+    served: Served, folder: Path, effort: Effort, token: str, chosen: Sequence[str]
+) -> tuple[dict[str, Any], str]:
+    """Runs schemathesis as the first user; returns its report and its output."""
+    folder.mkdir(parents=True)
     report = folder / "report.json"
     command = [sys.executable, "-m", "schemathesis.cli", "run", str(DOCUMENT)]
     command += ["--url", served.address, "--seed", str(SEED), "--phases", effort.phases]
+    command += ["--header", f"Authorization: Bearer {token}", *chosen]
     command += ["--max-examples", str(effort.examples), "--checks", "not_a_server_error"]
     command += ["--continue-on-failure", "--no-shrink", "--suppress-health-check", "all"]
     command += ["--request-timeout", "60", "--warnings", "off", "--no-color"]
@@ -72,31 +93,31 @@ def drive(served: Served, folder: Path, effort: Effort) -> tuple[dict[str, Any],
 
 
 def is_ready(served: Served) -> bool:
-    connection = HTTPConnection("127.0.0.1", served.port, timeout=20)
-    try:
-        connection.request("GET", "/health/ready")
-        return connection.getresponse().status == 200
-    finally:
-        connection.close()
+    return send(served, "GET", "/health/ready")[0] == 200
 
 
 def check_no_server_error(served: Served, folder: Path, effort: Effort) -> str:
     """Fails on a 5xx, on a request without an answer, and on less work than was promised."""
     print(f"LOCHAN_FUZZ_SEED={SEED}")
-    report, output = drive(served, folder, effort)
-    assert not report["failures"], output[-8_000:]
-    assert report["exit_code"] == 0, output[-8_000:]
-    assert report["complete"]
-    operations, cases = report["operations"], report["test_cases"]
-    assert operations["tested"] == operations["total"] > 0
-    assert cases["errored"] == cases["without_checks"] == 0
-    assert cases["generated"] >= effort.cases_min
+    token = set_up(served)
+    tested = generated = total = 0
+    # Requests about access may end the rights of the caller, so they come last.
+    for name, chosen in (("data", "--exclude-tag"), ("access", "--include-tag")):
+        assert send(served, "GET", "/access/v1/users", token)[0] == 200
+        report, output = drive(served, folder / name, effort, token, [chosen, "access"])
+        assert not report["failures"], output[-8_000:]
+        assert report["exit_code"] == 0, output[-8_000:]
+        assert report["complete"]
+        operations, cases = report["operations"], report["test_cases"]
+        assert operations["tested"] == operations["selected"] > 0
+        assert cases["errored"] == cases["without_checks"] == 0
+        tested, total = tested + operations["tested"], operations["total"]
+        generated += cases["generated"]
+    assert tested == total
+    assert generated >= effort.cases_min
     served.check()
     assert is_ready(served), tail(served.log)
-    return (
-        f"requests from openapi.yaml: {cases['generated']} over {operations['tested']} operations, "
-        f"seed {SEED}, no 5xx"
-    )
+    return f"requests from openapi.yaml: {generated} over {tested} operations, seed {SEED}, no 5xx"
 
 
 @pytest.mark.slow

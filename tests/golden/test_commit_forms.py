@@ -84,10 +84,10 @@ COMMIT_ID_HEX = "f6bbbaca0715cc2f1d293c48b7b3ce0ff2ee555aa8db9f244226014301660ae
 TAG = TagObject(1, FORWARD, "released", (("by", ("me",)),), b"\xff")
 TAG_HEX = "96 02 01" + FORWARD_HEX + "a872656c6561736564 91 92 a26279 91 a26d65 c401ff"
 
-MOVE = Move(3, FORWARD, BACKWARD, "assign", "me", TIME_US, bytes(16), "src", b"\x07", 2)
+MOVE = Move(3, FORWARD, BACKWARD, "assign", "me", TIME_US, bytes(16), "src", b"\x07", 2, ("a", "b"))
 MOVE_HEX = (
-    "9a 03" + FORWARD_HEX + BACKWARD_HEX + "a661737369676e a26d65" + TIME_HEX
-    + "c410" + "00" * 16 + "a3737263 c40107 02"
+    "9b 03" + FORWARD_HEX + BACKWARD_HEX + "a661737369676e a26d65" + TIME_HEX
+    + "c410" + "00" * 16 + "a3737263 c40107 02 92 a161 a162"
 )  # fmt: skip
 ROW = ReferenceRow(
     1,
@@ -110,9 +110,9 @@ ROW_HEX = (
     + TIME_HEX + "c3 05 91 92" + BACKWARD_HEX + TIME_HEX + "91" + MOVE_HEX
     + "c40101 92 c40102 c40103"
 )  # fmt: skip
-ELEMENT = ReferenceElement("TAG", FORWARD, 7, TIME_US, bytes(16), "me", None)
+ELEMENT = ReferenceElement("TAG", FORWARD, 7, TIME_US, bytes(16), "me", None, ("a",))
 ELEMENT_HEX = (
-    "00 97 a3544147" + FORWARD_HEX + "07" + TIME_HEX + "c410" + "00" * 16 + "a26d65 c0"
+    "00 98 a3544147" + FORWARD_HEX + "07" + TIME_HEX + "c410" + "00" * 16 + "a26d65 c0 91 a161"
 )  # fmt: skip
 MOVE_ROW = MoveRow(1, "main", 129, MOVE)
 MOVE_ROW_HEX = "94 01 a46d61696e cc81" + MOVE_HEX
@@ -180,6 +180,14 @@ def test_a_row_without_its_later_fields_is_read():
     row = REFERENCE_FORM.decode(with_checksum(bytes.fromhex("98" + ROW_HEX[2:].split("c3 05")[0])))
     assert (row.deleted, row.expires_us, row.previous, row.moves) == (False, None, (), ())
     assert (row.staging_token, row.sealed_tokens) == (b"", ())
+
+
+def test_moves_and_listed_names_without_roles_are_read():
+    """As they were written before roles were recorded."""
+    move = msgspec.msgpack.decode(bytes.fromhex(f"9a{MOVE_HEX[2:].split('92 a1')[0]}"), type=Move)
+    assert move == msgspec.structs.replace(MOVE, roles=())
+    raw = bytes.fromhex(f"00 97{ELEMENT_HEX[5:].split('91 a1')[0]}")
+    assert decode_reference_element(raw) == msgspec.structs.replace(ELEMENT, roles=())
 
 
 def test_a_listed_name_has_these_bytes():

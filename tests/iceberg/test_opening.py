@@ -82,9 +82,18 @@ def test_headers_are_for_the_server_and_kept_from_everything_else(address, wareh
         assert not any("x-team" in key for key in {**it.properties, **table.io.properties})
 
 
-def test_headers_without_a_server_are_a_mistake():
-    with pytest.raises(Invalid, match="headers are for servers"):
-        LochanCatalog("lake", uri="memory:", **{"header.x-team": "blue"})
+@pytest.mark.parametrize("name", ["header.x-team", "token", "credential", "profile"])
+def test_headers_and_credentials_without_a_server_are_a_mistake(name):
+    with pytest.raises(Invalid, match=f"leave out {name}: that is for servers") as refusal:
+        LochanCatalog("lake", uri="memory:", **{name: "opensesame"})
+    assert "opensesame" not in refusal.value.message
+
+
+def test_the_password_of_a_store_is_not_among_the_properties(monkeypatch):
+    opened = open_repository("memory:")
+    monkeypatch.setattr("lochan.iceberg.catalog.open_repository", lambda *_: opened)
+    with LochanCatalog(uri="postgresql://ada:opensesame@host/lake") as catalog:
+        assert "opensesame" not in repr(catalog.properties)
 
 
 def test_an_address_that_leads_nowhere_is_told_at_once(monkeypatch):

@@ -17,6 +17,7 @@ from lochan.kernel import check_findings as findings_module
 from lochan.kernel.check import Report, Severity, check_repository
 from lochan.kernel.head_moves import HeadMoves, Source
 from lochan.kernel.merge import Choices, MergeProposal
+from lochan.kernel.provenance import UNNAMED, Initiator
 from lochan.kernel.publish import Publisher
 from lochan.kernel.references import ReferenceIndex
 from lochan.kv.store import Kind, partition
@@ -61,16 +62,18 @@ def grown() -> Bench:
     bench.commit(*[wants(number) for number in range(30)])
     many = Wants(plan([put(table(n), element(n)) for n in range(1_000, 2_500)], "many"))
     bench.commit(many)
-    bench.names.create_many([branch(SIDE, bench.head().obj_id), branch(GONE)], "me")
+    bench.names.create_many([branch(SIDE, bench.head().obj_id), branch(GONE)], Initiator("me"))
     Publisher(bench.context, SIDE).publish([wants(5_000), wants(5_001)])
     bench.commit(wants(31), wants(32))
     bench.commit(Wants(plan([put(table(3), None)], "remove")))
     merge = MergeProposal(bench.context, bench.head(SIDE), "merge", Choices())
     bench.publisher.publish([merge])
     Publisher(bench.context, SIDE).publish([wants(5_002)])
-    HeadMoves(bench.context, bench.names).rebase(SIDE, Source(bench.head(), "main"), "me")
+    HeadMoves(bench.context, bench.names).rebase(
+        SIDE, Source(bench.head(), "main"), Initiator("me")
+    )
     Publisher(bench.context, SIDE).publish([wants(5_003)])
-    bench.names.delete(GONE, EMPTY_ID, "me")
+    bench.names.delete(GONE, EMPTY_ID, Initiator("me"))
     tag(bench, V1, bench.head().obj_id, "me", Annotation("first"))
     return bench
 
@@ -265,7 +268,7 @@ def test_a_damaged_move_in_the_log_is_found(bench):
 def test_half_done_steps_are_no_damage(monkeypatch, bench):
     with monkeypatch.context() as patch:
         patch.setattr(ReferenceIndex, "_finish_delete", lambda *_: None)
-        bench.names.delete(SIDE, ObjId(bench.row(SIDE).pointer), "")
+        bench.names.delete(SIDE, ObjId(bench.row(SIDE).pointer), UNNAMED)
     report = check_repository(bench.context)
     assert not report.damaged
     assert "half done" in whats(report, Severity.UNFINISHED)[0]
@@ -302,12 +305,12 @@ def test_what_changes_while_it_is_read_is_not_taken_for_damage(bench):
         if call.operation == "scan" and not busy:
             busy.append(call)
             other = Bench(bench.store, seed=9, fresh=False)
-            other.names.create_many([branch("late")], "")
-            other.names.delete(SIDE, ObjId(other.row(SIDE).pointer), "")
+            other.names.create_many([branch("late")], UNNAMED)
+            other.names.delete(SIDE, ObjId(other.row(SIDE).pointer), UNNAMED)
         if call.operation == "get_many" and len(busy) == 1:
             busy.append(call)
             other = Bench(bench.store, seed=8, fresh=False)
-            other.names.create_many([branch("later")], "")
+            other.names.create_many([branch("later")], UNNAMED)
 
     other = bench.again(FaultyStore(bench.store, OnCalls(interfere)))
     assert check_repository(other.context).findings == ()

@@ -10,6 +10,7 @@ import pytest
 from lochan.base.names import RefName
 from lochan.kernel.build import Head
 from lochan.kernel.plan import CommitPlan
+from lochan.kernel.provenance import UNNAMED
 from lochan.kernel.publish import Publisher
 from lochan.kernel.views import EMPTY_VIEW, CommitView
 from tests.kernel.workbench import (
@@ -99,7 +100,7 @@ def test_a_tree_that_two_commits_share_is_read_once():
 def test_a_head_stands_on_all_before_it_and_on_nothing_else():
     bench, views = grown(90)
     fork = RefName("fork")
-    bench.names.create_many([branch("fork", views[40].obj_id)], "")
+    bench.names.create_many([branch("fork", views[40].obj_id)], UNNAMED)
     (strange,) = Publisher(bench.context, fork).publish([wants(500)])
     (sibling,) = bench.publisher.preview([wants(501)])
     heads: list[CommitView] = []

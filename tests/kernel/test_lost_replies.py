@@ -10,6 +10,7 @@ import pytest
 from lochan.base.errors import Exhausted, KeysConflict, LochanError, Unavailable, Unknown
 from lochan.base.ids import EMPTY_ID
 from lochan.base.limits.commits import COMMIT_TIMEOUT_MS, RETRY_SLEEP_MAX_MS
+from lochan.kernel.provenance import Initiator
 from lochan.kernel.publish import Published
 from lochan.testing.faults import Fault, FaultKind, FaultyStore, PlannedCall, SimulatedCrash
 from tests.kernel.workbench import (
@@ -127,14 +128,14 @@ def test_a_branch_that_was_moved_after_the_lost_reply(bench, move, applied):
             seen.append(call)
             head = other.head().obj_id
             if move.startswith("assign"):
-                other.names.assign(MAIN, head, EMPTY_ID, "me")
+                other.names.assign(MAIN, head, EMPTY_ID, Initiator("me"))
                 if move == "assign twice":
                     other.commit(wants(50))
-                    other.names.assign(MAIN, other.head().obj_id, EMPTY_ID, "me")
+                    other.names.assign(MAIN, other.head().obj_id, EMPTY_ID, Initiator("me"))
             else:
-                other.names.delete(MAIN, head, "me")
+                other.names.delete(MAIN, head, Initiator("me"))
                 if move == "delete and create":
-                    other.names.create_many([branch("main")], "me")
+                    other.names.create_many([branch("main")], Initiator("me"))
         return None
 
     slow = bench.again(FaultyStore(bench.store, OnCalls(move_between)))
@@ -180,7 +181,7 @@ def test_moves_that_left_the_row_are_found_in_the_log(bench):
 
     def move() -> None:
         for _ in range(20):
-            other.names.assign(MAIN, other.head().obj_id, EMPTY_ID, "me")
+            other.names.assign(MAIN, other.head().obj_id, EMPTY_ID, Initiator("me"))
 
     made = commit_with_moves_between(bench, move)
     assert all(one.old != made.head.obj_id for one in bench.row().moves)
@@ -189,7 +190,7 @@ def test_moves_that_left_the_row_are_found_in_the_log(bench):
 def test_moves_that_are_not_yet_in_the_log_are_found_in_the_row(bench):
     def move() -> None:
         other = bench.again(seed=5)
-        other.names.assign(MAIN, other.head().obj_id, EMPTY_ID, "me")
+        other.names.assign(MAIN, other.head().obj_id, EMPTY_ID, Initiator("me"))
 
     made = commit_with_moves_between(bench, move)
     row = bench.row()

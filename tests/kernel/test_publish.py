@@ -28,6 +28,7 @@ from lochan.base.names import RefName
 from lochan.codec.commits import TagObject, digest_operations
 from lochan.codec.objects import object_id
 from lochan.kernel.plan import ANY, CommitPlan, ConflictKind, KeyConflict, Unchanged
+from lochan.kernel.provenance import Initiator
 from lochan.kernel.publish import Publisher
 from lochan.kernel.references import NewReferenceRow
 from tests.kernel.workbench import (
@@ -288,7 +289,7 @@ def test_an_untouched_universe_is_carried_over_byte_by_byte(bench):
 
 
 def test_further_parents_raise_generation_and_count_of_merges(bench):
-    bench.names.create_many([NewReferenceRow(RefName("side"), "BRANCH", EMPTY_ID)], "me")
+    bench.names.create_many([NewReferenceRow(RefName("side"), "BRANCH", EMPTY_ID)], Initiator("me"))
     side = Publisher(bench.context, RefName("side"))
     tip = [published(side.publish([wants(n)])[0]).head for n in range(5)][-1]
     bench.commit(wants(50))
@@ -390,7 +391,7 @@ def test_a_missing_or_deleted_branch_is_not_found(bench):
         Publisher(bench.context, RefName("nowhere")).publish([wants(1)])
     bench.commit(wants(1))
     # One publisher knows the row from before, another does not.
-    bench.names.delete(MAIN, bench.head().obj_id, "me")
+    bench.names.delete(MAIN, bench.head().obj_id, Initiator("me"))
     for publisher in (bench.publisher, Publisher(bench.context, MAIN)):
         for proposal in (wants(2), Wants(plan([put(table(1), element(2), None)])), Wants()):
             with pytest.raises(NotFound, match="main"):
@@ -400,8 +401,8 @@ def test_a_missing_or_deleted_branch_is_not_found(bench):
 def test_a_member_that_means_an_earlier_life_of_the_branch_is_refused_alone(bench):
     old = bench.row().incarnation
     bench.commit(Wants(plan([], "before"), incarnation=old))
-    bench.names.delete(MAIN, bench.head().obj_id, "me")
-    bench.names.create_many([NewReferenceRow(MAIN, "BRANCH", EMPTY_ID)], "me")
+    bench.names.delete(MAIN, bench.head().obj_id, Initiator("me"))
+    bench.names.create_many([NewReferenceRow(MAIN, "BRANCH", EMPTY_ID)], Initiator("me"))
     late = Wants(plan([], "late"), incarnation=old)
     now = Wants(plan([], "now"), incarnation=bench.row().incarnation)
     error, _, _ = bench.publisher.publish([late, now, wants(1)])
@@ -418,7 +419,7 @@ def test_a_tag_takes_no_commits(bench, annotated):
         raw = msgspec.msgpack.encode(TagObject(1, pointer, "m", (), b""))
         pointer = ObjId(object_id(raw))
         bench.context.objects.store_many([(pointer, raw)])
-    bench.names.create_many([NewReferenceRow(RefName("v1"), "TAG", pointer)], "me")
+    bench.names.create_many([NewReferenceRow(RefName("v1"), "TAG", pointer)], Initiator("me"))
     with pytest.raises(Invalid, match="not a branch"):
         Publisher(bench.context, RefName("v1")).publish([wants(2)])
     assert bench.row(RefName("v1")).pointer == pointer

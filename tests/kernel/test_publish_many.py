@@ -9,6 +9,7 @@ import pytest
 from lochan.base.errors import KeysConflict, LochanError
 from lochan.base.ids import EMPTY_ID
 from lochan.base.names import RefName
+from lochan.kernel.provenance import UNNAMED
 from lochan.kernel.publish import Published, Publisher
 from lochan.kernel.publish_many import BranchBatch, publish_many
 from lochan.testing.call_counts import CallCounts
@@ -34,7 +35,7 @@ NAMES = [RefName(f"b{number}") for number in range(5)]
 @pytest.fixture
 def bench() -> Bench:
     made = Bench()
-    made.names.create_many([branch(name, EMPTY_ID) for name in NAMES], "")
+    made.names.create_many([branch(name, EMPTY_ID) for name in NAMES], UNNAMED)
     return made
 
 
@@ -53,7 +54,7 @@ def test_five_branches_are_one_call():
     plain = Bench()
     store, counts = counted(plain.store)
     bench = plain.again(store)
-    bench.names.create_many([branch(name, EMPTY_ID) for name in NAMES], "")
+    bench.names.create_many([branch(name, EMPTY_ID) for name in NAMES], UNNAMED)
     publishers = warm(bench)
     counts.reset()
     answers = publish_many([BranchBatch(one, [wants(1), wants(2)]) for one in publishers])

@@ -9,6 +9,7 @@ from lochan.base.errors import Corrupt
 from lochan.base.ids import ObjId
 from lochan.base.limits.storage import GRACE_S
 from lochan.base.names import RefName
+from lochan.kernel.provenance import Initiator
 from lochan.kernel.publish import Publisher
 from lochan.kernel.purge import Purged, Skipped, sweep_claims, sweep_references
 from lochan.kernel.references import ReferenceIndex
@@ -25,9 +26,9 @@ DAY_US = GRACE_S * 1_000_000
 def with_tombstone() -> Bench:
     bench = Bench()
     bench.commit(wants(1))
-    bench.names.create_many([branch(NAME, bench.head().obj_id)], "me")
+    bench.names.create_many([branch(NAME, bench.head().obj_id)], Initiator("me"))
     Publisher(bench.context, NAME).publish([wants(2)])
-    bench.names.delete(NAME, ObjId(bench.row(NAME).pointer), "me")
+    bench.names.delete(NAME, ObjId(bench.row(NAME).pointer), Initiator("me"))
     return bench
 
 
@@ -61,17 +62,17 @@ def test_a_name_that_was_purged_can_be_made_again_and_has_both_lives_in_its_log(
     bench = with_tombstone()
     bench.clock.advance_us(DAY_US + 1)
     sweep_references(bench.context, bench.names)
-    bench.names.create_many([branch(NAME)], "again")
+    bench.names.create_many([branch(NAME)], Initiator("again"))
     assert [kind for kind, _, _ in log_of(bench)] == ["create", "delete", "commit", "create"]
     check_references(bench.context)
 
 
 def test_a_half_done_deletion_is_finished_and_its_tombstone_waits(monkeypatch):
     bench = Bench()
-    bench.names.create_many([branch(NAME)], "me")
+    bench.names.create_many([branch(NAME)], Initiator("me"))
     with monkeypatch.context() as patch:
         patch.setattr(ReferenceIndex, "_finish_delete", lambda *_: None)
-        bench.names.delete(NAME, ObjId(bench.row(NAME).pointer), "me")
+        bench.names.delete(NAME, ObjId(bench.row(NAME).pointer), Initiator("me"))
     bench.clock.advance_us(DAY_US + 1)
     assert sweep_references(bench.context, bench.names) == Purged(3, 0, 1, 1)
     assert bench.row(NAME).deleted
@@ -85,7 +86,9 @@ def test_a_row_that_came_back_meanwhile_is_not_removed():
 
     def come_back(call):
         if call.operation == "delete_if":
-            Bench(bench.store, seed=9, fresh=False).names.create_many([branch(NAME)], "other")
+            Bench(bench.store, seed=9, fresh=False).names.create_many(
+                [branch(NAME)], Initiator("other")
+            )
 
     hurt = bench.again(FaultyStore(bench.store, OnCalls(come_back)))
     hurt.clock.advance_us(DAY_US + 1)

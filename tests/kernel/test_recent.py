@@ -11,6 +11,7 @@ from lochan.kernel import recent as recent_room
 from lochan.kernel.build import Builder, Head
 from lochan.kernel.history import is_ancestor
 from lochan.kernel.plan import CommitPlan
+from lochan.kernel.provenance import UNNAMED
 from lochan.kernel.publish import Publisher
 from lochan.kernel.recent import Recent
 from lochan.kernel.views import CommitView
@@ -66,7 +67,7 @@ def test_answers_are_those_of_one_who_remembers_nothing(seed, monkeypatch):
             )
         elif turn < 0.2 and len(seen) > 3:
             row = bench.row()
-            bench.names.assign(MAIN, ObjId(row.pointer), pick.choice(seen).obj_id, "")
+            bench.names.assign(MAIN, ObjId(row.pointer), pick.choice(seen).obj_id, UNNAMED)
         proposals = [
             Asking(bench, seen[-25:], number * 10 + at, pick) for at in range(pick.randrange(1, 4))
         ]

@@ -16,6 +16,7 @@ from lochan.base.errors import AlreadyExists, LochanError, NotFound
 from lochan.base.ids import ObjId
 from lochan.base.names import REFS_NAME, RefName
 from lochan.kernel.moves import read_move
+from lochan.kernel.provenance import Initiator
 from lochan.kernel.references import ReferenceIndex
 from lochan.kernel.repository import create_repository, open_repository
 from lochan.kv.store import Kind, partition
@@ -52,18 +53,18 @@ class World:
         names = self.bench.names
         if state == "after another incarnation":
             self.create(names, NAME)
-            self.note(names.delete(NAME, X, "me"))
+            self.note(names.delete(NAME, X, Initiator("me")))
         elif state != "never there":
             self.create(names, NAME)
         if state == "many moves":
             for _ in range(SEVENTEEN):
-                self.note(names.assign(NAME, X, X, "me"))
+                self.note(names.assign(NAME, X, X, Initiator("me")))
 
     def note(self, row) -> None:
         self.acknowledged.add((row.name, row.incarnation, row.version))
 
     def create(self, names: ReferenceIndex, *wanted: RefName) -> None:
-        for row in names.create_many([branch(name, X) for name in wanted], "me"):
+        for row in names.create_many([branch(name, X) for name in wanted], Initiator("me")):
             self.note(row)
 
 
@@ -73,9 +74,15 @@ STEPS: dict[str, tuple[str, Step]] = {
     "create": ("never there", lambda world, names: world.create(names, NAME)),
     "create again": ("after another incarnation", lambda world, names: world.create(names, NAME)),
     "create two": ("never there", lambda world, names: world.create(names, NAME, OTHER)),
-    "delete": ("there", lambda world, names: world.note(names.delete(NAME, X, "me"))),
-    "delete moved": ("many moves", lambda world, names: world.note(names.delete(NAME, X, "me"))),
-    "assign": ("many moves", lambda world, names: world.note(names.assign(NAME, X, Y, "me"))),
+    "delete": ("there", lambda world, names: world.note(names.delete(NAME, X, Initiator("me")))),
+    "delete moved": (
+        "many moves",
+        lambda world, names: world.note(names.delete(NAME, X, Initiator("me"))),
+    ),
+    "assign": (
+        "many moves",
+        lambda world, names: world.note(names.assign(NAME, X, Y, Initiator("me"))),
+    ),
 }
 VISITORS = ["get", "page", "create same", "create other", "delete same", "assign"]
 
@@ -120,9 +127,9 @@ def visit(world: World, visitor: str) -> str:
             world.create(names, NAME)
             return "gone"
         if visitor == "assign":
-            world.note(names.assign(NAME, head, Y, "me"))
+            world.note(names.assign(NAME, head, Y, Initiator("me")))
         else:
-            world.note(names.delete(NAME, head, "me"))
+            world.note(names.delete(NAME, head, Initiator("me")))
     except AlreadyExists:
         return "there"
     except NotFound:
@@ -248,11 +255,11 @@ def test_moves_are_copied_before_they_leave_the_row():
     bench = world.bench
     incarnation = bench.row(NAME).incarnation
     for number in range(40):
-        bench.again(seed=number).names.assign(NAME, X, X, "me")
+        bench.again(seed=number).names.assign(NAME, X, X, Initiator("me"))
         world.acknowledged.add((NAME, incarnation, number + 2))
     check_world(world)
     with pytest.raises(SimulatedCrash):
-        bench.again(dies_after_the_swap(bench.store)).names.delete(NAME, X, "me")
+        bench.again(dies_after_the_swap(bench.store)).names.delete(NAME, X, Initiator("me"))
     world.acknowledged.add((NAME, incarnation, 42))
     world.create(bench.again(seed=5).names, NAME)
     check_world(world)

@@ -23,6 +23,7 @@ from lochan.base.names import REFS_NAME, RefName
 from lochan.codec.rows import Move, ReferenceRow
 from lochan.kernel.moves import moved
 from lochan.kernel.name_index import ListedReference
+from lochan.kernel.provenance import Initiator
 from lochan.kernel.references import NewReferenceRow
 from lochan.kv.store import Kind, partition
 from lochan.testing.faults import Fault, FaultKind, FaultyStore, PlannedCall
@@ -65,7 +66,7 @@ def check_rest(bench: Bench) -> None:
 
 
 def test_a_created_reference_is_found_and_listed(bench):
-    (row,) = bench.names.create_many([branch("topic", X)], "me")
+    (row,) = bench.names.create_many([branch("topic", X)], Initiator("me"))
     found = bench.names.get(NAME)
     assert found.row == row
     assert (row.pointer, row.kind, row.version, row.deleted) == (X, "BRANCH", 1, False)
@@ -79,29 +80,29 @@ def test_what_is_not_there_is_not_found(bench):
     assert bench.names.find(NAME) is None
     for call in (
         lambda: bench.names.get(NAME),
-        lambda: bench.names.assign(NAME, X, Y, "me"),
-        lambda: bench.names.delete(NAME, X, "me"),
+        lambda: bench.names.assign(NAME, X, Y, Initiator("me")),
+        lambda: bench.names.delete(NAME, X, Initiator("me")),
     ):
         with pytest.raises(NotFound, match="topic"):
             call()
 
 
 def test_a_taken_name_is_taken_whatever_its_kind(bench):
-    bench.names.create_many([branch("topic", X)], "me")
+    bench.names.create_many([branch("topic", X)], Initiator("me"))
     for kind in ("BRANCH", "TAG"):
         for server in (bench, bench.again()):
             with pytest.raises(AlreadyExists, match="topic"):
-                server.names.create_many([NewReferenceRow(NAME, kind, Y)], "me")
+                server.names.create_many([NewReferenceRow(NAME, kind, Y)], Initiator("me"))
     assert bench.row(NAME).pointer == X
 
 
 def test_many_are_created_all_or_none(bench):
     many = [branch(f"b{number:03}", X) for number in range(300)]
-    rows = bench.names.create_many(many, "me")
+    rows = bench.names.create_many(many, Initiator("me"))
     assert names_of(rows) == [new.name for new in many]
     assert len({row.incarnation for row in rows}) == 1
     with pytest.raises(AlreadyExists, match="b007"):
-        bench.names.create_many([branch("new1"), branch("b007"), branch("new2")], "me")
+        bench.names.create_many([branch("new1"), branch("b007"), branch("new2")], Initiator("me"))
     assert everything(bench) == [*(new.name for new in many), "main"]
     assert bench.context.references.fetch(RefName("new1")) is None
     check_rest(bench)
@@ -111,44 +112,44 @@ def test_one_name_twice_is_refused_and_none_at_all_does_nothing(bench):
     """Found by review: the first of two with one name was silently forgotten."""
     before = bench.row(REFS_NAME)
     with pytest.raises(Invalid):
-        bench.names.create_many([branch("topic", X), branch("topic", Y)], "me")
-    assert bench.names.create_many([], "me") == []
+        bench.names.create_many([branch("topic", X), branch("topic", Y)], Initiator("me"))
+    assert bench.names.create_many([], Initiator("me")) == []
     assert bench.row(REFS_NAME) == before
 
 
 def test_assigning_moves_and_remembers(bench):
-    bench.names.create_many([branch("topic", X)], "me")
-    row = bench.names.assign(NAME, X, Y, "you")
+    bench.names.create_many([branch("topic", X)], Initiator("me"))
+    row = bench.names.assign(NAME, X, Y, Initiator("you"))
     assert (row.pointer, row.version) == (Y, 2)
     assert bench.row(NAME) == row
     assert row.previous[0][0] == X
     assert moves(bench, NAME, row.incarnation)[1:] == [(2, "assign", X, Y)]
     assert (row.moves[-1].who, row.moves[-1].when_us) == ("you", bench.clock.now_us())
     with pytest.raises(HeadConflict, match=Y.hex()):
-        bench.names.assign(NAME, X, Y, "you")
+        bench.names.assign(NAME, X, Y, Initiator("you"))
     assert bench.row(NAME) == row
 
 
 def test_deleting_needs_the_right_head(bench):
-    bench.names.create_many([branch("topic", X)], "me")
+    bench.names.create_many([branch("topic", X)], Initiator("me"))
     with pytest.raises(HeadConflict, match=X.hex()):
-        bench.names.delete(NAME, Y, "me")
+        bench.names.delete(NAME, Y, Initiator("me"))
     assert bench.names.get(NAME).row.pointer == X
-    row = bench.names.delete(NAME, X, "me")
+    row = bench.names.delete(NAME, X, Initiator("me"))
     assert row.deleted
     assert bench.names.find(NAME) is None
     assert everything(bench) == ["main"]
     with pytest.raises(NotFound):
-        bench.names.delete(NAME, X, "me")
+        bench.names.delete(NAME, X, Initiator("me"))
     check_rest(bench)
 
 
 def test_tombstones_stay_and_incarnations_grow(bench):
     seen = []
     for _ in range(5):
-        (row,) = bench.names.create_many([branch("topic", X)], "me")
+        (row,) = bench.names.create_many([branch("topic", X)], Initiator("me"))
         seen.append(row.incarnation)
-        bench.names.delete(NAME, X, "me")
+        bench.names.delete(NAME, X, Initiator("me"))
         tombstone = bench.row(NAME)
         assert (tombstone.deleted, tombstone.incarnation) == (True, row.incarnation)
         check_rest(bench)
@@ -161,7 +162,7 @@ def test_tombstones_stay_and_incarnations_grow(bench):
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
 def test_pages_make_a_whole(bench, limit):
     many = sorted(f"r{number:02}/x" for number in range(20))
-    bench.names.create_many([branch(name) for name in many], "me")
+    bench.names.create_many([branch(name) for name in many], Initiator("me"))
     found, start = [], ""
     while page := bench.names.page(start, None, limit):
         assert len(page) <= limit
@@ -177,7 +178,7 @@ def test_pages_make_a_whole(bench, limit):
 def test_a_page_is_short_only_where_there_are_no_more(bench):
     """Found by review: a half-deleted name made a page short, and the listing seemed to end."""
     many = [f"r{number:02}" for number in range(20)]
-    rows = bench.names.create_many([branch(name, X) for name in many], "me")
+    rows = bench.names.create_many([branch(name, X) for name in many], Initiator("me"))
     for row in rows[2:9]:
         write_tombstone(bench, row)
     assert names_of(bench.names.page("r", None, 4)) == ["r00", "r01", "r09", "r10"]
@@ -186,9 +187,9 @@ def test_a_page_is_short_only_where_there_are_no_more(bench):
 
 
 def test_expiry_is_kept(bench):
-    (row,) = bench.names.create_many([NewReferenceRow(NAME, "TAG", X, 1_234)], "me")
+    (row,) = bench.names.create_many([NewReferenceRow(NAME, "TAG", X, 1_234)], Initiator("me"))
     assert row.expires_us == bench.row(NAME).expires_us == 1_234
-    assert bench.names.assign(NAME, X, Y, "me").expires_us == 1_234
+    assert bench.names.assign(NAME, X, Y, Initiator("me")).expires_us == 1_234
 
 
 # Half states, made by hand.
@@ -203,23 +204,23 @@ def write_tombstone(bench: Bench, row: ReferenceRow) -> None:
 
 def only_listed(bench: Bench) -> int:
     """An index entry without a row."""
-    (row,) = bench.names.create_many([branch("topic", X)], "me")
+    (row,) = bench.names.create_many([branch("topic", X)], Initiator("me"))
     bench.store.delete(partition(bench.context.instance, Kind.REFERENCES), NAME.encode())
     return row.incarnation
 
 
 def half_deleted(bench: Bench) -> int:
     """A tombstone and an index entry of the same incarnation."""
-    (row,) = bench.names.create_many([branch("topic", X)], "me")
+    (row,) = bench.names.create_many([branch("topic", X)], Initiator("me"))
     write_tombstone(bench, row)
     return row.incarnation
 
 
 def half_created_again(bench: Bench) -> int:
     """A tombstone of an earlier incarnation and an index entry."""
-    bench.names.create_many([branch("topic", Y)], "me")
-    tombstone = bench.names.delete(NAME, Y, "me")
-    (row,) = bench.names.create_many([branch("topic", X)], "me")
+    bench.names.create_many([branch("topic", Y)], Initiator("me"))
+    tombstone = bench.names.delete(NAME, Y, Initiator("me"))
+    (row,) = bench.names.create_many([branch("topic", X)], Initiator("me"))
     bench.context.references.update(tombstone, bench.context.references.fetch(NAME))
     return row.incarnation
 
@@ -246,22 +247,22 @@ def test_a_half_state_is_finished_by_whoever_comes_next(bench, state, visitor):
     elif visitor == "create same":
         if alive:
             with pytest.raises(AlreadyExists):
-                names.create_many([branch("topic", Y)], "me")
+                names.create_many([branch("topic", Y)], Initiator("me"))
         else:
-            (row,) = names.create_many([branch("topic", Y)], "me")
+            (row,) = names.create_many([branch("topic", Y)], Initiator("me"))
             assert row.incarnation > incarnation
     elif visitor == "delete same":
         if alive:
-            names.delete(NAME, X, "me")
+            names.delete(NAME, X, Initiator("me"))
         else:
             with pytest.raises(NotFound):
-                names.delete(NAME, X, "me")
+                names.delete(NAME, X, Initiator("me"))
     elif visitor == "assign":
         if alive:
-            names.assign(NAME, X, Y, "me")
+            names.assign(NAME, X, Y, Initiator("me"))
         else:
             with pytest.raises(NotFound):
-                names.assign(NAME, X, Y, "me")
+                names.assign(NAME, X, Y, Initiator("me"))
     if visitor == "none":
         with pytest.raises(AssertionError):
             check_rest(bench)
@@ -284,11 +285,11 @@ def test_a_late_finisher_never_brings_a_deleted_reference_back(bench):
     element = names._index.find(NAME)
     assert element is not None
     names.get(NAME)
-    names.delete(NAME, X, "me")
+    names.delete(NAME, X, Initiator("me"))
     names._finish_create(NAME, element)
     assert names.find(NAME) is None
     names._finish_delete(NAME, element.incarnation)
-    names.create_many([branch("topic", Y)], "me")
+    names.create_many([branch("topic", Y)], Initiator("me"))
     before = bench.row(NAME)
     names._finish_create(NAME, element)
     names._finish_delete(NAME, element.incarnation)
@@ -297,7 +298,7 @@ def test_a_late_finisher_never_brings_a_deleted_reference_back(bench):
 
 
 def test_a_row_that_is_live_in_two_incarnations_is_corrupt(bench):
-    bench.names.create_many([branch("topic", X)], "me")
+    bench.names.create_many([branch("topic", X)], Initiator("me"))
     element = bench.names._index.find(NAME)
     assert element is not None
     later = msgspec.structs.replace(element, incarnation=element.incarnation + 5)
@@ -306,10 +307,12 @@ def test_a_row_that_is_live_in_two_incarnations_is_corrupt(bench):
 
 
 def test_the_row_keeps_sixteen_moves_and_the_log_those_that_left_it(bench):
-    (row,) = bench.names.create_many([branch("topic", X)], "me")
+    (row,) = bench.names.create_many([branch("topic", X)], Initiator("me"))
     pair = [X, Y]
     for number in range(50):
-        row = bench.names.assign(NAME, pair[number % 2], pair[1 - number % 2], f"{number}")
+        row = bench.names.assign(
+            NAME, pair[number % 2], pair[1 - number % 2], Initiator(f"{number}")
+        )
         assert len(row.moves) == min(number + 2, MOVES_MAX)
     log = bench.context.moves.fetch_after(NAME, row.incarnation, 0)
     assert [move.version for move in log] == list(range(1, 36))
@@ -321,13 +324,13 @@ def test_the_row_keeps_sixteen_moves_and_the_log_those_that_left_it(bench):
 def test_commits_between_moves_leave_gaps_and_no_entries(bench):
     bench.commit(wants(1), wants(2))
     bench.commit(wants(3))
-    row = bench.names.assign(MAIN, bench.head().obj_id, EMPTY_ID, "me")
+    row = bench.names.assign(MAIN, bench.head().obj_id, EMPTY_ID, Initiator("me"))
     versions = [at for at, _, _, _ in moves(bench, MAIN, row.incarnation)]
     assert versions == [1, 4]
 
 
 def test_a_damaged_entry_of_the_log_is_corrupt(bench):
-    (row,) = bench.names.create_many([branch("topic", X)], "me")
+    (row,) = bench.names.create_many([branch("topic", X)], Initiator("me"))
     place = partition(bench.context.instance, Kind.LOG)
     bench.context.moves.copy(row, row.moves)
     (entry, *_) = bench.store.scan(place, b"topic", None, 1).entries
@@ -340,9 +343,9 @@ def test_a_damaged_entry_of_the_log_is_corrupt(bench):
 
 LOST, AWAY = Fault(FaultKind.LOST_REPLY), Fault(FaultKind.NOT_APPLIED)
 STEPS: dict[str, Callable[[Bench], object]] = {
-    "create": lambda bench: bench.names.create_many([branch("topic", Y)], "me"),
-    "assign": lambda bench: bench.names.assign(OTHER, X, Y, "me"),
-    "delete": lambda bench: bench.names.delete(OTHER, X, "me"),
+    "create": lambda bench: bench.names.create_many([branch("topic", Y)], Initiator("me")),
+    "assign": lambda bench: bench.names.assign(OTHER, X, Y, Initiator("me")),
+    "delete": lambda bench: bench.names.delete(OTHER, X, Initiator("me")),
 }
 WRITES = ("apply", "set_if", "put_many")
 
@@ -354,10 +357,10 @@ def prepared() -> Bench:
     unknown, though sending again is all it takes.
     """
     bench = Bench()
-    bench.names.create_many([branch("other", X), branch("topic", X)], "me")
-    bench.names.delete(NAME, X, "me")
+    bench.names.create_many([branch("other", X), branch("topic", X)], Initiator("me"))
+    bench.names.delete(NAME, X, Initiator("me"))
     for _ in range(MOVES_MAX):
-        bench.names.assign(OTHER, X, X, "me")
+        bench.names.assign(OTHER, X, X, Initiator("me"))
     return bench
 
 
@@ -438,29 +441,29 @@ def test_an_error_that_says_without_effect_tells_the_truth(step, first):
 
 
 def test_a_move_that_always_loses_is_given_up_after_a_minute(bench):
-    bench.names.create_many([branch("topic", X)], "me")
+    bench.names.create_many([branch("topic", X)], Initiator("me"))
     other = bench.again(seed=5)
 
     def rival(call: PlannedCall) -> None:
         if call.operation == "set_if":
-            other.names.assign(NAME, X, X, "rival")
+            other.names.assign(NAME, X, X, Initiator("rival"))
 
     slow = bench.again(FaultyStore(bench.store, OnCalls(rival)))
     with pytest.raises(Exhausted, match="attempts"):
-        slow.names.assign(NAME, X, Y, "me")
+        slow.names.assign(NAME, X, Y, Initiator("me"))
     assert 60_000 <= slow.clock.monotonic_ns() / 1e6 < 61_000
     assert bench.row(NAME).pointer == X
 
 
 def test_what_stays_unknown_is_raised_as_unknown(bench):
-    bench.names.create_many([branch("topic", X)], "me")
+    bench.names.create_many([branch("topic", X)], Initiator("me"))
     plans = OnCalls(
         lambda call: Fault(FaultKind.LATE, 10**6) if call.operation == "set_if" else None
     )
     store = FaultyStore(bench.store, plans)
     slow = bench.again(store)
     with pytest.raises(Unknown, match="unknown whether the reference was changed"):
-        slow.names.assign(NAME, X, Y, "me")
+        slow.names.assign(NAME, X, Y, Initiator("me"))
     store.settle()
     assert bench.row(NAME).pointer == Y
     assert bench.row(NAME).version == 2

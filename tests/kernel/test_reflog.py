@@ -10,7 +10,7 @@ from lochan.base.errors import Invalid, NotFound
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.names import RefName
 from lochan.kernel import moves, references
-from lochan.kernel.provenance import Provenance, read_provenance
+from lochan.kernel.provenance import UNNAMED, Initiator, Provenance, read_provenance
 from lochan.kernel.publish import Publisher
 from lochan.kernel.reflog import RefLog
 from lochan.testing.sim import NO_FAULTS, Violation, crash_sweep
@@ -68,19 +68,19 @@ class Script:
         self.bench.clock.advance_us(1_000)
         if not self.live:
             target = self.pick.choice(self.targets)
-            self.bench.names.create_many([branch(NAME, target)], "w")
+            self.bench.names.create_many([branch(NAME, target)], Initiator("w"))
             self.expected.append(("create", b"", target))
             self.live = True
             return
         before = self.pointer()
         chosen = self.pick.random()
         if chosen < 0.1:
-            self.bench.names.delete(NAME, before, "w")
+            self.bench.names.delete(NAME, before, Initiator("w"))
             self.expected.append(("delete", before, before))
             self.live = False
         elif chosen < 0.5:
             target = self.pick.choice(self.targets)
-            self.bench.names.assign(NAME, before, target, "w")
+            self.bench.names.assign(NAME, before, target, Initiator("w"))
             self.expected.append(("assign", before, target))
         else:
             self.commit(before, self.pick.randint(1, 3))
@@ -114,14 +114,14 @@ def test_a_page_goes_on_where_it_was_though_the_name_moved_and_died():
     for number in range(40):
         target = script.targets[number % len(script.targets)]
         script.expected.append(("assign", script.pointer(), target))
-        script.bench.names.assign(NAME, script.pointer(), target, "w")
+        script.bench.names.assign(NAME, script.pointer(), target, Initiator("w"))
     expected = script.expected[::-1]
     log = RefLog(script.bench.context)
     first = log.page(NAME, 5)
     for number in range(20):
         target = script.targets[number % len(script.targets)]
-        script.bench.names.assign(NAME, script.pointer(), target, "later")
-    script.bench.names.delete(NAME, script.pointer(), "later")
+        script.bench.names.assign(NAME, script.pointer(), target, Initiator("later"))
+    script.bench.names.delete(NAME, script.pointer(), Initiator("later"))
     rest, token = [], first.token
     while token is not None:
         page = log.page(NAME, 6, token)
@@ -131,14 +131,14 @@ def test_a_page_goes_on_where_it_was_though_the_name_moved_and_died():
 
 def test_it_says_what_commits_say_of_themselves():
     bench = Bench()
-    provenance = Provenance("merge", "side", "ab" * 32, "somebody", "id")
+    provenance = Provenance("merge", "side", "ab" * 32, Initiator("somebody", ("a", "b")), "id")
     assert read_provenance(provenance.headers()) == provenance
     bench.publisher.publish([wants(1)])
     made = plan([put(table(2), element(2))], "m")
     bench.publisher.publish([Wants(type(made)(made.operations, "m", hidden=provenance.headers()))])
     entry = read(bench.context, RefName("main"))[0]
     assert (entry.kind, entry.source, entry.base) == ("merge", "side", "ab" * 32)
-    assert (entry.who, entry.operation) == ("somebody", "id")
+    assert (entry.who, entry.roles, entry.operation) == ("somebody", ("a", "b"), "id")
     assert entry.when_us == bench.clock.now_us()
 
 
@@ -155,7 +155,7 @@ def test_a_token_fits_its_own_name_only():
     bench.commit(wants(1), wants(2))
     token = RefLog(bench.context).page(RefName("main"), 1).token
     assert token is not None
-    bench.names.create_many([branch("other")], "")
+    bench.names.create_many([branch("other")], UNNAMED)
     with pytest.raises(Invalid):
         RefLog(bench.context).page(RefName("other"), 1, token)
 

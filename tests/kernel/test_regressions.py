@@ -10,6 +10,7 @@ from lochan.base.keys import table_key
 from lochan.base.names import RefName
 from lochan.kernel.claims import ClaimedProposal
 from lochan.kernel.merge import Choices, MergeProposal
+from lochan.kernel.provenance import UNNAMED
 from lochan.kernel.publish import Publisher
 from lochan.kv.defaults import PlainHold
 from lochan.kv.store import Hold, Kind, Partition, partition
@@ -39,7 +40,7 @@ def test_a_claimed_commit_is_found_on_a_branch_that_was_moved_back_behind_the_cl
     bench = Bench()
     bench.commit(*[wants(number) for number in range(5)])
     claimed = claim(bench.context, "somebody", "key", b"digest", MAIN)
-    bench.names.assign(MAIN, bench.head().obj_id, EMPTY_ID, "")
+    bench.names.assign(MAIN, bench.head().obj_id, EMPTY_ID, UNNAMED)
     for _ in range(2):
         # The same request twice, because the reply to the first was lost.
         proposal = ClaimedProposal(bench.context, wants(9), claimed)

@@ -10,6 +10,7 @@ from lochan.base.keys import Universe
 from lochan.base.limits.commits import COMMIT_TIMEOUT_MS, RETRY_SLEEP_MAX_MS
 from lochan.base.names import RefName
 from lochan.kernel.plan import CommitPlan
+from lochan.kernel.provenance import Initiator
 from lochan.kernel.publish import Publisher
 from lochan.testing.faults import FaultKind, FaultyStore
 from tests.kernel.workbench import (
@@ -179,19 +180,19 @@ def test_a_branch_that_is_assigned_by_another_server_is_followed(bench):
     bench.commit(wants(1))
     bench.commit(wants(2))
     first = bench.log()[0].obj_id
-    bench.again().names.assign(MAIN, bench.head().obj_id, first, "me")
+    bench.again().names.assign(MAIN, bench.head().obj_id, first, Initiator("me"))
     bench.commit(wants(3))
     assert operations(bench.log()) == ["put 1", "put 3"]
     with pytest.raises(HeadConflict):
-        bench.names.assign(MAIN, first, EMPTY_ID, "me")
+        bench.names.assign(MAIN, first, EMPTY_ID, Initiator("me"))
 
 
 def test_a_branch_deleted_and_created_again_takes_commits_of_who_does_not_mind(bench):
     bench.commit(wants(1))
     other = bench.again()
     old = bench.row().incarnation
-    other.names.delete(MAIN, bench.head().obj_id, "me")
-    other.names.create_many([branch("main")], "me")
+    other.names.delete(MAIN, bench.head().obj_id, Initiator("me"))
+    other.names.create_many([branch("main")], Initiator("me"))
     bound = Wants(plan([], "bound"), incarnation=old)
     error, made = bench.publisher.publish([bound, wants(2)])
     assert isinstance(error, NotFound)
@@ -237,14 +238,14 @@ def test_a_held_row_is_given_up_whatever_happens(monkeypatch):
 
     with pytest.raises(ZeroDivisionError):
         bench.publisher.publish([Reacts(broken)])
-    bench.names.delete(MAIN, base.head().obj_id, "me")
+    bench.names.delete(MAIN, base.head().obj_id, Initiator("me"))
     with pytest.raises(NotFound):
         bench.publisher.publish([wants(4)])
     assert len(released) == 4
 
 
 def test_branches_do_not_disturb_each_other(bench):
-    bench.names.create_many([branch("side")], "me")
+    bench.names.create_many([branch("side")], Initiator("me"))
     side = Publisher(bench.context, RefName("side"))
     for number in range(20):
         bench.commit(wants(number))

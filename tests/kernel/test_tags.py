@@ -10,6 +10,7 @@ from lochan.base.limits.commits import MESSAGE_BYTES_MAX, TAG_DEPTH_MAX
 from lochan.base.names import RefName
 from lochan.codec.commits import TagObject, decode_tag, encode_tag
 from lochan.codec.objects import object_id
+from lochan.kernel.provenance import UNNAMED, Initiator
 from lochan.kernel.publish import Publisher
 from lochan.kernel.tags import Tags
 from lochan.kv.store import Kind, partition
@@ -104,7 +105,7 @@ def test_names_of_tags_and_branches_are_one_space():
         tag(bench, RefName("main"), bench.head().obj_id, "")
     tag(bench, V1, bench.head().obj_id, "")
     with pytest.raises(AlreadyExists):
-        bench.names.create_many([branch(V1)], "")
+        bench.names.create_many([branch(V1)], UNNAMED)
 
 
 def test_what_no_tag_may_carry_is_refused():
@@ -122,7 +123,7 @@ def test_what_no_tag_may_carry_is_refused():
 
 def test_a_bare_branch_is_empty_and_takes_commits():
     bench, tags = tagged()
-    (row,) = bench.names.create_many([branch(V1)], "me")
+    (row,) = bench.names.create_many([branch(V1)], Initiator("me"))
     assert (row.kind, row.pointer) == ("BRANCH", EMPTY_ID)
     assert tags.peel(EMPTY_ID).commit.body is None
     Publisher(bench.context, V1).publish([wants(5)])

@@ -22,6 +22,7 @@ from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import iterate_log
 from lochan.kernel.name_index import NameIndex
 from lochan.kernel.plan import ANY, Anything, CommitPlan, Operation
+from lochan.kernel.provenance import Initiator
 from lochan.kernel.publish import Find, Published, Publisher
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository, open_repository
@@ -220,7 +221,7 @@ def tag(
     tags = Tags(bench.context)
     tags.peel_named(target)
     pointer = target if note is None else tags.annotate(target, note)
-    return bench.names.create_many([NewReferenceRow(name, "TAG", pointer)], who)[0]
+    return bench.names.create_many([NewReferenceRow(name, "TAG", pointer)], Initiator(who))[0]
 
 
 def listed(context: RepositoryContext) -> dict[str, int]:

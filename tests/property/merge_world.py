@@ -13,6 +13,7 @@ from lochan.codec.elements import pack_table
 from lochan.index.layers import read_page
 from lochan.kernel.build import Head
 from lochan.kernel.plan import CommitPlan, Operation
+from lochan.kernel.provenance import UNNAMED
 from lochan.kernel.publish import Proposal, Published, Publisher
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository
@@ -49,7 +50,7 @@ class MergeWorld:
 
     def branch(self, name: str, source: str) -> None:
         self.names.create_many(
-            [NewReferenceRow(ref_name(name), "BRANCH", self.head(source).obj_id)], ""
+            [NewReferenceRow(ref_name(name), "BRANCH", self.head(source).obj_id)], UNNAMED
         )
         self.content[name] = dict(self.content[source])
         self.publishers[name] = Publisher(self.context, ref_name(name))

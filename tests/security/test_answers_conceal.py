@@ -16,11 +16,11 @@ import psycopg
 import pytest
 
 import lochan
+from lochan.access.policy import Call
 from lochan.base import errors
 from lochan.base.errors import LochanError
 from lochan.faces.nessie.face import DOCUMENTS, nessie_faces
 from lochan.kernel.repository import Ports
-from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.stores.postgres.failures import read_failure, write_failure

@@ -11,6 +11,8 @@ import zlib
 
 import pytest
 
+from lochan.access.policy import Principal
+from lochan.base.errors import Unauthenticated
 from lochan.base.limits.http import (
     HTTP_BODY_BYTES_MAX,
     HTTP_HEADER_BYTES_MAX,
@@ -18,6 +20,7 @@ from lochan.base.limits.http import (
     HTTP_TARGET_BYTES_MAX,
 )
 from lochan.transport.listener import ListenerOptions
+from lochan.transport.routes import Authentication
 from lochan.transport.server import Options
 from tests.transport.certificates import CertificateFiles
 from tests.transport.world import Client, SmallFace, running
@@ -245,6 +248,92 @@ def places(tmp_path_factory):
             "second with TLS": other.places[0],
             "Unix socket": unix_socket,
         }
+
+
+# The same probes where callers have to be known.
+
+
+class Guarded(SmallFace):
+    """Serves callers with one token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.authentication = Authentication(self.authenticate)
+
+    def authenticate(self, request, match) -> Principal:
+        if request.headers.get("authorization") != "Bearer good":
+            raise Unauthenticated("no valid credentials")
+        return Principal("ada")
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    with running(faces=[Guarded()]) as server:
+        yield server
+
+
+def known(raw: bytes) -> bytes:
+    """Returns a request with valid credentials."""
+    return raw.replace(b"\r\n\r\n", b"\r\nAuthorization: Bearer good\r\n\r\n", 1)
+
+
+@pytest.mark.parametrize(
+    ("raw", "status"), [(raw, status) for _, raw, status in REFUSED], ids=[n for n, *_ in REFUSED]
+)
+def test_a_probe_is_refused_in_the_same_way_where_callers_are_known(guarded, raw, status):
+    with Client(guarded) as client:
+        client.send(known(raw))
+        assert client.read().status == status
+        assert client.is_closed()
+    # Without credentials it may be refused earlier, and never later.
+    with Client(guarded) as client:
+        client.send(raw)
+        assert client.read().status in (status, 401)
+        assert client.is_closed()
+    assert guarded.on_loop(lambda: guarded.server.registry.held_bytes) == 0
+
+
+@pytest.mark.parametrize("raw", [raw for _, raw in PASSED], ids=[name for name, _ in PASSED])
+def test_a_good_neighbour_passes_with_credentials_and_only_then(guarded, raw):
+    mark = raw.index(b"\r\n\r\n", len(raw) - len(raw.lstrip()))
+    with_token = raw[:mark] + b"\r\nAuthorization: Bearer good" + raw[mark:]
+    # One header less, where there are as many as there may be.
+    with_token = with_token.replace(b"X-0: a\r\n", b"")
+    with Client(guarded) as client:
+        for sent, status in ((raw, 401), (with_token, 200), (raw, 401)):
+            client.send(sent)
+            assert client.read().status == status
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Authorization: bearer good",
+        "Authorization: Bearer  good",
+        "Authorization: Bearer good,Bearer good",
+        "Authorization: Bearer good\tx",
+        "Authorization: Bearer goo",
+        "Authorization: Bearer good2",
+        "Authorization: Bearer \xe4",
+        "Authorization:",
+        "Authorization: Basic Z29vZA==",
+        "Proxy-Authorization: Bearer good",
+        "X-Authorization: Bearer good",
+        "Cookie: Authorization=Bearer good",
+    ],
+)
+def test_credentials_that_are_nearly_right_are_not(guarded, line):
+    with Client(guarded) as client:
+        answer = client.ask("GET", "/t/echo/x", b"", line)
+        assert answer.status == 401
+        assert "www-authenticate" in answer.headers
+        assert client.ask("GET", "/t/echo/x", b"", "Authorization: Bearer good").status == 200
+
+
+def test_credentials_in_a_trailer_do_not_count(guarded):
+    with Client(guarded) as client:
+        client.send(chunked(b"5\r\nhello\r\n0\r\nAuthorization: Bearer good\r\n\r\n"))
+        assert client.read().status == 401
 
 
 def second(certificate=None):

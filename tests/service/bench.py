@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from lochan.access.policy import Call
 from lochan.base.errors import KeysConflict
 from lochan.base.names import RefName
 from lochan.kernel.publish import Publisher
@@ -23,7 +24,6 @@ from lochan.model.requests import MergeRequest, NewReference
 from lochan.model.results import ContentConflict, Merged, Page
 from lochan.model.specs import ReferenceSpec, parse_spec
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Call
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.call_counts import CallCounts

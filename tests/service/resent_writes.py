@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from lochan.access.policy import Call
 from lochan.base.names import RefName
 from lochan.model.contents import Namespace
 from lochan.model.requests import (
@@ -16,7 +17,6 @@ from lochan.model.requests import (
     TransplantRequest,
 )
 from lochan.model.specs import parse_spec
-from lochan.service.policy import Call
 from tests.service.bench import ME, Bench, changed_request, new
 
 Write = Callable[[Bench, Call], Any]

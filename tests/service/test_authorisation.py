@@ -1,7 +1,8 @@
 """Which decisions each use case needs, and that nothing is done without them.
 
 A case names the decisions of one use case in order: the action, the reference, and whether the
-reference was resolved to an incarnation and a commit by then. A use case without a case fails.
+reference was resolved to an incarnation and a commit by then; and what it leaves out instead of
+being refused. A use case without a case fails.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from lochan.access.policy import Action, Call, OpenPolicy, Resource
 from lochan.base.errors import Denied, Invalid
 from lochan.base.names import RefName
 from lochan.kernel.repository import Ports
@@ -29,7 +31,6 @@ from lochan.model.requests import (
 from lochan.model.specs import ReferenceSpec, parse_spec
 from lochan.service.pages import Selection
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Action, Call, Resource
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
@@ -42,11 +43,12 @@ KEYED = Call("me", "key", b"one request")
 Decision = tuple[Action, str | None, bool]
 
 
-class Recorder:
+class Recorder(OpenPolicy):
     """A policy that records its decisions, and denies what `denies` says."""
 
     def __init__(self) -> None:
         self.resources: list[tuple[Action, Resource]] = []
+        self.optional: list[tuple[Action, Resource]] = []
         self.denies: Callable[[Action, Resource], bool] = lambda action, resource: False
 
     def decide(self, call: Call, action: Action, resource: Resource) -> None:
@@ -55,14 +57,26 @@ class Recorder:
         if self.denies(action, resource):
             raise Denied("no")
 
+    def allows(self, call: Call, action: Action, resource: Resource) -> bool:
+        assert call.principal == "me"
+        self.optional.append((action, resource))
+        return not self.denies(action, resource)
+
     @property
     def decisions(self) -> list[Decision]:
-        return [(action, one.reference, one.commit is not None) for action, one in self.resources]
+        return [_decision(*one) for one in self.resources]
+
+
+def _decision(action: Action, resource: Resource) -> Decision:
+    return (action, resource.reference, resource.commit is not None)
 
 
 class Case(msgspec.Struct, frozen=True):
+    """`optional` is what the answer leaves out, or None if the case does not say."""
+
     run: Callable[[Repository, Call], Any]
     decisions: Sequence[Decision]
+    optional: Sequence[Decision] | None = None
 
 
 A = Action
@@ -71,10 +85,19 @@ READ_MAIN = (A.READ_CONTENT, "main", True)
 READ_SIDE = (A.READ_CONTENT, "side", True)
 READ_HASH = (A.READ_CONTENT, None, True)
 ENTRIES_MAIN = (A.READ_ENTRIES, "main", True)
+LOG_MAIN = (A.READ_LOG, "main", True)
+VIEW_SIDE = (A.VIEW_REFERENCE, "side", True)
+EVERYTHING = [
+    (A.READ_LOG, None, False),
+    (A.READ_ENTRIES, None, False),
+    (A.READ_CONTENT, None, False),
+]
 COMMIT = (A.COMMIT, "main", True)
 COMMIT_BY_NAME = (A.COMMIT, "main", False)
+MERGE = (A.MERGE, "main", True)
+MERGE_BY_NAME = (A.MERGE, "main", False)
 ASSIGN = [(A.ASSIGN_REFERENCE, "side", False), READ_MAIN, (A.ASSIGN_REFERENCE, "side", True)]
-MERGED = [COMMIT_BY_NAME, READ_SIDE, COMMIT]
+MERGED = [MERGE_BY_NAME, READ_SIDE, MERGE]
 NAMESPACE = [READ_MAIN, ENTRIES_MAIN, COMMIT]
 
 META = CommitMeta(message="m")
@@ -98,10 +121,11 @@ def reverted(one: Repository) -> RevertRequest:
 
 
 CASES = {
-    "references.get": Case(lambda one, call: one.references.get(call, "main"), [VIEW_MAIN]),
+    "references.get": Case(
+        lambda one, call: one.references.get(call, "main", fetch_all=True), [VIEW_MAIN], [LOG_MAIN]
+    ),
     "references.list": Case(
-        lambda one, call: one.references.list(call),
-        [VIEW_MAIN, (A.VIEW_REFERENCE, "side", True)],
+        lambda one, call: one.references.list(call), [], [VIEW_MAIN, VIEW_SIDE]
     ),
     "references.create": Case(
         lambda one, call: one.references.create(call, NewReference(name="x", source=SIDE)),
@@ -151,7 +175,7 @@ CASES = {
     ),
     "history.diff": Case(
         lambda one, call: one.history.diff(call, MAIN, SIDE),
-        [ENTRIES_MAIN, (A.READ_ENTRIES, "side", True)],
+        [ENTRIES_MAIN, (A.READ_ENTRIES, "side", True), READ_MAIN, READ_SIDE],
     ),
     "history.between": Case(
         lambda one, call: one.history.between(call, MAIN, SIDE),
@@ -163,15 +187,15 @@ CASES = {
     "merges.merge": Case(merge, MERGED),
     "merges.transplant": Case(
         lambda one, call: one.merges.transplant(call, picked(one, "side")),
-        [COMMIT_BY_NAME, READ_SIDE, READ_SIDE, READ_SIDE, COMMIT],
+        [MERGE_BY_NAME, READ_SIDE, READ_SIDE, READ_SIDE, MERGE],
     ),
     "merges.cherry_pick": Case(
         lambda one, call: one.merges.cherry_pick(call, picked(one)),
-        [COMMIT_BY_NAME, READ_HASH, READ_HASH, COMMIT],
+        [MERGE_BY_NAME, READ_HASH, READ_HASH, MERGE],
     ),
     "merges.revert": Case(
         lambda one, call: one.merges.revert(call, reverted(one)),
-        [COMMIT_BY_NAME, READ_HASH, COMMIT],
+        [COMMIT_BY_NAME, READ_MAIN, READ_MAIN, COMMIT],
     ),
     "merges.rebase": Case(
         lambda one, call: one.merges.rebase(call, RebaseRequest(branch="side", onto=MAIN)), ASSIGN
@@ -209,15 +233,14 @@ CASES = {
         [(A.WRITE_SETTINGS, None, False)],
     ),
     "objects.get": Case(
-        lambda one, call: one.objects.get(call, []), [(A.EXCHANGE_OBJECTS, None, False)]
+        lambda one, call: one.objects.get(call, []),
+        [(A.EXCHANGE_OBJECTS, None, False)],
+        EVERYTHING,
     ),
     "objects.put": Case(
-        lambda one, call: one.objects.put(call, []), [(A.EXCHANGE_OBJECTS, None, False)]
+        lambda one, call: one.objects.put(call, []), [(A.EXCHANGE_OBJECTS, None, False)], []
     ),
 }
-
-# What a caller may not view is left out of a listing, not refused.
-LEFT_OUT = {"references.list"}
 
 
 @pytest.fixture
@@ -263,6 +286,8 @@ def test_a_use_case_is_decided_on_what_it_resolves_sources_included(bench, name)
         # Some requests are built from a log, which is decided on, too.
         decisions = [one for one in decisions if one[0] is not A.READ_LOG]
     assert decisions == case.decisions
+    if case.optional is not None:
+        assert [_decision(*one) for one in recorder.optional] == case.optional
     for _, resource in recorder.resources:
         assert resource.repository == "repo"
         if resource.commit is not None and resource.reference is not None:
@@ -270,7 +295,7 @@ def test_a_use_case_is_decided_on_what_it_resolves_sources_included(bench, name)
 
 
 @pytest.mark.parametrize("call", [ME, KEYED], ids=["plain", "keyed"])
-@pytest.mark.parametrize("name", [name for name in CASES if name not in LEFT_OUT])
+@pytest.mark.parametrize("name", CASES)
 def test_each_denied_decision_refuses_the_whole_and_writes_nothing(bench, name, call):
     case = CASES[name]
     for denied in dict.fromkeys(case.decisions):
@@ -283,7 +308,7 @@ def test_each_denied_decision_refuses_the_whole_and_writes_nothing(bench, name, 
 
 
 def _is(denied: Decision, action: Action, resource: Resource) -> bool:
-    return (action, resource.reference, resource.commit is not None) == denied
+    return _decision(action, resource) == denied
 
 
 def test_references_that_one_may_not_view_are_left_out_of_listings(bench):

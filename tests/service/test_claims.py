@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lochan.access.policy import Call
 from lochan.base.errors import Invalid, KeysConflict, ReferenceNotFound
 from lochan.base.limits.requests import IDEMPOTENCY_KEY_CHARACTERS_MAX
 from lochan.base.names import RefName
@@ -20,7 +21,6 @@ from lochan.model.requests import (
     TransplantRequest,
 )
 from lochan.model.specs import parse_spec
-from lochan.service.policy import Call
 from tests.service.bench import ME, Bench, names, new, writes
 
 ONCE = Call(principal="me", idempotency_key="k", digest=b"request")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from lochan.access.policy import Call
 from lochan.base.errors import ContentNotFound, Invalid, KeysConflict, ReferenceNotFound
 from lochan.base.limits.requests import COMMIT_OPERATIONS_MAX
 from lochan.model.commits import CommitMeta, Committed, Delete, Put, Unchanged
@@ -17,7 +18,6 @@ from lochan.model.contents import (
     UserFunction,
 )
 from lochan.model.specs import parse_spec
-from lochan.service.policy import Call
 from tests.service.bench import (
     ME,
     Bench,

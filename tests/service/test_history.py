@@ -7,12 +7,12 @@ from itertools import pairwise
 
 import pytest
 
+from lochan.access.policy import Call
 from lochan.base.errors import Invalid, ReferenceNotFound
 from lochan.base.ids import EMPTY_ID
 from lochan.model.commits import Delete, Put
 from lochan.model.specs import parse_spec
 from lochan.service import history as history_room
-from lochan.service.policy import Call
 from tests.service.bench import Bench, key, names, new, pages, where
 
 

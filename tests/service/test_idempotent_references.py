@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from lochan.access.policy import Call
 from lochan.base.errors import AlreadyExists, HeadConflict, KeyReused, ReferenceNotFound
 from lochan.model.references import ReferenceMove
 from lochan.model.requests import MoveRequest, NewReference, RebaseRequest
 from lochan.model.specs import parse_spec
-from lochan.service.policy import Call
 from tests.service.bench import ME, Bench
 
 KEYED = Call("me", "key", b"one request")

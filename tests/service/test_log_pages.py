@@ -6,9 +6,9 @@ from functools import partial
 
 import pytest
 
+from lochan.access.policy import Call
 from lochan.model.specs import parse_spec
 from lochan.service import history as history_room
-from lochan.service.policy import Call
 from tests.service.bench import Bench, new, pages
 
 

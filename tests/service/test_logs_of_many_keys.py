@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lochan.access.policy import Call
 from lochan.base.limits.commits import COMMIT_OWN_KEYS_MAX
 from lochan.kernel import build as build_module
 from lochan.kernel.check import check_repository
 from lochan.model.commits import ContentKey, Delete, Put
 from lochan.model.contents import Content
 from lochan.model.specs import parse_spec
-from lochan.service.policy import Call
 from tests.kernel.check.small import TYPES
 from tests.service.workbench import Service, table
 

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from lochan.access.policy import Call
 from lochan.base.errors import Conflict, Invalid, KeysConflict, ReferenceNotFound
 from lochan.base.ids import EMPTY_ID
 from lochan.model.commits import CommitMeta, Delete, Put
 from lochan.model.contents import Content, Namespace
 from lochan.model.requests import KeyResolution, MergeRequest, MoveRequest, NewReference
 from lochan.model.specs import parse_spec
-from lochan.service.policy import Call
 from tests.service.bench import (
     ME,
     Bench,

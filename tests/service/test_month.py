@@ -6,6 +6,7 @@ import gc
 from types import FunctionType, ModuleType
 from typing import Any
 
+from lochan.access.policy import Call
 from lochan.assembly.serve import periodic_tasks
 from lochan.base.limits.maintenance import EMBEDDED_SWEEP_WRITES
 from lochan.embedded import Embedded
@@ -19,7 +20,6 @@ from lochan.model.results import Merged
 from lochan.model.specs import parse_spec
 from lochan.persist.cache import Caches
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lochan.access.policy import Call
 from lochan.base.errors import (
     Invalid,
     KeysConflict,
@@ -24,7 +25,6 @@ from lochan.model.contents import Namespace
 from lochan.model.specs import parse_spec
 from lochan.service import namespaces as service_namespaces
 from lochan.service.contents import Contents
-from lochan.service.policy import Call
 from tests.service.bench import optional_spec
 from tests.service.workbench import CALL, Service, table
 

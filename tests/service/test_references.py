@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from lochan.access.policy import Call
 from lochan.base.errors import (
     AlreadyExists,
     Conflict,
@@ -28,7 +29,6 @@ from lochan.model.requests import (
 )
 from lochan.model.specs import parse_spec
 from lochan.service import references as references_room
-from lochan.service.policy import Call
 from tests.service.bench import ME, Bench, names, new, optional_spec, pages
 
 EMPTY = EMPTY_ID.hex()

@@ -6,13 +6,13 @@ from functools import partial
 
 import pytest
 
+from lochan.access.policy import Action, Call, Resource
 from lochan.base.errors import AlreadyExists, Denied, Invalid, NotFound, Unknown
 from lochan.base.ids import ROOT_INSTANCE
 from lochan.kernel.repository import create_repository
 from lochan.kv.store import Kind, Partition, partition
 from lochan.kv.store import Page as Rows
 from lochan.model.specs import parse_spec
-from lochan.service.policy import Action, Call, Resource
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.faults import FaultKind, FaultyStore, PlannedCall

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from lochan.access.policy import Action, Call, OpenPolicy, Resource
 from lochan.base.errors import Denied, KeyReused, NotFound, ReferenceNotFound, Unknown
 from lochan.kv.store import Kind, partition
 from lochan.model.contents import Namespace
@@ -23,7 +24,6 @@ from lochan.model.results import Merged
 from lochan.model.specs import parse_spec
 from lochan.persist.references import References
 from lochan.service.claims import Claims
-from lochan.service.policy import Action, Call, Resource
 from lochan.service.repository import Repository
 from tests.service.bench import ME, Bench, new, writes
 from tests.service.resent_writes import (
@@ -31,6 +31,7 @@ from tests.service.resent_writes import (
     Hashes,
     Write,
     assign,
+    cherry_pick,
     commit,
     create_namespace,
     delete,
@@ -275,33 +276,49 @@ def test_that_nothing_was_to_do_stays_the_answer_when_there_would_be_something(b
     assert kinds == ["commit", "commit", "create"]
 
 
-class Rules:
+class Rules(OpenPolicy):
     """A policy that records what it decides on, and denies some actions."""
 
     def __init__(self) -> None:
         self.decided: list[tuple[Action, str | None]] = []
-        self.denied: set[Action] = set()
+        self.denied: set[tuple[Action, str | None]] = set()
 
     def decide(self, call: Call, action: Action, resource: Resource) -> None:
         self.decided.append((action, resource.reference))
-        if action in self.denied:
+        if (action, resource.reference) in self.denied:
             raise Denied(f"{call.principal} may not {action.value}")
 
 
+COMMITTED = (Action.COMMIT, "target")
+MERGED = (Action.MERGE, "target")
+ASSIGNED = (Action.ASSIGN_REFERENCE, "target")
+READ_SIDE = (Action.READ_CONTENT, "side")
+READ_HASH = (Action.READ_CONTENT, None)
+
+
+def create(bench: Bench, call: Call) -> Any:
+    new = NewReference(kind="BRANCH", name="x", source=parse_spec("side"))
+    return bench.run(bench.references.create(call, new))
+
+
 @pytest.mark.parametrize(
-    ("write", "action"),
+    ("write", "decisions"),
     [
-        (commit, Action.COMMIT),
-        (merge, Action.COMMIT),
-        (revert, Action.COMMIT),
-        (rebase, Action.ASSIGN_REFERENCE),
-        (assign, Action.ASSIGN_REFERENCE),
-        (delete, Action.DELETE_REFERENCE),
-        (create_namespace, Action.COMMIT),
+        (commit, [COMMITTED]),
+        (merge, [MERGED, READ_SIDE]),
+        (transplant, [MERGED, READ_SIDE, READ_SIDE]),
+        (cherry_pick, [MERGED, READ_HASH, READ_HASH]),
+        (revert, [COMMITTED, (Action.READ_CONTENT, "target")]),
+        (rebase, [ASSIGNED, READ_SIDE]),
+        (force, [ASSIGNED, READ_SIDE]),
+        (assign, [ASSIGNED, READ_SIDE]),
+        (create, [(Action.CREATE_REFERENCE, "x"), READ_SIDE]),
+        (delete, [(Action.DELETE_REFERENCE, "target")]),
+        (create_namespace, [COMMITTED]),
     ],
-    ids=lambda one: getattr(one, "__name__", str(one)),
+    ids=lambda one: getattr(one, "__name__", ""),
 )
-def test_an_answer_from_a_claim_is_authorised_for_what_the_claim_recorded(bench, write, action):
+def test_an_answer_from_a_claim_needs_the_same_decisions_again(bench, write, decisions):
     fix(bench)
     write(bench, KEYED)
     rules = Rules()
@@ -311,10 +328,11 @@ def test_an_answer_from_a_claim_is_authorised_for_what_the_claim_recorded(bench,
     guarded.commits = guarded.repository.commits
     guarded.merges = guarded.repository.merges
     write(guarded, KEYED)
-    assert rules.decided == [(action, "target")]
-    rules.denied.add(action)
-    with pytest.raises(Denied):
-        write(guarded, KEYED)
+    assert rules.decided == decisions
+    for denied in decisions:
+        rules.denied = {denied}
+        with pytest.raises(Denied):
+            write(guarded, KEYED)
 
 
 def test_a_reference_that_was_made_is_answered_with_all_it_had(bench):

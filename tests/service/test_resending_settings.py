@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from lochan.access.policy import Call
 from lochan.base.errors import AlreadyExists, KeyReused, Unknown
 from lochan.kernel.repository import SETTINGS_KEY, Ports
-from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom

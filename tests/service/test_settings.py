@@ -45,8 +45,8 @@ def test_only_what_is_asked_for_and_known_is_returned():
     assert get([]) == []
     assert get(["UNKNOWN"]) == []
     assert get([TYPE, "UNKNOWN", TYPE]) == [FIRST]
-    with pytest.raises(Invalid, match="No repository config type registered for name NOBODY"):
-        get([TYPE, "NOBODY"])
+    with pytest.raises(Invalid, match="No repository config type registered for name UNNAMED"):
+        get([TYPE, "UNNAMED"])
 
 
 def test_an_unknown_type_is_refused_in_nessies_words():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from lochan.access.policy import Call
 from lochan.base.errors import ReferenceNotFound, Unavailable
 from lochan.base.limits.maintenance import EXPIRY_GRACE_S
 from lochan.base.limits.storage import GRACE_S
@@ -16,7 +17,6 @@ from lochan.kv.observe import ObservedStore
 from lochan.kv.store import Kind, partition
 from lochan.model.requests import NewReference
 from lochan.model.specs import parse_spec
-from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.service.sweeps import SweepFailure, sweep_of_claims, sweep_of_references

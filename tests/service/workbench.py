@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from lochan.access.policy import Call
 from lochan.base.errors import LochanError
 from lochan.kernel.repository import Ports
 from lochan.kv.store import Store
@@ -15,7 +16,6 @@ from lochan.model.commits import CommitMeta, Committed, Operation, Put
 from lochan.model.contents import Content, IcebergTable, Namespace
 from lochan.model.specs import parse_spec
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom

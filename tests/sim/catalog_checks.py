@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from lochan.access.policy import Call
 from lochan.base.ids import ObjId
 from lochan.base.names import RefName
 from lochan.codec.rows import Move
@@ -13,7 +14,6 @@ from lochan.kernel.history import iterate_log
 from lochan.model.commits import ContentKey, LogEntry, Put
 from lochan.model.contents import Content, IcebergTable, Namespace
 from lochan.model.specs import parse_spec
-from lochan.service.policy import Call
 from lochan.service.repository import Repository
 from lochan.testing.invariants import all_rows, check_chain, check_references
 from lochan.testing.sim import Event, History, World

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from lochan.access.policy import Call
 from lochan.base.errors import LochanError
 from lochan.base.ids import InstanceId
 from lochan.base.names import RefName
@@ -33,7 +34,6 @@ from lochan.model.requests import MergeRequest, NewReference
 from lochan.model.results import Merged
 from lochan.model.specs import parse_spec
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Call
 from lochan.service.repository import Repository
 from lochan.testing.sim import Faults, Scenario, Server
 from tests.service.bench import optional_spec

@@ -17,6 +17,7 @@ from lochan.kernel.context import RepositoryContext, Tuning
 from lochan.kernel.lane import Lane
 from lochan.kernel.merge import Behaviour, Choices, MergeProposal
 from lochan.kernel.plan import ANY, Anything, CommitPlan, Operation
+from lochan.kernel.provenance import Initiator
 from lochan.kernel.publish import Proposal, Published, Publisher
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository
@@ -104,7 +105,8 @@ def set_up(server: Server) -> tuple[InstanceId, Description]:
     context = create_repository(server.store, ports, "default")
     Publisher(context, MAIN).publish([Write("first", ["a", "b"])])
     head = ReferenceIndex(context).get(MAIN).row.pointer
-    ReferenceIndex(context).create_many([NewReferenceRow(SIDE, "BRANCH", ObjId(head))], "setup")
+    side = NewReferenceRow(SIDE, "BRANCH", ObjId(head))
+    ReferenceIndex(context).create_many([side], Initiator("setup"))
     Publisher(context, SIDE).publish([Write("aside", ["s"])])
     return context.instance, context.description
 
@@ -230,7 +232,8 @@ def assigns(name: RefName) -> Callable[[Server], None]:
     def assign(server: Server) -> object:
         names = server.app.names
         pointer = ObjId(names.get(SIDE).row.pointer)
-        return names.assign(name, ObjId(names.get(name).row.pointer), pointer, server.name)
+        old = ObjId(names.get(name).row.pointer)
+        return names.assign(name, old, pointer, Initiator(server.name))
 
     def act(server: Server) -> None:
         server.attempt("assign", assign, server)
@@ -241,7 +244,7 @@ def assigns(name: RefName) -> Callable[[Server], None]:
 def creates(*names: RefName) -> Callable[[Server], None]:
     def act(server: Server) -> None:
         wanted = [NewReferenceRow(name, "BRANCH", EMPTY_ID) for name in names]
-        server.attempt("create", server.app.names.create_many, wanted, server.name)
+        server.attempt("create", server.app.names.create_many, wanted, Initiator(server.name))
 
     return act
 
@@ -250,7 +253,8 @@ def deletes(name: RefName) -> Callable[[Server], None]:
     def act(server: Server) -> None:
         found = server.attempt("find", server.app.names.find, name)
         if found is not None:
-            server.attempt("delete", server.app.names.delete, name, found.row.pointer, "d")
+            pointer, who = found.row.pointer, Initiator("d")
+            server.attempt("delete", server.app.names.delete, name, pointer, who)
 
     return act
 

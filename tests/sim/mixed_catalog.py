@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from lochan.access.policy import Call
 from lochan.base.ids import InstanceId
 from lochan.base.keys import Key, table_elements
 from lochan.base.names import RefName
@@ -34,7 +35,6 @@ from lochan.model.requests import (
 )
 from lochan.model.specs import parse_spec
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Call
 from lochan.service.repository import Repository
 from lochan.testing.models import catalog as catalog_model
 from lochan.testing.models import merges as model

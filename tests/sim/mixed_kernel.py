@@ -31,6 +31,7 @@ from lochan.kernel.merge import (
     MergeProposal,
 )
 from lochan.kernel.plan import ANY, Anything, CommitPlan, Operation
+from lochan.kernel.provenance import Initiator
 from lochan.kernel.publish import Publisher
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository
@@ -126,7 +127,9 @@ def set_up(server: Server) -> tuple[InstanceId, Description]:
 
     put(MAIN, "setup1", a="A", b="A")
     head = ObjId(names.get(MAIN).row.pointer)
-    names.create_many([NewReferenceRow(name, "BRANCH", head) for name in (SIDE, THIRD)], "setup")
+    names.create_many(
+        [NewReferenceRow(name, "BRANCH", head) for name in (SIDE, THIRD)], Initiator("setup")
+    )
     put(SIDE, "setup2", a="B")
     put(THIRD, "setup3", c="A")
     source = context.views.load(ObjId(names.get(SIDE).row.pointer))
@@ -333,10 +336,10 @@ class KernelDraws(Draws):
 
         def make() -> Moved:
             if expected is not None:
-                row = app.names.assign(branch, expected, view.obj_id, request.name)
+                row = app.names.assign(branch, expected, view.obj_id, Initiator(request.name))
                 return Moved(True, row.pointer.hex())
             more = {"choices": choices} if how == "rebase" else {}
-            done = getattr(app.heads, how)(branch, Source(view), request.name, **more)
+            done = getattr(app.heads, how)(branch, Source(view), Initiator(request.name), **more)
             return Moved(done.moved, done.row.pointer.hex())
 
         return request, make

@@ -16,7 +16,7 @@ from lochan.testing.sim import History, Scenario, Server, World
 ROWS = Partition(b"rows")
 INDEX = Partition(b"index")
 NAME = b"main"
-NOBODY = 0
+UNNAMED = 0
 
 
 class Index(NamedTuple):
@@ -44,7 +44,7 @@ class References:
     def fetch_index(self) -> Index:
         entry = self.store.get(INDEX, NAME)
         if entry is None:
-            return Index(0, NOBODY, ABSENT)
+            return Index(0, UNNAMED, ABSENT)
         version, listed = entry.value.split()
         return Index(int(version), int(listed), entry.stamp)
 
@@ -62,7 +62,7 @@ class References:
     def create(self) -> int:
         while True:
             index = self.fetch_index()
-            if index.listed != NOBODY:
+            if index.listed != UNNAMED:
                 self.get()
                 raise AlreadyExists("listed")
             incarnation = index.version + 1
@@ -94,7 +94,7 @@ class References:
 
     def unlist(self, incarnation: int) -> None:
         index = self.fetch_index()
-        while index.listed == incarnation and not self.commit_index(index, NOBODY):
+        while index.listed == incarnation and not self.commit_index(index, UNNAMED):
             index = self.fetch_index()
 
     def get(self) -> int:
@@ -104,7 +104,7 @@ class References:
         if row is not None and self.rule != "incarnation":
             raise NotFound("being deleted")
         index = self.fetch_index()
-        if index.listed == NOBODY:
+        if index.listed == UNNAMED:
             raise NotFound("not listed")
         if row is not None and index.listed == row.incarnation:
             if self.resume:
@@ -127,7 +127,7 @@ def row_and_index_agree(world: World, history: History) -> None:
     no_zombie(world, history)
     references = References(world.store, "")
     row, index = references.fetch_row(), references.fetch_index()
-    if index.listed != NOBODY:
+    if index.listed != UNNAMED:
         assert row is not None and row.live, "listed, but without a live row"  # noqa: PT018
         assert index.listed == row.incarnation
 

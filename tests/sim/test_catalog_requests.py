@@ -7,11 +7,11 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from lochan.access.policy import Call
 from lochan.kernel.references import ReferenceIndex
 from lochan.model.references import Reference
 from lochan.model.requests import MoveRequest, NewReference
 from lochan.model.specs import parse_spec
-from lochan.service.policy import Call
 from lochan.testing.sim import Faults, History, Server, Violation, World, explore
 from tests.profile import counted
 from tests.sim.catalog_checks import MISHAPS, fresh, moves_of, named

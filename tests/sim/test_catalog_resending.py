@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from lochan.access.policy import Call
 from lochan.base.errors import ReferenceNotFound
 from lochan.base.ids import InstanceId
 from lochan.codec.rows import Description
@@ -34,7 +35,6 @@ from lochan.service import claims as service_claims
 from lochan.service.claims import Claims
 from lochan.service.commits import CommitWrites
 from lochan.service.merges import Merges
-from lochan.service.policy import Call
 from lochan.service.repository import Repository
 from lochan.testing.sim import Faults, History, Scenario, Server, World, explore
 from tests.profile import counted

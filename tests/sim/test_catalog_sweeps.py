@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
+from lochan.access.policy import Call
 from lochan.base.errors import Conflict, ReferenceNotFound
 from lochan.base.ids import InstanceId, ObjId
 from lochan.base.names import RefName
 from lochan.codec.rows import Description
+from lochan.kernel.provenance import SWEEP
 from lochan.kernel.references import ReferenceIndex
 from lochan.model.requests import NewReference
 from lochan.model.specs import parse_spec
-from lochan.service.policy import Call
 from lochan.service.repository import Repository
 from lochan.testing.invariants import check_references
 from lochan.testing.sim import Faults, History, Server, World, explore
@@ -72,9 +73,9 @@ def only_the_expired_incarnation_is_swept(world: World, history: History) -> Non
     moves = moves_of(repository, "one")
     expired = min(move.incarnation for move in moves)
     for move in moves:
-        if move.kind == "delete" and not move.who:
+        if move.kind == "delete" and move.who == SWEEP.name:
             assert move.incarnation == expired, "a branch without an end was swept"
-    swept = [move for move in moves if move.kind == "delete" and not move.who]
+    swept = [move for move in moves if move.kind == "delete" and move.who == SWEEP.name]
     assert len(swept) <= 1, "one incarnation was swept twice"
 
 
@@ -107,7 +108,7 @@ def sweeps_by_name_and_hash(patch: pytest.MonkeyPatch) -> None:
 
     def delete_expired(self, seen, before_us):
         try:
-            self.delete(RefName(seen.name), ObjId(seen.pointer), "")
+            self.delete(RefName(seen.name), ObjId(seen.pointer), SWEEP)
         except (Conflict, ReferenceNotFound):
             return False
         return True

@@ -14,6 +14,7 @@ from lochan.kernel import claims as claims_of_keys
 from lochan.kernel import head_moves
 from lochan.kernel.head_moves import HeadMoves, Source
 from lochan.kernel.merge import Behaviour, Choices
+from lochan.kernel.provenance import Initiator
 from lochan.kernel.publish import Publisher
 from lochan.kernel.references import ReferenceIndex
 from lochan.kernel.reflog import RefLog
@@ -60,7 +61,7 @@ def moves(how: str, name: RefName, source: RefName) -> Callable[[Server], None]:
         view = context.views.load(ObjId(names.get(source).row.pointer))
         more = {"choices": Choices(Behaviour.FORCE)} if how == "rebase" else {}
         act = getattr(HeadMoves(context, names), how)
-        return act(name, Source(view, source), f"{server.name} {how}", **more)
+        return act(name, Source(view, source), Initiator(f"{server.name} {how}"), **more)
 
     def act(server: Server) -> None:
         server.attempt(how, move, server)
@@ -85,7 +86,7 @@ def forces_back(server: Server) -> None:
 
     def act() -> Any:
         heads = HeadMoves(server.app.context, server.app.names)
-        return heads.force(MAIN, Source(EMPTY_VIEW), f"{server.name} force")
+        return heads.force(MAIN, Source(EMPTY_VIEW), Initiator(f"{server.name} force"))
 
     server.attempt("force", act)
 

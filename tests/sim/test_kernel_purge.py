@@ -12,6 +12,7 @@ from lochan.base.ids import EMPTY_ID
 from lochan.base.limits.storage import GRACE_S
 from lochan.kernel import purge
 from lochan.kernel.check import check_repository
+from lochan.kernel.provenance import Initiator
 from lochan.kernel.purge import sweep_references
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.reflog import RefLog
@@ -52,8 +53,8 @@ def with_an_old_tombstone(server: Server) -> Any:
     prepared = set_up(server)
     names = ReferenceIndex(parts_of(server, prepared))
     server.clock.jump_us(-30 * HOURS_US)
-    names.create_many([NewReferenceRow(NAME, "BRANCH", EMPTY_ID)], "old")
-    names.delete(NAME, EMPTY_ID, "old")
+    names.create_many([NewReferenceRow(NAME, "BRANCH", EMPTY_ID)], Initiator("old"))
+    names.delete(NAME, EMPTY_ID, Initiator("old"))
     server.clock.jump_us(30 * HOURS_US)
     # As if the copies had been lost: then only the purge can make them.
     place = partition(prepared[0], Kind.LOG)

@@ -260,7 +260,11 @@ def shared_contents_are_looked_for_below_the_chain(patch: pytest.MonkeyPatch) ->
 
 def namespaces_are_looked_for_below_the_chain(patch: pytest.MonkeyPatch) -> None:
     right = catalog_merge._check_namespaces
-    patch.setattr(catalog_merge, "_check_namespaces", lambda head, plans: right(below(head), plans))
+
+    def look(head, *more):
+        return right(below(head), *more)
+
+    patch.setattr(catalog_merge, "_check_namespaces", look)
 
 
 def expected_hashes_are_not_looked_for(patch: pytest.MonkeyPatch) -> None:

@@ -29,8 +29,15 @@ def free_port() -> int:
 class ConnectServer:
     """A server on loopback; `stop` ends it."""
 
-    def __init__(self, master: str = "local[2]", settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        master: str = "local[2]",
+        settings: dict[str, str] | None = None,
+        variables: dict[str, str] | None = None,
+        log: Path | None = None,
+    ) -> None:
         use_java()
+        self._log = log
         self._port = free_port()
         chosen = {**RUNTIME_SETTINGS, **OWN_SETTINGS, **LOCAL_SETTINGS, **(settings or {})}
         chosen |= {
@@ -50,7 +57,12 @@ class ConnectServer:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable},
+            env={
+                **os.environ,
+                "SPARK_HOME": str(home),
+                "PYSPARK_PYTHON": sys.executable,
+                **(variables or {}),
+            },
         )
         self.url = f"sc://127.0.0.1:{self._port}"
         self._reading = threading.Thread(target=self._read, daemon=True)
@@ -66,6 +78,9 @@ class ConnectServer:
         """Reads all output of the server, so that it never waits for a reader."""
         stream: IO[str] | None = self._process.stderr
         for line in stream or ():
+            if self._log is not None:
+                with self._log.open("a") as log:
+                    log.write(line)
             self._output.append(line)
             del self._output[:-200]
             if STARTED in line:

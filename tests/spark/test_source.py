@@ -300,11 +300,13 @@ def test_rows_are_cut_into_batches_that_arrow_and_a_worker_can_hold(monkeypatch)
 
 def test_what_stays_secret_comes_from_the_environment_of_the_worker(monkeypatch):
     options = read_options({"uri": "http://127.0.0.1:1", "kind": "refs"})
-    assert options.client()._core.headers == {}
+    assert options.client()._core.credentials is None
     assert options.client() is options.client()
     monkeypatch.setenv("LOCHAN_TOKEN", "opensesame")
     monkeypatch.setenv("LOCHAN_TOKEN_URI", "http://127.0.0.1:1")
-    assert options.client()._core.headers == {"authorization": "Bearer opensesame"}
+    found = options.client()._core.credentials
+    assert found is not None
+    assert found.authorization() == "Bearer opensesame"
     assert "opensesame" not in repr(options)
 
 

@@ -12,6 +12,7 @@ from random import Random
 
 import pytest
 
+from lochan.access.policy import Call
 from lochan.assembly import open_store
 from lochan.base.errors import Conflict, Corrupt, LochanError
 from lochan.base.keys import is_record
@@ -23,7 +24,6 @@ from lochan.model.commits import Operation as Wish
 from lochan.model.contents import IcebergTable
 from lochan.model.requests import KeyResolution
 from lochan.model.specs import parse_spec
-from lochan.service.policy import Call
 from tests.profile import counted
 from tests.service.bench import Bench
 

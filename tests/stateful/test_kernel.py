@@ -16,6 +16,7 @@ from lochan.base.keys import Universe
 from lochan.base.names import RefName
 from lochan.kernel.history import ancestor_at, is_ancestor, iterate_log, merge_base
 from lochan.kernel.plan import ANY, Operation
+from lochan.kernel.provenance import Initiator
 from lochan.kernel.publish import Published, Publisher
 from lochan.testing.faults import Fault, FaultKind, FaultyStore, PlannedCall
 from tests.kernel.workbench import (
@@ -165,9 +166,9 @@ class World:
         news = [branch(name, pointer) for name in wanted]
         if any(name in self.branches for name in wanted):
             with pytest.raises(AlreadyExists):
-                bench.names.create_many(news, "me")
+                bench.names.create_many(news, Initiator("me"))
             return "taken"
-        for row in bench.names.create_many(news, "me"):
+        for row in bench.names.create_many(news, Initiator("me")):
             incarnations = self.incarnations.setdefault(row.name, [])
             assert not incarnations or row.incarnation > incarnations[-1]
             incarnations.append(row.incarnation)
@@ -191,9 +192,9 @@ class World:
 
         def run() -> None:
             if deleting:
-                bench.names.delete(name, expected, "me")
+                bench.names.delete(name, expected, Initiator("me"))
             else:
-                bench.names.assign(name, expected, pointer, "me")
+                bench.names.assign(name, expected, pointer, Initiator("me"))
 
         if model is None:
             with pytest.raises(NotFound):

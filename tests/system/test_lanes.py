@@ -13,6 +13,7 @@ import pytest
 
 from lochan.base.errors import KeysConflict, LochanError, Unavailable, Unknown
 from lochan.base.keys import Universe
+from lochan.kernel.provenance import Initiator
 from lochan.kernel.publish import Published, Publisher
 from lochan.kernel.references import ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository
@@ -238,9 +239,9 @@ def test_names_may_be_used_by_many_threads():
 
     def work(number: int) -> None:
         for at in range(8):
-            (row,) = names.create_many([branch(f"r{number}-{at}")], "me")
+            (row,) = names.create_many([branch(f"r{number}-{at}")], Initiator("me"))
             if at % 2:
-                names.delete(row.name, row.pointer, "me")  # type: ignore[arg-type]
+                names.delete(row.name, row.pointer, Initiator("me"))  # type: ignore[arg-type]
 
     together(4, work)
     expected = sorted(f"r{number}-{at}" for number in range(4) for at in range(0, 8, 2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
 from threading import Event
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lochan.transport.connection import origin_of
 from lochan.transport.exchange import Exchange, Response
 from lochan.transport.server import Options
 from tests.transport.world import Client, SmallFace, running
@@ -235,3 +237,22 @@ def test_an_answer_of_any_size_arrives_whole_and_the_connection_lives_on(client,
     answer = client.ask("GET", f"/t/big/{words}")
     assert answer.json() == "word " * words
     assert client.ask("GET", "/t/echo/next").json()["params"] == {"0": "next"}
+
+
+@pytest.mark.parametrize(
+    ("peer", "family", "origin"),
+    [
+        (("10.1.2.3", 99), socket.AF_INET, "10.1.2.3"),
+        (("::1", 99, 0, 0), socket.AF_INET6, "::1"),
+        ("", socket.AF_UNIX, "unix"),
+        (None, socket.AF_UNIX, "unix"),
+        (None, socket.AF_INET, "unknown"),
+    ],
+)
+def test_a_client_whose_address_is_not_known_is_not_taken_for_one_of_this_machine(
+    peer, family, origin
+):
+    """One that has reset its connection was taken for one of the Unix socket."""
+    with socket.socket(family) as opened:
+        known = {"peername": peer, "socket": opened}
+        assert origin_of(asyncio.BaseTransport(known)) == origin

@@ -166,6 +166,16 @@ def test_a_further_listener_is_on_this_machine_only():
         start_and_stop(ListenerOptions(host="0.0.0.0"))
 
 
+def test_a_server_reads_again_what_can_be_read_again(tmp_path):
+    reopened: list[str] = []
+    with running(reloads=[lambda: reopened.append("log")]) as server:
+        assert server.server.can_reload
+        server.on_loop(server.server.reload)
+    assert reopened == ["log"]
+    with running() as server:
+        assert not server.server.can_reload
+
+
 def test_the_port_for_files_is_off_unless_it_is_chosen(tmp_path):
     files = CertificateFiles(tmp_path)
     assert file_listeners(Settings(), options_of(Settings())) == []

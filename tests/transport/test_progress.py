@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import socket
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lochan.base.limits.http import (
+    HTTP_BODY_BYTES_MAX,
     HTTP_PROGRESS_TIMEOUT_S,
     HTTP_TRAILER_BYTES_MAX,
     PROGRESS_BYTES_MIN,
 )
 from lochan.transport.connection import Connection
 from lochan.transport.connection_registry import ConnectionRegistry, Timeouts
-from lochan.transport.exchange import Response
+from lochan.transport.exchange import Request, Response
 from lochan.transport.listener import Listener, ListenerOptions
 from lochan.transport.progress import held_by_kernel
+from lochan.transport.quotas import QuotaLimits, Quotas
+from lochan.transport.routes import Match
+from tests.transport.world import SmallFace
 
 HEAD = b"POST /x HTTP/1.1\r\nHost: localhost\r\n"
 LONG = HEAD + b"Content-Length: 100000\r\n\r\n"
@@ -73,25 +78,39 @@ class Transport:
 class Bodies:
     """A driver that notes the bodies of requests."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: Loop) -> None:
         self.lengths: list[int] = []
+        self.context = SimpleNamespace(
+            quotas=Quotas(QuotaLimits(), loop.time), request_bytes_max=HTTP_BODY_BYTES_MAX
+        )
 
     def run(self, request: Any, framing: Any, found: Any, reply: Any) -> Any:
         self.lengths.append(len(request.body))
         reply(Response(200))
 
 
+class AnyPath(SmallFace):
+    """A face with one route for everything; what is refused has no body."""
+
+    def owns(self, path: bytes) -> bool:
+        return True
+
+    def match(self, request: Request) -> Match:
+        return Match(self.routes["POST", b"echo"], {})
+
+
 class World:
     """One connection, and the clock that watches it."""
 
     def __init__(self) -> None:
-        self.loop, self.driver, self.transport = Loop(), Bodies(), Transport()
+        self.loop, self.transport = Loop(), Transport()
+        self.driver = Bodies(self.loop)
         self.registry = ConnectionRegistry(
             self.loop,  # type: ignore[arg-type]
             self.driver,  # type: ignore[arg-type]
             Timeouts(),
         )
-        self.connection = Connection(Listener(self.registry, ListenerOptions()))
+        self.connection = Connection(Listener(self.registry, ListenerOptions(faces=[AnyPath()])))
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
 
     def pass_time(self, seconds: float) -> None:

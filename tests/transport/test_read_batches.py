@@ -6,12 +6,12 @@ from functools import partial
 
 import pytest
 
+from lochan.access.policy import Call
 from lochan.base.errors import LochanError, ReferenceNotFound
 from lochan.kernel.repository import Ports, create_repository
 from lochan.kv.observe import ObservedStore
 from lochan.model.requests import NewReference
 from lochan.model.specs import parse_spec
-from lochan.service.policy import Call
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.call_counts import CallCounts

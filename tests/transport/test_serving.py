@@ -129,7 +129,7 @@ def test_metrics_and_the_access_log_are_served_when_they_are_asked_for(tmp_path)
                 assert f"\nlochan_{name}" in said, name
         child.process.send_signal(signal.SIGTERM)
         _, err = child.process.communicate(timeout=30)
-    assert [json.loads(line)["route"] for line in err.splitlines()] == ["getConfigV2", "server"]
+    assert [json.loads(line)["route"] for line in err.splitlines()] == ["getConfigV2", "getMetrics"]
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,12 @@ from hashlib import sha256
 
 import pytest
 
+from lochan.access.policy import Principal
 from lochan.base.errors import Denied, Invalid, TooLarge
 from lochan.base.limits.http import HTTP_WRITE_BUFFER_HIGH, STREAM_BUFFER_BYTES
 from lochan.transport.body_streams import BodyStream
 from lochan.transport.connection import Connection
-from lochan.transport.exchange import Caller, Exchange, Response
+from lochan.transport.exchange import Exchange, Response
 from lochan.transport.routes import Authentication, Route
 from lochan.transport.server import Options
 from tests.stateful.byte_wire import Answers, Wire
@@ -478,7 +479,7 @@ def test_a_face_finds_out_who_calls_before_the_handler_runs(reads_store):
     def authenticate(request, match):
         if request.headers.get("authorization") != "Bearer good":
             raise Denied("who are you?")
-        return Caller("somebody", ("reader",))
+        return Principal("somebody", ("reader",))
 
     face.authentication = Authentication(authenticate, reads_store)
 
@@ -490,4 +491,4 @@ def test_a_face_finds_out_who_calls_before_the_handler_runs(reads_store):
     with running(faces=[face]) as server, Client(server) as client:
         assert client.ask("GET", "/t/echo/x").status == 403
         assert client.ask("GET", "/t/echo/x", b"", "Authorization: Bearer good").status == 200
-    assert seen == [Caller("somebody", ("reader",))]
+    assert seen == [Principal("somebody", ("reader",))]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 
+from lochan.access.policy import Call
 from lochan.assembly.serve import periodic_tasks
 from lochan.base.limits.maintenance import SWEEP_CLAIMS_EVERY_S, SWEEP_EVERY_S
 from lochan.kernel.repository import Ports
 from lochan.kv.store import Kind, partition
 from lochan.model.requests import NewReference
 from lochan.model.specs import parse_spec
-from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore

@@ -234,7 +234,7 @@ def test_a_certificate_is_changed_under_load_and_no_request_is_lost(tmp_path, re
                 old = seen_certificate(place)
                 files.renew()
                 assert seen_certificate(place) == old
-                server.on_loop(server.server.reload_certificates)
+                server.on_loop(server.server.reload)
                 assert seen_certificate(place) == files.binary() != old
             stop.set()
         counted = [each.result() for each in results]
@@ -250,7 +250,7 @@ def test_an_open_connection_survives_a_new_certificate(tmp_path):
     with running(options=options, trust=files.trust()) as server, Client(server) as old:
         assert old.ask("GET", "/t/echo/x").status == 200
         files.renew()
-        server.on_loop(server.server.reload_certificates)
+        server.on_loop(server.server.reload)
         assert old.ask("GET", "/t/echo/x").status == 200
         # It trusts the old certificate only, so it does not accept the new one.
         with pytest.raises(ssl.SSLCertVerificationError):
@@ -272,7 +272,7 @@ def test_a_ticket_of_the_old_certificate_is_not_accepted_with_the_new_one(tmp_pa
         _, session = resumes(running_server, None)
         assert resumes(running_server, session)[0] is True
         files.renew()
-        running_server.on_loop(running_server.server.reload_certificates)
+        running_server.on_loop(running_server.server.reload)
         assert resumes(running_server, session)[0] is False
 
 
@@ -320,7 +320,7 @@ def test_bad_files_are_refused_at_the_start_and_ignored_later(tmp_path, caplog, 
         with pytest.raises(Invalid, match=message):
             files.load()
         with caplog.at_level(logging.INFO):
-            server.on_loop(server.server.reload_certificates)
+            server.on_loop(server.server.reload)
         assert seen_certificate(server) == old
     (record,) = caplog.records
     assert record.levelno == logging.ERROR

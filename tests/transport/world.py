@@ -22,6 +22,7 @@ from lochan.base.names import RefName
 from lochan.faces.nessie.face import REPOSITORIES
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import iterate_log
+from lochan.kernel.provenance import UNNAMED
 from lochan.kernel.publish import Published, Publisher, Settled
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository
@@ -85,7 +86,7 @@ class KernelRepositories:
     def branches(self, *names: str) -> None:
         for name in names:
             new = NewReferenceRow(RefName(name), "BRANCH", EMPTY_ID)
-            self.opened["default"].names.create_many([new], who="")
+            self.opened["default"].names.create_many([new], who=UNNAMED)
 
 
 class SmallFace:

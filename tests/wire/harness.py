@@ -8,25 +8,26 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
+from lochan.access.policy import ANYONE, Call, Policy
 from lochan.base.errors import LochanError
 from lochan.base.ids import EMPTY_ID
 from lochan.faces.nessie.face import DOCUMENTS, nessie_faces
 from lochan.kernel.publish import Settled
 from lochan.kernel.repository import Ports
+from lochan.kv.store import Store
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 from lochan.transport.app import App
 from lochan.transport.exchange import NO_HEADERS, Exchange, Request, RequestHeaders, Response
-from lochan.transport.routes import Match
+from lochan.transport.routes import Face, Found, Match
 
 EMPTY = EMPTY_ID.hex()
 NO_BODY = object()
@@ -61,16 +62,23 @@ class Answer(msgspec.Struct, frozen=True):
 class Wire:
     """A server without a network: one default repository, both faces."""
 
-    def __init__(self) -> None:
+    caller = Call()
+    """Who prepares what a test needs."""
+
+    def __init__(self, store: Store | None = None, policy: Policy | None = None) -> None:
         self.clock = ManualClock()
-        ports = Ports(self.clock, SeededRandom(5), RecordedWaiting(self.clock))
-        self.repositories = Repositories(MemoryStore(), ports)
-        self.repository = self.repositories.open_or_create(Call(), "default")
-        self.app = App(nessie_faces(self.repositories, "default"), DOCUMENTS)
+        ports = self.ports = Ports(self.clock, SeededRandom(5), RecordedWaiting(self.clock))
+        self.repositories = Repositories(store or MemoryStore(), ports, policy=policy)
+        self.repository = self.repositories.open_or_create(self.caller, "default")
+        self.app = App(self.faces(), DOCUMENTS)
         self.served: list[str] = []
         """The names of the routes that answered with success."""
         self.sent: list[tuple[str, str, Any, Mapping[str, str]]] = []
         """Every request: method, target, body, headers."""
+
+    def faces(self) -> Sequence[Face]:
+        """Returns what is served."""
+        return nessie_faces(self.repositories, "default")
 
     def send(
         self,
@@ -110,7 +118,7 @@ class Wire:
 
     def head(self, name: str = "main") -> str:
         """Returns where a reference points."""
-        return self.repository.references.get(Call(), name).hash
+        return self.repository.references.get(self.caller, name).hash
 
     def commit(self, branch: str, *operations: Any, message: str = "a commit") -> str:
         """Commits on the head of a branch and returns the new one."""
@@ -144,17 +152,23 @@ class Wire:
         if isinstance(found.match, Response):
             return found.match
         try:
-            response = self._handle(found.match, request)
+            response = self._handle(found, found.match, request)
         except LochanError as error:
             return found.face.problem(request, error)
         if response.status < 400:
             self.served.append(found.match.route.name)
         return response
 
-    def _handle(self, match: Match, request: Request) -> Response:
-        assert match.repository is not None
-        repository = self.repositories.open(match.repository)
-        exchange = Exchange(request, repository, match.params)
+    def _handle(self, found: Found, match: Match, request: Request) -> Response:
+        authentication = found.face.authentication
+        caller = ANYONE
+        if authentication is not None:
+            known = authentication.find_known(request, match)
+            caller = known or authentication.authenticate(request, match)
+        repository: Any = None
+        if match.repository is not None:
+            repository = self.repositories.open(match.repository)
+        exchange = Exchange(request, repository, match.params, caller)
         brief = match.route.brief
         assert isinstance(brief if isinstance(brief, bool) else brief(exchange), bool)
         outcome: Any = match.route.handler(exchange)

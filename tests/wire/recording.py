@@ -9,15 +9,14 @@ import json
 from typing import Any
 
 from lochan.model.specs import ReferenceSpec
-from lochan.service.policy import Call
 from tests.wire.harness import EMPTY, NO_BODY, Namer, Wire, delete, namespace, put, table
 
 
 class Recording:
     """A server, and all requests and responses."""
 
-    def __init__(self, prefix: str) -> None:
-        self.wire = Wire()
+    def __init__(self, prefix: str, wire: Wire | None = None) -> None:
+        self.wire = wire or Wire()
         self._prefix = prefix
         self._lines: list[str] = []
         self._namer = Namer()
@@ -49,9 +48,9 @@ def _commit(*operations: Any, message: str = "a commit", **meta: Any) -> dict[st
     return {"commitMeta": {"message": message, **meta}, "operations": list(operations)}
 
 
-def record_v2() -> Recording:
+def record_v2(wire: Wire | None = None) -> Recording:
     """Version 2, Nessie's operations and ours."""
-    recording = Recording("/api/v2")
+    recording = Recording("/api/v2", wire)
     first, ids = _record_first_commit(recording)
     _record_references(recording, first)
     _record_merges(recording, first, ids)
@@ -139,9 +138,9 @@ def _record_rest(recording: Recording) -> None:
     send("GET", "/repositories")
 
 
-def record_v1() -> Recording:
+def record_v1(wire: Wire | None = None) -> Recording:
     """Version 1."""
-    recording = Recording("/api/v1")
+    recording = Recording("/api/v1", wire)
     send, wire = recording.send, recording.wire
     send("GET", "/config")
     send("GET", "/trees/tree")
@@ -169,7 +168,8 @@ def record_v1() -> Recording:
     send("PUT", f"/trees/tag/v1?expectedHash={first}", empty)
     send("POST", "/trees/tree", {"type": "BRANCH", "name": "next", "hash": first})
     send("DELETE", "/namespaces/namespace/dev/ns")
-    middle = wire.repository.history.log(Call(), ReferenceSpec(None, dev), 2).items[1].meta.hash
+    line = wire.repository.history.log(wire.caller, ReferenceSpec(None, dev), 2)
+    middle = line.items[1].meta.hash
     transplant = {"fromRefName": "dev", "hashesToTransplant": [middle]}
     send("POST", f"/trees/branch/next/transplant?expectedHash={first}&message=again", transplant)
     send("GET", f"/contents/t?ref=main&hashOnRef={first}")

@@ -7,17 +7,18 @@ import json
 import msgspec
 import pytest
 
+from lochan.access.policy import Call
 from lochan.base.errors import Corrupt, Invalid
 from lochan.base.ids import EMPTY_ID, ContentId
 from lochan.base.limits.contents import TIME_US_MAX, TIME_US_MIN
 from lochan.base.names import RefName
 from lochan.codec.objects import build_value, encode_object
+from lochan.kernel.provenance import UNNAMED
 from lochan.kernel.references import NewReferenceRow
 from lochan.model.commits import CommitMeta, Delete, Put
 from lochan.model.contents import IcebergTable
 from lochan.model.requests import NewReference
 from lochan.model.specs import parse_spec
-from lochan.service.policy import Call
 from lochan.wire.openapi import build_document
 from tests.wire.harness import Wire, put, table
 
@@ -121,7 +122,7 @@ def test_an_expiry_that_cannot_be_shown_is_refused_and_references_stay_readable(
 
 def test_a_time_of_an_earlier_version_that_cannot_be_shown_hides_nothing(wire):
     row = NewReferenceRow(RefName("odd"), "BRANCH", EMPTY_ID, TIME_US_MAX + 1)
-    wire.repository.references._names.create_many([row], who="")
+    wire.repository.references._names.create_many([row], who=UNNAMED)
     found = {each["name"]: each for each in wire.v2("GET", "/trees").json["references"]}
     assert found["odd"]["expiresAt"].startswith("9999-12-31")
     new = NewReference(
@@ -157,7 +158,7 @@ def test_a_name_that_no_address_can_hold_is_refused(wire, name):
 def test_a_name_of_an_earlier_version_stays_listed_and_can_be_deleted(wire):
     row = NewReferenceRow(RefName("a/./b"), "BRANCH", EMPTY_ID)
     references = wire.repository.references
-    references._names.create_many([row], who="")
+    references._names.create_many([row], who=UNNAMED)
     listed = [each["name"] for each in wire.v2("GET", "/trees").json["references"]]
     assert listed == ["a/./b", "main"]
     assert references.get(Call(), "a/./b").hash == EMPTY_ID.hex()

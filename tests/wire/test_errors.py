@@ -15,7 +15,7 @@ from lochan.base.errors import (
     Unavailable,
     Unknown,
 )
-from lochan.faces.nessie.responses import code_of, problem_of
+from lochan.faces.answers import code_of, problem_of
 from lochan.transport.exchange import NO_HEADERS, Request, RequestHeaders
 from lochan.wire.problems import ERROR_CODES
 from tests.wire.harness import EMPTY, Wire, put
@@ -28,6 +28,8 @@ EXPECTED = {
     "ContentNotFound": (404, "CONTENT_NOT_FOUND"),
     "Corrupt": (500, "UNKNOWN"),
     "Denied": (403, "FORBIDDEN"),
+    "Unauthenticated": (401, "UNAUTHORIZED"),
+    "TooManyRequests": (429, "TOO_MANY_REQUESTS"),
     "Exhausted": (503, "RETRIES_EXHAUSTED"),
     "HeadConflict": (409, "REFERENCE_CONFLICT"),
     "Invalid": (400, "BAD_REQUEST"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lochan.service.policy import Call
+from lochan.access.policy import Call
 from tests.wire.harness import EMPTY, Wire, delete, put, table
 
 

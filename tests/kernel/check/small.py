@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
+from lochan.access.policy import Call
 from lochan.base.ids import ObjId
 from lochan.base.keys import file_key, table_key
 from lochan.base.names import RefName
@@ -22,6 +23,7 @@ from lochan.embedded import Embedded
 from lochan.kernel.check_findings import Report
 from lochan.kernel.check_store import CheckOptions, check_store
 from lochan.kernel.plan import CommitPlan, Operation
+from lochan.kernel.provenance import Initiator
 from lochan.kernel.publish import Publisher
 from lochan.kernel.references import NewReferenceRow
 from lochan.kernel.repository import Ports
@@ -40,7 +42,6 @@ from lochan.model.contents import (
 )
 from lochan.model.entries import FileEntry
 from lochan.model.references import Annotation
-from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
@@ -189,7 +190,7 @@ def _tag(repo: Embedded) -> None:
     second = tags.annotate(first, Annotation("two"))
     for name, pointer in (("v1", first), ("v2", second)):
         new = NewReferenceRow(RefName(name), "TAG", pointer)
-        repo._repository._names.create_many([new], "me")
+        repo._repository._names.create_many([new], Initiator("me"))
 
 
 def rows_of(store: MemoryStore) -> list[Row]:

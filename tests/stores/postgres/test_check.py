@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
+from lochan.access.policy import Call
 from lochan.embedded import Embedded, check_store
 from lochan.kv.store import Kind
 from lochan.model.commits import Put
-from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.testing.postgres import PostgresServer
 from tests.kernel.check.small import checked, grown, kind_of, lowered_limits, ports, rows_of, table
