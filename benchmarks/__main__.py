@@ -25,9 +25,11 @@ GROUPS = {
 }
 
 _COMMANDS = {
+    "access": "benchmarks.access",
     "against": "benchmarks.against",
     "http": "benchmarks.http_load.command",
     "memory": "benchmarks.memory",
+    "neighbours": "benchmarks.neighbours.command",
     "peers": "benchmarks.peers",
     "spark": "benchmarks.spark.command",
     "streams": "benchmarks.streams.command",
@@ -57,6 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "  python -m benchmarks against --old CHECKOUT   two versions in alternation\n"
         "  python -m benchmarks memory                   one repository against 200\n"
         "  python -m benchmarks streams                  large bodies, slow clients, events\n"
+        "  python -m benchmarks neighbours               a quiet caller beside a noisy one\n"
+        "\nof decisions by policies:\n"
+        "  python -m benchmarks access                   what they add to a commit and a read\n"
         "\non Spark:\n"
         "  python -m benchmarks spark read --rows 1000000   by branch against plain Parquet\n"
         "\ndocs/performance.md explains the numbers.",

@@ -4,6 +4,8 @@ Each round starts one server of each version on a fresh store and measures every
 after the other; the version that begins changes from row to row and from round to round. Every
 window is one JSON line, and every row ends with the ratio of its pairs: `ops_s_ratio` is the median
 over the rounds of new by old, so that what both of a pair suffer from cancels out.
+With --authenticated, only the new version asks who calls: two servers of one checkout then show
+what that costs.
 `cpu_ratio` does the same for the processor time of the server per operation: it is the steadier of
 both while other programs are running, and less is better.
 """
@@ -16,12 +18,12 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from benchmarks.http_load import rows
-from benchmarks.http_load.connection import Requests
+from benchmarks.http_load.callers import AUTHENTICATED, admin_token, prepare, setup_flags
 from benchmarks.http_load.drive import run
-from benchmarks.http_load.preparation import Preparation
 from benchmarks.http_load.processes import Served, lochan_command, start
 from benchmarks.http_load.testbed import Testbed
 from benchmarks.measure import Line, emit
@@ -46,6 +48,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5, help="pairs of windows; default: 5")
     parser.add_argument("--seconds", type=float, default=3, help="length of a window; default: 3")
     parser.add_argument("--warm", type=float, default=1, help="seconds before each window")
+    parser.add_argument("--authenticated", action="store_true", help=f"new only: {AUTHENTICATED}")
     chosen = parser.parse_args(arguments)
     try:
         for row in chosen.rows:
@@ -68,22 +71,29 @@ def main(arguments: Sequence[str]) -> None:
                     version: stack.enter_context(_start(chosen, stage.folder, version, number))
                     for version in VERSIONS
                 }
-                windows += run(lambda: _round(chosen, servers, number))  # noqa: B023 - runs here
+                token = admin_token(stage.folder) if chosen.authenticated else ""
+                windows += run(partial(_round, chosen, servers, number, token))
+    about = {"authenticated": True} if chosen.authenticated else {}
     for row in chosen.rows:
-        emit("against_ratio", store=chosen.store, row=row, **ratios(windows, row))
+        emit("against_ratio", store=chosen.store, row=row, **about, **ratios(windows, row))
 
 
 def _start(chosen: argparse.Namespace, folder: Path, version: str, number: int) -> Served:
     name = f"{version}-{number}"
     store = "memory:" if chosen.store == "memory" else f"rocksdb:{folder / name}"
     source = getattr(chosen, version).resolve() / "src"
-    return start(name, ["env", f"PYTHONPATH={source}", *lochan_command(store)], folder)
+    flags = setup_flags(folder) if chosen.authenticated and version == "new" else []
+    return start(name, ["env", f"PYTHONPATH={source}", *lochan_command(store, *flags)], folder)
 
 
-async def _round(chosen: argparse.Namespace, servers: dict[str, Served], number: int) -> list[Line]:
+async def _round(
+    chosen: argparse.Namespace, servers: dict[str, Served], number: int, token: str
+) -> list[Line]:
     tag = f"a{int(time.time()) % 10_000_000:x}"
+    tokens = {"old": "", "new": token}
     worlds = {
-        version: Preparation(Requests(served.address), tag) for version, served in servers.items()
+        version: await prepare(served.address, tag, tokens[version])
+        for version, served in servers.items()
     }
     windows = []
     for place, row in enumerate(chosen.rows):
@@ -97,6 +107,7 @@ async def _round(chosen: argparse.Namespace, servers: dict[str, Served], number:
             )
             figures = measured.figures() | measured.costs()
             window = {"row": row, "version": version, "round": number}
+            window |= {"authenticated": True} if tokens[version] else {}
             window |= {figure: figures[figure] for figure in _FIGURES}
             emit("against", store=chosen.store, **window)
             windows.append(window)

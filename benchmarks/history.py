@@ -19,6 +19,7 @@ from lochan.base.names import RefName, ref_name
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import ancestor_at, is_ancestor, merge_base
 from lochan.kernel.merge import Choices, MergeProposal
+from lochan.kernel.provenance import UNNAMED
 from lochan.kernel.publish import Published, Publisher
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import create_repository, open_repository
@@ -74,7 +75,7 @@ def _ancestors(context: RepositoryContext, commits: int) -> None:
     emit("ancestor", distance=commits, reads=context.views.reads)
     if not is_ancestor(context.views, context.views.load(first), head):
         raise Bug("an ancestor is one")
-    ReferenceIndex(context).create_many([NewReferenceRow(SIDE, "BRANCH", first)], "")
+    ReferenceIndex(context).create_many([NewReferenceRow(SIDE, "BRANCH", first)], UNNAMED)
     tables, pick = Tables(2), Random(2)
     Publisher(context, SIDE).publish([Puts([tables.key()], pick)])
     cold = open_repository(context.store, PORTS, "default")
@@ -93,7 +94,7 @@ def _merges(context: RepositoryContext, count: int) -> None:
     main, side = Publisher(context, MAIN), Publisher(context, SIDE)
     main.publish([Puts([tables.key()], pick)])
     ReferenceIndex(context).create_many(
-        [NewReferenceRow(SIDE, "BRANCH", _head(context, MAIN).obj_id)], ""
+        [NewReferenceRow(SIDE, "BRANCH", _head(context, MAIN).obj_id)], UNNAMED
     )
     parted = _head(context, SIDE)
     begin = time.perf_counter()

@@ -24,6 +24,7 @@ from lochan.codec.objects import build_value, encode_object, object_id
 from lochan.kernel.build import Head
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.plan import CommitPlan, Operation
+from lochan.kernel.provenance import UNNAMED, Initiator
 from lochan.kernel.publish import Published, Publisher
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository
@@ -82,7 +83,7 @@ def _one_thread(keys: int, effort: Effort) -> None:
         others = [ref_name(f"b{number}") for number in range(63)]
         head = ObjId(_row(context, MAIN))
         ReferenceIndex(context).create_many(
-            [NewReferenceRow(name, "BRANCH", head) for name in others], ""
+            [NewReferenceRow(name, "BRANCH", head) for name in others], UNNAMED
         )
         publishers = [Publisher(context, name) for name in (MAIN, *others)]
         commits = 3_000 if effort.repeats > 1 else 200
@@ -161,11 +162,13 @@ def _references(effort: Effort) -> None:
         names = ReferenceIndex(create_repository(store, PORTS, "default"))
         rows = [NewReferenceRow(ref_name(f"b{n:06}"), "BRANCH", EMPTY_ID) for n in range(bulk)]
         begin = time.perf_counter()
-        names.create_many(rows, "benchmark")
+        names.create_many(rows, Initiator("benchmark"))
         bulk_s = time.perf_counter() - begin
         begin = time.perf_counter()
         for number in range(single):
-            names.create_many([NewReferenceRow(ref_name(f"s{number}"), "BRANCH", EMPTY_ID)], "")
+            names.create_many(
+                [NewReferenceRow(ref_name(f"s{number}"), "BRANCH", EMPTY_ID)], UNNAMED
+            )
         single_s = time.perf_counter() - begin
         begin = time.perf_counter()
         listed, start = 0, ""
@@ -202,7 +205,7 @@ def _threads(url: str, threads: int, branches: int, effort: Effort) -> None:
     names = [MAIN, *(ref_name(f"b{n}") for n in range(1, branches))]
     if branches > 1:
         ReferenceIndex(context).create_many(
-            [NewReferenceRow(n, "BRANCH", EMPTY_ID) for n in names[1:]], ""
+            [NewReferenceRow(n, "BRANCH", EMPTY_ID) for n in names[1:]], UNNAMED
         )
     lanes = [ThreadLane(Publisher(context, name)) for name in names]
     done: Counter[int] = Counter()

@@ -4,6 +4,9 @@ Both servers stand on stores of one kind; never are both under load. Row by row 
 they take turns, and the first one changes from round to round. A window in which others used more
 than a tenth of a core is no measurement: it is marked, and repeated while there is time. Every
 window is a line of the output file at once, so a run that was cut off goes on with --resume.
+
+With --authenticated, Lochan asks who calls and decides what each may do; Nessie does neither. The
+lines of both state it.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.http_load import rows
-from benchmarks.http_load.connection import Requests
+from benchmarks.http_load.callers import AUTHENTICATED, admin_token, prepare
 from benchmarks.http_load.drive import run
 from benchmarks.http_load.preparation import Preparation, Refused
 from benchmarks.http_load.processes import Missing, Served
@@ -38,6 +41,8 @@ _IDLE_S = 2.0
 
 # The time of a turn besides its window: settling and preparing, on average over the rows.
 _TURN_S = 1.0
+
+_NAMES = ("benchmark", "store", "authenticated", "server", "workload", "clients")
 
 # The fields whose medians are taken; the other fields describe one window.
 _FIGURES = ("ops_s", "p50_ms", "p99_ms", "server_cpu_us_per_op", "generator_cores", "resident_mb")
@@ -58,10 +63,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--minutes", type=float, default=14, help="windows are repeated as long as that allows"
     )
+    parser.add_argument(
+        "--authenticated", action="store_true", help=f"Lochan only: {AUTHENTICATED}"
+    )
     parser.add_argument("--output", type=Path, help="default: .lochan/peers-STORE.jsonl")
     parser.add_argument("--resume", action="store_true", help="go on with the output file")
     chosen = parser.parse_args(arguments)
-    chosen.output = chosen.output or Path(f".lochan/peers-{chosen.store}.jsonl")
+    name = f"peers-{chosen.store}{'-authenticated' if chosen.authenticated else ''}.jsonl"
+    chosen.output = chosen.output or Path(".lochan", name)
     try:
         for row in chosen.rows:
             rows.split(row)
@@ -83,7 +92,8 @@ def main(arguments: Sequence[str]) -> None:
             run(contest.run)
     except Missing as missing:
         sys.exit(str(missing))
-    print(ratio_table(summarise(book.lines), chosen.store))
+    lines = summarise(book.lines)
+    print(ratio_table(lines, chosen.store, authenticated=chosen.authenticated))
     print(f"\nlines: {chosen.output}")
 
 
@@ -119,6 +129,9 @@ class Contest:
         self._left = chosen.rounds * len(chosen.rows) * len(SERVERS)
         self._servers: dict[str, Served] = {}
         self._worlds: dict[str, Preparation] = {}
+        self._about: Line = {"store": testbed.store}
+        if chosen.authenticated:
+            self._about["authenticated"] = True
 
     def start(self) -> None:
         """Starts each server a few times for the figures of an idle one; the last one stays."""
@@ -127,7 +140,9 @@ class Contest:
             for _ in range(1 if known else STARTS):
                 if name in self._servers:
                     self._servers[name].stop()
-                served = self._servers[name] = self._testbed.start(name)
+                served = self._servers[name] = self._testbed.start(
+                    name, authenticated=self._chosen.authenticated
+                )
                 if not known:
                     self._note_idle(served)
 
@@ -139,8 +154,8 @@ class Contest:
         self._say(f"{served.name}: ready after {served.ready_s:.2f} s, {memory:.0f} MB idle")
         self._book.add(
             benchmark="peer_idle",
-            store=self._testbed.store,
             server=served.name,
+            **self._about,
             ready_s=served.ready_s,
             resident_mb=memory,
             quiet=quiet,
@@ -149,7 +164,9 @@ class Contest:
     async def run(self) -> None:
         tag = f"p{int(time.time()) % 10_000_000:x}"
         for name, served in self._servers.items():
-            self._worlds[name] = Preparation(Requests(served.address), tag)
+            asks = name == "lochan" and self._chosen.authenticated
+            token = admin_token(self._testbed.folder) if asks else ""
+            self._worlds[name] = await prepare(served.address, tag, token)
         await self._warm_up()
         for number in range(1, self._chosen.rounds + 1):
             order = SERVERS if number % 2 else SERVERS[::-1]
@@ -170,7 +187,7 @@ class Contest:
         workload, clients = rows.split(row)
         about = {
             "benchmark": "peer",
-            "store": self._testbed.store,
+            **self._about,
             "server": name,
             "workload": workload,
             "clients": clients,
@@ -237,16 +254,14 @@ def summarise(lines: Iterable[Line]) -> list[Line]:
     found: dict[tuple[object, ...], list[Line]] = {}
     for line in lines:
         if line["benchmark"] in {"peer", "peer_idle"}:
-            names = ("benchmark", "store", "server", "workload", "clients")
-            found.setdefault(tuple(line.get(name) for name in names), []).append(line)
+            found.setdefault(tuple(line.get(name) for name in _NAMES), []).append(line)
     return [_median(group) for group in found.values()]
 
 
 def _median(group: list[Line]) -> Line:
     quiet = [line for line in group if line["quiet"]]
     chosen = quiet or group
-    names = ("benchmark", "store", "server", "workload", "clients")
-    summary: Line = {name: group[0][name] for name in names if name in group[0]}
+    summary: Line = {name: group[0][name] for name in _NAMES if name in group[0]}
     for figure in ("ready_s", *_FIGURES):
         if figure in group[0]:
             summary[figure] = round(statistics.median(line[figure] for line in chosen), 3)

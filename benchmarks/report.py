@@ -4,7 +4,7 @@
 fastest is kept, with the number of runs and the slowest figure beside it, because on a shared
 machine the result of a run depends on the other load as much as on Lochan. `--peers RUN …` takes
 outputs of `benchmarks peers` and `benchmarks http` and writes the comparison with its charts, and
-`--spark RUN …` those of `benchmarks spark`.
+`--spark RUN …` and `--access RUN …` those of `benchmarks spark` and of `benchmarks access`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from benchmarks import access_page
 from benchmarks.http_load import page as compared_page
 from benchmarks.measure import Line
 from benchmarks.spark import page as spark_page
@@ -282,6 +283,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--keep", nargs="+", type=Path, metavar="RUN", help="outputs to join")
     parser.add_argument("--peers", nargs="+", type=Path, metavar="RUN", help="outputs of peers")
     parser.add_argument("--spark", nargs="+", type=Path, metavar="RUN", help="outputs of spark")
+    parser.add_argument("--access", nargs="+", type=Path, metavar="RUN", help="outputs of access")
     chosen = parser.parse_args(arguments)
     if chosen.keep:
         best = keep_best([read_lines(path) for path in chosen.keep])
@@ -294,12 +296,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         runs = [line for path in chosen.spark for line in spark_page.read_lines(path)]
         kept = spark_page.keep(spark_page.read_lines(spark_page.MEASURED), runs)
         _store(spark_page.MEASURED, kept)
+    if chosen.access:
+        runs = [line for path in chosen.access for line in access_page.read_lines(path)]
+        kept = access_page.keep(access_page.read_lines(access_page.MEASURED), runs)
+        _store(access_page.MEASURED, kept)
     compared = compared_page.read_lines(compared_page.MEASURED)
     for name, drawn in compared_page.charts(compared).items():
         (DOCS / name).write_text(drawn, "utf-8")
     written = render(PAGE.read_text("utf-8"), read_lines(MEASURED))
     written = compared_page.render(written, compared)
-    PAGE.write_text(spark_page.render(written, spark_page.read_lines(spark_page.MEASURED)), "utf-8")
+    written = spark_page.render(written, spark_page.read_lines(spark_page.MEASURED))
+    written = access_page.render(written, access_page.read_lines(access_page.MEASURED))
+    PAGE.write_text(written, "utf-8")
 
 
 def _store(path: Path, lines: Iterable[Line]) -> None:

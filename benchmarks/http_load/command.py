@@ -16,10 +16,9 @@ from typing import Any
 
 from benchmarks.http_load import generators, rows, simulations
 from benchmarks.http_load.asymmetric import asymmetric
-from benchmarks.http_load.connection import Requests
+from benchmarks.http_load.callers import AUTHENTICATED, admin_token, prepare
 from benchmarks.http_load.drive import run
 from benchmarks.http_load.heavy import KEYS, OPERATIONS, Heavy
-from benchmarks.http_load.preparation import Preparation
 from benchmarks.http_load.processes import Missing
 from benchmarks.http_load.testbed import SERVERS, STORES, Testbed
 from benchmarks.measure import emit
@@ -39,6 +38,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     command.add_argument(
         "rows", nargs="*", metavar="NAME:CLIENTS", help=f"of {', '.join(rows.ROWS)}"
     )
+    command.add_argument("--authenticated", action="store_true", help=AUTHENTICATED)
     command = commands.add_parser("asymmetric", parents=[shared], help="1 put against 10 puts")
     command.add_argument("--pairs", type=int, nargs="+", default=[1, 8], metavar="N")
     command = commands.add_parser("heavy", parents=[shared], help="small commits beside heavy work")
@@ -61,6 +61,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _complete(chosen: argparse.Namespace) -> None:
     """Fills in defaults; ValueError for unknown names."""
+    chosen.authenticated = getattr(chosen, "authenticated", False)
+    if chosen.authenticated and (chosen.address is not None or chosen.server != "lochan"):
+        raise ValueError("--authenticated starts a server of ours; name no other one")
     if chosen.measurement == "rows":
         chosen.rows = chosen.rows or rows.TABLE
         for row in chosen.rows:
@@ -84,20 +87,27 @@ def main(arguments: Sequence[str]) -> None:
     chosen = parse(arguments)
     with ExitStack() as stack:
         pids, address = list(chosen.pid), chosen.address
-        about = {"server": chosen.server, "store": chosen.store}
+        token = ""
+        about: dict[str, Any] = {"server": chosen.server, "store": chosen.store}
         if address is None:
             testbed = stack.enter_context(Testbed(chosen.store))
             try:
-                served = testbed.start(chosen.server)
+                served = testbed.start(chosen.server, authenticated=chosen.authenticated)
             except Missing as missing:
                 emit("http", skipped=str(missing))
                 sys.exit(1)
             pids, address = testbed.pids(served), served.address
-        run(lambda: _all(chosen, address, pids, about))
+            if chosen.authenticated:
+                about["authenticated"] = True
+                token = admin_token(testbed.folder)
+        run(lambda: _all(chosen, address, token, pids, about))
 
 
-async def _all(chosen: argparse.Namespace, address: str, pids: list[int], about: Any) -> None:
-    preparation = Preparation(Requests(address), f"b{int(time.time()) % 10_000_000:x}")
+async def _all(
+    chosen: argparse.Namespace, address: str, token: str, pids: list[int], about: Any
+) -> None:
+    run_name = f"b{int(time.time()) % 10_000_000:x}"
+    preparation = await prepare(address, run_name, token)
     window = {"seconds": chosen.seconds, "warm_s": chosen.warm, "pids": pids}
     if chosen.measurement == "rows":
         for row in chosen.rows:

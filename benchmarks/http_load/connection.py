@@ -126,7 +126,7 @@ class Connection(asyncio.Protocol):
 class Requests:
     """Builds raw requests to one server."""
 
-    def __init__(self, address: str, prefix: str = "/api/v2") -> None:
+    def __init__(self, address: str, prefix: str = "/api/v2", token: str = "") -> None:
         parts = urlsplit(address)
         if parts.hostname is None or parts.port is None:
             raise ValueError(f"{address!r} is no http://HOST:PORT")
@@ -136,12 +136,20 @@ class Requests:
             f" HTTP/1.1\r\nHost: {parts.netloc}\r\nAccept: application/json\r\n"
             "Nessie-Client-Spec: 2\r\n"
         )
+        if token:
+            self._fixed += f"Authorization: Bearer {token}\r\n"
 
     def get(self, path: str) -> bytes:
         return f"GET {self._prefix}{path}{self._fixed}\r\n".encode()
 
     def post(self, path: str, body: bytes) -> bytes:
-        head = f"POST {self._prefix}{path}{self._fixed}Content-Type: application/json\r\n"
+        return self._with_body("POST", path, body)
+
+    def put(self, path: str, body: bytes) -> bytes:
+        return self._with_body("PUT", path, body)
+
+    def _with_body(self, method: str, path: str, body: bytes) -> bytes:
+        head = f"{method} {self._prefix}{path}{self._fixed}Content-Type: application/json\r\n"
         return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
     async def connect(self, replied: Replied, lost: Lost) -> Connection:

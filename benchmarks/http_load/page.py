@@ -22,7 +22,10 @@ MEASURED = DOCS / "measured-peers.jsonl"
 STORES = {"rocksdb": "RocksDB", "postgres": "PostgreSQL"}
 
 _SECTION = re.compile(r"(<!-- compared: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-_NAMES = ("benchmark", "store", "server", "workload", "clients", "pairs", "simulation", "puts")
+_NAMES = (
+    *("benchmark", "store", "authenticated", "server"),
+    *("workload", "clients", "pairs", "simulation", "puts"),
+)
 _KEPT = {"asymmetric", "generated", "simulated"}
 
 
@@ -70,9 +73,15 @@ def _compared(store: str) -> Callable[[Sequence[Line]], str]:
     return section
 
 
+def _authenticated(lines: Sequence[Line]) -> str:
+    """Returns the comparison on RocksDB while Lochan asks who calls and Nessie does not."""
+    return tables.ratio_table(lines, "rocksdb", authenticated=True)
+
+
 SECTIONS: dict[str, Callable[[Sequence[Line]], str]] = {
     "promises": tables.bars,
     **{store: _compared(store) for store in STORES},
+    "authenticated": _authenticated,
     "generated": tables.generated,
     "asymmetric": tables.asymmetric,
     "simulated": tables.simulated,

@@ -90,11 +90,16 @@ def hash_after_commit(body: bytes) -> str:
 
 
 class Preparation:
-    """The prepared branches of a server; their names are unique to the run."""
+    """The prepared branches of a server; their names are unique to the run.
 
-    def __init__(self, requests: Requests, run: str) -> None:
+    `callers` are those that the clients are, one after the other; without any, all clients are the
+    one that prepares.
+    """
+
+    def __init__(self, requests: Requests, run: str, callers: Sequence[Requests] = ()) -> None:
         self.requests = requests
         self.run = run
+        self._callers = callers or (requests,)
         self.caller = Caller(requests)
         self.numbers = count(1)
         self._branches: dict[str, tuple[str, str]] = {}
@@ -102,6 +107,10 @@ class Preparation:
     def name(self, purpose: str) -> str:
         """Returns a new name for a branch."""
         return f"{self.run}-{purpose}-{next(self.numbers)}"
+
+    def requests_of(self, client: int) -> Requests:
+        """Returns how one of the clients sends requests, counted from 0."""
+        return self._callers[client % len(self._callers)]
 
     async def branch(self, purpose: str, source: tuple[str, str] | None = None) -> tuple[str, str]:
         """Creates a branch; returns its name and hash. Without a source it has only a namespace."""

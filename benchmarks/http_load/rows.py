@@ -57,14 +57,15 @@ class Committer(Client):
 class Creator(Client):
     """Makes one branch after the other."""
 
-    def __init__(self, preparation: Preparation, source: tuple[str, str]) -> None:
+    def __init__(self, preparation: Preparation, client: int, source: tuple[str, str]) -> None:
         self._preparation = preparation
+        self._requests = preparation.requests_of(client)
         name, at = source
         self._body = json.dumps({"type": "BRANCH", "name": name, "hash": at}).encode()
 
     def request(self) -> bytes:
         name = self._preparation.name("made")
-        return self._preparation.requests.post(f"/trees?name={name}&type=BRANCH", self._body)
+        return self._requests.post(f"/trees?name={name}&type=BRANCH", self._body)
 
 
 class Merger(Client):
@@ -101,40 +102,52 @@ def _commits(puts: int = 1, *, own: bool = False, keys: int = 0) -> Build:
             await preparation.branch("commits", source) for _ in range(clients if own else 1)
         ]
         branches *= 1 if own else clients
-        return [Committer(preparation.requests, one, puts, prefix, numbers) for one in branches]
+        return [
+            Committer(preparation.requests_of(client), branch, puts, prefix, numbers)
+            for client, branch in enumerate(branches)
+        ]
 
     return build
 
 
 def _asks(*paths: str, keys: int = 0) -> Build:
-    """Reads of a filled branch; `{}` in a path is the branch, `#` a number of a key."""
+    """Reads of a filled branch; `{}` in a path is the branch, `#` a number of a key.
+
+    Each client reads its share of the keys, so that requests with tokens need not more memory.
+    """
 
     async def build(preparation: Preparation, clients: int) -> Sequence[Client]:
         name, _ = await preparation.filled(keys)
         paths_of_keys = [path.replace("{}", name) for path in paths]
         if "#" in paths_of_keys[0]:
             paths_of_keys = [paths_of_keys[0].replace("#", str(number)) for number in range(keys)]
-        requests = [preparation.requests.get(path) for path in paths_of_keys]
-        return [RandomReader(requests, seed) for seed in range(clients)]
+        made = []
+        for client in range(clients):
+            get = preparation.requests_of(client).get
+            share = paths_of_keys[client::clients] or paths_of_keys
+            made.append(RandomReader([get(path) for path in share], seed=client))
+        return made
 
     return build
 
 
 async def _log(preparation: Preparation, clients: int) -> Sequence[Client]:
     name, _ = await preparation.long_history()
-    request = preparation.requests.get(f"/trees/{name}/history?max-records=100")
-    return [RandomReader([request]) for _ in range(clients)]
+    return _readers(preparation, clients, f"/trees/{name}/history?max-records=100")
 
 
 async def _diff(preparation: Preparation, clients: int) -> Sequence[Client]:
     (left, _), (right, _) = await preparation.changed(10_000, 10)
-    request = preparation.requests.get(f"/trees/{left}/diff/{right}")
-    return [RandomReader([request]) for _ in range(clients)]
+    return _readers(preparation, clients, f"/trees/{left}/diff/{right}")
+
+
+def _readers(preparation: Preparation, clients: int, path: str) -> Sequence[Client]:
+    return [RandomReader([preparation.requests_of(one).get(path)]) for one in range(clients)]
 
 
 async def _create(preparation: Preparation, clients: int) -> Sequence[Client]:
     source = await preparation.root()
-    return [Creator(preparation, source) for _ in range(clients)]
+    return [Creator(preparation, client, source) for client in range(clients)]
 
 
 async def _merge(preparation: Preparation, clients: int) -> Sequence[Client]:
@@ -146,7 +159,7 @@ async def _merge(preparation: Preparation, clients: int) -> Sequence[Client]:
         name, at = await preparation.branch("source")
         puts = [put(["ns", f"{name}x{number}"], number) for number in range(MERGED_KEYS)]
         sources.append(await preparation.commit((name, at), puts))
-    return [Merger(preparation.requests, target, sources) for _ in range(clients)]
+    return [Merger(preparation.requests_of(one), target, sources) for one in range(clients)]
 
 
 ROWS: dict[str, tuple[Build, str]] = {

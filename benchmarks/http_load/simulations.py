@@ -159,7 +159,9 @@ async def create_many_branches(
     preparation: Preparation, users: int, pids: Sequence[int]
 ) -> dict[str, Any]:
     source = await preparation.root()
-    clients = [Limited(Creator(preparation, source), BRANCHES, "create") for _ in range(users)]
+    clients = [
+        Limited(Creator(preparation, user, source), BRANCHES, "create") for user in range(users)
+    ]
     measured = await drive(preparation.requests, clients, seconds=_SECONDS_MAX, pids=pids)
     return {"users": users, "branches": BRANCHES * users, **_told(measured)}
 

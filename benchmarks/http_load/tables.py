@@ -50,16 +50,18 @@ class Pair:
         return float(self.theirs["p99_ms"]) / max(1e-9, self.ours["p99_ms"])
 
 
-def pairs(lines: Iterable[Line], store: str) -> list[Pair]:
+def pairs(lines: Iterable[Line], store: str, *, authenticated: bool = False) -> list[Pair]:
     """Returns the rows that both servers have done, in the order of the first lines."""
     found: dict[tuple[str, int], dict[str, Line]] = {}
     for line in lines:
-        if line["benchmark"] == "peer" and line["store"] == store:
+        if (line["benchmark"], line["store"]) != ("peer", store):
+            continue
+        if line.get("authenticated", False) == authenticated:
             found.setdefault((line["workload"], line["clients"]), {})[line["server"]] = line
     return [Pair(both["lochan"], both["nessie"]) for both in found.values() if len(both) == 2]
 
 
-def ratio_table(lines: Iterable[Line], store: str) -> str:
+def ratio_table(lines: Iterable[Line], store: str, *, authenticated: bool = False) -> str:
     """Returns operations per second and latencies of both, and how many times better ours are."""
     body = [
         [
@@ -69,7 +71,7 @@ def ratio_table(lines: Iterable[Line], store: str) -> str:
             short(pair.sooner),
             " / ".join(f"{line['server_cpu_us_per_op']:,.0f}" for line in (pair.ours, pair.theirs)),
         ]
-        for pair in pairs(lines, store)
+        for pair in pairs(lines, store, authenticated=authenticated)
     ]
     head = ["workload : clients", "Lochan, ops/s, p50/p99 ms", "Nessie, the same"]
     head += ["ops/s, times", "p99, times", "server CPU us per operation, both"]

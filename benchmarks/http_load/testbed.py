@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 
+from benchmarks.http_load.callers import setup_flags
 from benchmarks.http_load.processes import Missing, Served, nessie_store, start_lochan, start_nessie
 from lochan.testing.postgres import MISSING, shared_server
 
@@ -40,15 +41,16 @@ class Testbed:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def start(self, server: str) -> Served:
-        """Starts one of the two servers on a new store."""
+    def start(self, server: str, *, authenticated: bool = False) -> Served:
+        """Starts one of the two servers on a new store; only ours can ask who calls."""
         where = self._where(server)
         if server == "nessie":
             served = start_nessie(nessie_store(self.store, where), self.folder)
         else:
             schemes = {"memory": "memory:", "rocksdb": f"rocksdb:{where}"}
             url = schemes.get(self.store, f"postgresql://lochan@{where}")
-            served = start_lochan(url, self.folder)
+            flags = setup_flags(self.folder) if authenticated else []
+            served = start_lochan(url, self.folder, *flags)
         self._stack.callback(served.stop)
         return served
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.streams.face import FileFace
+from lochan.access.policy import Call
 from lochan.assembly import open_store
 from lochan.assembly.serve import Telemetry, options_of, periodic_tasks, tuning_of
 from lochan.faces.nessie.face import DOCUMENTS, nessie_faces
-from lochan.service.policy import Call
 from lochan.service.repositories import Repositories
 from lochan.settings import Settings
 from lochan.transport.connection_registry import Timeouts

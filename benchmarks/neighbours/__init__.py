@@ -1,0 +1,1 @@
+"""A quiet caller beside a noisy one, on a server that knows its callers."""
