@@ -5,14 +5,15 @@
 
 Callers, keys and policies are drawn at random with a fixed seed. Every request is of a random
 caller on a random reference and a random key; those are kept that are allowed, and as many that are
-denied are measured by themselves. The decisions are those of the use cases: a commit decides on the
-branch, on a key that it puts and on a key that it deletes; a read decides on one key of a reference
-that the caller views. The same calls through a policy that allows everything are subtracted.
+denied are measured by themselves. The decisions are made by the code of the use cases: a commit
+decides on the branch before and after its head is known, on a key that it puts and on a key that it
+deletes; a read decides on one key of a reference that the caller views. The same calls through a
+policy that allows everything are subtracted.
 
-`first` is the first pass over all requests, with nothing in memory, as after a change of policies;
-`again` are passes after it. Of several runs the best of each part counts. The rates are of the
-first pass: decisions that were found instead of computed, and results of conditions that were found
-instead of evaluated.
+`first` are the first requests after a change of policies, with nothing in memory; `next` are as
+many requests after them, drawn at random like them, so hardly any of them is one of the first. Of
+several runs the best of each part counts. The rates are of both passes: decisions that were found
+instead of computed, and results of conditions that were found instead of evaluated.
 """
 
 from __future__ import annotations
@@ -30,13 +31,22 @@ from lochan.access.policy import Action, Call, OpenPolicy, Policy
 from lochan.access.rights import AttachedPolicy, PolicyRights, compile_rights, forget_shared
 from lochan.base.errors import Bug, LochanError
 from lochan.base.ids import ObjId
+from lochan.base.keys import table_key
+from lochan.base.names import RefName
+from lochan.codec.rows import ReferenceRow
+from lochan.kernel.build import Head
+from lochan.kernel.views import EMPTY_VIEW
 from lochan.model.access import AccessPolicy, Statement
-from lochan.model.commits import ContentKey
+from lochan.model.commits import ContentKey, Unchanged
 from lochan.rules.conditions import count_evaluations, forget_evaluations
-from lochan.service.policy import Access
+from lochan.service.policy import Access, WriteTarget
 
 REPOSITORY = "default"
 COMMIT = ObjId(bytes(32))
+ROW = ReferenceRow(1, "main", "BRANCH", COMMIT, 1, 1, b"", 0)
+
+# Decisions read the row and the commit of a head; nothing is built on it here.
+HEAD = Head(EMPTY_VIEW, None, ROW)  # type: ignore[arg-type]
 PART = 500
 TEAMS = 20
 GROUPS = 30
@@ -61,6 +71,7 @@ class Request(msgspec.Struct, frozen=True):
     caller: int
     reference: str
     keys: tuple[ContentKey]
+    raw: tuple[bytes]
 
 
 class World:
@@ -155,7 +166,8 @@ class World:
     def request(self) -> Request:
         random = self.random
         caller = random.randrange(len(self.attached))
-        return Request(caller, random.choice(self.references), (random.choice(self.keys),))
+        reference, key = random.choice(self.references), random.choice(self.keys)
+        return Request(caller, reference, (key,), (bytes(table_key(key)),))
 
 
 class Decisions:
@@ -163,18 +175,18 @@ class Decisions:
 
     def __init__(self, world: World, policy: Policy) -> None:
         self._world = world
-        self._decide = Access(REPOSITORY, policy).decide
+        self._access = Access(REPOSITORY, policy)
 
     def commit(self, request: Request) -> None:
-        call, decide = self._world.calls[request.caller], self._decide
-        reference, keys = request.reference, request.keys
-        decide(call, Action.COMMIT, reference, 1, COMMIT, keys)
-        decide(call, Action.WRITE_CONTENT, reference, 1, COMMIT, keys)
-        decide(call, Action.DELETE_CONTENT, reference, 1, COMMIT, keys)
+        call, name = self._world.calls[request.caller], RefName(request.reference)
+        operations = (Unchanged(key=request.keys[0]),)
+        target = WriteTarget(self._access, call, Action.COMMIT, name, operations)
+        target.check_early()
+        target.check_commit(HEAD, request.raw, request.raw, ())
 
     def read(self, request: Request) -> None:
         call = self._world.calls[request.caller]
-        self._decide(call, Action.READ_CONTENT, request.reference, 1, COMMIT, request.keys)
+        self._access.decide(call, Action.READ_CONTENT, request.reference, 1, COMMIT, request.keys)
 
     def denied(self, request: Request) -> None:
         try:
@@ -191,7 +203,7 @@ class Decisions:
 
 
 LOOKUPS = {"commit": 4, "read": 2, "denied": 2}
-"""Decisions that each kind of request needs at least: its own, and that the reference is viewed."""
+"""Decisions that each kind of request needs at least."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -203,7 +215,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--principals", type=int, default=1_000, help="default: 1000")
     parser.add_argument("--keys", type=int, default=10_000, help="default: 10000")
     parser.add_argument("--policies", type=int, default=100, help="a tenth with conditions")
-    parser.add_argument("--requests", type=int, default=50_000, help="default: 50000")
+    parser.add_argument("--requests", type=int, default=50_000, help="of each pass; default: 50000")
     parser.add_argument("--repeats", type=int, default=5, help="best of so many; default: 5")
     parser.add_argument("--seed", type=int, default=17)
     chosen = parser.parse_args(arguments)
@@ -212,10 +224,10 @@ def main(arguments: Sequence[str]) -> None:
     free = Decisions(world, OpenPolicy())
     for kind in ("commit", "read"):
         world.compile()
-        requests, drawn = world.draw(chosen.requests, getattr(enforced, kind))
+        requests, drawn = world.draw(2 * chosen.requests, getattr(enforced, kind))
         _measure(world, kind, requests, chosen, getattr(enforced, kind), getattr(free, kind))
         emit("access_drawn", kind=kind, allowed=len(requests), drawn=drawn)
-    denied, _ = world.draw(chosen.requests, enforced.check_denied)
+    denied, _ = world.draw(2 * chosen.requests, enforced.check_denied)
     _measure(world, "denied", denied, chosen, enforced.denied, free.denied)
 
 
@@ -227,36 +239,49 @@ def _measure(
     enforced: Callable[[Request], None],
     free: Callable[[Request], None],
 ) -> None:
+    half = len(requests) // 2
+    passes = {"first": requests[:half], "next": requests[half:]}
     settle_heap()
-    free_s = _best([_seconds(free, requests) for _ in range(chosen.repeats)])
-    firsts, compiled = [], []
+    free_s = _best([_seconds(free, requests) for _ in range(chosen.repeats)]) / 2
+    times: dict[str, list[list[float]]] = {name: [] for name in passes}
+    compiled, rates = [], {}
     for _ in range(chosen.repeats):
         compiled.append(_seconds(lambda _: world.compile(), [None]))
-        firsts.append(_seconds(enforced, requests))
-        evaluations = count_evaluations()
-        computed = sum(
-            call.rights.computed for call in world.calls if isinstance(call.rights, PolicyRights)
-        )
-    settle_heap()
-    again_s = _best([_seconds(enforced, requests) for _ in range(chosen.repeats)])
-    first_s, compile_s = _best(firsts), _best(compiled)
-    per = 1e6 / len(requests)
-    conditions = evaluations.found + evaluations.evaluated
+        for name, items in passes.items():
+            before = _counts(world)
+            times[name].append(_seconds(enforced, items))
+            rates[name] = _rates(before, _counts(world), half * LOOKUPS[kind])
+    figures = {
+        f"{name}_added_us": (_best(runs) - free_s) * 1e6 / half for name, runs in times.items()
+    }
     emit(
         "access",
         kind=kind,
         principals=chosen.principals,
         keys=chosen.keys,
         policies=chosen.policies,
-        requests=len(requests),
-        open_us=free_s * per,
-        first_added_us=(first_s - free_s) * per,
-        again_added_us=(again_s - free_s) * per,
-        compile_us_per_principal=compile_s * 1e6 / chosen.principals,
-        decisions_found=1 - computed / (len(requests) * LOOKUPS[kind]),
-        conditions_found=evaluations.found / conditions if conditions else 1.0,
-        conditions_evaluated=evaluations.evaluated,
+        requests=half,
+        open_us=free_s * 1e6 / half,
+        **figures,
+        compile_us_per_principal=_best(compiled) * 1e6 / chosen.principals,
+        **{f"{name}_{rate}": each[rate] for name, each in rates.items() for rate in each},
     )
+
+
+def _counts(world: World) -> tuple[int, int, int]:
+    """Returns decisions computed, conditions found and conditions evaluated so far."""
+    rights = [call.rights for call in world.calls]
+    computed = sum(one.computed for one in rights if isinstance(one, PolicyRights))
+    return computed, *count_evaluations()
+
+
+def _rates(before: Sequence[int], after: Sequence[int], lookups: int) -> dict[str, float]:
+    computed, found, evaluated = (new - old for old, new in zip(before, after, strict=True))
+    conditions = found + evaluated
+    return {
+        "decisions_found": 1 - computed / lookups,
+        "conditions_found": found / conditions if conditions else 1.0,
+    }
 
 
 def _seconds(run: Callable, items: Sequence) -> list[float]:

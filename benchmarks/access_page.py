@@ -34,19 +34,24 @@ def keep(known: Sequence[Line], measured: Iterable[Line]) -> list[Line]:
 
 def render(page: str, lines: Sequence[Line]) -> str:
     """Returns the page with the section written anew."""
-    head = "decisions of | size | bar | added us, first pass | added us, again | found | |"
+    head = "decisions of | size | bar | added us | found | added us, first requests | found | |"
     rows = "\n".join(_row(line) for line in lines)
-    made = f"| {head}\n|{'---|' * 7}\n{rows}\n" if rows else "Not measured yet.\n"
+    made = f"| {head}\n|{'---|' * 8}\n{rows}\n" if rows else "Not measured yet.\n"
     return _SECTION.sub(lambda found: found[1] + made + found[2], page)
 
 
 def _row(line: Line) -> str:
     size = f"{line['principals']:,} users, {line['keys']:,} keys, {line['policies']} policies"
-    added = float(line["first_added_us"])
-    found = f"{line['decisions_found']:.0%} of decisions, {line['conditions_found']:.0%} of results"
+    added = float(line["next_added_us"])
     bar, verdict = "", ""
     if line["kind"] in _BARRED:
         bar = f"us ≤ {ADDED_US_MAX:g}"
         verdict = "met" if added <= ADDED_US_MAX else "**missed**"
-    figures = f"{added:.1f} | {line['again_added_us']:.1f}"
-    return f"| {_CALLED[line['kind']]} | {size} | {bar} | {figures} | {found} | {verdict} |"
+    figures = " | ".join(_figures(line, name) for name in ("next", "first"))
+    return f"| {_CALLED[line['kind']]} | {size} | {bar} | {figures} | {verdict} |"
+
+
+def _figures(line: Line, name: str) -> str:
+    decisions, conditions = (line[f"{name}_{each}_found"] for each in ("decisions", "conditions"))
+    found = f"{decisions:.0%} of decisions, {conditions:.0%} of results"
+    return f"{line[f'{name}_added_us']:.1f} | {found}"

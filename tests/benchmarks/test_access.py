@@ -15,8 +15,9 @@ def test_the_measurement_of_decisions_prints_its_lines(capsys):
     assert [line["kind"] for line in measured] == ["commit", "read", "denied"]
     for line in measured:
         assert line["requests"] == 20
-        assert 0 <= line["decisions_found"] <= 1
-        assert 0 <= line["conditions_found"] <= 1
+        for name in ("first", "next"):
+            assert 0 <= line[f"{name}_decisions_found"] <= 1
+            assert 0 <= line[f"{name}_conditions_found"] <= 1
 
 
 def test_the_same_seed_draws_the_same():
