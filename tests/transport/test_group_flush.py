@@ -73,6 +73,41 @@ def test_a_commit_is_acknowledged_after_the_flush_and_not_before():
         assert client.read().status == 200
 
 
+def test_what_was_written_during_a_flush_is_flushed_without_the_loop():
+    store = SlowDisk()
+
+    async def run() -> None:
+        flush = GroupFlush(asyncio.get_running_loop(), store, failed=lambda: None)
+        left: list[str] = []
+        store.put_many([(b"p", b"k", b"1")])
+        store.held = True
+        flush.after(lambda: left.append("first"))
+        assert store.begun.wait(20)
+        store.put_many([(b"p", b"k", b"2")])
+        flush.after(lambda: left.append("second"))
+        store.begun.clear()
+        store.let_through.set()
+        # The loop does nothing here, and the second flush begins.
+        assert store.begun.wait(20)
+        assert left == []
+        await asyncio.sleep(0)
+        while left != ["first"]:
+            await asyncio.sleep(0)
+        store.let_through.set()
+        while left != ["first", "second"]:
+            await asyncio.sleep(0)
+        # What comes after the thread has ended its round wakes it again.
+        store.held = False
+        store.put_many([(b"p", b"k", b"3")])
+        flush.after(lambda: left.append("third"))
+        while len(left) < 3:
+            await asyncio.sleep(0)
+        assert (flush.waiting, flush.flushes) == (0, 3)
+        flush.stop()
+
+    asyncio.run(run())
+
+
 def test_a_part_of_a_stream_leaves_after_the_flush_of_what_it_may_show():
     store, face = SlowDisk(), ByteFace()
     with running(store, [face, SmallFace()]) as server, Client(server) as follower:

@@ -244,6 +244,37 @@ def test_idle_lanes_are_forgotten_and_busy_ones_are_not():
     assert asyncio.run(run()) == (20, 4)
 
 
+def test_writes_of_a_crowd_do_not_delay_those_of_others():
+    bench = Bench()
+    planned: list[str] = []
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        lanes = Lanes(loop, Pool(loop, "test", 1), inline=True, published=lambda _: None)
+        settled = asyncio.Queue[Any]()
+
+        def offer(name: str, *, crowded: bool = False) -> None:
+            def plan(_: Any) -> list[Any]:
+                planned.append(name)
+                return []
+
+            queued = QueuedWrite(Reacts(plan), False, settled.put_nowait, None, crowded=crowded)
+            lanes.offer(("repo", RefName(name)), lambda _: bench.publisher, queued)
+
+        offer("noisy-1", crowded=True)
+        offer("noisy-2", crowded=True)
+        offer("quiet-1")
+        lanes.publish_ready()
+        assert planned == ["quiet-1"]
+        # What was offered first is published first on the next turn; nothing is left behind.
+        offer("quiet-2")
+        for _ in range(4):
+            await settled.get()
+
+    asyncio.run(run())
+    assert planned == ["quiet-1", "noisy-1", "noisy-2", "quiet-2"]
+
+
 def test_a_waiter_that_was_never_offered_cannot_be_taken_back():
     async def run() -> bool:
         loop = asyncio.get_running_loop()

@@ -251,7 +251,10 @@ class RequestState(RequestAdmission):
                 context.long_pool.submit(preview, self._previewed, owner=self._caller.name)
             return None
         owner = self._caller.name
-        queued = QueuedWrite(outcome.proposal, heavy, self._settled, self._trace, owner)
+        crowded = self._ticket is not None and context.quotas.takes_turns(self._ticket)
+        queued = QueuedWrite(
+            outcome.proposal, heavy, self._settled, self._trace, owner, crowded=crowded
+        )
         context.lanes.offer((repository.name, outcome.branch), repository.publisher, queued)
         self._queued = queued
         return None

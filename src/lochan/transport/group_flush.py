@@ -3,7 +3,8 @@
 1. A handler is done: the number of the last write (its epoch) is noted, and the reply waits unless
    everything up to that number is durable already. So reads wait too, but only while something that
    they may have seen is not yet on the disk.
-2. If no flush is under way, the flusher's thread is woken. It flushes up to the newest write.
+2. If no flush is under way, the flusher's thread is woken. It flushes up to the newest write, and
+   again at once if something newer is waited for by then: it does not wait for the loop.
 3. Back on the loop all replies up to that number leave; if others wait by then, it starts again.
 
 A flush that failed ends the process before any success is reported: what the disk holds is unknown,
@@ -54,6 +55,8 @@ class GroupFlush:
         self._needless = store.capabilities.durable_on_return
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         self._durable = -1
+        # The newest write that a reply waits for, or will wait for; the thread reads it.
+        self._wanted = -1
         self._under_way = False
         self._wake: SimpleQueue[bool] = SimpleQueue()
         self._thread: Thread | None = None
@@ -69,29 +72,36 @@ class GroupFlush:
         if self._needless:
             done()
             return
-        try:
-            epoch = self._store.epoch()
-        except BaseException as error:
-            # A store that stopped will never make durable what it has acknowledged.
-            self._fail(error)
-            raise
+        epoch = self._epoch()
         if epoch <= self._durable:
             done()
             return
         self._waiting.append((epoch, done))
-        if not self._under_way:
-            self._start()
+        self._want(epoch)
 
     def begin(self) -> None:
         """Starts a flush of what was just written, before its replies are ready to wait for it."""
-        if not self._needless and not self._under_way:
-            self._start()
+        if not self._needless:
+            self._want(self._epoch())
 
     def stop(self) -> None:
         """Lets the thread end."""
         if self._thread is not None:
             self._wake.put(False)
             self._thread.join()
+
+    def _epoch(self) -> int:
+        try:
+            return self._store.epoch()
+        except BaseException as error:
+            # A store that stopped will never make durable what it has acknowledged.
+            self._fail(error)
+            raise
+
+    def _want(self, epoch: int) -> None:
+        self._wanted = epoch
+        if not self._under_way:
+            self._start()
 
     def _start(self) -> None:
         self._under_way = True
@@ -103,24 +113,27 @@ class GroupFlush:
     def _serve(self) -> None:
         """Step 2, in a thread of its own: the interpreter is free while the disk works."""
         while self._wake.get():
-            try:
-                epoch = self._store.epoch()
-                self._store.flush(epoch)
-            except BaseException as error:
-                self._fail(error)
-                raise
-            self._loop.call_soon_threadsafe(self._flushed, epoch)
+            goes_on = True
+            while goes_on:
+                try:
+                    epoch = self._store.epoch()
+                    self._store.flush(epoch)
+                except BaseException as error:
+                    self._fail(error)
+                    raise
+                goes_on = self._wanted > epoch
+                self._loop.call_soon_threadsafe(self._flushed, epoch, goes_on)
 
-    def _flushed(self, epoch: int) -> None:
-        """Step 3."""
+    def _flushed(self, epoch: int, goes_on: bool) -> None:
+        """Step 3; what was written since is being flushed already if it goes on."""
         self.flushes += 1
         self._durable = max(self._durable, epoch)
         waiting = self._waiting
         leaving = []
         while waiting and waiting[0][0] <= epoch:
             leaving.append(waiting.popleft()[1])
-        self._under_way = False
-        if waiting:
+        self._under_way = goes_on
+        if waiting and not goes_on:
             self._start()
         for done in leaving:
             attempt(done)

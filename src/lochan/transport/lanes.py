@@ -4,7 +4,8 @@ All writes that are offered to a free lane during one turn of the loop are publi
 turn: one chain, one compare-and-swap, one write. On a store that answers at once this happens on
 the loop, unless a proposal is heavy; else in a thread, one batch at a time for each branch, while
 further writes wait in the lane for the next batch. Branches that are ready at the same time are
-written together.
+written together, those of callers with many requests beside other callers by themselves, so that
+the others do not wait for them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ RunInTrace = Callable[[Any, Callable[[], Sequence[Settled]]], Sequence[Settled]]
 class QueuedWrite:
     """A write that waits in a lane; `done` is called with its outcome."""
 
-    __slots__ = ("branch_lane", "done", "heavy", "owner", "proposal", "trace")
+    __slots__ = ("branch_lane", "crowded", "done", "heavy", "owner", "proposal", "trace")
 
     def __init__(
         self,
@@ -46,8 +47,11 @@ class QueuedWrite:
         done: Callable[[Settled], None],
         trace: Any,
         owner: str = "",
+        *,
+        crowded: bool = False,
     ) -> None:
         self.proposal = proposal
+        self.crowded = crowded
         self.owner = owner
         self.heavy = heavy
         self.done = done
@@ -101,6 +105,7 @@ class Lanes:
         self._lanes_max = lanes_max
         self._lanes: OrderedDict[LaneName, _BranchLane] = OrderedDict()
         self._ready: list[_BranchLane] = []
+        self._crowded: list[_BranchLane] = []
         self._writing = 0
         self.unsettled = 0
         """How many writes wait or are being published, over all lanes."""
@@ -131,9 +136,20 @@ class Lanes:
             self.unsettled -= 1
         return was_waiting
 
+    def publish_ready(self) -> None:
+        """Publishes what is ready now instead of on the next turn of the loop, but no crowd's."""
+        if self._ready:
+            self._turn()
+
     def _schedule(self, branch_lane: _BranchLane) -> None:
         if not branch_lane.scheduled and branch_lane.lane.may_take:
             branch_lane.scheduled = True
+            first = branch_lane.lane.first_waiting
+            if self._inline and first is not None and first.crowded:
+                self._crowded.append(branch_lane)
+                if len(self._crowded) == 1:
+                    self._loop.call_soon(self._crowded_turn)
+                return
             self._ready.append(branch_lane)
             if len(self._ready) == 1:
                 self._loop.call_soon(self._turn)
@@ -142,14 +158,21 @@ class Lanes:
         """Takes all lanes that are ready, unless enough is being written already."""
         if not self._ready or self._writing == WRITES_TOGETHER_MAX:
             return
+        ready, self._ready = self._ready, []
+        self._take(ready)
+
+    def _crowded_turn(self) -> None:
+        ready, self._crowded = self._crowded, []
+        self._take(ready)
+
+    def _take(self, ready: Sequence[_BranchLane]) -> None:
         taken: list[_Taken] = []
-        for branch_lane in self._ready:
+        for branch_lane in ready:
             branch_lane.scheduled = False
             with branch_lane.lock:
                 batch = branch_lane.lane.take()
             if batch:
                 taken.append((branch_lane, batch))
-        self._ready = []
         together: list[_Taken] = []
         for branch_lane, batch in taken:
             if len(taken) > 1 and not any(each.heavy or each.trace is not None for each in batch):

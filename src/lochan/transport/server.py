@@ -144,7 +144,7 @@ class Server:
             group_flush=self.group_flush,
             observers=observers,
             quotas=Quotas(_quota_limits(options.quotas, inline=inline), loop.time),
-            turns=Turns(loop),
+            turns=Turns(loop, self.lanes.publish_ready),
             request_bytes_max=options.request_bytes_max,
             show_traces=options.show_traces,
         )

@@ -39,7 +39,7 @@ REPOSITORY_REQUESTS_MAX: Final = 256
 QUOTA_IDLE_S: Final = 1.0
 
 # How long requests of one caller may keep the event loop before that of another has its turn.
-TURN_S: Final = 0.001
+TURN_S: Final = 0.0005
 
 # Requests of one caller that are served as they come although other callers are active: together
 # they keep the loop about as long as one turn. With turns for all, 64 callers with one request each
