@@ -55,6 +55,9 @@ GROUPS = {
 REPOSITORIES = ("r", "r2", "team/r", "team/x", "teams/r")
 REPOSITORY_PATTERNS = ("*", "r", "team/*", "team/r")
 REFERENCES = ("main", "main2", "dev", "dev/x", "dev/y/z", "dev2/x", "secret/a", "Z")
+EACH_REFERENCE = (*REFERENCES, "dev/q")
+"""A name of each kind that patterns and conditions distinguish."""
+
 REFERENCE_PATTERNS = ("*", "main", "dev/*", "dev/y/*", "dev/x", "dev", "secret/*")
 
 Key = tuple[str, ...] | str
@@ -113,6 +116,9 @@ CONDITIONS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "repository == 'r'": lambda v: v["repository"] == "r",
     "ref == 'main'": lambda v: v["ref"] == "main",
     "ref.startsWith('dev')": lambda v: v["ref"].startswith("dev"),
+    "!(ref in ['main', 'dev/x'])": lambda v: v["ref"] not in ("main", "dev/x"),
+    "ref != 'main' && repository == 'r'": (lambda v: v["ref"] != "main" and v["repository"] == "r"),
+    "repository == 'r2' || ref == 'dev'": (lambda v: v["repository"] == "r2" or v["ref"] == "dev"),
     "op == 'READ_ENTITY_VALUE'": lambda v: v["op"] == "READ_ENTITY_VALUE",
     "op in ['CREATE_ENTITY', 'READ_CONTENT_KEY']": (
         lambda v: v["op"] in ("CREATE_ENTITY", "READ_CONTENT_KEY")
@@ -184,18 +190,12 @@ def allows(
     return True
 
 
-def allows_all_keys(
-    caller: Caller, action: Action, repository: str, reference: str | None
-) -> bool:
+def allows_all_keys(caller: Caller, action: Action, repository: str, reference: str | None) -> bool:
     """Returns whether an action on keys is allowed for every key that there may ever be."""
-    return all(
-        allows(caller, action, repository, reference, key, Paths.EVERY) for key in KEYS
-    )
+    return all(allows(caller, action, repository, reference, key, Paths.EVERY) for key in KEYS)
 
 
-def allows_some_key(
-    caller: Caller, action: Action, repository: str, reference: str | None
-) -> bool:
+def allows_some_key(caller: Caller, action: Action, repository: str, reference: str | None) -> bool:
     """Returns whether an action on keys may be allowed for some key."""
     return any(allows(caller, action, repository, reference, key, Paths.SOME) for key in KEYS)
 
