@@ -9,10 +9,16 @@ from hypothesis import strategies as st
 from lochan.access.reference_sets import names_for
 from lochan.access.rights import AttachedPolicy, compile_rights
 from lochan.model.access import AccessPolicy, Statement
-from lochan.rules.conditions import compile_condition
+from lochan.rules.conditions import Value, compile_condition
 
 NAMES = ("main", "main2", "mai", "dev", "dev/x", "a'b", "zz")
-VALUES = {"op": "X", "role": "ada", "roles": ("g1",), "repository": "r", "ref": ""}
+VALUES: dict[str, Value] = {
+    "op": "X",
+    "role": "ada",
+    "roles": ("g1",),
+    "repository": "r",
+    "ref": "",
+}
 
 SIMPLE = (
     *("ref == 'main'", "'dev' == ref", 'ref != "main"', "'dev' != ref", "ref in ['main', 'dev']"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lochan.access import key_rights, patterns, rights, spans, statements
 from lochan.access.actions import CHECKS
 from lochan.access.policy import KEYED_ACTIONS, REFERENCE_ACTIONS, Action, Rights
-from lochan.access.reference_sets import NameSets
+from lochan.access.reference_sets import NameSets, names_for
 from lochan.access.rights import AttachedPolicy, compile_rights, explain
 from lochan.access.spans import EVERYTHING
 from lochan.access.statements import CompiledStatement
@@ -283,7 +283,7 @@ def failing_denials_hide_no_repository(patch: pytest.MonkeyPatch) -> None:
         if self.condition is None or self.allows:
             return right(self, place)
         bound = self.condition.bind(place.values())
-        return self.references & statements.names_for(self.condition, bound).holds
+        return self.references & names_for(self.condition, bound).holds
 
     patch.setattr(CompiledStatement, "names_at", careless)
 

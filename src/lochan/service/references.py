@@ -335,7 +335,10 @@ class References(RepositoryWrites):
         if new.expires_us is not None:
             check_time("expiresAt", new.expires_us)
         if new.kind == BRANCH:
-            self._quota.check_expiry(new.expires_us, now_us)
+            try:
+                self._quota.check_expiry(new.expires_us, now_us)
+            except Invalid as error:
+                raise self._access.refused(call, Action.CREATE_REFERENCE, name, error) from None
         if new.source is None:
             if new.kind != BRANCH:
                 raise Invalid("a tag names a commit; say which")
