@@ -101,7 +101,7 @@ def test_steps_in_the_history_of_a_branch_mean_the_same_to_all(name):
 
 def test_a_conflict_with_the_head_still_names_it(world):
     server = enforced(world)
-    older = server.history.log(ANN, DEV).items[1].meta.hash
+    older = str(server.history.log(ANN, DEV).items[1].meta.hash)
     for name in ("assign", "delete", "force"):
         assert "HeadConflict" in outcome(server, name, ANN, older)
     with pytest.raises(HeadConflict):
