@@ -92,3 +92,12 @@ def test_a_repository_is_seen_only_if_a_condition_can_hold_in_it(rule, seen):
     statement = Statement(effect="allow", actions=("read", "write"), rule=rule)
     policy = AccessPolicy("p", (statement,))
     assert compile_rights([AttachedPolicy(policy, "user:ada")], "ada", ()).sees("hr") == seen
+
+
+@pytest.mark.parametrize("rule", ["int(role) == 1", "ref == 'main' && int(role) == 1", "true"])
+def test_a_repository_is_hidden_by_a_denial_that_fails_or_holds(rule):
+    allow = Statement(effect="allow", actions=("read",), rule="ref == 'main'")
+    deny = Statement(effect="deny", actions=("*",), rule=rule)
+    for statements, seen in (((allow,), True), ((allow, deny), False)):
+        policy = AttachedPolicy(AccessPolicy("p", statements), "user:ada")
+        assert compile_rights([policy], "ada", ()).sees("hr") == seen

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lochan.access import key_rights, patterns, rights, spans, statements
 from lochan.access.actions import CHECKS
 from lochan.access.policy import KEYED_ACTIONS, REFERENCE_ACTIONS, Action, Rights
-from lochan.access.reference_sets import NameSets, names_for
+from lochan.access.reference_sets import NameSets
 from lochan.access.rights import AttachedPolicy, compile_rights, explain
 from lochan.access.spans import EVERYTHING
 from lochan.access.statements import CompiledStatement
@@ -276,18 +276,6 @@ def conditions_on_references_may_always_hold(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-def failing_denials_hide_no_repository(patch: pytest.MonkeyPatch) -> None:
-    right = CompiledStatement.names_at
-
-    def careless(self, place):
-        if self.condition is None or self.allows:
-            return right(self, place)
-        bound = self.condition.bind(place.values())
-        return self.references & names_for(self.condition, bound).holds
-
-    patch.setattr(CompiledStatement, "names_at", careless)
-
-
 def objects_need_no_reading(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rights, "_IN_OBJECTS", ())
 
@@ -313,7 +301,6 @@ MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
     paths_lose_their_dots,
     objects_need_no_reading,
     conditions_on_references_may_always_hold,
-    failing_denials_hide_no_repository,
 ]
 
 
