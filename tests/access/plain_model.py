@@ -8,6 +8,7 @@ Conditions are drawn from a list in which each has a function of Python that doe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from hypothesis import strategies as st
@@ -54,6 +55,9 @@ GROUPS = {
 REPOSITORIES = ("r", "r2", "team/r", "team/x", "teams/r")
 REPOSITORY_PATTERNS = ("*", "r", "team/*", "team/r")
 REFERENCES = ("main", "main2", "dev", "dev/x", "dev/y/z", "dev2/x", "secret/a", "Z")
+EACH_REFERENCE = (*REFERENCES, "dev/q")
+"""A name of each kind that patterns and conditions distinguish."""
+
 REFERENCE_PATTERNS = ("*", "main", "dev/*", "dev/y/*", "dev/x", "dev", "secret/*")
 
 Key = tuple[str, ...] | str
@@ -74,6 +78,18 @@ ALLOW_ALL = Statement(effect="allow", actions=("*",))
 
 Place = tuple[Action, str, str | None]
 """An action, a repository and a reference."""
+
+
+class Paths(Enum):
+    """What `path` stands for in conditions.
+
+    No condition is known to hold for every path, so what needs all keys is not allowed by one, and
+    is denied by one. A condition may hold for some path, so it may allow and need not deny.
+    """
+
+    KNOWN = "that of the key"
+    EVERY = "every path"
+    SOME = "some path"
 
 
 class Failed(Exception):
@@ -100,6 +116,9 @@ CONDITIONS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "repository == 'r'": lambda v: v["repository"] == "r",
     "ref == 'main'": lambda v: v["ref"] == "main",
     "ref.startsWith('dev')": lambda v: v["ref"].startswith("dev"),
+    "!(ref in ['main', 'dev/x'])": lambda v: v["ref"] not in ("main", "dev/x"),
+    "ref != 'main' && repository == 'r'": (lambda v: v["ref"] != "main" and v["repository"] == "r"),
+    "repository == 'r2' || ref == 'dev'": (lambda v: v["repository"] == "r2" or v["ref"] == "dev"),
     "op == 'READ_ENTITY_VALUE'": lambda v: v["op"] == "READ_ENTITY_VALUE",
     "op in ['CREATE_ENTITY', 'READ_CONTENT_KEY']": (
         lambda v: v["op"] in ("CREATE_ENTITY", "READ_CONTENT_KEY")
@@ -140,7 +159,12 @@ def raw(key: Key) -> bytes:
 
 
 def allows(
-    caller: Caller, action: Action, repository: str, reference: str | None, key: Key | None = None
+    caller: Caller,
+    action: Action,
+    repository: str,
+    reference: str | None,
+    key: Key | None = None,
+    paths: Paths = Paths.KNOWN,
 ) -> bool:
     """Returns whether an action is allowed; on keys only with a key."""
     viewed = action in KEYED or action in IN_REFERENCE or action is A.DELETE_REFERENCE
@@ -149,7 +173,7 @@ def allows(
             return False
     if action is A.EXCHANGE_OBJECTS:
         for needed in (A.READ_CONTENT, A.READ_ENTRIES):
-            if not all(allows(caller, needed, repository, None, each) for each in KEYS):
+            if not allows_all_keys(caller, needed, repository, None):
                 return False
         if not allows(caller, A.READ_LOG, repository, None):
             return False
@@ -159,11 +183,21 @@ def allows(
             found = {
                 one.effect
                 for one in layer
-                if matches(one, caller, action, check, repository, reference, key)
+                if matches(one, caller, action, check, repository, reference, key, paths)
             }
             if found != {"allow"}:
                 return False
     return True
+
+
+def allows_all_keys(caller: Caller, action: Action, repository: str, reference: str | None) -> bool:
+    """Returns whether an action on keys is allowed for every key that there may ever be."""
+    return all(allows(caller, action, repository, reference, key, Paths.EVERY) for key in KEYS)
+
+
+def allows_some_key(caller: Caller, action: Action, repository: str, reference: str | None) -> bool:
+    """Returns whether an action on keys may be allowed for some key."""
+    return any(allows(caller, action, repository, reference, key, Paths.SOME) for key in KEYS)
 
 
 def matches(
@@ -174,6 +208,7 @@ def matches(
     repository: str,
     reference: str | None,
     key: Key | None,
+    paths: Paths,
 ) -> bool:
     """Returns whether one statement counts."""
     allowing = one.effect == "allow"
@@ -195,6 +230,8 @@ def matches(
         return True
     if (by_hash and "ref" in one.rule) or (whole and "path" in one.rule):
         return not allowing
+    if paths is not Paths.KNOWN and "path" in one.rule:
+        return allowing == (paths is Paths.SOME)
     values = {
         "op": check,
         "role": caller.name,

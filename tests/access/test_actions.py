@@ -6,7 +6,9 @@ import pytest
 
 from lochan.access.actions import CHECKS, GROUPS, LAKEFS, NESSIE, READING, WRITING, actions_of
 from lochan.access.policy import KEYED_ACTIONS, REFERENCE_ACTIONS, Action
+from lochan.access.rights import AttachedPolicy, compile_rights
 from lochan.base.errors import Invalid
+from lochan.model.access import AccessPolicy, Statement
 
 NESSIE_CHECKS = {
     *("VIEW_REFERENCE", "CREATE_REFERENCE", "ASSIGN_REFERENCE_TO_HASH", "DELETE_REFERENCE"),
@@ -64,6 +66,18 @@ def test_checks_of_conditions_are_those_of_nessie_where_there_are_any():
 @pytest.mark.parametrize("name", LAKEFS_ACTIONS)
 def test_the_actions_of_lakefs_are_known(name):
     assert actions_of(f"fs:{name}") == LAKEFS[f"fs:{name}"]
+
+
+def test_names_of_lakefs_for_tags_and_for_branches_mean_the_same():
+    """A right is on the name of a reference; docs/security.md states it."""
+    for verb in ("Create", "Delete", "Read"):
+        assert actions_of(f"fs:{verb}Tag") == actions_of(f"fs:{verb}Branch")
+    assert actions_of("fs:ListTags") == actions_of("fs:ListBranches")
+    allow = Statement(effect="allow", actions=("fs:CreateTag",), references=("tags/*",))
+    policy = AttachedPolicy(AccessPolicy("p", (allow,)), "user:ada")
+    rights = compile_rights([policy], "ada", ())
+    assert rights.allows(Action.CREATE_REFERENCE, "r", "tags/one")
+    assert not rights.allows(Action.CREATE_REFERENCE, "r", "one")
 
 
 def test_a_beginning_of_lakefs_names_means_all_of_them():

@@ -87,12 +87,22 @@ class EnforcedPolicy:
         """Returns the keys for which a caller may do something in a reference; None for all."""
         return _rights_of(call).key_right(action, repository, reference)
 
-    def _refuse(
+    def record_refusal(
         self, call: Call, action: Action, resource: Resource, error: LochanError
-    ) -> NoReturn:
+    ) -> None:
+        """Records what a use case refuses by itself, unless it is recorded already."""
+        if isinstance(error, Denied):
+            if error.recorded:
+                return
+            error.recorded = True
         audit = self._audit
         if audit is not None and audit.wants(action, False):
             audit.record(_event(call, action, resource, allowed=False, reason=error.kind))
+
+    def _refuse(
+        self, call: Call, action: Action, resource: Resource, error: LochanError
+    ) -> NoReturn:
+        self.record_refusal(call, action, resource, error)
         raise error
 
 

@@ -19,6 +19,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from lochan.base.errors import LochanError
 from lochan.base.ids import ObjId
 from lochan.model.commits import ContentKey
 
@@ -199,6 +200,12 @@ class Policy(Protocol):
         """Returns the keys for which a caller may do something in a reference; None for all."""
         ...
 
+    def record_refusal(
+        self, call: Call, action: Action, resource: Resource, error: LochanError
+    ) -> None:
+        """Records what a use case refuses by itself, unless it is recorded already."""
+        ...
+
 
 class OpenPolicy:
     """Allows everything: there is no authentication, and the server binds to loopback only."""
@@ -223,3 +230,8 @@ class OpenPolicy:
     ) -> KeyRight | None:
         """Returns None: all keys."""
         return None
+
+    def record_refusal(
+        self, call: Call, action: Action, resource: Resource, error: LochanError
+    ) -> None:
+        """Records nothing."""

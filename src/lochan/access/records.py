@@ -168,6 +168,7 @@ GROUPS: Final = b"groups/"
 POLICIES: Final = b"policies/"
 MEMBERSHIPS: Final = b"members/"
 ATTACHMENTS: Final = b"attached/"
+OWNED: Final = b"owned/"
 CREDENTIALS: Final = b"credentials/"
 TOKENS: Final = b"tokens/"
 
@@ -199,7 +200,7 @@ def attachment_key(subject_kind: SubjectKind, subject: str, policy: str) -> byte
 
 def owned_key(kind: OwnedKind, user: str, owned: str) -> bytes:
     """Returns the key under which a user's tokens or access keys follow each other."""
-    return f"owned/{kind}/{user}!{owned}".encode()
+    return OWNED + f"{kind}/{user}!{owned}".encode()
 
 
 def credential_key(credential: str) -> bytes:

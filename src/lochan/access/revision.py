@@ -24,7 +24,7 @@ from lochan.persist.rows import Doubt
 REVISION_KEY: Final = b"revision"
 
 _NS_PER_MS: Final = 1_000_000
-_REVISION_BYTES: Final = 16
+REVISION_BYTES: Final = 16
 _NOTICED: Final = Doubt(
     "all servers notice the change of access at once",
     "it was made, and counts everywhere after a minute; send the request again to be sure",
@@ -47,7 +47,7 @@ class Revision:
         ports = self._ports
         retry = Retry(ports.clock, ports.random, ports.waiting, self._retry_policy)
         while True:
-            value = ports.random.random_bytes(_REVISION_BYTES)
+            value = ports.random.random_bytes(REVISION_BYTES)
             try:
                 self._store.put_many([(ACCESS_PARTITION, REVISION_KEY, value)])
             except (Unknown, Unavailable) as trouble:

@@ -19,9 +19,9 @@ from lochan.access.actions import CHECKS
 from lochan.access.key_rights import Keys, Layer, combine, intersect
 from lochan.access.patterns import ALL_KEYS
 from lochan.access.policy import KEYED_ACTIONS, REFERENCE_ACTIONS, Action, Rights
-from lochan.access.spans import NOTHING
+from lochan.access.reference_sets import REFERENCE
+from lochan.access.spans import EVERYTHING, NOTHING, Spans, one_name, union
 from lochan.access.statements import (
-    REFERENCE,
     CompiledStatement,
     Counted,
     Place,
@@ -54,6 +54,7 @@ _CHECK: Final = "op"
 _ANY_CHECK: Final = ""
 _ANY_KEY: Final = Counted(ALL_KEYS)
 _ALL: Final = Layer(ALL_KEYS)
+_NO_NAME: Final = union([one_name(b"")])
 
 # Actions that need the right to view the reference too.
 _VIEWED: Final = REFERENCE_ACTIONS - {Action.VIEW_REFERENCE, Action.CREATE_REFERENCE}
@@ -200,10 +201,7 @@ class PolicyRights:
         return found
 
     def _is_possible(self, action: Action, repository: str) -> bool:
-        """Returns whether an action is allowed somewhere in a repository.
-
-        What a condition on the name of a reference would allow counts as allowed somewhere.
-        """
+        """Returns whether an action is allowed somewhere in a repository, whatever exists there."""
         if not all(_allowing(layer) for layer in self._counted(action, repository)):
             return False
         if self.key_right(action, repository, None) is not NOTHING:
@@ -211,15 +209,26 @@ class PolicyRights:
         if action not in REFERENCE_ACTIONS:
             return False
         plan = self._plans.get((action, repository)) or self._add_plan(action, repository)
+        if plan.by_name is not None:
+            return self._names_possible(plan, action, repository) != NOTHING
         # A name of each range; the first range is that before all bounds.
-        for name in ("", *plan.bounds):
-            if plan.by_name is None:
-                right = self.key_right(action, repository, name)
-            else:
-                right = self._decide(plan, action, repository, name, any_reference=True)
-            if right is not NOTHING:
-                return True
-        return False
+        names = ("", *plan.bounds)
+        return any(self.key_right(action, repository, name) is not NOTHING for name in names)
+
+    def _names_possible(self, plan: _Plan, action: Action, repository: str) -> Spans:
+        """Returns the references in which an action that is not on keys may be allowed."""
+        found = EVERYTHING - _NO_NAME
+        for statements, checks in plan.layers:
+            for check in checks:
+                place = Place(action, check, repository, "", b"", self._name, self._roles)
+                allowed = denied = NOTHING
+                for one in statements:
+                    if one.allows:
+                        allowed |= one.names_at(place)
+                    else:
+                        denied |= one.names_at(place)
+                found &= allowed - denied
+        return found
 
     def _counted(self, action: Action, repository: str) -> _Layers:
         """Returns the statements of each layer that may count for an action in a repository."""
@@ -275,30 +284,13 @@ class PolicyRights:
             return NOTHING
         return self._decide(plan, action, repository, reference)
 
-    def _decide(
-        self,
-        plan: _Plan,
-        action: Action,
-        repository: str,
-        reference: str | None,
-        *,
-        any_reference: bool = False,
-    ) -> Keys:
+    def _decide(self, plan: _Plan, action: Action, repository: str, reference: str | None) -> Keys:
         """Returns what the statements allow; every check that an action is made of counts."""
         raw = b"" if reference is None else raw_name(reference)
         layers: list[Layer] = []
         for statements, checks in plan.layers:
             for check in checks:
-                place = Place(
-                    action,
-                    check,
-                    repository,
-                    reference,
-                    raw,
-                    self._name,
-                    self._roles,
-                    any_reference=any_reference,
-                )
+                place = Place(action, check, repository, reference, raw, self._name, self._roles)
                 layer = _layer_at(statements, place)
                 if layer is None:
                     return NOTHING

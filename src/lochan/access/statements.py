@@ -29,6 +29,7 @@ import msgspec
 from lochan.access.actions import ALL_ACTIONS, actions_of
 from lochan.access.patterns import ALL_KEYS, compile_keys, compile_names
 from lochan.access.policy import KEYED_ACTIONS, REFERENCE_ACTIONS, Action
+from lochan.access.reference_sets import REFERENCE, names_for
 from lochan.access.spans import EVERYTHING, NOTHING, Spans
 from lochan.base.errors import Invalid, TooLarge
 from lochan.base.limits.policies import (
@@ -40,8 +41,6 @@ from lochan.base.limits.policies import (
 from lochan.model.access import AccessPolicy, Statement
 from lochan.rules.conditions import PATH, Bound, Condition, Value, compile_condition
 
-REFERENCE: Final = "ref"
-
 _WHOLE: Final = frozenset((Action.DELETE_REFERENCE, Action.EXCHANGE_OBJECTS))
 _OF_A_REPOSITORY: Final = ALL_ACTIONS - REFERENCE_ACTIONS
 
@@ -50,8 +49,7 @@ class Place(msgspec.Struct, frozen=True):
     """Where a statement may count: an action in a repository and a reference, for one caller.
 
     `check` is what conditions know as `op`. `reference` is None for a commit that is named by its
-    hash alone, and for what belongs to no reference; `raw` are its bytes. With `any_reference` the
-    name is not known, and what could hold for some reference counts as allowed.
+    hash alone, and for what belongs to no reference; `raw` are its bytes.
     """
 
     action: Action
@@ -61,7 +59,6 @@ class Place(msgspec.Struct, frozen=True):
     raw: bytes
     name: str
     roles: tuple[str, ...]
-    any_reference: bool = False
 
     def values(self) -> dict[str, Value]:
         """Returns the variables of conditions."""
@@ -115,14 +112,24 @@ class CompiledStatement(msgspec.Struct, frozen=True, eq=False):
         condition = self.condition
         if condition is None:
             return Counted(keys)
-        if REFERENCE in condition.reads and place.any_reference:
-            return Counted(keys) if self.allows else None
         if not condition.reads.isdisjoint(_not_known(place)):
             return None if self.allows else Counted(keys)
         bound = condition.bind(place.values())
         if PATH in condition.reads and place.action in KEYED_ACTIONS:
             return Counted(keys, condition, bound)
         return Counted(keys) if holds(condition.evaluate(bound), allows=self.allows) else None
+
+    def names_at(self, place: Place) -> Spans:
+        """Returns the references for which it counts, for an action in one; after `is_in`.
+
+        If that cannot be known, they are those for which it may count if it allows, and those for
+        which it surely counts if it denies. The reference of the place does not matter.
+        """
+        condition = self.condition
+        if condition is None:
+            return self.references
+        sets = names_for(condition, condition.bind(place.values()))
+        return self.references & (sets.holds if self.allows else EVERYTHING - sets.not_holds)
 
     def is_at(self, place: Place) -> bool:
         """Returns whether the patterns of references count there."""

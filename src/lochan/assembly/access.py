@@ -129,7 +129,9 @@ class ServedAccess(AccessControl):
 
     audit: AuditLog | None = None
 
-    def set_up(self, call: Call, user: str, token: str | None = None) -> NewToken:
+    def set_up(
+        self, call: Call, user: str, token: str | None = None, *, is_direct: bool = True
+    ) -> NewToken:
         """Creates the first user, who may do everything, and its token: once for each store."""
         check_installed()
         from_settings = not call.origin
@@ -140,7 +142,7 @@ class ServedAccess(AccessControl):
         if self._key_ring is None:
             raise Invalid(_NO_KEY)
         try:
-            made = super().set_up(call, user, token)
+            made = super().set_up(call, user, token, is_direct=is_direct)
         except LochanError as error:
             self._record("setup", call, reason=error.kind)
             raise

@@ -196,10 +196,11 @@ class TooLarge(Invalid):
 
 
 class Denied(LochanError):
-    """The caller may not do this."""
+    """The caller may not do this; `recorded` is whether the audit log has it."""
 
     kind = "denied"
     sentence = ""
+    recorded = False
 
 
 class Unauthenticated(Denied):

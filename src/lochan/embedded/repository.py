@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
+from lochan.access.check import check_access
 from lochan.access.policy import Call
 from lochan.assembly import open_store
 from lochan.catalog.types import ContentTypes
@@ -60,6 +61,7 @@ def check_store(
             decode=ContentTypes().decode,
             history=history,
             unreferenced=history,
+            others=(check_access,),
         )
         return check_stored_repositories(store, ports, options, report_progress)
     finally:

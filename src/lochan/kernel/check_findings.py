@@ -61,6 +61,7 @@ class RowKind(Enum):
     CONTENT = "content"
     CLAIM = "claim"
     OBJECT = "unreferenced object"
+    ACCESS = "access"
 
 
 _MEANINGS: Final = {
@@ -78,6 +79,7 @@ _MEANINGS: Final = {
     RowKind.CONTENT: "this content cannot be read at any commit that holds it",
     RowKind.CLAIM: "a request that is sent again with this idempotency key fails",
     RowKind.OBJECT: "nothing reads it today; a write of the same bytes would keep the damaged ones",
+    RowKind.ACCESS: "callers whose rights or credentials depend on this row are refused",
 }
 _NO_DAMAGE: Final = {
     Problem.NEWER_FORMAT: (
@@ -129,6 +131,7 @@ class Progress(msgspec.Struct, frozen=True):
     settings: int = 0
     claims: int = 0
     objects: int = 0
+    access: int = 0
 
 
 class Unjudged(msgspec.Struct, frozen=True):

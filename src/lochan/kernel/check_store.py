@@ -6,7 +6,7 @@ found; a creation that stopped before its last step differs from it by never hav
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -39,14 +39,21 @@ from lochan.kv.store import Entry, Kind, Store, partition
 from lochan.persist.references import References
 from lochan.persist.rows import scan_all
 
+CheckRows = Callable[[Store, Findings], Sequence[Unjudged]]
+"""Checks rows of the store that a layer above writes; returns what it cannot judge."""
+
 
 class CheckOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to check: some repositories or all, contents if they can be read, all history or not."""
+    """What to check: some repositories or all, contents if they can be read, all history or not.
+
+    `others` are checks of rows that belong to no repository.
+    """
 
     names: Sequence[str] | None = None
     decode: Decode | None = None
     history: bool = False
     unreferenced: bool = False
+    others: Sequence[CheckRows] = ()
 
 
 def check_store(
@@ -75,6 +82,8 @@ def check_store(
             unjudged += [msgspec.structs.replace(one, repository=name) for one in check.run()]
     findings.repository = ""
     _check_instances(store, findings, options.names)
+    for check_rows in options.others:
+        unjudged += check_rows(store, findings)
     return findings.report(tuple(unjudged))
 
 

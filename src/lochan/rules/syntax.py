@@ -97,10 +97,16 @@ class ParsedFilter(msgspec.Struct, frozen=True):
     loops: tuple[Loop, ...]
 
 
-class _Token(msgspec.Struct, frozen=True, gc=False):
+class Token(msgspec.Struct, frozen=True, gc=False):
+    """A word, a literal or a sign, and its place."""
+
     kind: str
     text: str
     at: int
+
+    def is_mark(self, mark: str) -> bool:
+        """Returns whether it is a sign, not a literal of the same text."""
+        return self.kind == "mark" and self.text == mark
 
 
 class _Bracket(msgspec.Struct):
@@ -118,7 +124,7 @@ class _Bracket(msgspec.Struct):
 
 def read_filter(text: str, kind: FilterKind) -> ParsedFilter:
     """Returns what a filter names and does; Invalid if it may not."""
-    return _Reader(_tokens(text), kind).read()
+    return _Reader(read_tokens(text), kind).read()
 
 
 def refuse(what: str, at: int) -> Invalid:
@@ -126,8 +132,9 @@ def refuse(what: str, at: int) -> Invalid:
     return Invalid(f"The filter is refused at character {at + 1}: {what}")
 
 
-def _tokens(text: str) -> list[_Token]:
-    found: list[_Token] = []
+def read_tokens(text: str) -> list[Token]:
+    """Returns the tokens of a text; Invalid if it has others."""
+    found: list[Token] = []
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -137,14 +144,14 @@ def _tokens(text: str) -> list[_Token]:
         kind = str(match.lastgroup)
         if kind != "space":
             _check_apart(found, kind, text, at)
-            found.append(_Token(kind, match[0], at))
+            found.append(Token(kind, match[0], at))
             if len(found) > FILTER_TOKENS_MAX:
                 raise refuse(f"it has more than {FILTER_TOKENS_MAX} words and signs", at)
         at = match.end()
     return found
 
 
-def _check_apart(found: list[_Token], kind: str, text: str, at: int) -> None:
+def _check_apart(found: list[Token], kind: str, text: str, at: int) -> None:
     """Refuses what another reader could cut differently: `''''`, `b'…'`, `1x`."""
     if kind == "mark" or not found:
         return
@@ -156,7 +163,7 @@ def _check_apart(found: list[_Token], kind: str, text: str, at: int) -> None:
 class _Reader:
     """Goes once over the tokens with a stack of open brackets."""
 
-    def __init__(self, tokens: list[_Token], kind: FilterKind) -> None:
+    def __init__(self, tokens: list[Token], kind: FilterKind) -> None:
         self._tokens = tokens
         self._variables = VARIABLES[kind]
         self._lists = LISTS.get(kind, {})

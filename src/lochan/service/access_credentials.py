@@ -24,7 +24,14 @@ from lochan.access.policy import Action, Call, Policy, Resource
 from lochan.access.records import CredentialRow, SetupRow, TokenRow, UserRow
 from lochan.access.secrets import KeyRing
 from lochan.access.tokens import digest_of, is_access_key, new_access_key, new_token, parse_token
-from lochan.base.errors import AlreadyExists, Conflict, Denied, Invalid, NotFound, TooLarge
+from lochan.base.errors import (
+    AlreadyExists,
+    Conflict,
+    Denied,
+    Invalid,
+    NotFound,
+    TooLarge,
+)
 from lochan.base.limits.access import SCOPES_PER_TOKEN_MAX
 from lochan.kernel.repository import Ports
 from lochan.model.access import (
@@ -45,6 +52,10 @@ OIDC_CREDENTIAL: Final = "oidc"
 
 _SETUP_CHECK: Final = b"lochan set-up"
 _INCARNATION_BYTES: Final = 16
+_NOT_DIRECT: Final = (
+    "access is set up by a program on the machine of the server, not by a browser and not through "
+    "a proxy: use `lochan access setup`, or the settings setup_user and setup_token_file"
+)
 _NOT_SET_UP: Final = "access is not set up: create the first user with `lochan access setup`"
 
 
@@ -76,12 +87,22 @@ class CredentialControl:
         """Returns whether requests need credentials."""
         return AccessStatus(self._directory.find_setup() is not None, self._accepts_oidc)
 
-    def set_up(self, call: Call, user: str, token: str | None = None) -> NewToken:  # noqa: ARG002
+    def set_up(
+        self,
+        call: Call,  # noqa: ARG002 - there is nothing to decide by
+        user: str,
+        token: str | None = None,
+        *,
+        is_direct: bool = True,
+    ) -> NewToken:
         """Creates the first user, who may do everything, and its token: once for each store.
 
         There is nothing to decide by before; afterwards it is refused. A caller that chooses the
-        text of the token itself can send the same request again if a reply is lost.
+        text of the token itself can send the same request again if a reply is lost. A request that
+        may come from a browser or through a proxy is not direct, and is denied.
         """
+        if not is_direct:
+            raise Denied(_NOT_DIRECT)
         random = self._ports.random
         user_id(user)
         if token is None:
@@ -240,20 +261,31 @@ class CredentialControl:
         if call.credential.startswith(TOKEN_CREDENTIAL):
             token = self._directory.find_token(call.credential.removeprefix(TOKEN_CREDENTIAL))
             if token is None or token.scopes:
-                raise Denied("a token that is limited by policies cannot create credentials")
+                raise self._refused(
+                    call, "a token that is limited by policies cannot create credentials"
+                )
             if token.expires_us is not None and not 0 < (expires_us or 0) <= token.expires_us:
-                raise Denied("a token that expires creates only tokens that expire no later")
+                raise self._refused(
+                    call, "a token that expires creates only tokens that expire no later"
+                )
         owner = self._directory.find_user_row(user_id(user))
         if owner is None:
             raise NotFound(f"there is no user {user!r}")
         if user == call.principal and call.credential == OIDC_CREDENTIAL:
             kept = {*self._directory.groups_of(user), EVERYONE}
             if not kept.issuperset(call.roles):
-                raise Denied(
+                raise self._refused(
+                    call,
                     "credentials that you create would not have the roles that your issuer states "
-                    "for you, so an administrator has to create them"
+                    "for you, so an administrator has to create them",
                 )
         return owner
+
+    def _refused(self, call: Call, message: str) -> Denied:
+        """Returns a refusal to create credentials, after recording it."""
+        error = Denied(message)
+        self._policy.record_refusal(call, Action.MANAGE_OWN_TOKENS, Resource(""), error)
+        return error
 
 
 def check_server_key(setup: SetupRow, key_ring: KeyRing) -> None:

@@ -30,6 +30,7 @@ from lochan.access.policy import Action, Call
 from lochan.base.errors import (
     AlreadyExists,
     Conflict,
+    Denied,
     Invalid,
     KeyReused,
     LochanError,
@@ -119,7 +120,10 @@ class Claims:
         """
         request = self._request(target, dry_run=dry_run)
         if request is None:
-            return self._pending(target, prepare(lambda: None), earlier, dry_run=dry_run)
+            return _recorded(
+                target,
+                lambda: self._pending(target, prepare(lambda: None), earlier, dry_run=dry_run),
+            )
 
         def claim() -> Claim:
             return claim_on_branch(self._context, request, find)
@@ -130,11 +134,13 @@ class Claims:
                 target.check_row(found.row)
             return found
 
-        return self._attempt(
+        attempt = partial(
+            self._attempt,
             lambda: self._find_earlier(target, request, partial(find_done, self._context)),
             lambda done: answered(earlier(done)),
             lambda: self._pending(target, prepare(claim), earlier),
         )
+        return _recorded(target, attempt)
 
     def move(
         self,
@@ -150,24 +156,26 @@ class Claims:
         claims nothing.
         """
         request = self._request(target, dry_run=dry_run)
-        if request is None:
-            target.check()
-            return work(lambda: None)
-
-        def claim() -> Once:
-            row = self._names.get(target.name).row
-            target.check_row(row)
-            return _claimed_move(claim_request(self._context, request, row.incarnation))
 
         def authorise_and_work() -> _Answer:
             target.check()
             return work(claim)
 
+        def claim() -> Once | None:
+            if request is None:
+                return None
+            row = self._names.get(target.name).row
+            target.check_row(row)
+            return _claimed_move(claim_request(self._context, request, row.incarnation))
+
+        if request is None:
+            return _recorded(target, authorise_and_work)
+
         def find_move(claim: Claim) -> MovedReference | None:
             return self._names.find_done(target.name, _claimed_move(claim))
 
         find = partial(self._find_earlier, target, request, find_move)
-        return self._attempt(find, earlier, authorise_and_work)
+        return _recorded(target, partial(self._attempt, find, earlier, authorise_and_work))
 
     def request(
         self, call: Call, action: Action, name: str, source: str = ""
@@ -249,10 +257,11 @@ class Claims:
             finish = partial(self._finish_claimed, target, write, claim, claimed, earlier)
         else:
             finish = partial(_finish, write)
+
         return PendingWrite(
             target.name,
             claimed or write.proposal,
-            finish,
+            lambda settled: _recorded(target, partial(finish, settled)),
             dry_run,
             write.operations,
             isinstance(write, NamesWrite),
@@ -313,6 +322,15 @@ class RepositoryWrites(Reads):
         super().__init__(context, types, resolver)
         self._claims = claims
         self._access = access
+
+
+def _recorded(target: WriteTarget, work: Callable[[], _Answer]) -> _Answer:
+    """Does some work; a denial that is not one of the policy is recorded like those that are."""
+    try:
+        return work()
+    except Denied as error:
+        target.record(error)
+        raise
 
 
 def _finish(write: BranchWrite[_Answer], settled: Settled) -> _Answer:

@@ -94,6 +94,7 @@ class CommitWrites(RepositoryWrites):
         operation = self._context.random.random_bytes(16).hex()
         hidden = Provenance(who=who, operation=operation).headers()
         text = CommitText(request.meta.message, headers_of(request.meta, who.name), hidden)
+        self._resolver.prove_expected(target.call, target.name, expected)
         base = self._resolver.expected_id(target.name, expected)
         return CatalogCommit(self._context, self._types, target, base, operations, text)
 

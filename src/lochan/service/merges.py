@@ -9,12 +9,7 @@ from typing import Final
 import msgspec
 
 from lochan.access.policy import Action, Call
-from lochan.base.errors import (
-    Denied,
-    Invalid,
-    KeysConflict,
-    LochanError,
-)
+from lochan.base.errors import Denied, HeadConflict, Invalid, KeysConflict, LochanError
 from lochan.catalog.conflicts import merge_conflict
 from lochan.catalog.merge import CarryContents, CatalogMerge, Resolutions, read_resolutions
 from lochan.catalog.meta import headers_of, recommitted
@@ -202,6 +197,7 @@ class Merges(RepositoryWrites):
 
         def prepare(claim: ClaimKey) -> BranchWrite[Merged]:
             target.check()
+            self._resolver.prove_expected(call, name, request.expected)
             line = steps.read()
             if steps.quotes:
                 check_messages(self._access, call, line.reference, name)
@@ -342,6 +338,7 @@ class Merges(RepositoryWrites):
         rights = MovedKeys(target, self._sources.name(source_name))
 
         def work(claim: ClaimMove) -> Merged:
+            self._resolver.prove_expected(call, name, request.expected)
             expected = self._resolver.expected(name, request.expected)
             view = self._sources.read(call, source).view
             rights.check_source()
@@ -360,6 +357,11 @@ class Merges(RepositoryWrites):
                 moved = move_there(dry_run=dry_run, once=claim())
             except KeysConflict as refusal:
                 raise self._in_words(refusal) from None
+            except HeadConflict:
+                if request.expected is not None and expected is not None:
+                    row = self._names.get(name).row
+                    self._resolver.check_expected(call, row, request.expected, expected)
+                raise
             return answer(moved, expected)
 
         def earlier(made: MovedReference) -> Merged:

@@ -57,9 +57,10 @@ class ObjectExchange:
         """Returns the objects that there are, in the order of the ids, each once."""
         self._access.decide(call, Action.EXCHANGE_OBJECTS)
         if not self._access.reaches_all(call, _IN_OBJECTS):
-            raise Denied(
+            error = Denied(
                 "objects are fetched only with the right to read all keys of all references"
             )
+            raise self._access.refused(call, Action.EXCHANGE_OBJECTS, None, error)
         _check_count(len(ids))
         named = list(dict.fromkeys(obj_id_from_hex(text) for text in ids))
         found: list[tuple[str, bytes]] = []

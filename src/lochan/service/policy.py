@@ -64,11 +64,19 @@ class Access:
     def check_seen(self, call: Call) -> None:
         """Raises NotFound if the repository looks absent, because nothing in it is allowed."""
         if not self.policy.sees(call, self.repository):
-            raise NotFound(f"there is no repository {self.repository!r}")
+            absent = NotFound(f"there is no repository {self.repository!r}")
+            raise self.refused(call, Action.VIEW_REFERENCE, None, absent)
 
     def key_right(self, call: Call, action: Action, reference: str | None) -> KeyRight | None:
         """Returns the keys for which the caller may do something in a reference; None for all."""
         return self.policy.key_right(call, action, self.repository, reference)
+
+    def refused(
+        self, call: Call, action: Action, reference: str | None, error: LochanError
+    ) -> LochanError:
+        """Returns an error by which a use case itself refuses a request, after recording it."""
+        self.policy.record_refusal(call, action, Resource(self.repository, reference), error)
+        return error
 
     def refuse_keys(
         self, call: Call, action: Action, reference: str | None, keys: Sequence[bytes]
@@ -77,12 +85,14 @@ class Access:
 
         The policy decides on the keys by name, so that its audit log has them; so may its error.
         """
-        named = keys[:_DENIED_KEYS_MAX]
-        try:
-            self.policy.decide(call, action, Resource(self.repository, reference, keys=named))
-        except (Denied, NotFound) as refusal:
-            return refusal
-        return Denied(f"you may not do this to some of the keys: {action.value}")
+        if keys:
+            named = keys[:_DENIED_KEYS_MAX]
+            try:
+                self.policy.decide(call, action, Resource(self.repository, reference, keys=named))
+            except (Denied, NotFound) as refusal:
+                return refusal
+        error = Denied(f"you may not do this to some of the keys: {action.value}")
+        return self.refused(call, action, reference, error)
 
 
 class WriteTarget(msgspec.Struct, frozen=True):
@@ -143,6 +153,11 @@ class WriteTarget(msgspec.Struct, frozen=True):
             self._check_keys(Action.DELETE_CONTENT, deletes)
         if relied:
             self._check_keys(Action.READ_CONTENT, relied)
+
+    def record(self, error: Denied) -> None:
+        """Has the policy record a denial, if it is not one of its own."""
+        name = self.created[0] if self.created else self.name
+        self.access.refused(self.call, self.action, name, error)
 
     def readable(self) -> Callable[[bytes], bool] | None:
         """Returns which keys of the target the caller may read; None for all."""

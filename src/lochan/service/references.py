@@ -335,7 +335,10 @@ class References(RepositoryWrites):
         if new.expires_us is not None:
             check_time("expiresAt", new.expires_us)
         if new.kind == BRANCH:
-            self._quota.check_expiry(new.expires_us, now_us)
+            try:
+                self._quota.check_expiry(new.expires_us, now_us)
+            except Invalid as error:
+                raise self._access.refused(call, Action.CREATE_REFERENCE, name, error) from None
         if new.source is None:
             if new.kind != BRANCH:
                 raise Invalid("a tag names a commit; say which")
@@ -362,6 +365,7 @@ class References(RepositoryWrites):
         self, target: WriteTarget, kind: str | None, expected: ReferenceSpec | None
     ) -> Callable[[ReferenceRow], None]:
         """Returns the check that the row which is about to be moved is as expected."""
+        self._resolver.prove_expected(target.call, target.name, expected)
         view = self._resolver.expected(target.name, expected)
 
         def check(row: ReferenceRow) -> None:
@@ -370,10 +374,11 @@ class References(RepositoryWrites):
                     f"Expected reference type {kind} does not match existing reference "
                     f"'{row.name}' of type {row.kind}"
                 )
-            if view is None:
+            if view is None or expected is None:
                 return
             head = self._resolver.head(row).obj_id
             if head != view.obj_id:
+                self._resolver.check_expected(target.call, row, expected, view)
                 raise HeadConflict(
                     f"Named-reference '{row.name}' is not at expected hash '{view.obj_id.hex()}', "
                     f"but at '{head.hex()}'."

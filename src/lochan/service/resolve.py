@@ -309,6 +309,35 @@ class Resolver:
             annotation=annotation,
         )
 
+    def prove_expected(self, call: Call, branch: RefName, spec: ReferenceSpec | None) -> None:
+        """Raises the error for an unknown commit if steps from a commit would show hidden ones.
+
+        Answers show what the steps lead to, so they begin and stay in the history of the branch.
+        Without steps nothing is shown but what the caller sent, and nothing is read. If there is no
+        such branch, the write fails for that.
+        """
+        if spec is None or spec.hash is None or not spec.steps or self._reaches_log(call):
+            return
+        found = self._names.find(branch)
+        if found is None:
+            return
+        try:
+            self._view_on(call, Action.READ_LOG, spec, found.row, None)
+        except ReferenceNotFound:
+            raise _unexpected(branch, spec) from None
+
+    def check_expected(
+        self, call: Call, row: ReferenceRow, spec: ReferenceSpec, view: CommitView
+    ) -> None:
+        """Raises the error for an unknown commit if one that is not the head is a hidden one."""
+        if not self._reaches_log(call) and not is_ancestor(
+            self._context.views, view, self.head(row)
+        ):
+            raise _unexpected(row.name, spec)
+
+    def _reaches_log(self, call: Call) -> bool:
+        return self._access.reaches_all(call, (Action.READ_LOG,))
+
     def expected_id(self, branch: str, spec: ReferenceSpec | None) -> ObjId | None:
         """Returns the id of the commit that a writer expects; reads nothing without steps."""
         if spec is not None and spec.hash is not None and not spec.steps:
@@ -326,9 +355,7 @@ class Resolver:
         try:
             return self._view(spec, None)
         except ReferenceNotFound:
-            raise ReferenceNotFound(
-                f"Could not find commit '{spec.on_reference}' in reference '{branch}'."
-            ) from None
+            raise _unexpected(branch, spec) from None
 
     def _view(self, spec: ReferenceSpec, row: ReferenceRow | None) -> CommitView:
         if spec.hash is not None:
@@ -377,6 +404,12 @@ def _is_other_parent(step: Step) -> bool:
 
 def _has_other_parent(spec: ReferenceSpec) -> bool:
     return any(_is_other_parent(step) for step in spec.steps)
+
+
+def _unexpected(branch: str, spec: ReferenceSpec) -> ReferenceNotFound:
+    return ReferenceNotFound(
+        f"Could not find commit '{spec.on_reference}' in reference '{branch}'."
+    )
 
 
 def _whole_id(digits: str) -> ObjId:

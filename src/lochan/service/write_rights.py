@@ -192,7 +192,9 @@ def _refused(
 ) -> Denied:
     """Returns the refusal, which names nothing; the policy has the keys for its audit log."""
     target.access.refuse_keys(target.call, action, reference, keys)
-    return Denied(
+    error = Denied(
         "nothing was written: among the changes are keys that you may not read, or may not write "
         "in the target"
     )
+    error.recorded = True
+    return error

@@ -9,7 +9,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from lochan.access.policy import Call
-from lochan.base.errors import Denied
 from lochan.faces.answers import NO_CONTENT, answer
 from lochan.faces.params import Handlers, limit_of, token_of
 from lochan.model.access import AccessPolicy, SubjectKind
@@ -165,14 +164,11 @@ class AccessHandlers:
 
     def set_up(self, exchange: Exchange) -> Response:
         """Creates the first user; refused to browsers and through proxies."""
-        if any(exchange.request.headers.get(name) is not None for name in _NOT_DIRECT):
-            raise Denied(
-                "access is set up by a program on the machine of the server, not by a browser and "
-                "not through a proxy: use `lochan access setup`, or the settings setup_user and "
-                "setup_token_file"
-            )
-        body: SetupIn = _read_setup(exchange.request.body or _EMPTY)
-        made = self._access.set_up(call_of(exchange), body.user, body.token)
+        headers = exchange.request.headers
+        is_direct = all(headers.get(name) is None for name in _NOT_DIRECT)
+        # What is refused is not read.
+        body: SetupIn = _read_setup((exchange.request.body if is_direct else b"") or _EMPTY)
+        made = self._access.set_up(call_of(exchange), body.user, body.token, is_direct=is_direct)
         return secret_answer(new_token_out(made))
 
     def login(self, exchange: Exchange) -> Response:
