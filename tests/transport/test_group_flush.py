@@ -10,11 +10,14 @@ import msgspec
 import pytest
 
 from lochan.base.errors import StoreClosed
-from lochan.kv.store import Capabilities
+from lochan.base.ids import ROOT_INSTANCE
+from lochan.kv.store import Capabilities, Kind, partition
 from lochan.stores.memory.store import MemoryStore
 from lochan.transport.group_flush import GroupFlush
 from tests.transport.byte_face import ByteFace
 from tests.transport.world import Client, RunningServer, SmallFace, running
+
+PLACE = partition(ROOT_INSTANCE, Kind.META)
 
 
 class SlowDisk(MemoryStore):
@@ -79,11 +82,11 @@ def test_what_was_written_during_a_flush_is_flushed_without_the_loop():
     async def run() -> None:
         flush = GroupFlush(asyncio.get_running_loop(), store, failed=lambda: None)
         left: list[str] = []
-        store.put_many([(b"p", b"k", b"1")])
+        store.put_many([(PLACE, b"k", b"1")])
         store.held = True
         flush.after(lambda: left.append("first"))
         assert store.begun.wait(20)
-        store.put_many([(b"p", b"k", b"2")])
+        store.put_many([(PLACE, b"k", b"2")])
         flush.after(lambda: left.append("second"))
         store.begun.clear()
         store.let_through.set()
@@ -98,7 +101,7 @@ def test_what_was_written_during_a_flush_is_flushed_without_the_loop():
             await asyncio.sleep(0)
         # What comes after the thread has ended its round wakes it again.
         store.held = False
-        store.put_many([(b"p", b"k", b"3")])
+        store.put_many([(PLACE, b"k", b"3")])
         flush.after(lambda: left.append("third"))
         while len(left) < 3:
             await asyncio.sleep(0)
