@@ -15,6 +15,7 @@ pay for that difference.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -29,6 +30,7 @@ from lochan.catalog.contents import (
     raw_content_id_at,
 )
 from lochan.catalog.types import ContentTypes
+from lochan.index.difference import Difference
 from lochan.kernel.build import Head
 from lochan.kernel.changes import diff_commits
 from lochan.kernel.context import RepositoryContext
@@ -81,6 +83,7 @@ def find_shared(
     for key, content_id in current.items():
         if content_id is not None and content_id in holders:
             holders[content_id].add(key)
+    head.watch(partial(_concerns, _raw_ids(arriving)))
     for base in {view.obj_id: view for one in carried for view in one.bases}.values():
         _add_holders(ids, head, base, holders)
     return _simulate(ids, lines, current, holders)
@@ -124,7 +127,7 @@ def _add_holders(
 ) -> None:
     """Adds the keys of the head that hold one of the ids and differ from the base."""
     # Compared as bytes, without decoding: there may be as many as the target has changed since.
-    raw = {find_uuid_bytes(ContentId(content_id)): content_id for content_id in holders}
+    raw = _raw_ids(holders)
     others = None in raw
     for change in diff_commits(head.nodes, base, head.view, _TABLES, prefix_end(_TABLES)):
         element = change.right
@@ -135,6 +138,22 @@ def _add_holders(
             found = ids.of(element)
         if found is not None and found in holders:
             holders[found].add(change.key)
+
+
+def _raw_ids(content_ids: Iterable[str]) -> dict[bytes | None, str]:
+    """Returns ids by their bytes in elements; None for those that only the stored value knows."""
+    return {find_uuid_bytes(ContentId(content_id)): content_id for content_id in content_ids}
+
+
+def _concerns(raw: Mapping[bytes | None, str], change: Difference) -> bool:
+    """Returns whether a change of the head brings, moves or takes away one of the ids."""
+    if change.key[:1] != _TABLES:
+        return False
+    return any(
+        raw_content_id_at(element) in raw or (None in raw and has_id_in_value(element))
+        for element in (change.left, change.right)
+        if element is not None
+    )
 
 
 def _simulate(

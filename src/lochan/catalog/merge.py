@@ -183,7 +183,14 @@ class CatalogMerge:
     def plan(self, head: Head) -> Sequence[CommitPlan]:
         """Plans the commits; reports every conflict in words."""
         self._rights.check_head(head)
+        head.check_again(self._move_to)
         return self.plan_again(head)
+
+    def _move_to(self, head: Head) -> bool:
+        """Decides on a later head, which becomes the target; what was planned holds there, too."""
+        self._rights.check_head(head)
+        self.target = head.view
+        return True
 
     def plan_again(self, head: Head) -> Sequence[CommitPlan]:
         """Plans on the head of an earlier try of the same request, for its outcomes."""

@@ -53,12 +53,15 @@ class RecordsOnHead:
         The changes lead to `state`, those of some keys to `states`. A content that was resolved
         gets the records of both sides.
         """
+        followed: set[bytes] = set()
+        self._head.watch(lambda one: is_record(one.key) and owner_of(one.key) in followed)
         led = {one.key: one for one in changes if one.key[0] == Universe.TABLES}
         moved: dict[tuple[int, int], _Move] = {}
         for op in carried:
             if op.element is None or op.key not in led:
                 continue
             owner = owner_name(op.element[_CONTENT_ID:])
+            followed.add(owner)
             before, after = self._now.get(owner, self._head.view), states.get(op.key, state)
             if before.files == after.files:
                 continue
