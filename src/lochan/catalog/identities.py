@@ -79,13 +79,14 @@ def find_shared(
     named = {change.key for one in carried for change in one.changes if change.key[:1] == _TABLES}
     kept = head.find(ordered(named - keys))
     current |= {key: ids.of(element) for key, element in kept.items()}
-    holders: dict[str, set[bytes]] = {content_id: set() for content_id in arriving}
+    # Nearly all arrive under one key, and no other key holds them: those cannot be shared.
+    holders: dict[str, set[bytes]] = {one: set() for one in _put_twice(ids, lines) & arriving}
     for key, content_id in current.items():
-        if content_id is not None and content_id in holders:
-            holders[content_id].add(key)
+        if content_id is not None and content_id in arriving:
+            holders.setdefault(content_id, set()).add(key)
     head.watch(partial(_concerns, _raw_ids(arriving)))
     for base in {view.obj_id: view for one in carried for view in one.bases}.values():
-        _add_holders(ids, head, base, holders)
+        _add_holders(ids, head, base, arriving, holders)
     return _simulate(ids, lines, current, holders)
 
 
@@ -122,12 +123,30 @@ def _arriving(
     return found
 
 
+def _put_twice(ids: _Ids, lines: Sequence[Sequence[Operation]]) -> set[str]:
+    """Returns the ids that more than one operation puts."""
+    seen: set[str] = set()
+    twice = set()
+    for line in lines:
+        for op in line:
+            content_id = ids.of(op.element)
+            if content_id is not None:
+                if content_id in seen:
+                    twice.add(content_id)
+                seen.add(content_id)
+    return twice
+
+
 def _add_holders(
-    ids: _Ids, head: Head, base: CommitView, holders: Mapping[str, set[bytes]]
+    ids: _Ids,
+    head: Head,
+    base: CommitView,
+    arriving: set[str],
+    holders: dict[str, set[bytes]],
 ) -> None:
     """Adds the keys of the head that hold one of the ids and differ from the base."""
     # Compared as bytes, without decoding: there may be as many as the target has changed since.
-    raw = _raw_ids(holders)
+    raw = _raw_ids(arriving)
     others = None in raw
     for change in diff_commits(head.nodes, base, head.view, _TABLES, prefix_end(_TABLES)):
         element = change.right
@@ -136,8 +155,8 @@ def _add_holders(
         found = raw.get(raw_content_id_at(element))
         if found is None and others and has_id_in_value(element):
             found = ids.of(element)
-        if found is not None and found in holders:
-            holders[found].add(change.key)
+        if found is not None and found in arriving:
+            holders.setdefault(found, set()).add(change.key)
 
 
 def _raw_ids(content_ids: Iterable[str]) -> dict[bytes | None, str]:

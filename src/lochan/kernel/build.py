@@ -6,7 +6,7 @@ Nothing is written here. The result carries every object that must be stored wit
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import merge
 from operator import itemgetter
 from typing import Final
@@ -22,6 +22,7 @@ from lochan.base.limits.commits import (
     COMMIT_TAIL_MAX,
     HEADERS_BYTES_MAX,
     MESSAGE_BYTES_MAX,
+    RECENT_KEYS_MAX,
 )
 from lochan.base.ports import Clock
 from lochan.codec.commits import (
@@ -68,6 +69,8 @@ class Built(msgspec.Struct, frozen=True, gc=False):
     raw: bytes
     nodes: tuple[NewNode, ...]
     values: tuple[tuple[ObjId, bytes], ...]
+    changes: Sequence[Change] = ()
+    """All changes in ascending order; none after a graft, which does not need them."""
 
     def objects(self) -> list[tuple[ObjId, bytes]]:
         """Returns all objects to be stored, the commit last."""
@@ -89,7 +92,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     row: ReferenceRow
     reliance: Reliance | None = None
 
-    def relies_on(self, keys: Iterable[bytes]) -> None:
+    def relies_on(self, keys: Sequence[bytes]) -> None:
         """Records keys that a plan has looked up in another way than by this head."""
         if self.reliance is not None:
             self.reliance.add_keys(keys)
@@ -198,7 +201,7 @@ class Builder:
             conflicts = find_conflicts(plan, current)
             if conflicts:
                 raise keys_conflict(conflicts)
-        changes = changes_of(plan)
+        changes = _changes_of(plan)
         nodes: list[NewNode] = []
         parts = split_universes(changes)
         files, stored_files = self._advance(head, Universe.FILES, parts[Universe.FILES], nodes)
@@ -208,13 +211,21 @@ class Builder:
             body = self._with_unchanged(body, plan, current, nodes)
         view = CommitView(commit_id(body), body, tables, files)
         self.commits.add(view)
-        for key, _ in changes:
-            self._touched[key] = body.sequence
-        if self._found_on is head:
-            self._found_on = view
-            self._found.update(changes)
+        if len(changes) > RECENT_KEYS_MAX:
+            self._forget_keys(view)
+        else:
+            for key, _ in changes:
+                self._touched[key] = body.sequence
+            if self._found_on is head:
+                self._found_on = view
+                self._found.update(changes)
         self.values.update(plan.objects)
-        return Built(view, encode_commit(body), tuple(nodes), tuple(plan.objects))
+        return Built(view, encode_commit(body), tuple(nodes), tuple(plan.objects), changes)
+
+    def _forget_keys(self, view: CommitView) -> None:
+        """Drops what is remembered of keys, after a commit that may have touched very many."""
+        self._recent, self._touched = None, {}
+        self._found, self._found_on = {}, view
 
     def _grafted(self, head: CommitView, plan: CommitPlan, graft: Graft) -> Built:
         """Builds a commit that was built on an earlier head; its values are stored already."""
@@ -225,9 +236,7 @@ class Builder:
         body = msgspec.structs.replace(body, unchanged_root=graft.unchanged_root)
         view = CommitView(commit_id(body), body, tables, files)
         self.commits.add(view)
-        # It may have touched very many keys: what is remembered of keys is dropped instead.
-        self._recent, self._touched = None, {}
-        self._found, self._found_on = {}, view
+        self._forget_keys(view)
         return Built(view, encode_commit(body), tuple(nodes), ())
 
     def _graft_index(
@@ -407,7 +416,7 @@ class Builder:
         return ancestor_at(self.commits, head, target)
 
 
-def changes_of(plan: CommitPlan) -> Sequence[Change]:
+def _changes_of(plan: CommitPlan) -> Sequence[Change]:
     """Returns all changes of a plan in ascending order."""
     changes: list[Change] = [(op.key, op.element) for op in plan.operations]
     changes.sort(key=_KEY)

@@ -43,11 +43,12 @@ from lochan.base.limits.commits import (
     GRAFT_OFFERS_MAX,
     GRAFT_PLANS_MAX,
     GRAFT_ROUNDS_MAX,
+    GRAFT_STORED_TOGETHER,
 )
 from lochan.codec.rows import ReferenceRow
 from lochan.index.difference import Difference
 from lochan.index.node import Change
-from lochan.kernel.build import Builder, Built, Head, changes_of, split_universes
+from lochan.kernel.build import Builder, Built, Head, split_universes
 from lochan.kernel.changes import diff_commits
 from lochan.kernel.plan import CommitPlan, Digested, Graft
 from lochan.kernel.publish import REFUSALS, Proposal, Published, Publisher, Settled
@@ -177,7 +178,7 @@ class Preparation:
                 reliance.add_keys([op.key for op in plan.operations])
                 reliance.add_keys([relied.key for relied in plan.unchanged])
             built = head.builder.build(top, plan)
-            changes = changes_of(plan)
+            changes = built.changes
             if len(changes) >= self._limits.changes_min:
                 plan = self._stored(plan, changes, built)
             plans.append(plan)
@@ -202,14 +203,16 @@ class Preparation:
     def _store(self, built: Built, values: Sequence[tuple[ObjId, bytes]]) -> None:
         context, retry = self._context, self._context.retry_steps()
         objects = [*values, *((new.obj_id, new.raw) for new in built.nodes)]
-        while True:
+        stored = 0
+        while stored < len(objects):
             try:
-                context.objects.store_many(objects)
+                # In small batches: the writes of others wait for one, not for all.
+                context.objects.store_many(objects[stored : stored + GRAFT_STORED_TOGETHER])
             except (Unavailable, Unknown):
                 # Storing is idempotent.
                 retry.again()
             else:
-                break
+                stored += GRAFT_STORED_TOGETHER
         context.nodes.remember(built.nodes)
 
     def _catch_up(self, head: Head, moved: Sequence[Difference]) -> None:

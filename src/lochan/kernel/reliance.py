@@ -16,8 +16,8 @@ To record too much costs a plan that is made again. To record too little gives a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from lochan.index.difference import Difference
 
@@ -31,6 +31,9 @@ Check = Callable[["Head"], bool]
 """Returns whether a plan holds on a later head; raises what it is refused for there."""
 
 
+_KEYS_AT_ONCE: Final = 2_000
+
+
 class Reliance:
     """What one plan relies on."""
 
@@ -40,9 +43,11 @@ class Reliance:
         self._watches: list[Watch] = []
         self._checks: list[Check] = []
 
-    def add_keys(self, keys: Iterable[bytes]) -> None:
+    def add_keys(self, keys: Sequence[bytes]) -> None:
         """Records keys whose elements were looked up."""
-        self._keys.update(keys)
+        # In pieces, because no other thread runs during one call.
+        for start in range(0, len(keys), _KEYS_AT_ONCE):
+            self._keys.update(keys[start : start + _KEYS_AT_ONCE])
 
     def add_range(self, start: bytes, end: bytes | None) -> None:
         """Records a range of keys of which the first were read."""

@@ -96,3 +96,7 @@ GRAFT_OFFERS_MAX: Final = 4
 
 # A graft of more commits, a replay, is done in a thread: each commit is made again in the lane.
 GRAFT_COMMITS_ON_LOOP_MAX: Final = 16
+
+# Objects of a preparation that one call stores. An embedded store is locked meanwhile, for about a
+# millisecond, and other writes wait.
+GRAFT_STORED_TOGETHER: Final = 64
