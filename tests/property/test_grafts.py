@@ -294,13 +294,21 @@ def no_removals(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Preparation, "_grafts", grafts)
 
 
-MUTANTS = [no_ranges, no_parents, no_watches, no_bases, no_keys, no_removals]
+MUTANTS = {
+    no_ranges: 8,
+    no_parents: 10,
+    no_watches: 717,
+    no_bases: 468,
+    no_keys: 0,
+    no_removals: 0,
+}
+"""Each with a seed that found it; if the code has changed since, others are tried."""
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_what_is_not_recorded_is_found(mutant, monkeypatch, record_property):
     mutant(monkeypatch)
-    for seed in range(1_500):
+    for seed in (MUTANTS[mutant], *range(1_500)):
         try:
             compare(seed, Counter())
         except AssertionError:
