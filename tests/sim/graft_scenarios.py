@@ -242,7 +242,7 @@ DEATHS = "long work on servers that die"
 CONTENTS = "long work on contents beside chains"
 CONTENTS_TWO = "long work on contents beside another server"
 
-SCENARIOS = [
+LONG_OF_KERNEL = [
     of_kernel(BESIDE, {"s1": [kernel("l", 2, long_work), kernel("a", 6, small)]}),
     of_kernel(
         BESIDE_OTHERS,
@@ -269,6 +269,11 @@ SCENARIOS = [
         faults=DEADLY,
         restart=lambda server: [kernel("again", 1, long_work)],
     ),
+]
+
+LONG_OF_CATALOG = [
     of_contents(CONTENTS, {"s1": [catalog("l", 2, long_work), catalog("a", 5, small)]}),
     of_contents(CONTENTS_TWO, {"s1": [catalog("l", 2, long_work)], "s2": [catalog("a", 4, small)]}),
 ]
+
+SCENARIOS = [*LONG_OF_KERNEL, *LONG_OF_CATALOG]
