@@ -76,7 +76,7 @@ class CommitRights(Protocol):
         ...
 
 
-class _Put(msgspec.Struct, frozen=True):
+class _Put(msgspec.Struct, frozen=True, gc=False):
     """A put, ready to be written: its element, and the object that stores the content."""
 
     sent: Put
