@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
 from lochan.base.errors import KeysConflict, ReferenceNotFound
 from lochan.base.ids import ObjId
 from lochan.base.keys import Universe
+from lochan.index.difference import Difference
 from lochan.index.node import Change
 from lochan.index.read import iterate
 from lochan.kernel.preparation import GraftLimits, Preparation, publish_prepared
 from lochan.kernel.provenance import UNNAMED
 from lochan.kernel.publish import Proposal, Published, Publisher, Settled, head_at
 from lochan.kernel.references import NewReferenceRow
+from lochan.kernel.reliance import Reliance
 from lochan.testing.invariants import check_chain
 from tests.kernel.workbench import (
     MAIN,
@@ -136,6 +139,22 @@ def test_whether_a_file_changes_is_not_decided_by_an_older_head(before: bytes | 
     bench.commit(Wants(plan([put(path(7), None if before else file_element(7))], "other")))
     bench.publisher.preview([preparation])
     assert preparation.is_outdated
+    # The planner compares again: what is not changed is left out.
+    assert publish_prepared(preparation, in_lane(bench)) is not None
+
+
+def test_ranges_are_compared_as_they_were_read():
+    random = Random(1)
+    for _ in range(300):
+        reliance, keys = Reliance(), [bytes((at,)) for at in range(12)]
+        ranges = [
+            (random.choice(keys), random.choice([*keys, None])) for _ in range(random.randrange(5))
+        ]
+        for start, end in ranges:
+            reliance.add_range(start, end)
+        for key in keys:
+            read = any(start <= key and (end is None or key < end) for start, end in ranges)
+            assert reliance.is_touched([Difference(key, None, b"x")]) == read
 
 
 def test_another_incarnation_is_prepared_for_again():

@@ -40,6 +40,9 @@ class RecordsOnHead:
         self._head = head
         # The commit whose records a content has by now, where that is not the head.
         self._now: dict[bytes, CommitView] = {}
+        # Contents whose records on the head are compared.
+        self._followed: set[bytes] = set()
+        head.watch(lambda one: is_record(one.key) and owner_of(one.key) in self._followed)
 
     def follow(
         self,
@@ -53,15 +56,13 @@ class RecordsOnHead:
         The changes lead to `state`, those of some keys to `states`. A content that was resolved
         gets the records of both sides.
         """
-        followed: set[bytes] = set()
-        self._head.watch(lambda one: is_record(one.key) and owner_of(one.key) in followed)
         led = {one.key: one for one in changes if one.key[0] == Universe.TABLES}
         moved: dict[tuple[int, int], _Move] = {}
         for op in carried:
             if op.element is None or op.key not in led:
                 continue
             owner = owner_name(op.element[_CONTENT_ID:])
-            followed.add(owner)
+            self._followed.add(owner)
             before, after = self._now.get(owner, self._head.view), states.get(op.key, state)
             if before.files == after.files:
                 continue

@@ -33,6 +33,7 @@ from typing import Final
 
 import msgspec
 
+from lochan.base.checks import check
 from lochan.base.errors import LochanError, Unavailable, Unknown
 from lochan.base.ids import ObjId
 from lochan.base.keys import Universe
@@ -134,10 +135,11 @@ class Preparation:
         for _ in range(self._limits.rounds_max):
             head = self._fetch_head()
             moved = self._find_moved(head, None)
-            if moved is not None:
+            plans = None if moved is None else self._grafts(moved)
+            if moved is not None and plans is not None:
                 if len(moved) <= self._limits.differences_max // 2:
                     return None
-                self._catch_up(head, moved)
+                self._catch_up(head, plans)
             elif self._plans == self._limits.plans_max:
                 self._in_lane, self._prepared = True, None
                 return None
@@ -215,13 +217,12 @@ class Preparation:
                 stored += GRAFT_STORED_TOGETHER
         context.nodes.remember(built.nodes)
 
-    def _catch_up(self, head: Head, moved: Sequence[Difference]) -> None:
-        """Step 2: makes the prepared trees those of a later head; the plans stay as they are."""
-        prepared, plans, top = self._prepared, self._grafts(moved), head.view
-        if prepared is None or plans is None:
-            self._prepared = None
+    def _catch_up(self, head: Head, plans: Sequence[CommitPlan]) -> None:
+        """Step 2: makes the prepared trees those of a later head."""
+        prepared, top, caught_up = self._prepared, head.view, []
+        check(prepared is not None, "what catches up was prepared")
+        if prepared is None:
             return
-        caught_up = []
         for plan in plans:
             built = head.builder.build(top, plan)
             if plan.graft is not None:
@@ -283,7 +284,10 @@ class Preparation:
 def publish_prepared(preparation: Preparation, offer: Callable[[Proposal], Settled]) -> Settled:
     """Drives a preparation in the calling thread; `offer` waits for the lane."""
     while True:
-        settled = preparation.advance()
+        try:
+            settled = preparation.advance()
+        except LochanError as error:
+            return error
         if settled is None:
             settled = offer(preparation)
         if isinstance(settled, LochanError) or not preparation.is_outdated:

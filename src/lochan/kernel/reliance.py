@@ -16,7 +16,9 @@ To record too much costs a plan that is made again. To record too little gives a
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from lochan.index.difference import Difference
@@ -32,6 +34,7 @@ Check = Callable[["Head"], bool]
 
 
 _KEYS_AT_ONCE: Final = 2_000
+_START: Final = itemgetter(0)
 
 
 class Reliance:
@@ -40,6 +43,7 @@ class Reliance:
     def __init__(self) -> None:
         self._keys: set[bytes] = set()
         self._ranges: list[tuple[bytes, bytes | None]] = []
+        self._disjoint: list[tuple[bytes, bytes | None]] | None = []
         self._watches: list[Watch] = []
         self._checks: list[Check] = []
 
@@ -52,6 +56,7 @@ class Reliance:
     def add_range(self, start: bytes, end: bytes | None) -> None:
         """Records a range of keys of which the first were read."""
         self._ranges.append((start, end))
+        self._disjoint = None
 
     def add_watch(self, watch: Watch) -> None:
         """Records a read that has no keys of its own."""
@@ -63,16 +68,39 @@ class Reliance:
 
     def is_touched(self, differences: Sequence[Difference]) -> bool:
         """Returns whether one of the differences is in what was read."""
-        return any(self._is_read(one) for one in differences)
-
-    def _is_read(self, difference: Difference) -> bool:
-        key = difference.key
-        return (
-            key in self._keys
-            or any(start <= key and (end is None or key < end) for start, end in self._ranges)
-            or any(watch(difference) for watch in self._watches)
+        if self._disjoint is None:
+            self._disjoint = _joined(self._ranges)
+        ranges = self._disjoint
+        return any(
+            one.key in self._keys
+            or _is_in(ranges, one.key)
+            or any(watch(one) for watch in self._watches)
+            for one in differences
         )
 
     def holds_on(self, head: Head) -> bool:
         """Returns whether every check holds on a later head."""
         return all(check(head) for check in self._checks)
+
+
+def _joined(ranges: Sequence[tuple[bytes, bytes | None]]) -> list[tuple[bytes, bytes | None]]:
+    """Returns ranges in order, those that overlap as one; there may be one for each namespace."""
+    found: list[tuple[bytes, bytes | None]] = []
+    for start, end in sorted(ranges, key=_START):
+        if found:
+            last_start, last_end = found[-1]
+            if last_end is None:
+                break
+            if start <= last_end:
+                found[-1] = (last_start, None if end is None else max(end, last_end))
+                continue
+        found.append((start, end))
+    return found
+
+
+def _is_in(ranges: Sequence[tuple[bytes, bytes | None]], key: bytes) -> bool:
+    at = bisect_right(ranges, key, key=_START) - 1
+    if at < 0:
+        return False
+    end = ranges[at][1]
+    return end is None or key < end
