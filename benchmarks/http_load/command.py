@@ -18,7 +18,7 @@ from benchmarks.http_load import generators, rows, simulations
 from benchmarks.http_load.asymmetric import asymmetric
 from benchmarks.http_load.callers import AUTHENTICATED, admin_token, prepare
 from benchmarks.http_load.drive import run
-from benchmarks.http_load.heavy import KEYS, OPERATIONS, Heavy
+from benchmarks.http_load.heavy import COMMITTERS, KEYS, KINDS, OPERATIONS, Heavy
 from benchmarks.http_load.processes import Missing
 from benchmarks.http_load.testbed import SERVERS, STORES, Testbed
 from benchmarks.measure import emit
@@ -44,6 +44,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     command = commands.add_parser("heavy", parents=[shared], help="small commits beside heavy work")
     command.add_argument("--keys", type=int, default=KEYS, help="of the large branch")
     command.add_argument("--operations", type=int, default=OPERATIONS, help="of a large commit")
+    command.add_argument("--committers", type=int, default=COMMITTERS, help="small ones")
+    command.add_argument("--beside", nargs="+", default=list(KINDS), choices=KINDS, metavar="KIND")
     command = commands.add_parser("generate", parents=[shared], help="the rate over a long run")
     command.add_argument("workloads", nargs="*", metavar="workload", help="tables, long-keys")
     command.add_argument("--scale", type=float, default=1.0, help="0.01 makes it a hundredth")
@@ -119,7 +121,8 @@ async def _all(
         for pairs in chosen.pairs:
             emit("asymmetric", **about, **await asymmetric(preparation, pairs, **window))
     elif chosen.measurement == "heavy":
-        async for summary in Heavy(preparation, chosen.keys, chosen.operations).measure(**window):
+        heavy = Heavy(preparation, chosen.keys, chosen.operations, chosen.committers)
+        async for summary in heavy.measure(chosen.beside, **window):
             emit("heavy", **about, keys=chosen.keys, operations_each=chosen.operations, **summary)
     elif chosen.measurement == "generate":
         for name in chosen.workloads:

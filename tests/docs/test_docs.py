@@ -16,6 +16,7 @@ from tests.docs.references import (
     trace_rows,
 )
 from tests.sim.catalog_scenarios import SCENARIOS as CATALOG
+from tests.sim.graft_scenarios import LONG_OF_CATALOG, LONG_OF_KERNEL
 from tests.sim.kernel_scenarios import SCENARIOS
 from tests.sim.mixed_scenarios import OF_CATALOG, OF_KERNEL
 from tests.sim.test_catalog_requests import SCENARIOS as REQUESTS
@@ -72,12 +73,19 @@ def test_every_guarantee_names_its_test():
 @pytest.mark.parametrize(
     ("section", "scenarios"),
     [
-        ("The kernel", {scenario.name for scenario in [*SCENARIOS, *OF_KERNEL]} | MOVES.keys()),
+        (
+            "The kernel",
+            {scenario.name for scenario in [*SCENARIOS, *OF_KERNEL, *LONG_OF_KERNEL]}
+            | MOVES.keys(),
+        ),
         (
             "The catalog",
             {
                 scenario.name
-                for scenario in [*CATALOG, *REQUESTS, *OF_CATALOG, SWEEPS, *RESENDING.values()]
+                for scenario in [
+                    *(*CATALOG, *REQUESTS, *OF_CATALOG, SWEEPS, *RESENDING.values()),
+                    *LONG_OF_CATALOG,
+                ]
             },
         ),
     ],

@@ -96,7 +96,7 @@ def test_no_branch_is_emptied_by_naming_nothing(bench):
 def test_a_hash_of_something_else_is_not_found(bench):
     """Values and nodes have hashes as commits have; they are none."""
     context = bench.repository.context
-    view = context.views.load(bench.publisher("main")._fetch().row.pointer)
+    view = context.views.load(bench.publisher("main").fetch().row.pointer)
     ((_, element), *_) = read_page(context.nodes, view.tables, b"t", None, 1)
     value = value_at(element).hex()
     with pytest.raises(ReferenceNotFound):

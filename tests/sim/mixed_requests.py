@@ -80,6 +80,7 @@ class Lanes:
     """The lanes and publishers of one server."""
 
     def __init__(self, open_publisher: Callable[[RefName], Publisher]) -> None:
+        self.open_publisher = open_publisher
         self.lanes: dict[RefName, Lane[list[Any]]] = {name: Lane() for name in BRANCHES}
         self.publishers = {name: open_publisher(name) for name in BRANCHES}
 

@@ -37,7 +37,7 @@ class Gate:
         assert self.open.wait(20)
 
 
-def gated(gate: Gate, operations: int) -> Any:
+def gated(gate: Gate, operations: int, *, grafts: bool = False) -> Any:
     """A handler whose proposal waits at the gate while it is being planned."""
 
     def handle(exchange: Exchange) -> PendingWrite[Response]:
@@ -47,7 +47,9 @@ def gated(gate: Gate, operations: int) -> Any:
             gate.pass_through()
             return write.proposal.plan(head)
 
-        return PendingWrite(write.branch, Reacts(react), write.finish, operations=operations)
+        return PendingWrite(
+            write.branch, Reacts(react), write.finish, operations=operations, grafts=grafts
+        )
 
     return handle
 
@@ -131,6 +133,54 @@ def test_a_heavy_commit_is_published_in_a_thread_while_others_are_served(face):
         gate.open.set()
         assert (heavy.read().status, same.read().status) == (200, 200)
         assert server.repositories.opened["default"].log() == ["heavy", "later"]
+
+
+def test_small_commits_on_the_same_branch_do_not_wait_for_long_work(face):
+    gate = Gate()
+    face.add("POST", b"long", gated(gate, BRIEF_OPERATIONS_MAX + 1, grafts=True))
+    with running(faces=[face]) as server:
+        long, same = clients_of(server, 2)
+        long.send(long.request("POST", "/t/long/main", b"[1]", "X-Request-Id: long"))
+        assert gate.reached.wait(20)
+        for number in (2, 3):
+            words = f"X-Request-Id: small{number}"
+            same.send(same.request("POST", "/t/commit/main", b"[%d]" % number, words))
+            assert same.read().status == 200
+        gate.open.set()
+        assert long.read().status == 200
+        assert gate.threads == ["lochan-long-1"]
+        assert server.repositories.opened["default"].log() == ["small2", "small3", "long"]
+
+
+def test_long_work_whose_keys_were_changed_meanwhile_is_planned_again(face):
+    gate = Gate()
+    face.add("POST", b"long", gated(gate, BRIEF_OPERATIONS_MAX + 1, grafts=True))
+    with running(faces=[face]) as server:
+        long, same = clients_of(server, 2)
+        long.send(long.request("POST", "/t/long/main", b"[1]", "X-Request-Id: long"))
+        assert gate.reached.wait(20)
+        same.send(same.request("POST", "/t/commit/main", b"[1]", "X-Request-Id: small"))
+        assert same.read().status == 200
+        gate.open.set()
+        assert long.read().status == 200
+        assert len(gate.threads) == 2
+        assert server.repositories.opened["default"].log() == ["small", "long"]
+
+
+def test_a_client_that_leaves_while_its_long_work_is_prepared_commits_nothing(face):
+    gate = Gate()
+    face.add("POST", b"long", gated(gate, BRIEF_OPERATIONS_MAX + 1, grafts=True))
+    with running(faces=[face]) as server:
+        leaving, staying = clients_of(server, 2)
+        leaving.send(leaving.request("POST", "/t/long/main", b"[1]", "X-Request-Id: gone"))
+        assert gate.reached.wait(20)
+        leaving.socket.close()
+        while server.on_loop(lambda: len(server.server.registry.connections)) > 1:
+            pass
+        gate.open.set()
+        while server.on_loop(lambda: server.server.driver.under_way) > 0:
+            pass
+        assert staying.ask("GET", "/t/log/main").json() == []
 
 
 def test_a_light_commit_is_planned_on_the_loop(face):

@@ -76,7 +76,7 @@ class CommitRights(Protocol):
         ...
 
 
-class _Put(msgspec.Struct, frozen=True):
+class _Put(msgspec.Struct, frozen=True, gc=False):
     """A put, ready to be written: its element, and the object that stores the content."""
 
     sent: Put
@@ -135,6 +135,7 @@ class CatalogCommit:
     def plan(self, head: Head) -> Sequence[CommitPlan]:
         """Validates everything on this head and plans one commit."""
         self._rights.check_commit(head, self._puts, self._deletes, self._relied)
+        head.check_again(self._may_commit)
         try:
             return self._planned(head)
         except (Invalid, KeysConflict):
@@ -142,6 +143,11 @@ class CatalogCommit:
             if hides_some(self.keys, self._rights.readable()):
                 raise hidden_refusal() from None
             raise
+
+    def _may_commit(self, head: Head) -> bool:
+        """Decides on a later head; on the keys it was decided, and they are the same there."""
+        self._rights.check_commit(head, (), (), ())
+        return True
 
     def _planned(self, head: Head) -> Sequence[CommitPlan]:
         self._unpublished = head.unpublished

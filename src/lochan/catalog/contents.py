@@ -39,13 +39,17 @@ def raw_content_id_at(element: bytes) -> bytes:
     return element[_VALUE_END:]
 
 
-def content_id_at(element: bytes) -> ContentId | None:
-    """Returns the content id of a table's element; None if only the value knows it."""
+def find_raw_content_id(element: bytes) -> bytes | None:
+    """Returns the bytes of the UUID of a table's element; None if only the value knows the id."""
     if element[0] not in _KNOWN_FLAGS:
         check_flags(element, FLAG_CONTENT_ID_IN_VALUE)
-    if has_id_in_value(element):
-        return None
-    return content_id_from_uuid_bytes(raw_content_id_at(element))
+    return None if has_id_in_value(element) else raw_content_id_at(element)
+
+
+def content_id_at(element: bytes) -> ContentId | None:
+    """Returns the content id of a table's element; None if only the value knows it."""
+    raw = find_raw_content_id(element)
+    return None if raw is None else content_id_from_uuid_bytes(raw)
 
 
 def load_contents(

@@ -15,20 +15,21 @@ pay for that difference.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 
-from lochan.base.ids import ContentId, find_uuid_bytes
 from lochan.base.keys import Universe, ordered, prefix_end
 from lochan.catalog.conflicts import key_of, text_of
 from lochan.catalog.contents import (
-    content_id_at,
+    find_raw_content_id,
     has_id_in_value,
     load_content_ids,
     raw_content_id_at,
 )
 from lochan.catalog.types import ContentTypes
+from lochan.index.difference import Difference
 from lochan.kernel.build import Head
 from lochan.kernel.changes import diff_commits
 from lochan.kernel.context import RepositoryContext
@@ -40,6 +41,10 @@ from lochan.model.results import ContentConflict
 KEY_CONFLICT: Final = "KEY_CONFLICT"
 
 _TABLES: Final = bytes((Universe.TABLES,))
+
+
+_Id = bytes | str
+"""A content id: the bytes of its UUID, or its text if it is none. Texts are slow to make."""
 
 
 class SharedContent(msgspec.Struct, frozen=True):
@@ -77,12 +82,14 @@ def find_shared(
     named = {change.key for one in carried for change in one.changes if change.key[:1] == _TABLES}
     kept = head.find(ordered(named - keys))
     current |= {key: ids.of(element) for key, element in kept.items()}
-    holders: dict[str, set[bytes]] = {content_id: set() for content_id in arriving}
+    # Nearly all arrive under one key, and no other key holds them: those cannot be shared.
+    holders: dict[_Id, set[bytes]] = {one: set() for one in _put_twice(ids, lines) & arriving}
     for key, content_id in current.items():
-        if content_id is not None and content_id in holders:
-            holders[content_id].add(key)
+        if content_id is not None and content_id in arriving:
+            holders.setdefault(content_id, set()).add(key)
+    head.watch(partial(_concerns, arriving, _has_texts(arriving)))
     for base in {view.obj_id: view for one in carried for view in one.bases}.values():
-        _add_holders(ids, head, base, holders)
+        _add_holders(ids, head, base, arriving, holders)
     return _simulate(ids, lines, current, holders)
 
 
@@ -94,19 +101,19 @@ class _Ids:
         self._types = types
         self._unpublished = head.unpublished
 
-    def of(self, element: bytes | None) -> str | None:
+    def of(self, element: bytes | None) -> _Id | None:
         """Returns the id of one element, None where there is none."""
         if element is None:
             return None
-        known = content_id_at(element)
+        known = find_raw_content_id(element)
         if known is not None:
             return known
         return load_content_ids(self._context, self._types, [element], self._unpublished)[element]
 
 
 def _arriving(
-    ids: _Ids, lines: Sequence[Sequence[Operation]], current: Mapping[bytes, str | None]
-) -> set[str]:
+    ids: _Ids, lines: Sequence[Sequence[Operation]], current: Mapping[bytes, _Id | None]
+) -> set[_Id]:
     """Returns the ids that come to a key which does not hold them, in any of the commits."""
     staged = dict(current)
     found = set()
@@ -119,35 +126,66 @@ def _arriving(
     return found
 
 
+def _put_twice(ids: _Ids, lines: Sequence[Sequence[Operation]]) -> set[_Id]:
+    """Returns the ids that more than one operation puts."""
+    seen: set[_Id] = set()
+    twice = set()
+    for line in lines:
+        for op in line:
+            content_id = ids.of(op.element)
+            if content_id is not None:
+                if content_id in seen:
+                    twice.add(content_id)
+                seen.add(content_id)
+    return twice
+
+
 def _add_holders(
-    ids: _Ids, head: Head, base: CommitView, holders: Mapping[str, set[bytes]]
+    ids: _Ids,
+    head: Head,
+    base: CommitView,
+    arriving: set[_Id],
+    holders: dict[_Id, set[bytes]],
 ) -> None:
     """Adds the keys of the head that hold one of the ids and differ from the base."""
-    # Compared as bytes, without decoding: there may be as many as the target has changed since.
-    raw = {find_uuid_bytes(ContentId(content_id)): content_id for content_id in holders}
-    others = None in raw
+    with_texts = _has_texts(arriving)
     for change in diff_commits(head.nodes, base, head.view, _TABLES, prefix_end(_TABLES)):
-        element = change.right
-        if element is None:
-            continue
-        found = raw.get(raw_content_id_at(element))
-        if found is None and others and has_id_in_value(element):
-            found = ids.of(element)
-        if found is not None and found in holders:
-            holders[found].add(change.key)
+        if change.right is not None and _may_be_one_of(arriving, with_texts, change.right):
+            found = ids.of(change.right)
+            if found is not None and found in arriving:
+                holders.setdefault(found, set()).add(change.key)
+
+
+def _has_texts(content_ids: set[_Id]) -> bool:
+    return any(isinstance(one, str) for one in content_ids)
+
+
+def _may_be_one_of(content_ids: set[_Id], with_texts: bool, element: bytes) -> bool:
+    """Returns whether an element may have one of the ids; the value is not loaded."""
+    if has_id_in_value(element):
+        return with_texts
+    return raw_content_id_at(element) in content_ids
+
+
+def _concerns(content_ids: set[_Id], with_texts: bool, change: Difference) -> bool:
+    """Returns whether a change of the head may bring, move or take away one of the ids."""
+    if change.key[:1] != _TABLES:
+        return False
+    sides = (change.left, change.right)
+    return any(one is not None and _may_be_one_of(content_ids, with_texts, one) for one in sides)
 
 
 def _simulate(
     ids: _Ids,
     lines: Iterable[Sequence[Operation]],
-    current: Mapping[bytes, str | None],
-    holders: Mapping[str, set[bytes]],
+    current: Mapping[bytes, _Id | None],
+    holders: Mapping[_Id, set[bytes]],
 ) -> list[SharedContent]:
     """Follows the commits one by one; an id with two keys after one of them is shared."""
     staged = dict(current)
     found: dict[bytes, SharedContent] = {}
     for line in lines:
-        arrived: list[tuple[bytes, str]] = []
+        arrived: list[tuple[bytes, _Id]] = []
         for op in line:
             before, after = staged[op.key], ids.of(op.element)
             staged[op.key] = after

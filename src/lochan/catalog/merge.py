@@ -183,7 +183,14 @@ class CatalogMerge:
     def plan(self, head: Head) -> Sequence[CommitPlan]:
         """Plans the commits; reports every conflict in words."""
         self._rights.check_head(head)
+        head.check_again(self._move_to)
         return self.plan_again(head)
+
+    def _move_to(self, head: Head) -> bool:
+        """Decides on a later head, which becomes the target; what was planned holds there, too."""
+        self._rights.check_head(head)
+        self.target = head.view
+        return True
 
     def plan_again(self, head: Head) -> Sequence[CommitPlan]:
         """Plans on the head of an earlier try of the same request, for its outcomes."""
@@ -243,13 +250,15 @@ class CatalogMerge:
 
     def _check_resolved(self, head: Head, carried: Sequence[Carried]) -> None:
         """Refuses a resolved content with the id of a content that is on neither side."""
+        found = self._resolutions.resolved.items()
+        resolved = {key: one for key, one in found if one.id is not None}
+        if not resolved:
+            return
         sides: dict[bytes, set[bytes | None]] = {}
         for change in (change for one in carried for change in one.changes):
-            sides.setdefault(change.key, set()).update((change.left, change.right))
-        resolved = self._resolutions.resolved.items()
-        given = [(key, one) for key, one in resolved if one.id is not None and key in sides]
-        if not given:
-            return
+            if change.key in resolved:
+                sides.setdefault(change.key, set()).update((change.left, change.right))
+        given = [(key, one) for key, one in resolved.items() if key in sides]
         current = head.find(ordered(key for key, _ in given))
         for key, content in given:
             elements = [one for one in {*sides[key], current[key]} if one is not None]
@@ -351,7 +360,7 @@ def _check_namespaces(head: Head, plans: Sequence[CommitPlan], readable: Readabl
     found: dict[tuple[str, ContentKey | None], ContentConflict] = {}
     for line in lines:
         before = {op.key: staged.get(op.key, current[op.key]) for op in line}
-        staged.update([(op.key, op.element) for op in line])
+        staged.update({op.key: op.element for op in line})
         new = [op.key for op in line if op.element is not None and before[op.key] is None]
         removed = [
             op.key for op in line if is_namespace(before[op.key]) and not is_namespace(op.element)

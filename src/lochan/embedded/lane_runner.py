@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from threading import Lock
 from typing import Final, TypeVar
 
@@ -16,7 +17,8 @@ from lochan.base.names import RefName
 from lochan.client.methods import BlockingRunner
 from lochan.embedded.access import ACCESS_READS, ACCESS_WRITES, StoreAccess
 from lochan.embedded.use_cases import READS, WRITES
-from lochan.kernel.publish import Settled
+from lochan.kernel.preparation import Preparation, publish_prepared
+from lochan.kernel.publish import Proposal, Settled
 from lochan.kv.store import Store
 from lochan.model.requests import RepositoryRequest
 from lochan.process import after_fork
@@ -85,13 +87,21 @@ class LaneRunner(BlockingRunner):
         if prepared.dry_run:
             publisher = self._repository.publisher(prepared.branch)
             (settled,) = publisher.preview([prepared.proposal])
+        elif prepared.is_long:
+            publisher = self._repository.publisher(prepared.branch)
+            preparation = Preparation(publisher, prepared.proposal)
+            settled = publish_prepared(preparation, partial(self._offer, prepared.branch))
         else:
-            try:
-                settled = self._lane(prepared.branch).commit(prepared.proposal)
-            except LochanError as error:
-                settled = error
+            settled = self._offer(prepared.branch, prepared.proposal)
         result: _Result = prepared.finish(settled)
         return result
+
+    def _offer(self, branch: RefName, proposal: Proposal) -> Settled:
+        """Waits for the lane of a branch; returns what became of the proposal there."""
+        try:
+            return self._lane(branch).commit(proposal)
+        except LochanError as error:
+            return error
 
     def _sweep_at_intervals(self) -> None:
         """Sweeps after the first write and then after each so many; one thread at a time."""

@@ -13,6 +13,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from heapq import merge
+from operator import itemgetter
+from typing import Final
 
 import msgspec
 
@@ -25,6 +28,11 @@ from lochan.index.edit import check_changes, edit_tree
 from lochan.index.layers import Index, Shape
 from lochan.index.node import Change, Draft, NewNode, Node, build_node, check_shape, items_of
 from lochan.index.source import NodeSource
+
+_KEY: Final = itemgetter(0)
+
+# The largest size that the embedded layer may have in any commit.
+_LIMIT_MAX: Final = EMBEDDED_BYTES_MAX - EMBEDDED_STAGGER_BYTES // 4 + EMBEDDED_STAGGER_BYTES
 
 
 class Advanced(msgspec.Struct, frozen=True, gc=False):
@@ -41,6 +49,21 @@ def spill_limit(parent: ObjId) -> int:
     return EMBEDDED_BYTES_MAX - EMBEDDED_STAGGER_BYTES // 4 + stagger
 
 
+def surely_spills(operations: Sequence[Change]) -> bool:
+    """Returns whether these operations leave nothing embedded, in a commit on any parent.
+
+    Their elements alone are over every limit. So the index after them is a tree and nothing else,
+    and depends on the content only, not on the parent.
+    """
+    size = 0
+    for _, element in operations:
+        if element is not None:
+            size += len(element)
+            if size > _LIMIT_MAX:
+                return True
+    return False
+
+
 def advance(
     source: NodeSource,
     rule: BoundaryRule,
@@ -50,6 +73,9 @@ def advance(
     limit: int,
 ) -> Advanced:
     """Applies operations (key and element, None to remove) in strictly ascending order."""
+    if surely_spills(operations):
+        edited = edit_tree(source, rule, shape.width, index.root, _over(index.embedded, operations))
+        return Advanced(Index(None, edited.root), encode_embedded(None), edited.nodes)
     check_changes(shape.width, operations)
     embedded = splice(shape, index, operations)
     raw = encode_embedded(embedded)
@@ -65,6 +91,19 @@ def advance(
     changes = [(key, None if is_remove(element) else element) for key, element in older]
     edited = edit_tree(source, rule, shape.width, index.root, changes)
     return Advanced(Index(stays, edited.root), raw, edited.nodes)
+
+
+def _over(embedded: Node | None, operations: Sequence[Change]) -> Sequence[Change]:
+    """Returns operations with what the embedded layer below them holds, in ascending order."""
+    if embedded is None:
+        return operations
+    own = {key for key, _ in operations}
+    older = [
+        (key, None if is_remove(element) else element)
+        for key, element in items_of(embedded)
+        if key not in own
+    ]
+    return list(merge(older, operations, key=_KEY))
 
 
 def splice(shape: Shape, index: Index, operations: Sequence[Change]) -> Node | None:

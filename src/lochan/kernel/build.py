@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from heapq import merge
 from operator import itemgetter
 from typing import Final
 
@@ -21,6 +22,7 @@ from lochan.base.limits.commits import (
     COMMIT_TAIL_MAX,
     HEADERS_BYTES_MAX,
     MESSAGE_BYTES_MAX,
+    RECENT_KEYS_MAX,
 )
 from lochan.base.ports import Clock
 from lochan.codec.commits import (
@@ -35,13 +37,22 @@ from lochan.codec.elements import encode_text
 from lochan.codec.rows import ReferenceRow
 from lochan.index.boundary import BoundaryRule
 from lochan.index.build import build_tree
+from lochan.index.edit import edit_tree
 from lochan.index.layers import SHAPES, Index, find_in_both, find_many, find_one, read_page
 from lochan.index.node import Change, NewNode
 from lochan.index.source import NodeSource, Overlay
-from lochan.index.spill import advance, spill_limit
+from lochan.index.spill import advance, spill_limit, surely_spills
 from lochan.kernel.history import ancestor_at, is_ancestor, iterate_log
-from lochan.kernel.plan import CommitPlan, check_plan, find_conflicts, keys_conflict
+from lochan.kernel.plan import (
+    CommitPlan,
+    Digested,
+    Graft,
+    check_plan,
+    find_conflicts,
+    keys_conflict,
+)
 from lochan.kernel.recent import Recent
+from lochan.kernel.reliance import Check, Reliance, Watch
 from lochan.kernel.views import CommitOverlay, CommitView, Views
 
 _KEY: Final = itemgetter(0)
@@ -58,6 +69,8 @@ class Built(msgspec.Struct, frozen=True, gc=False):
     raw: bytes
     nodes: tuple[NewNode, ...]
     values: tuple[tuple[ObjId, bytes], ...]
+    changes: Sequence[Change] = ()
+    """All changes in ascending order; none after a graft, which does not need them."""
 
     def objects(self) -> list[tuple[ObjId, bytes]]:
         """Returns all objects to be stored, the commit last."""
@@ -70,15 +83,33 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 
     Whatever a proposal reads about history it reads from here: `view` and the commits before it may
     be of the chain that is being planned, so the branch's published head is not the truth. `row`
-    is the branch's row below the chain.
+    is the branch's row below the chain. A plan that is to be grafted onto later heads records in
+    `reliance` what it reads here.
     """
 
     view: CommitView
     builder: Builder
     row: ReferenceRow
+    reliance: Reliance | None = None
+
+    def relies_on(self, keys: Sequence[bytes]) -> None:
+        """Records keys that a plan has looked up in another way than by this head."""
+        if self.reliance is not None:
+            self.reliance.add_keys(keys)
+
+    def watch(self, watch: Watch) -> None:
+        """Records a read that has no keys of its own, see `Reliance`."""
+        if self.reliance is not None:
+            self.reliance.add_watch(watch)
+
+    def check_again(self, check: Check) -> None:
+        """Records what has to hold on each later head that the plan is grafted onto."""
+        if self.reliance is not None:
+            self.reliance.add_check(check)
 
     def find(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes | None]:
         """Returns the elements of keys of both universes, None where there is none."""
+        self.relies_on(keys)
         return self.builder.find(self.view, keys)
 
     def find_both(
@@ -86,12 +117,14 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     ) -> tuple[Mapping[bytes, bytes | None], Mapping[bytes, bytes | None]]:
         """Returns the elements of keys in an older commit, and in this one, as `find` would.
 
-        For proposals that were prepared on an older head: what is the same for both is read once.
+        For proposals that expect an older head: what is the same for both is read once.
         """
+        self.relies_on(keys)
         return self.builder.find_both(older, self.view, keys)
 
     def find_steady(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes | None]:
         """Finds as `find` does what is asked for often and changes rarely, such as namespaces."""
+        self.relies_on(keys)
         return self.builder.find_steady(self.view, keys)
 
     @property
@@ -112,6 +145,8 @@ class Head(msgspec.Struct, frozen=True, gc=False):
         self, universe: Universe, start: bytes, end: bytes | None, limit: int
     ) -> list[tuple[bytes, bytes]]:
         """Returns the first elements of [start, end), in order."""
+        if self.reliance is not None:
+            self.reliance.add_range(start, end)
         return read_page(self.nodes, self.view.index(universe), start, end, limit)
 
     def line(self) -> Iterator[CommitView]:
@@ -154,6 +189,8 @@ class Builder:
 
     def build(self, head: CommitView, plan: CommitPlan) -> Built:
         """Builds a commit on a head; raises KeysConflict with all conflicts."""
+        if plan.graft is not None:
+            return self._grafted(head, plan, plan.graft)
         check_plan(plan)
         _check_texts(plan)
         current = plan.current
@@ -164,35 +201,72 @@ class Builder:
             conflicts = find_conflicts(plan, current)
             if conflicts:
                 raise keys_conflict(conflicts)
-        changes: list[Change] = [(op.key, op.element) for op in plan.operations]
-        changes.sort(key=_KEY)
+        changes = _changes_of(plan)
         nodes: list[NewNode] = []
-        # Keys of files sort before keys of tables.
-        split = bisect_left(changes, _TABLES_BEGIN, key=_KEY)
-        files, stored_files = self._advance(head, Universe.FILES, changes[:split], nodes)
-        tables, stored_tables = self._advance(head, Universe.TABLES, changes[split:], nodes)
-        body = self._body(head, plan, changes, (stored_tables, stored_files))
+        parts = split_universes(changes)
+        files, stored_files = self._advance(head, Universe.FILES, parts[Universe.FILES], nodes)
+        tables, stored_tables = self._advance(head, Universe.TABLES, parts[Universe.TABLES], nodes)
+        body = self._body(head, plan, _digested(changes), (stored_tables, stored_files))
         if body.own is None:
-            body = self._with_unchanged(body, changes, current, nodes)
+            body = self._with_unchanged(body, plan, current, nodes)
         view = CommitView(commit_id(body), body, tables, files)
         self.commits.add(view)
-        for key, _ in changes:
-            self._touched[key] = body.sequence
-        if self._found_on is head:
-            self._found_on = view
-            self._found.update(changes)
+        if len(changes) > RECENT_KEYS_MAX:
+            self._forget_keys(view)
+        else:
+            for key, _ in changes:
+                self._touched[key] = body.sequence
+            if self._found_on is head:
+                self._found_on = view
+                self._found.update(changes)
         self.values.update(plan.objects)
-        return Built(view, encode_commit(body), tuple(nodes), tuple(plan.objects))
+        return Built(view, encode_commit(body), tuple(nodes), tuple(plan.objects), changes)
+
+    def _forget_keys(self, view: CommitView) -> None:
+        """Drops what is remembered of keys, after a commit that may have touched very many."""
+        self._recent, self._touched = None, {}
+        self._found, self._found_on = {}, view
+
+    def _grafted(self, head: CommitView, plan: CommitPlan, graft: Graft) -> Built:
+        """Builds a commit that was built on an earlier head; its values are stored already."""
+        nodes: list[NewNode] = []
+        files, stored_files = self._graft_index(head, Universe.FILES, graft, nodes)
+        tables, stored_tables = self._graft_index(head, Universe.TABLES, graft, nodes)
+        body = self._body(head, plan, graft.digested, (stored_tables, stored_files))
+        body = msgspec.structs.replace(body, unchanged_root=graft.unchanged_root)
+        view = CommitView(commit_id(body), body, tables, files)
+        self.commits.add(view)
+        self._forget_keys(view)
+        return Built(view, encode_commit(body), tuple(nodes), ())
+
+    def _graft_index(
+        self, head: CommitView, universe: Universe, graft: Graft, nodes: list[NewNode]
+    ) -> tuple[Index, UniverseIndex]:
+        """Returns the index of a universe after a commit that was built on an earlier head.
+
+        A tree depends on its content alone. So what the head changed since is put into the tree
+        that was built, unless the commit itself is the smaller change.
+        """
+        changes = graft.changes[universe]
+        moved = [one for one in graft.moved if one.key[0] == universe]
+        if len(moved) > len(changes) or not surely_spills(changes):
+            return self._advance(head, universe, changes, nodes)
+        root = graft.roots[universe]
+        rights = [(one.key, one.right) for one in moved]
+        edited = edit_tree(self.nodes, self._rule, SHAPES[universe].width, root, rights)
+        nodes += edited.nodes
+        self.nodes.add(edited.nodes)
+        return Index(None, edited.root), UniverseIndex(int(universe), b"", edited.root)
 
     def _with_unchanged(
         self,
         body: CommitObject,
-        changes: Sequence[Change],
+        plan: CommitPlan,
         current: Mapping[bytes, bytes | None],
         nodes: list[NewNode],
     ) -> CommitObject:
         """Adds the tree of own keys that were put unchanged; the others are found by comparing."""
-        same = [(key, _MARK) for key, element in changes if current[key] == element]
+        same = sorted([(op.key, _MARK) for op in plan.operations if current[op.key] == op.element])
         made: list[NewNode] = []
         root = build_tree(self._rule, len(_MARK), same, made.append)
         nodes += made
@@ -301,7 +375,7 @@ class Builder:
         self,
         head: CommitView,
         plan: CommitPlan,
-        changes: Sequence[Change],
+        digested: Digested,
         indexes: tuple[UniverseIndex, ...],
     ) -> CommitObject:
         parent = head.body
@@ -312,8 +386,6 @@ class Builder:
         if plan.merged:
             parents = self.commits.load_many(plan.merged)
             generation = max(generation, *(merged.generation for merged in parents))
-        own = tuple([key for key, _ in changes])
-        listed = len(own) <= COMMIT_OWN_KEYS_MAX and sum(map(len, own)) <= COMMIT_OWN_BYTES_MAX
         tail = () if parent is None else (head.obj_id, *parent.tail[: COMMIT_TAIL_MAX - 1])
         return CommitObject(
             1,
@@ -321,7 +393,7 @@ class Builder:
             plan.message,
             plan.headers,
             plan.hidden,
-            digest_operations(changes),
+            digested.digest,
             max(self._clock.now_us(), 0 if parent is None else parent.created_us),
             sequence,
             generation + 1,
@@ -329,7 +401,7 @@ class Builder:
             b"" if parent is None else parent.root or head.obj_id,
             tail,
             self._jump(head, sequence, tail),
-            own if listed else None,
+            digested.own,
             indexes,
         )
 
@@ -342,6 +414,31 @@ class Builder:
         if distance <= len(tail):
             return tail[distance - 1]
         return ancestor_at(self.commits, head, target)
+
+
+def _changes_of(plan: CommitPlan) -> Sequence[Change]:
+    """Returns all changes of a plan in ascending order."""
+    changes: list[Change] = [(op.key, op.element) for op in plan.operations]
+    changes.sort(key=_KEY)
+    if not plan.bulk:
+        return changes
+    return list(merge(plan.bulk, changes, key=_KEY)) if changes else plan.bulk
+
+
+def split_universes(changes: Sequence[Change]) -> Mapping[Universe, Sequence[Change]]:
+    """Returns the changes of each universe; keys of files sort before keys of tables."""
+    split = bisect_left(changes, _TABLES_BEGIN, key=_KEY)
+    return {Universe.FILES: changes[:split], Universe.TABLES: changes[split:]}
+
+
+def _digested(changes: Sequence[Change]) -> Digested:
+    """Returns what a commit records of its operations: their digest, and their keys if few."""
+    own: tuple[bytes, ...] | None = None
+    if len(changes) <= COMMIT_OWN_KEYS_MAX:
+        own = tuple([key for key, _ in changes])
+        if sum(map(len, own)) > COMMIT_OWN_BYTES_MAX:
+            own = None
+    return Digested(digest_operations(changes), own)
 
 
 def _stored(head: CommitView, universe: Universe) -> UniverseIndex:

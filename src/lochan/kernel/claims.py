@@ -129,22 +129,40 @@ class ClaimedProposal:
         self._context = context
         self._proposal = proposal
         self._claimed = claimed
+        # The claim as it would be had it been made where the request was last found not done.
+        self._since = claimed
         self.done: RequestOutcome | None = None
         self.incarnation: int | None = claimed.incarnation
 
     def plan(self, head: Head) -> Sequence[CommitPlan]:
         """Plans nothing if the request was done already; else marks its commits."""
-        self.done = self._find(head)
+        self.done = self._find(head, self._claimed)
         if self.done is not None:
             return []
+        self._note_absent(head)
+        head.check_again(self._is_absent)
         plans = list(self._proposal.plan(head))
         operation = self._claimed.operation.hex()
         return [
             msgspec.structs.replace(plan, hidden=marked(plan.hidden, operation)) for plan in plans
         ]
 
-    def _find(self, head: Head) -> RequestOutcome | None:
-        return _find_in_lines(self._context, self._claimed, head.line(), head.row)
+    def _is_absent(self, head: Head) -> bool:
+        """Returns whether the request is not done on a later head; searches what came since."""
+        if self._find(head, self._since) is not None:
+            return False
+        self._note_absent(head)
+        return True
+
+    def _note_absent(self, head: Head) -> None:
+        # Commits of a chain that is not published may never be: only a row counts.
+        if head.row.pointer == head.view.obj_id:
+            self._since = msgspec.structs.replace(
+                self._claimed, generation=head.view.generation, version=head.row.version
+            )
+
+    def _find(self, head: Head, claimed: Claim) -> RequestOutcome | None:
+        return _find_in_lines(self._context, claimed, head.line(), head.row)
 
 
 def find_done(

@@ -40,6 +40,9 @@ class RecordsOnHead:
         self._head = head
         # The commit whose records a content has by now, where that is not the head.
         self._now: dict[bytes, CommitView] = {}
+        # Contents whose records on the head are compared.
+        self._followed: set[bytes] = set()
+        head.watch(lambda one: is_record(one.key) and owner_of(one.key) in self._followed)
 
     def follow(
         self,
@@ -59,6 +62,7 @@ class RecordsOnHead:
             if op.element is None or op.key not in led:
                 continue
             owner = owner_name(op.element[_CONTENT_ID:])
+            self._followed.add(owner)
             before, after = self._now.get(owner, self._head.view), states.get(op.key, state)
             if before.files == after.files:
                 continue

@@ -5,9 +5,9 @@ was there before; if it already holds what comes after, nothing is left to do fo
 key is in conflict, and what happens then is the caller's choice, key by key. Conflicts are reported
 together, each key once, with base, source and target; if one remains, nothing is written.
 
-Members of this family are planned inside the lane like any commit. Whatever they read about history
-they read from the head that they are planned on, which may be a commit that the same chain is about
-to publish.
+Members of this family are planned like any commit, in the lane or before (`preparation.py`).
+Whatever they read about history they read from the head that they are planned on, which may be a
+commit that the same chain is about to publish.
 
 Several changes of one key in one request (a replay, or a squashed pick) follow each other:
 
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from typing import Final, Protocol
 
 import msgspec
@@ -226,7 +227,8 @@ class MergeProposal:
         Leaves in `base` and `carried` from where the sides parted and what the source has changed
         since.
         """
-        base = merge_base(head.commits, head.view, self._source) or head.commits.load(EMPTY_ID)
+        base = self._find_base(head)
+        head.check_again(partial(self._parted_at, base, head.view))
         self.base, self.carried = base, ()
         if base.obj_id == self._source.obj_id:
             return []
@@ -250,6 +252,21 @@ class MergeProposal:
         if unknown:
             raise Invalid(f"{len(unknown)} keys have a merge behaviour but were not changed")
         return carry(head, self.carried, self._choices, self._rights)
+
+    def _find_base(self, head: Head) -> CommitView:
+        return merge_base(head.commits, head.view, self._source) or head.commits.load(EMPTY_ID)
+
+    def _parted_at(self, base: CommitView, planned: CommitView, head: Head) -> bool:
+        """Returns whether a later head has of the source what the one that was planned on had.
+
+        Commits without further parents bring nothing of the source, unless they are themselves in
+        its history; then their generation is not above that of the source.
+        """
+        is_plain = head.view.merges == planned.merges
+        if is_plain and self._source.generation <= planned.generation:
+            return True
+        # What a replay leaves out depends on more than on the base.
+        return (is_plain or not self._replay) and self._find_base(head).obj_id == base.obj_id
 
     def _replayed(self, head: Head) -> list[Carried]:
         # Not the line after the merge base: after a merge of the target that is not on the line.

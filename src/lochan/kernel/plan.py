@@ -17,6 +17,8 @@ from lochan.base.ids import ObjId
 from lochan.base.keys import Universe
 from lochan.base.limits.contents import KEY_BYTES_MAX, PATH_BYTES_MAX
 from lochan.codec.commits import Headers
+from lochan.index.difference import Difference
+from lochan.index.node import Change
 
 
 class Anything(Enum):
@@ -52,6 +54,27 @@ class Unchanged(msgspec.Struct, frozen=True, gc=False):
     expected: bytes | None
 
 
+class Digested(msgspec.Struct, frozen=True, gc=False):
+    """What a commit records of its operations: their digest, and their keys where they are few."""
+
+    digest: bytes
+    own: tuple[bytes, ...] | None
+
+
+class Graft(msgspec.Struct, frozen=True):
+    """A commit that was built on an earlier head, and what the head has changed since.
+
+    `changes` are those of the commit in ascending order, `roots` those of the trees that were
+    built. `moved` are the differences between the heads, without keys of the commit.
+    """
+
+    changes: Mapping[Universe, Sequence[Change]]
+    roots: Mapping[Universe, ObjId | None]
+    digested: Digested
+    unchanged_root: bytes | None
+    moved: Sequence[Difference] = ()
+
+
 class CommitPlan(msgspec.Struct, frozen=True):
     """One commit, to be made on the head at the time of publishing."""
 
@@ -68,6 +91,15 @@ class CommitPlan(msgspec.Struct, frozen=True):
 
     current: Mapping[bytes, bytes | None] | None = None
     """What all keys of the plan hold on this very head, if the planner has compared them."""
+
+    bulk: Sequence[Change] = ()
+    """Further changes of one universe, in ascending order; each differs from what the head holds.
+
+    They expect nothing. For very many keys, for which an operation each would be too much.
+    """
+
+    graft: Graft | None = None
+    """What was built of this commit on an earlier head, see `preparation.py`."""
 
 
 class ConflictKind(Enum):
@@ -103,6 +135,9 @@ def check_plan(plan: CommitPlan) -> None:
     if len(set(keys)) != len(keys):
         raise Invalid("a commit names each key once")
     keys += [unchanged.key for unchanged in plan.unchanged]
+    if plan.bulk:
+        # A key that an operation names too, or that is out of order, is refused by the index.
+        keys += [key for key, _ in plan.bulk]
     for key in keys:
         bytes_max = _KEY_BYTES_MAX.get(key[:1])
         if bytes_max is None:

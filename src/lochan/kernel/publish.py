@@ -89,7 +89,7 @@ _COMMITTED: Final = Doubt("the commit took effect", "read the branch")
 
 
 # Errors that refuse one proposal; any other error fails the whole chain.
-_REFUSALS = (Conflict, Denied, Invalid, NotFound)
+REFUSALS: Final = (Conflict, Denied, Invalid, NotFound)
 
 
 class _Chain(msgspec.Struct):
@@ -171,13 +171,13 @@ class Publisher:
     def preview(self, proposals: Sequence[Proposal]) -> list[Settled]:
         """Returns what `publish` would return, and writes nothing: a dry run."""
         # A publish may run at the same time, so its remembered row must not be touched.
-        return self._plan(self._fetch(), proposals, None).settled
+        return self._plan(self.fetch(), proposals, None).settled
 
     def _publish_optimistically(self, proposals: Sequence[Proposal]) -> list[Settled] | None:
         """One attempt on the row as it is remembered; None if it must be tried again."""
         # Read once: the index of names has one publisher for all threads.
         known = self._known
-        row = self._fetch() if known is None else known
+        row = self.fetch() if known is None else known
         chain = self._plan(row, proposals, self._recent)
         if not chain.built:
             return chain.settled if known is None or self._is_current(row) else None
@@ -204,7 +204,7 @@ class Publisher:
             proposals += join()
             if row is None or row.row.deleted:
                 # Half created or half deleted, perhaps: finish it, then hold what is there.
-                self._fetch()
+                self.fetch()
                 return None
             check_takes_commits(row.row)
             undisturbed = self._known is not None and self._known.stamp == row.stamp
@@ -218,15 +218,21 @@ class Publisher:
         finally:
             hold.release()
 
-    def _fetch(self) -> StampedRow:
+    def fetch(self) -> StampedRow:
+        """Reads the row of the branch; raises if it is gone, or takes no commits."""
         found = self._find(self._name)
         if found is None or found.row.deleted:
             raise ReferenceNotFound(f"Named reference '{self._name}' not found")
         check_takes_commits(found.row)
         return found
 
+    def check_incarnation(self, proposal: Proposal, row: ReferenceRow) -> None:
+        """Refuses a proposal that is meant for another incarnation of the branch."""
+        if proposal.incarnation not in (None, row.incarnation):
+            raise ReferenceNotFound(f"the branch {self._name!r} was deleted and created again")
+
     def _is_current(self, row: StampedRow) -> bool:
-        current = self._fetch().stamp == row.stamp
+        current = self.fetch().stamp == row.stamp
         if not current:
             # The next attempt reads the row: a refusal must be final although others keep writing.
             self._known = None
@@ -248,17 +254,14 @@ class Publisher:
         chain = _Chain(row, [], [])
         for proposal in proposals:
             try:
-                if proposal.incarnation not in (None, row.row.incarnation):
-                    raise ReferenceNotFound(
-                        f"the branch {self._name!r} was deleted and created again"
-                    )
+                self.check_incarnation(proposal, row.row)
                 made: list[Built] = []
                 top = head
                 for plan in proposal.plan(Head(head, builder, row.row)):
                     built = builder.build(top, plan)
                     made.append(built)
                     top = built.view
-            except _REFUSALS as refusal:
+            except REFUSALS as refusal:
                 chain.settled.append(refusal)
                 continue
             chain.settled.append(Published(top, tuple([built.view for built in made])))

@@ -38,7 +38,7 @@ class CommitMeta(msgspec.Struct, frozen=True, kw_only=True):
     parents: tuple[str, ...] = ()
 
 
-class Put(msgspec.Struct, frozen=True, kw_only=True):
+class Put(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Writes a content under a key; without an id it is new, with an id it changes an old one."""
 
     key: ContentKey
@@ -46,13 +46,13 @@ class Put(msgspec.Struct, frozen=True, kw_only=True):
     expected: Content | None = None
 
 
-class Delete(msgspec.Struct, frozen=True, kw_only=True):
+class Delete(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Removes a key."""
 
     key: ContentKey
 
 
-class Unchanged(msgspec.Struct, frozen=True, kw_only=True):
+class Unchanged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Requires that a key is unchanged since the expected hash."""
 
     key: ContentKey

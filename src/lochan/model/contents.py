@@ -25,7 +25,14 @@ Int64 = Annotated[
 
 
 class IcebergTable(
-    msgspec.Struct, frozen=True, rename="camel", tag="ICEBERG_TABLE", tag_field="type", kw_only=True
+    msgspec.Struct,
+    frozen=True,
+    rename="camel",
+    tag="ICEBERG_TABLE",
+    tag_field="type",
+    kw_only=True,
+    # A commit may have ten thousand, which are in no cycle: the collector need not look at them.
+    gc=False,
 ):
     """An Iceberg table: where its metadata is, and what is current in it.
 

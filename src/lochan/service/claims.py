@@ -266,6 +266,7 @@ class Claims:
             write.operations,
             isinstance(write, NamesWrite),
             claim is not None,
+            isinstance(write, BranchWrite),
         )
 
     def _finish_claimed(

@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from lochan.base.errors import LochanError
+from lochan.base.limits.server import BRIEF_OPERATIONS_MAX
 from lochan.base.names import REFS_NAME, RefName
 from lochan.kernel.build import Head
 from lochan.kernel.plan import CommitPlan
@@ -28,7 +29,8 @@ class PendingWrite(msgspec.Struct, Generic[_Answer], frozen=True):
     `finish` raises what the proposal was refused for. A dry run is planned on the present head
     by `Publisher.preview` and never queued. `operations` is how much work planning will be.
     With `finish_writes`, finishing reads and writes the store as well; for a write with an
-    idempotency key (`keyed`) it does so if this try has committed nothing.
+    idempotency key (`keyed`) it does so if this try has committed nothing. `grafts` is for
+    proposals that record what their plans rely on.
     """
 
     branch: RefName
@@ -38,6 +40,12 @@ class PendingWrite(msgspec.Struct, Generic[_Answer], frozen=True):
     operations: int = 1
     finish_writes: bool = False
     keyed: bool = False
+    grafts: bool = False
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is prepared outside the lane (`kernel/preparation.py`)."""
+        return self.grafts and self.operations > BRIEF_OPERATIONS_MAX
 
     def finish_uses_store(self, settled: Settled) -> bool:
         """Returns whether finishing has to wait for the store."""
@@ -60,6 +68,7 @@ class PendingWrite(msgspec.Struct, Generic[_Answer], frozen=True):
             self.operations,
             self.finish_writes,
             self.keyed,
+            self.grafts,
         )
 
 

@@ -2,7 +2,8 @@
 
 1. find out who calls, wait for its turn, open the repository that the face has named (`admission`);
 2. run the handler: on the loop if it is brief and the store answers at once, else in a thread;
-3. a write that it returns goes through the lane of its branch;
+3. a write that it returns goes through the lane of its branch; long work is prepared before, in a
+   thread;
 4. the answer is built, and compressed if the client accepts that and the answer is long;
 5. it is sent when everything that it may show is durable.
 
@@ -28,7 +29,8 @@ from lochan.base.limits.http import (
     STREAMS_MAX,
 )
 from lochan.base.limits.server import BRIEF_BODY_BYTES_MAX, BRIEF_OPERATIONS_MAX
-from lochan.kernel.publish import Settled
+from lochan.kernel.preparation import Preparation
+from lochan.kernel.publish import Proposal, Settled
 from lochan.service.pending_writes import PendingWrite
 from lochan.transport.admission import Answer, Outcome, Reply, RequestAdmission
 from lochan.transport.body_streams import ResponseStream
@@ -250,14 +252,44 @@ class RequestState(RequestAdmission):
             else:
                 context.long_pool.submit(preview, self._previewed, owner=self._caller.name)
             return None
-        owner = self._caller.name
-        crowded = self._ticket is not None and context.quotas.takes_turns(self._ticket)
-        queued = QueuedWrite(
-            outcome.proposal, heavy, self._settled, self._trace, owner, crowded=crowded
-        )
-        context.lanes.offer((repository.name, outcome.branch), repository.publisher, queued)
-        self._queued = queued
+        if outcome.is_long:
+            self._prepare(Preparation(repository.publisher(outcome.branch), outcome.proposal))
+        else:
+            self._offer(outcome.proposal, heavy, self._settled)
         return None
+
+    def _prepare(self, preparation: Preparation) -> None:
+        """Step 3 for long work: a thread does what can be done outside the lane."""
+        work, done = preparation.advance, partial(self._prepared, preparation)
+        if self._trace is not None and self._context.observers.tracer is not None:
+            work = partial(self._context.observers.tracer.within, self._trace, work)
+        self._context.long_pool.submit(work, done, owner=self._caller.name, must=True)
+
+    def _prepared(self, preparation: Preparation, settled: Settled | None) -> None:
+        if settled is not None:
+            self._settled(settled)
+        elif self._reply is None:
+            # The client is gone and nothing is in the lane.
+            self._leave()
+        else:
+            done = partial(self._grafted, preparation)
+            self._proceed(partial(self._offer, preparation, preparation.is_heavy, done))
+
+    def _grafted(self, preparation: Preparation, settled: Settled) -> None:
+        self._queued = None
+        if isinstance(settled, LochanError) or not preparation.is_outdated:
+            self._settled(settled)
+        else:
+            self._prepare(preparation)
+
+    def _offer(self, proposal: Proposal, heavy: bool, done: Callable[[Settled], None]) -> None:
+        """Puts a proposal into the lane of its branch."""
+        repository, branch = self._exchange.repository, self._write.branch
+        crowded = self._ticket is not None and self._context.quotas.takes_turns(self._ticket)
+        owner = self._caller.name
+        queued = QueuedWrite(proposal, heavy, done, self._trace, owner, crowded=crowded)
+        self._context.lanes.offer((repository.name, branch), repository.publisher, queued)
+        self._queued = queued
 
     def _previewed(self, settled: list[Settled] | LochanError) -> None:
         self._settled(settled if isinstance(settled, LochanError) else settled[0])

@@ -39,13 +39,14 @@ from lochan.wire.metas import (
 from lochan.wire.references import ReferenceV1, ReferenceV2
 
 
-class _PutFast(msgspec.Struct, frozen=True, tag="PUT", tag_field="type", rename="camel"):
+# Thousands come in one request and are in no cycle: the garbage collector need not look at them.
+class _PutFast(msgspec.Struct, frozen=True, tag="PUT", tag_field="type", rename="camel", gc=False):
     key: KeyJson
     content: KnownContent
     expected_content: KnownContent | None = None
 
 
-class PutJson(msgspec.Struct, frozen=True, tag="PUT", tag_field="type", rename="camel"):
+class PutJson(msgspec.Struct, frozen=True, tag="PUT", tag_field="type", rename="camel", gc=False):
     """Writes a content; `expectedContent` is the content that the writer has read."""
 
     key: KeyJson
@@ -53,13 +54,13 @@ class PutJson(msgspec.Struct, frozen=True, tag="PUT", tag_field="type", rename="
     expected_content: ContentJson | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class DeleteJson(msgspec.Struct, frozen=True, tag="DELETE", tag_field="type"):
+class DeleteJson(msgspec.Struct, frozen=True, tag="DELETE", tag_field="type", gc=False):
     """Removes a key."""
 
     key: KeyJson
 
 
-class UnchangedJson(msgspec.Struct, frozen=True, tag="UNCHANGED", tag_field="type"):
+class UnchangedJson(msgspec.Struct, frozen=True, tag="UNCHANGED", tag_field="type", gc=False):
     """Requires that a key is unchanged since the expected hash."""
 
     key: KeyJson

@@ -74,3 +74,29 @@ RECENT_COMMITS_MAX: Final = 1_024
 
 # Keys that it remembers as changed; about two megabytes for the busiest branch.
 RECENT_KEYS_MAX: Final = 10_000
+
+# A commit of fewer changes is built in the lane: that takes some milliseconds, and storing its
+# objects before would be one more write.
+GRAFT_CHANGES_MIN: Final = 100
+
+# Differences between two heads that are put into a prepared tree in the lane: each touches about
+# one leaf, so this is some milliseconds, on the event loop.
+GRAFT_DIFFERENCES_MAX: Final = 256
+
+# How often a preparation reads the row outside the lane before it is offered to the lane. Each time
+# there is less left to do: only what was committed during the time before.
+GRAFT_ROUNDS_MAX: Final = 8
+
+# How often a proposal is planned outside the lane, because the head has changed what it relies on;
+# then it is planned in the lane. So it takes three times as long as alone, at most.
+GRAFT_PLANS_MAX: Final = 2
+
+# How often a preparation is offered to the lane with a bound on the work there; then without.
+GRAFT_OFFERS_MAX: Final = 4
+
+# A graft of more commits, a replay, is done in a thread: each commit is made again in the lane.
+GRAFT_COMMITS_ON_LOOP_MAX: Final = 16
+
+# Objects of a preparation that one call stores. An embedded store is locked meanwhile, for about a
+# millisecond, and other writes wait.
+GRAFT_STORED_TOGETHER: Final = 64
