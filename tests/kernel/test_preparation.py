@@ -13,6 +13,7 @@ from lochan.base.keys import Universe
 from lochan.index.difference import Difference
 from lochan.index.node import Change
 from lochan.index.read import iterate
+from lochan.kernel.plan import CommitPlan
 from lochan.kernel.preparation import GraftLimits, Preparation, publish_prepared
 from lochan.kernel.provenance import UNNAMED
 from lochan.kernel.publish import Proposal, Published, Publisher, Settled, head_at
@@ -79,6 +80,7 @@ def test_the_lane_writes_a_commit_and_few_nodes():
     built = _head(bench).builder.build(bench.head(), plan_of_graft)
     assert len(built.objects()) <= 5
     other = bench.again().context
+    assert isinstance(plan_of_graft, CommitPlan)
     assert plan_of_graft.graft is not None
     root = plan_of_graft.graft.roots[Universe.TABLES]
     assert root is not None

@@ -79,7 +79,7 @@ def chain_goes_on_from_a_refused_member(patch: pytest.MonkeyPatch) -> None:
         context = self.context
         head = context.views.load(ObjId(row.row.pointer))
         builder = Builder(context.views, context.nodes, context.rule, context.clock, head)
-        chain = publish._Chain(row, [], [])
+        chain = publish._Chain(row, [], [], row.row)
         for proposal in proposals:
             made = []
             try:
@@ -87,7 +87,7 @@ def chain_goes_on_from_a_refused_member(patch: pytest.MonkeyPatch) -> None:
                     made.append(builder.build(head, one))
                     chain.built.append(made[-1])
                     head = made[-1].view
-            except publish._REFUSALS as refusal:
+            except publish.REFUSALS as refusal:
                 chain.settled.append(refusal)
                 continue
             chain.settled.append(Published(head, tuple(built.view for built in made)))
@@ -123,11 +123,11 @@ def blind_set_of_the_index(patch: pytest.MonkeyPatch) -> None:
 def claim_is_checked_once(patch: pytest.MonkeyPatch) -> None:
     right = ClaimedProposal._find
 
-    def once(self, head):
+    def once(self, head, claimed):
         if getattr(self, "looked", False):
             return None
         self.looked = True
-        return right(self, head)
+        return right(self, head, claimed)
 
     patch.setattr(ClaimedProposal, "_find", once)
 

@@ -54,6 +54,7 @@ from lochan.kernel.plan import (
 from lochan.kernel.recent import Recent
 from lochan.kernel.reliance import Check, Reliance, Watch
 from lochan.kernel.views import CommitOverlay, CommitView, Views
+from lochan.persist.staged import StagedRecords
 
 _KEY: Final = itemgetter(0)
 _TABLES_BEGIN: Final = bytes((Universe.TABLES,))
@@ -83,13 +84,16 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 
     Whatever a proposal reads about history it reads from here: `view` and the commits before it may
     be of the chain that is being planned, so the branch's published head is not the truth. `row`
-    is the branch's row below the chain. A plan that is to be grafted onto later heads records in
-    `reliance` what it reads here.
+    is the branch's row below the chain, without the sealed tokens that the chain has taken. A plan
+    that is to be grafted onto later heads records in `reliance` what it reads here.
     """
 
     view: CommitView
     builder: Builder
     row: ReferenceRow
+    records: StagedRecords | None = None
+    """The staged records of the repository; None if nothing is published on this head."""
+
     reliance: Reliance | None = None
 
     def relies_on(self, keys: Sequence[bytes]) -> None:

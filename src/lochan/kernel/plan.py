@@ -101,6 +101,22 @@ class CommitPlan(msgspec.Struct, frozen=True):
     graft: Graft | None = None
     """What was built of this commit on an earlier head, see `preparation.py`."""
 
+    taken: tuple[bytes, ...] = ()
+    """Sealed tokens whose staged files are in it; they leave the branch's row together with it."""
+
+
+class TokenPlan(msgspec.Struct, frozen=True, gc=False):
+    """No commit: staged files that are as the head has them; only their tokens leave the row."""
+
+    taken: tuple[bytes, ...]
+
+
+Plan = CommitPlan | TokenPlan
+
+
+class OutdatedRow(Exception):
+    """A proposal has seen a later row of its branch than the one that it is planned on."""
+
 
 class ConflictKind(Enum):
     """In which way a key is not as expected."""

@@ -51,7 +51,7 @@ from lochan.index.difference import Difference
 from lochan.index.node import Change
 from lochan.kernel.build import Builder, Built, Head, split_universes
 from lochan.kernel.changes import diff_commits
-from lochan.kernel.plan import CommitPlan, Digested, Graft
+from lochan.kernel.plan import CommitPlan, Digested, Graft, Plan, TokenPlan
 from lochan.kernel.publish import REFUSALS, Proposal, Published, Publisher, Settled
 from lochan.kernel.reliance import Reliance
 from lochan.kernel.views import CommitView
@@ -147,9 +147,11 @@ class Preparation:
                 self._plans += 1
                 if not self._prepare(head):
                     return Published(head.view, ())
+                if self._in_lane:
+                    return None
         return None
 
-    def plan(self, head: Head) -> Sequence[CommitPlan]:
+    def plan(self, head: Head) -> Sequence[Plan]:
         """Step 3."""
         self.is_outdated = False
         if self._in_lane:
@@ -168,14 +170,18 @@ class Preparation:
         self._publisher.check_incarnation(self._proposal, row)
         view = context.views.load(ObjId(row.pointer))
         builder = Builder(context.views, context.nodes, context.rule, context.clock, view)
-        return Head(view, builder, row)
+        return Head(view, builder, row, context.staged)
 
     def _prepare(self, head: Head) -> bool:
         """Step 1; returns False if the plan has nothing to do."""
         reliance = Reliance()
-        head = Head(head.view, head.builder, head.row, reliance)
+        head = Head(head.view, head.builder, head.row, head.records, reliance)
         plans, lines, top = [], [], head.view
         for plan in self._proposal.plan(head):
+            if isinstance(plan, TokenPlan):
+                # There is nothing to build.
+                self._in_lane, self._prepared = True, None
+                return True
             if plan.current is None:
                 reliance.add_keys([op.key for op in plan.operations])
                 reliance.add_keys([relied.key for relied in plan.unchanged])
