@@ -1,0 +1,1 @@
+"""Files: staged changes of branches, and the protocol of the places that hold their bytes."""
