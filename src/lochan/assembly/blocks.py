@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from lochan.base.errors import InvalidUrl
-from lochan.base.ports import Random
+from lochan.base.ports import Clock, Random
 from lochan.base.secrets import Secret
 from lochan.kv.url import StoreUrl, parse_store_url
 from lochan.staging.block_store import BlockStore, PlaceOptions
-from lochan.system import SystemRandom
+from lochan.system import SystemClock, SystemRandom
 
 BLOCKS_GROUP: Final = "lochan.blocks"
 
@@ -26,6 +26,7 @@ def open_blocks(
     imports: Sequence[str] = (),
     access_key: str = "",
     secret_key: Secret | None = None,
+    clock: Clock | None = None,
     random: Random | None = None,
 ) -> BlockStore:
     """Opens the place that an address names, a directory if it is a path; the caller closes it.
@@ -37,6 +38,7 @@ def open_blocks(
         text = f"file:{text}"
     url = parse_store_url(text)
     options = PlaceOptions(
+        clock=clock or SystemClock(),
         random=random or SystemRandom(),
         imports=tuple(imports),
         access_key=access_key,

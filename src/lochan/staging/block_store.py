@@ -30,7 +30,7 @@ from typing import Final, NewType, Protocol, Self
 import msgspec
 
 from lochan.base.errors import Corrupt, Invalid
-from lochan.base.ports import Random
+from lochan.base.ports import Clock, Random
 from lochan.base.secrets import Secret
 
 BlockAddress = NewType("BlockAddress", str)
@@ -143,6 +143,7 @@ class PlaceOptions(msgspec.Struct, frozen=True):
     key the place looks for credentials in the usual way of its kind.
     """
 
+    clock: Clock
     random: Random
     imports: tuple[str, ...] = ()
     access_key: str = ""
