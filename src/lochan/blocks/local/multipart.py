@@ -44,7 +44,7 @@ from lochan.blocks.local.folders import (
     opened,
     write_all,
 )
-from lochan.blocks.local.objects import Objects
+from lochan.blocks.local.objects import LocalObjects
 from lochan.blocks.local.uploads import LocalPart, part_name
 from lochan.blocks.parts import check_number, check_order, choose_parts, joined_etag
 from lochan.staging.block_store import (
@@ -74,7 +74,7 @@ class _Done(msgspec.Struct, frozen=True):
 class Multiparts:
     """The multipart uploads of one place."""
 
-    def __init__(self, uploads: Folder, objects: Objects) -> None:
+    def __init__(self, uploads: Folder, objects: LocalObjects) -> None:
         self._uploads = uploads
         self._objects = objects
 
