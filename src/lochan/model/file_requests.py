@@ -191,5 +191,3 @@ class PresignFileRequest(RepositoryRequest[str], frozen=True, kw_only=True):
 
     spec: ReferenceSpec
     path: str
-
-

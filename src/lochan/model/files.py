@@ -92,8 +92,8 @@ UNCONDITIONAL: Final = WriteCondition()
 class FileProperties(msgspec.Struct, frozen=True, kw_only=True):
     """What a writer states about a file beside its bytes.
 
-    `size`, `sha256` and `md5` (both in hex) are checked if they are given: a stream with other bytes
-    stores nothing.
+    `size`, `sha256` and `md5` (both in hex) are checked if they are given: a stream with other
+    bytes stores nothing.
     """
 
     content_type: str = ""
