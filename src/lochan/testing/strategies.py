@@ -61,11 +61,13 @@ table_entries = st.builds(
 file_entries = st.builds(
     FileEntry,
     texts,
-    texts,
     st.integers(0, 2**63 - 1),
     st.integers(-(2**63), 2**63 - 1),
+    st.just(b"") | st.binary(min_size=32, max_size=32),
+    texts,
     st.dictionaries(texts, texts, max_size=4).map(lambda found: tuple(sorted(found.items()))),
     texts,
+    st.just(b"") | st.binary(min_size=16, max_size=16),
 )
 """Entries of the files universe."""
 
