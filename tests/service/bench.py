@@ -179,7 +179,8 @@ class Bench:
     ) -> Committed:
         """Commits what is staged, and operations on tables."""
         meta = CommitMeta(message=message)
-        return self.run(self.commits.commit(call, branch, None, meta, does, staged=True))
+        expected = optional_spec(self.head(branch)) if does else None
+        return self.run(self.commits.commit(call, branch, expected, meta, does, staged=True))
 
     def tree(self, spec: str = "main") -> dict[str, bytes]:
         """All files with their bytes."""
@@ -194,9 +195,9 @@ class Bench:
         return [entry.meta.message for entry in self.log(spec)]
 
 
-def forked() -> Bench:
+def forked(files: FileSupport = NO_PLACES) -> Bench:
     """Main has `ns` with three tables; side has changed a, added d and removed c since."""
-    one = Bench()
+    one = Bench(files=files)
     one.fill("ns.a", "ns.b", "ns.c")
     one.branch("side")
     one.change("ns.a", "side", branch="side", message="side 1")

@@ -39,8 +39,8 @@ class ClientWritable:
         return getattr(self._place, name)
 
 
-def file_bench(folder: Path, **more: Any) -> tuple[Bench, ClientWritable]:
-    """A repository whose large files are in a directory; `lake` beside it may be imported."""
+def file_support(folder: Path) -> tuple[FileSupport, ClientWritable]:
+    """A directory for the bytes of files; `lake` beside it may be imported."""
     (folder / "lake").mkdir(exist_ok=True)
     place = open_blocks(folder / "blocks", imports=[f"file://{folder / 'lake'}"])
     wrapped = ClientWritable(place)
@@ -49,7 +49,13 @@ def file_bench(folder: Path, **more: Any) -> tuple[Bench, ClientWritable]:
         assert (url, len(instance)) == ("", 16)
         return wrapped  # type: ignore[return-value]
 
-    return Bench(files=FileSupport(open_place), **more), wrapped
+    return FileSupport(open_place), wrapped
+
+
+def file_bench(folder: Path) -> tuple[Bench, ClientWritable]:
+    """A repository whose large files are in a directory."""
+    support, place = file_support(folder)
+    return Bench(files=support), place
 
 
 def stored_blocks(place: ClientWritable) -> int:
