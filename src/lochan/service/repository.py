@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from lochan.access.policy import Call, OpenPolicy, Policy
+from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.base.names import REFS_NAME, RefName
 from lochan.catalog.types import ContentTypes
 from lochan.codec.rows import Description
@@ -19,10 +20,18 @@ from lochan.kernel.purge import (
     sweep_references_page,
 )
 from lochan.kernel.references import ReferenceIndex
+from lochan.service.addresses import Addresses
 from lochan.service.claims import Claims
 from lochan.service.commits import Commits, CommitWrites
 from lochan.service.contents import Contents
+from lochan.service.file_base import FileContext
+from lochan.service.file_commits import StagedCommits
+from lochan.service.file_history import FileHistory
+from lochan.service.file_listings import FileListings
+from lochan.service.file_places import NO_PLACES, FilePlaces, FileSupport
+from lochan.service.files import Files
 from lochan.service.history import History
+from lochan.service.imports import Imports
 from lochan.service.jobs import Jobs
 from lochan.service.merges import Merges
 from lochan.service.namespaces import Namespaces
@@ -30,8 +39,12 @@ from lochan.service.objects import ObjectExchange
 from lochan.service.policy import Access
 from lochan.service.quotas import NO_QUOTA, ReferenceQuota
 from lochan.service.references import References
+from lochan.service.resets import BranchResets
 from lochan.service.resolve import Resolver
 from lochan.service.settings import RepositorySettings
+from lochan.service.uploads import Uploads
+from lochan.staging.staging import Staging
+from lochan.staging.sweeper import sweep_tokens, sweep_tokens_page
 
 
 class Repository:
@@ -43,6 +56,7 @@ class Repository:
         types: ContentTypes | None = None,
         policy: Policy | None = None,
         quota: ReferenceQuota = NO_QUOTA,
+        files: FileSupport = NO_PLACES,
     ) -> None:
         types = types or ContentTypes()
         described = context.description
@@ -59,7 +73,19 @@ class Repository:
         self.jobs = Jobs(context, types, resolver)
         self.history = History(context, types, resolver)
         writes = CommitWrites(context, types, resolver, claims, access)
-        self.commits = Commits(writes)
+        staging = self._staging = Staging(context, self._names, files.new_lock)
+        places = self._places = FilePlaces(context, files.open_place)
+        parts = FileContext(
+            context, types, resolver, claims, access, self._names, staging, places
+        )
+        self.commits = Commits(writes, StagedCommits(parts, writes))
+        self.files = Files(parts)
+        self.uploads = Uploads(parts)
+        self.addresses = Addresses(parts)
+        self.file_listings = FileListings(parts)
+        self.file_history = FileHistory(parts)
+        self.resets = BranchResets(parts)
+        self.imports = Imports(parts)
         self.merges = Merges(context, types, resolver, claims, access, self._names)
         self.namespaces = Namespaces(self.contents, writes)
         self.settings = RepositorySettings(context, claims, access)
@@ -78,11 +104,21 @@ class Repository:
         """Deletes expired branches and removes old tombstones, one page of them."""
         return sweep_references_page(self.context, self._names, start, limit)
 
+    def sweep_tokens(self, start: bytes, limit: int) -> Swept:
+        """Drops the records of one page of staging tokens that no branch has any more.
+
+        With the first page it removes uploads that were never finished.
+        """
+        if not start:
+            self._places.sweep_unfinished(limit)
+        return sweep_tokens_page(self.context, start, limit)
+
     def sweep(self) -> Purged:
-        """Sweeps everything that has expired: branches, tombstones and claims."""
+        """Sweeps everything that has expired: branches, tombstones, claims, tokens, uploads."""
         found = sweep_references(self.context, self._names)
-        claims = sweep_claims(self.context)
-        return found.plus(claims)
+        found = found.plus(sweep_claims(self.context)).plus(sweep_tokens(self.context))
+        self._places.sweep_unfinished(PAGE_ENTRIES_MAX)
+        return found
 
     def publisher(self, branch: RefName) -> Publisher:
         """Returns a publisher for a branch; the driver of its lane keeps it while that is busy."""

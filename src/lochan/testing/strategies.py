@@ -15,7 +15,7 @@ from lochan.base.limits.contents import (
 )
 from lochan.base.limits.storage import NODE_ELEMENTS_MAX
 from lochan.codec.elements import TABLE_WIDTH
-from lochan.codec.objects import NodeObject, ValueObject
+from lochan.codec.objects import FileObject, NodeObject, ValueObject
 from lochan.index.node import Change, build_node
 from lochan.model.entries import FileEntry, TableEntry
 
@@ -105,6 +105,7 @@ nodes = st.one_of(
 
 objects = st.one_of(
     st.builds(ValueObject, st.just(1), texts, st.integers(1, PAYLOAD_MAX), st.binary(max_size=60)),
+    st.builds(FileObject, st.just(1), st.binary(max_size=60)),
     nodes,
 )
 """Stored objects of every type."""
