@@ -17,7 +17,7 @@ from lochan.base.limits.client import CLIENT_ATTEMPTS_MAX, CLIENT_TIMEOUT_S
 from lochan.client.credentials import Token, find_credentials
 from lochan.client.groups.repository import RepositoryGroups
 from lochan.client.methods import AsyncRunner
-from lochan.client.transport import HttpCore
+from lochan.client.transport import HttpCore, is_left_open, streams
 from lochan.model.requests import RepositoryRequest
 
 _Result = TypeVar("_Result")
@@ -88,8 +88,16 @@ class AsyncClient(AsyncRunner, RepositoryGroups[AsyncRunner]):
                 return result
             if isinstance(step, httpx.Request):
                 try:
-                    outcome = await self._core.connections.http().send(step)
+                    outcome = await self._send(step)
                 except httpx.RequestError as error:
                     outcome = error
             else:
                 await self._sleep(step)
+
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        """Sends a request; the body of a response that is read in pieces is left open."""
+        http = self._core.connections.http()
+        response = await http.send(request, stream=streams(request))
+        if not is_left_open(request, response):
+            await response.aread()
+        return response

@@ -17,7 +17,7 @@ from lochan.base.limits.client import CLIENT_ATTEMPTS_MAX, CLIENT_TIMEOUT_S
 from lochan.client.credentials import Token, find_credentials
 from lochan.client.groups.repository import RepositoryGroups
 from lochan.client.methods import BlockingRunner
-from lochan.client.transport import HttpCore
+from lochan.client.transport import HttpCore, is_left_open, streams
 from lochan.model.requests import RepositoryRequest
 
 _Result = TypeVar("_Result")
@@ -88,8 +88,16 @@ class Client(BlockingRunner, RepositoryGroups[BlockingRunner]):
                 return result
             if isinstance(step, httpx.Request):
                 try:
-                    outcome = self._core.connections.http().send(step)
+                    outcome = self._send(step)
                 except httpx.RequestError as error:
                     outcome = error
             else:
                 self._sleep(step)
+
+    def _send(self, request: httpx.Request) -> httpx.Response:
+        """Sends a request; the body of a response that is read in pieces is left open."""
+        http = self._core.connections.http()
+        response = http.send(request, stream=streams(request))
+        if not is_left_open(request, response):
+            response.read()
+        return response

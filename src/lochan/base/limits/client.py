@@ -40,3 +40,7 @@ GENERATE_COMMITS_MAX: Final = 100_000_000
 
 # Workers of the generator are threads with a connection each.
 GENERATE_WORKERS_MAX: Final = 256
+
+# A piece of an upload: large enough that its cost is that of copying, small beside the memory of a
+# process with many transfers.
+UPLOAD_PIECE_BYTES: Final = 262_144

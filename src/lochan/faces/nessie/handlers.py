@@ -10,14 +10,8 @@ import msgspec
 from lochan.base.errors import Invalid
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.faces.answers import answer
-from lochan.faces.nessie.params import (
-    fetches_all,
-    filter_of,
-    log_limit_of,
-    read_call,
-    with_headers,
-    write_call,
-)
+from lochan.faces.calls import read_call, write_call
+from lochan.faces.nessie.params import fetches_all, filter_of, log_limit_of, with_headers
 from lochan.faces.nessie.preconditions import check_unambiguous, expected_of
 from lochan.faces.nessie.responses import later
 from lochan.faces.params import limit_of, token_of

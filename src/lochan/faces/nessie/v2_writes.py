@@ -7,8 +7,8 @@ from typing import Final
 
 from lochan.base.errors import Invalid
 from lochan.faces.answers import answer
+from lochan.faces.calls import flag_of, write_call
 from lochan.faces.nessie import handlers
-from lochan.faces.nessie.params import flag_of, write_call
 from lochan.faces.nessie.preconditions import check_unambiguous, expected_hash
 from lochan.faces.nessie.responses import reference_for
 from lochan.faces.params import Handlers
