@@ -40,6 +40,10 @@ KINDS = [
     ("RequirementFailed", "requirement_failed"),
     ("StoreForked", "store_forked"),
     ("TooManyRequests", "too_many_requests"),
+    ("PathNotFound", "path_not_found"),
+    ("ConditionFailed", "condition_failed"),
+    ("NothingToCommit", "nothing_to_commit"),
+    ("StagedWork", "staged_work"),
 ]
 
 

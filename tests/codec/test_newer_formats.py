@@ -30,6 +30,7 @@ from lochan.codec.commits import (
 from lochan.codec.elements import FILE_REMOVE, TABLE_REMOVE, decode_file, decode_table, pack_table
 from lochan.codec.forms import add_checksum, encode_row, leading_numbers
 from lochan.codec.objects import (
+    FileObject,
     NodeObject,
     ValueObject,
     build_value,
@@ -71,6 +72,10 @@ OBJECTS: dict[type[object], tuple[bytes, Decode]] = {
     NodeObject: (
         encode_object(NodeObject(1, 0, 1, 3, b"t", (b"a",), 1, b"v")),
         lambda raw: decode_object(NodeObject, raw),
+    ),
+    FileObject: (
+        encode_object(FileObject(1, b"x")),
+        lambda raw: decode_object(FileObject, raw),
     ),
     TagObject: (encode_tag(TagObject(1, ID, "m", (), b""))[1], decode_tag),
 }

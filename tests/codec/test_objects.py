@@ -15,23 +15,27 @@ from lochan.base.ids import ContentId, find_uuid_bytes
 from lochan.base.limits.contents import CONTENT_ID_BYTES_MAX, PAYLOAD_MAX
 from lochan.base.limits.storage import OBJECT_BYTES_MAX
 from lochan.codec.objects import (
+    FileObject,
     NodeObject,
     ValueObject,
+    address_of,
     build_value,
     check_canonical,
     check_object_id,
     decode_object,
     encode_object,
+    find_object_id,
     object_id,
 )
 from lochan.testing import strategies
 
-KINDS: list[Any] = [ValueObject, NodeObject]
+KINDS: list[Any] = [ValueObject, NodeObject, FileObject]
 SMALL = [
     ValueObject(1, "content é", 5, b"\x00\xffdata"),
     NodeObject(1, 0, 2, 16, b"ta", (b"", b"b"), 5, b"0123456789"),
     NodeObject(1, 0, 2, 16, b"ta", (b"", b"b"), (3, 7), b"0123456789"),
     NodeObject(1, 1, 300, 45, b"tkey", (b"1",), 40, bytes(40)),
+    FileObject(1, b"some bytes"),
 ]
 
 
@@ -163,3 +167,10 @@ def test_a_wrong_content_id_or_payload_is_invalid(content_id, payload):
 def test_only_a_uuid_fits_an_element():
     assert find_uuid_bytes(ContentId("01234567-89ab-cdef-0123-456789abcdef"))
     assert not find_uuid_bytes(ContentId("01234567-89AB-cdef-0123-456789abcdef"))
+
+
+def test_the_address_of_an_object_is_no_address_of_a_block_and_no_url():
+    obj_id = object_id(encode_object(FileObject(1, b"x")))
+    assert find_object_id(address_of(obj_id)) == obj_id
+    for other in ("", "ab3/" + "0" * 29, f"s3:{'0' * 64}", address_of(obj_id) + "\n", "AB" * 32):
+        assert find_object_id(other) is None

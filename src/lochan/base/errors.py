@@ -15,6 +15,7 @@ another (`public`).
             ReferenceNotFound
             ContentNotFound
             NamespaceNotFound
+            PathNotFound
         AlreadyExists
             NamespaceExists
         Conflict
@@ -22,12 +23,15 @@ another (`public`).
             HeadConflict
             NamespaceNotEmpty
             RequirementFailed
+            ConditionFailed
+            StagedWork
         Invalid
             AuditFailed
             InvalidKey
             InvalidUrl
             KeyReused
             NotABranch
+            NothingToCommit
             TooLarge
         Denied
             Unauthenticated
@@ -103,6 +107,12 @@ class NamespaceNotFound(_OfOneKey, NotFound):
     kind = "namespace_not_found"
 
 
+class PathNotFound(NotFound):
+    """There is no file at that path."""
+
+    kind = "path_not_found"
+
+
 class AlreadyExists(LochanError):
     """The name is taken."""
 
@@ -151,6 +161,18 @@ class RequirementFailed(Conflict):
     kind = "requirement_failed"
 
 
+class ConditionFailed(Conflict):
+    """A file is not as its writer demanded; nothing was written."""
+
+    kind = "condition_failed"
+
+
+class StagedWork(Conflict):
+    """A branch has staged changes, which the request would discard."""
+
+    kind = "staged_work"
+
+
 class Invalid(LochanError):
     """The request itself is wrong: never retry it unchanged."""
 
@@ -187,6 +209,12 @@ class NotABranch(Invalid):
     """The request needs a branch, and the reference is a tag or a commit."""
 
     kind = "not_a_branch"
+
+
+class NothingToCommit(Invalid):
+    """A branch has no staged changes, or none that differ from its head."""
+
+    kind = "nothing_to_commit"
 
 
 class TooLarge(Invalid):

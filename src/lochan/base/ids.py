@@ -20,7 +20,11 @@ ContentId = NewType("ContentId", str)
 InstanceId = NewType("InstanceId", bytes)
 """16 random bytes that name one incarnation of a repository; a re-created one gets another."""
 
+StagingToken = NewType("StagingToken", bytes)
+"""16 random bytes that name one partition of staged records; never used again."""
+
 ID_BYTES: Final = 32
+STAGING_TOKEN_BYTES: Final = 16
 INSTANCE_ID_BYTES: Final = 16
 
 EMPTY_ID: Final = ObjId(sha256(b"empty").digest())

@@ -6,6 +6,8 @@ argument. The real ones are in `system.py`, deterministic ones in `lochan.testin
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import TracebackType
 from typing import Protocol
 
 
@@ -34,3 +36,22 @@ class Waiting(Protocol):
 
     def sleep_ms(self, duration_ms: float) -> None:
         """Returns after about that long."""
+
+
+class Lock(Protocol):
+    """Lets one caller at a time into a `with` block; not re-entrant."""
+
+    def __enter__(self) -> bool:
+        """Returns when no other caller is inside."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Lets the next caller in."""
+
+
+NewLock = Callable[[], Lock]
+"""Returns a lock that no caller has."""

@@ -29,7 +29,7 @@ def encode_job(facts: Sequence[tuple[str, str]]) -> bytes:
         raise Invalid("the facts of a job are sorted by name, each name once")
     if sum(len(name) + len(value) for name, value in facts) > JOB_FACTS_BYTES_MAX:
         raise TooLarge(f"the facts of a job have at most {JOB_FACTS_BYTES_MAX} characters")
-    return encode_file(FileEntry("", "", 0, 0, tuple(facts), _TYPE))
+    return encode_file(FileEntry("", 0, 0, metadata=tuple(facts), content_type=_TYPE))
 
 
 def decode_job(key: bytes, element: bytes) -> JobRecord:

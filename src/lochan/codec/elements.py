@@ -5,7 +5,13 @@ bytes; file elements contain their entry and vary. Elements are parts of nodes a
 bytes were checked before: a flag that is not known was set by a newer Lochan.
 
     table   flags 1 · payload 1 · value id 32 · content id 16 (zeros if flagged)
-    file    flags 1 · MessagePack array of the entry's fields
+    file    flags 1 · length of the identity 2 · identity · details
+
+    identity    MessagePack array: size, SHA-256, metadata, type
+                (without SHA-256, which is empty then: and ETag, address)
+    details     MessagePack array: time, operation, ETag, address (the last two unless above)
+
+So two files are the same if the beginnings of their elements are equal.
 """
 
 from __future__ import annotations
@@ -21,9 +27,10 @@ from lochan.base.ids import (
     ObjId,
     content_id_from_uuid_bytes,
 )
+from lochan.base.keys import Universe
 from lochan.base.limits.contents import (
     FILE_ADDRESS_BYTES_MAX,
-    FILE_CHECKSUM_BYTES_MAX,
+    FILE_ETAG_BYTES_MAX,
     FILE_METADATA_BYTES_MAX,
     FILE_TYPE_BYTES_MAX,
     PAYLOAD_MAX,
@@ -37,9 +44,21 @@ TABLE_WIDTH: Final = 2 + ID_BYTES + 16
 TABLE_REMOVE: Final = bytes((FLAG_REMOVE,)) + bytes(TABLE_WIDTH - 1)
 FILE_REMOVE: Final = bytes((FLAG_REMOVE,))
 
-_FileTuple = tuple[str, str, int, int, tuple[tuple[str, str], ...], str]
+_Metadata = tuple[tuple[str, str], ...]
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode_file: Final = msgspec.msgpack.Decoder(_FileTuple).decode
+_decode_hashed: Final = msgspec.msgpack.Decoder(tuple[int, bytes, _Metadata, str]).decode
+_decode_placed: Final = msgspec.msgpack.Decoder(tuple[int, bytes, str, str]).decode
+_decode_linked: Final = msgspec.msgpack.Decoder(tuple[int, bytes, _Metadata, str, str, str]).decode
+_decode_times: Final = msgspec.msgpack.Decoder(tuple[int, bytes]).decode
+
+# The first byte of an array of four: the identity of a file whose SHA-256 is known.
+_HASHED_MARK: Final = b"\x94"
+
+_SHA256_BYTES: Final = 32
+_OPERATION_BYTES: Final = 16
+
+# Flags and the length of the identity.
+_PREFIX_BYTES: Final = 3
 
 
 def pack_table(payload: int, value: ObjId, raw_content_id: bytes | None) -> bytes:
@@ -66,13 +85,71 @@ def decode_table(element: bytes) -> TableEntry:
 
 def encode_file(entry: FileEntry) -> bytes:
     """Encodes a put of a file after checking its fields."""
+    _check_file(entry)
+    identity: tuple[object, ...] = (
+        entry.size,
+        entry.sha256,
+        entry.metadata,
+        entry.content_type,
+    )
+    details: tuple[object, ...] = (entry.modified_us, entry.operation)
+    place = (entry.etag, entry.address)
+    if entry.sha256:
+        details += place
+    else:
+        identity += place
+    raw = _encode(identity)
+    return b"\0" + len(raw).to_bytes(2, "big") + raw + _encode(details)
+
+
+def decode_file(element: bytes) -> FileEntry:
+    """Decodes a put of a file."""
+    check_flags(element, 0)
+    split = _PREFIX_BYTES + int.from_bytes(element[1:_PREFIX_BYTES], "big")
+    try:
+        if len(element) < split:
+            raise msgspec.DecodeError("it is too short")
+        identity, details = element[_PREFIX_BYTES:split], element[split:]
+        if identity[:1] == _HASHED_MARK:
+            size, sha256, metadata, content_type = _decode_hashed(identity)
+            modified_us, operation, etag, address = _decode_placed(details)
+            well_formed = len(sha256) == _SHA256_BYTES
+        else:
+            size, sha256, metadata, content_type, etag, address = _decode_linked(identity)
+            modified_us, operation = _decode_times(details)
+            well_formed = not sha256
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Corrupt(f"not a stored file entry: {error}") from None
+    if not well_formed or len(operation) not in (0, _OPERATION_BYTES):
+        raise Corrupt("not a stored file entry: an id of another length")
+    return FileEntry(address, size, modified_us, sha256, etag, metadata, content_type, operation)
+
+
+def same_file(one: bytes, other: bytes) -> bool:
+    """Returns whether two puts are of the same file: size, SHA-256, metadata and type agree."""
+    end = _PREFIX_BYTES + int.from_bytes(one[1:_PREFIX_BYTES], "big")
+    return one[:end] == other[:end]
+
+
+def same_state(key: bytes, one: bytes | None, other: bytes | None) -> bool:
+    """Returns whether two elements of a key, or their absence, are the same state of it."""
+    if one is None or other is None or key[0] != Universe.FILES:
+        return one == other
+    return same_file(one, other)
+
+
+def _check_file(entry: FileEntry) -> None:
     for what, text, bytes_max in (
         ("address", entry.address, FILE_ADDRESS_BYTES_MAX),
-        ("checksum", entry.checksum, FILE_CHECKSUM_BYTES_MAX),
+        ("ETag", entry.etag, FILE_ETAG_BYTES_MAX),
         ("content type", entry.content_type, FILE_TYPE_BYTES_MAX),
     ):
         if len(encode_text(text)) > bytes_max:
             raise TooLarge(f"a file's {what} has at most {bytes_max} bytes")
+    if len(entry.sha256) not in (0, _SHA256_BYTES):
+        raise Invalid("a file's SHA-256 has 32 bytes, or none if it is not known")
+    if len(entry.operation) not in (0, _OPERATION_BYTES):
+        raise Invalid("the operation of a file has 16 bytes, or none")
     if type(entry.size) is not int or type(entry.modified_us) is not int:
         raise Invalid("a file's size and time are whole numbers")
     if not 0 <= entry.size < 2**63 or not -(2**63) <= entry.modified_us < 2**63:
@@ -83,24 +160,6 @@ def encode_file(entry: FileEntry) -> bytes:
     metadata_bytes = sum(len(encode_text(n)) + len(encode_text(v)) for n, v in entry.metadata)
     if metadata_bytes > FILE_METADATA_BYTES_MAX:
         raise TooLarge(f"a file's metadata has at most {FILE_METADATA_BYTES_MAX} bytes")
-    fields = (
-        entry.address,
-        entry.checksum,
-        entry.size,
-        entry.modified_us,
-        entry.metadata,
-        entry.content_type,
-    )
-    return b"\0" + _encode(fields)
-
-
-def decode_file(element: bytes) -> FileEntry:
-    """Decodes a put of a file."""
-    check_flags(element, 0)
-    try:
-        return FileEntry(*_decode_file(memoryview(element)[1:]))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Corrupt(f"not a stored file entry: {error}") from None
 
 
 def is_remove(element: bytes) -> bool:

@@ -6,6 +6,7 @@ shortest form, with no maps, has one encoding per value; golden bytes in the tes
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 from typing import Any, Final, Literal, TypeVar
 
@@ -21,9 +22,13 @@ from lochan.codec.forms import DECODE_FAILURES, unreadable
 
 TYPE_VALUE: Final = 3
 TYPE_NODE: Final = 4
+TYPE_FILE: Final = 7
 # 5 and 6 were the numbers of two types that no Lochan ever wrote; a new type gets a higher one.
 
 _encode: Final = msgspec.msgpack.Encoder().encode
+
+# Addresses of blocks have a slash, URLs a colon.
+_OBJECT_ADDRESS: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class ValueObject(
@@ -67,12 +72,27 @@ class NodeObject(
     values: bytes
 
 
-Object = ValueObject | NodeObject
-_Object = TypeVar("_Object", ValueObject, NodeObject)
+class FileObject(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    array_like=True,
+    tag=TYPE_FILE,
+    forbid_unknown_fields=True,
+):
+    """The bytes of a small file."""
+
+    version: Literal[1]
+    data: bytes
+
+
+Object = ValueObject | NodeObject | FileObject
+_Object = TypeVar("_Object", ValueObject, NodeObject, FileObject)
 
 _TYPE_NUMBERS: Final[dict[type[Any], int]] = {
     ValueObject: TYPE_VALUE,
     NodeObject: TYPE_NODE,
+    FileObject: TYPE_FILE,
 }
 _decoders: Final[dict[type[Any], Any]] = {
     kind: msgspec.msgpack.Decoder(kind).decode for kind in _TYPE_NUMBERS
@@ -129,3 +149,15 @@ def build_value(content_id: ContentId, payload: int, data: bytes) -> ValueObject
     if not 0 < payload <= PAYLOAD_MAX:
         raise Invalid(f"a payload is a number from 1 to {PAYLOAD_MAX}")
     return ValueObject(1, content_id, payload, data)
+
+
+def address_of(obj_id: ObjId) -> str:
+    """Returns the address of a file whose bytes are an object: the id in hex, nothing else."""
+    return obj_id.hex()
+
+
+def find_object_id(address: str) -> ObjId | None:
+    """Returns the object in which the bytes of a file are; None if they are somewhere else."""
+    if _OBJECT_ADDRESS.fullmatch(address) is None:
+        return None
+    return ObjId(bytes.fromhex(address))

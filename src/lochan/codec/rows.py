@@ -71,7 +71,9 @@ class ReferenceRow(msgspec.Struct, frozen=True, array_like=True):
     previous: tuple[tuple[bytes, int], ...] = ()
     moves: tuple[Move, ...] = ()
     staging_token: bytes = b""
+    """Where files are staged; empty until the first one is."""
     sealed_tokens: tuple[bytes, ...] = ()
+    """Tokens that commits have sealed and none has taken yet, in the order of sealing."""
 
 
 class ReferenceElement(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -129,11 +131,27 @@ class SettingsRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What that writer replaced, empty if that type was never set: its answer."""
 
 
+class TokenRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A staging token: which branch it was made for, when, and when its records were dropped.
+
+    It is written before the token is used, so that every partition of staged records is found.
+    """
+
+    format: Literal[1]
+    token: bytes
+    name: str
+    incarnation: int
+    created_us: int
+    dropped_us: int = 0
+    """When a sweep has dropped the records for the first time, 0 if none has."""
+
+
 REFERENCE_FORM: Final = RowForm(ReferenceRow, "reference")
 REPOSITORY_FORM: Final = RowForm(RepositoryRow, "entry in the list of repositories")
 SETTINGS_FORM: Final = RowForm(SettingsRow, "row of settings")
 DESCRIPTION_FORM: Final = RowForm(Description, "description of a repository")
 MOVE_FORM: Final = RowForm(MoveRow, "move of a reference")
+TOKEN_FORM: Final = RowForm(TokenRow, "staging token")
 
 _decode_element: Final = msgspec.msgpack.Decoder(ReferenceElement).decode
 

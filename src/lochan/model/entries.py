@@ -21,13 +21,19 @@ class TableEntry(msgspec.Struct, frozen=True, gc=False):
 class FileEntry(msgspec.Struct, frozen=True):
     """A file: where its bytes are and what they are, inline.
 
-    Two entries are the same file state when size, checksum, metadata and type agree; address and
-    time may differ.
+    Its identity is size, SHA-256, metadata and type: two entries that agree in them are the same
+    file, whatever their address and time. An object that was linked or imported has no SHA-256
+    (`sha256` is empty); its identity includes ETag and address, because an ETag may be an MD5, and
+    two contents can be made that share one.
+
+    `operation` names the write that staged the entry, so that its writer recognises it.
     """
 
     address: str
-    checksum: str
     size: int
     modified_us: int
+    sha256: bytes = b""
+    etag: str = ""
     metadata: tuple[tuple[str, str], ...] = ()
     content_type: str = ""
+    operation: bytes = b""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import BinaryIO, Final, Literal, Protocol, Self
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, BinaryIO, Final, Literal, Protocol, Self
 
 import msgspec
 
@@ -17,6 +18,8 @@ FileBody = bytes | bytearray | memoryview | BinaryIO | Iterable[bytes]
 
 # A piece of a body: large enough that its handling costs nothing, small enough for memory.
 _PIECE_BYTES: Final = 256 * 1_024
+
+_SHA256: Final = re.compile(r"[0-9a-fA-F]{64}")
 
 
 class FileInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,41 +199,41 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
 def metadata_of(metadata: Mapping[str, str] | FileMetadata | None) -> FileMetadata:
     """Returns metadata in its order; Invalid for anything but text."""
     pairs = metadata.items() if isinstance(metadata, Mapping) else metadata or ()
-    found = tuple(sorted((name, value) for name, value in pairs))
-    for name, value in found:
+    given: list[tuple[Any, Any]] = list(pairs)
+    found: list[tuple[str, str]] = []
+    for name, value in given:
         if not isinstance(name, str) or not isinstance(value, str) or not name:
             raise Invalid("metadata of a file is text under names")
-    return found
+        found.append((name, value))
+    return tuple(sorted(found))
 
 
 def sha256_bytes(digits: str) -> bytes:
     """Returns the bytes of a SHA-256 in hex; Invalid if it is none."""
-    try:
-        raw = bytes.fromhex(digits)
-    except ValueError:
-        raw = b""
-    if len(raw) != 32 or raw.hex() != digits.lower():
+    if _SHA256.fullmatch(digits) is None:
         raise Invalid(f"a SHA-256 has 64 digits in hex, not {digits[:80]!r}")
-    return raw
+    return bytes.fromhex(digits)
 
 
 def pieces_of(body: FileBody) -> Iterator[bytes | memoryview]:
     """Yields the bytes of a body in pieces of bounded size, none of them empty."""
     if isinstance(body, bytes | bytearray | memoryview):
-        whole = memoryview(body).cast("B")
-        for start in range(0, len(whole), _PIECE_BYTES):
-            yield whole[start : start + _PIECE_BYTES]
+        yield from _cut(body)
         return
-    read = getattr(body, "read", None)
-    if read is not None:
-        while piece := read(_PIECE_BYTES):
-            if not isinstance(piece, bytes | bytearray | memoryview):
-                raise Invalid("a file is written from bytes; open the source in binary mode")
-            yield bytes(piece)
-        return
-    if isinstance(body, str):
-        raise Invalid("a file is written from bytes, not from text; encode it first")
-    for part in body:
-        if not isinstance(part, bytes | bytearray | memoryview):
-            raise Invalid("a file is written from pieces of bytes")
-        yield from pieces_of(part)
+    read: Callable[[int], Any] | None = getattr(body, "read", None)
+    pieces: Iterable[Any] = body if read is None else _read_all(read)
+    for piece in pieces:
+        if not isinstance(piece, bytes | bytearray | memoryview):
+            raise Invalid("a file is written from bytes; open a source in binary mode")
+        yield from _cut(piece)
+
+
+def _read_all(read: Callable[[int], Any]) -> Iterator[Any]:
+    while piece := read(_PIECE_BYTES):
+        yield piece
+
+
+def _cut(whole: bytes | bytearray | memoryview) -> Iterator[memoryview]:
+    raw = memoryview(whole).cast("B")
+    for start in range(0, len(raw), _PIECE_BYTES):
+        yield raw[start : start + _PIECE_BYTES]

@@ -15,7 +15,7 @@ from lochan.base.limits.contents import (
 )
 from lochan.base.limits.storage import NODE_ELEMENTS_MAX
 from lochan.codec.elements import TABLE_WIDTH
-from lochan.codec.objects import NodeObject, ValueObject
+from lochan.codec.objects import FileObject, NodeObject, ValueObject
 from lochan.index.node import Change, build_node
 from lochan.model.entries import FileEntry, TableEntry
 
@@ -61,11 +61,13 @@ table_entries = st.builds(
 file_entries = st.builds(
     FileEntry,
     texts,
-    texts,
     st.integers(0, 2**63 - 1),
     st.integers(-(2**63), 2**63 - 1),
+    st.just(b"") | st.binary(min_size=32, max_size=32),
+    texts,
     st.dictionaries(texts, texts, max_size=4).map(lambda found: tuple(sorted(found.items()))),
     texts,
+    st.just(b"") | st.binary(min_size=16, max_size=16),
 )
 """Entries of the files universe."""
 
@@ -103,6 +105,7 @@ nodes = st.one_of(
 
 objects = st.one_of(
     st.builds(ValueObject, st.just(1), texts, st.integers(1, PAYLOAD_MAX), st.binary(max_size=60)),
+    st.builds(FileObject, st.just(1), st.binary(max_size=60)),
     nodes,
 )
 """Stored objects of every type."""

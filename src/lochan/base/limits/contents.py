@@ -44,8 +44,8 @@ FILE_ADDRESS_BYTES_MAX: Final = 4_096
 # A MIME type with parameters; 255 is what registries allow for either part.
 FILE_TYPE_BYTES_MAX: Final = 512
 
-# A checksum is a digest in text; SHA-512 in hex is 128 bytes, a prefix needs a little more.
-FILE_CHECKSUM_BYTES_MAX: Final = 256
+# An ETag is a digest in text, perhaps with a number of parts; object stores send up to 64 bytes.
+FILE_ETAG_BYTES_MAX: Final = 256
 
 # Far above what people write; deeper nesting would overrun the stack of the code that reads it.
 CONTENT_DEPTH_MAX: Final = 100

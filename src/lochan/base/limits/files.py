@@ -1,0 +1,41 @@
+"""Files: what one may be, and what one request may do to them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Bytes up to which a file is an object of the store: one row that every database takes, durable
+# with its staged record by one flush, where a block would cost a synchronisation of its own.
+FILE_IN_STORE_BYTES_MAX: Final = 16_384
+
+# S3's own limit for one object.
+FILE_BYTES_MAX: Final = 5 * 1_024**4
+
+# Paths of one request that deletes files; S3 has the same limit.
+FILES_DELETED_MAX: Final = 1_000
+
+# Prefixes and paths of one log, and of one listing: each is compared with every key of a commit.
+LOG_PATHS_MAX: Final = 100
+
+# Commits that one page of a log by path looks at: about a quarter of a second in memory. A page
+# ends there, and its token continues.
+FILE_LOG_SCANNED_MAX: Final = 50_000
+
+# A delimiter is a character or a short word.
+DELIMITER_CHARACTERS_MAX: Final = 16
+
+# How long a reserved address may be linked: long enough for the upload of a large file, shorter
+# than the day after which claims, by which a link is done once, are swept.
+ADDRESS_LIFETIME_S: Final = 6 * 3_600
+
+# How long a URL for reading is valid: a download has to begin within it.
+PRESIGNED_LIFETIME_S: Final = 15 * 60
+
+# Objects of one import: their entries are in memory at once, about 300 bytes each.
+IMPORT_FILES_MAX: Final = 1_000_000
+
+# Prefixes of one import.
+IMPORT_SOURCES_MAX: Final = 100
+
+# Bytes that a read into memory returns; more is read as a stream.
+FILE_READ_BYTES_MAX: Final = 256 * 1_024**2

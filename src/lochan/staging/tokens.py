@@ -1,0 +1,138 @@
+"""Staging tokens: registered before they are used, set in the row of their branch, never reused.
+
+A token is registered by a row (`TokenRow`), by which a sweep finds its partition whatever becomes
+of the branch. Then a compare-and-swap of the branch's row makes it the staging token: the first
+staged write of an incarnation does so, and every seal. The steps, and what a crash after each
+leaves:
+
+1. register the token. (A crash leaves a registered token without records, which is swept.)
+2. swap the row of the branch. Lost or refused: the token stays registered and is swept.
+
+To *seal* is to move the staging token to the end of the sealed tokens and to set a new one: from
+then on writers put their records elsewhere, so a commit may read those of the sealed token.
+
+Neither swap has an operation to look for after a lost reply: both have a goal that another server
+may reach as well (the branch has a token; this token is not the staging token any more), so the row
+is read again, and if the goal is reached nothing is left to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from lochan.base.errors import Exhausted, NotABranch, ReferenceNotFound
+from lochan.base.ids import STAGING_TOKEN_BYTES, InstanceId, StagingToken
+from lochan.base.limits.staging import SEALED_TOKENS_MAX
+from lochan.base.names import RefName
+from lochan.codec.rows import TOKEN_FORM, ReferenceRow, TokenRow
+from lochan.kernel.context import RepositoryContext
+from lochan.kv.store import Kind, Store, partition
+from lochan.persist.references import StampedRow
+from lochan.persist.rows import Done, Doubt, RowTable, Write
+from lochan.staging.branch_rows import FindRow
+
+_CHANGED: Final = Doubt("the branch got a new staging token", "send the request again")
+
+_Change = Callable[[ReferenceRow], ReferenceRow | None]
+
+
+class TokenRows(RowTable[TokenRow]):
+    """The registered tokens of one repository."""
+
+    def __init__(self, store: Store, instance: InstanceId) -> None:
+        super().__init__(
+            store, partition(instance, Kind.STAGING), TOKEN_FORM, lambda row: row.token
+        )
+
+
+class Tokens:
+    """Registers tokens and sets them in the rows of branches."""
+
+    def __init__(self, context: RepositoryContext, find: FindRow) -> None:
+        self._context = context
+        self._find = find
+        self._rows = TokenRows(context.store, context.instance)
+
+    def ensure(self, row: ReferenceRow) -> ReferenceRow:
+        """Returns the row of a branch with a staging token; sets the first one."""
+        if row.staging_token:
+            return row
+        return self._set_new(row, lambda found: not found.staging_token, self._with_token)
+
+    def seal(self, row: ReferenceRow) -> ReferenceRow:
+        """Seals the staging token that the row has; returns the row of the same branch then.
+
+        If another server has sealed it, nothing is left to do.
+        """
+        token = row.staging_token
+        return self._set_new(row, lambda found: found.staging_token == token, self._sealed)
+
+    def restart(self, row: ReferenceRow) -> ReferenceRow:
+        """Gives a branch a new staging token in place of all tokens that the row has."""
+        gone = {row.staging_token, *row.sealed_tokens}
+
+        def without(found: ReferenceRow, token: StagingToken) -> ReferenceRow:
+            left = tuple([one for one in found.sealed_tokens if one not in gone])
+            return self._changed(found, staging_token=token, sealed_tokens=left)
+
+        return self._set_new(row, lambda found: found.staging_token in gone, without)
+
+    def register(self, name: RefName, incarnation: int) -> StagingToken:
+        """Step 1."""
+        context = self._context
+        token = StagingToken(context.random.random_bytes(STAGING_TOKEN_BYTES))
+        row = TokenRow(1, token, name, incarnation, context.clock.now_us())
+        write = self._rows.condition(row, None)
+        # No other caller has this token, so there is nothing to compare with.
+        context.repeat(lambda: context.store.put_many([(write.partition, write.key, write.value)]))
+        return token
+
+    def _set_new(
+        self,
+        row: ReferenceRow,
+        is_wanted: Callable[[ReferenceRow], bool],
+        change: Callable[[ReferenceRow, StagingToken], ReferenceRow],
+    ) -> ReferenceRow:
+        """Both steps; the row as it is if another server has reached the goal."""
+        name = RefName(row.name)
+        token = self.register(name, row.incarnation)
+
+        def decide(found: StampedRow | None) -> Write[ReferenceRow, ReferenceRow] | _Kept:
+            if found is None or found.row.deleted:
+                raise ReferenceNotFound(f"Named reference '{name}' not found")
+            present = found.row
+            if present.kind != "BRANCH":
+                raise NotABranch(f"{name!r} is not a branch; files are staged on branches")
+            if present.incarnation != row.incarnation or not is_wanted(present):
+                # That includes a row which this swap has written.
+                return Done(present)
+            written = change(present, token)
+            return Write(written, written)
+
+        context = self._context
+        return context.references.swap(
+            name, decide, context.retry_steps(), _CHANGED, read=lambda: self._find(name)
+        )
+
+    def _with_token(self, row: ReferenceRow, token: StagingToken) -> ReferenceRow:
+        return self._changed(row, staging_token=token)
+
+    def _sealed(self, row: ReferenceRow, token: StagingToken) -> ReferenceRow:
+        if len(row.sealed_tokens) >= SEALED_TOKENS_MAX:
+            text = (
+                f"{row.name!r} has {len(row.sealed_tokens)} sealed tokens that no commit has "
+                "taken; commit without table operations, or reset the branch"
+            )
+            raise Exhausted(text, public=text)
+        sealed = (*row.sealed_tokens, row.staging_token)
+        return self._changed(row, staging_token=token, sealed_tokens=sealed)
+
+    def _changed(self, row: ReferenceRow, **changes: object) -> ReferenceRow:
+        operation = self._context.random.random_bytes(16)
+        return msgspec.structs.replace(row, version=row.version + 1, operation=operation, **changes)
+
+
+_Kept = Done[ReferenceRow]
