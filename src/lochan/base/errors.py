@@ -32,6 +32,7 @@ another (`public`).
             KeyReused
             NotABranch
             NothingToCommit
+            RangeNotSatisfiable
             TooLarge
         Denied
             Unauthenticated
@@ -215,6 +216,16 @@ class NothingToCommit(Invalid):
     """A branch has no staged changes, or none that differ from its head."""
 
     kind = "nothing_to_commit"
+
+
+class RangeNotSatisfiable(Invalid):
+    """A range of bytes begins behind the end of the file, which has `size` bytes."""
+
+    kind = "range_not_satisfiable"
+
+    def __init__(self, message: str, size: int = 0) -> None:
+        super().__init__(message)
+        self.size = size
 
 
 class TooLarge(Invalid):

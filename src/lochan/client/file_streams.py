@@ -67,7 +67,7 @@ class _Progress:
     def rest(self, error: Exception) -> tuple[int, int]:
         """Returns the range that is left after a failure; raises if there were too many."""
         self._failures += 1
-        if self._failures >= CLIENT_ATTEMPTS_MAX:
+        if self._failures >= CLIENT_ATTEMPTS_MAX or not self.info.etag:
             raise Unavailable(
                 f"{self.info.path!r} could not be read to its end: {error}"
             ) from error

@@ -21,7 +21,7 @@ from lochan.base.limits.client import CLIENT_CONNECTIONS_MAX
 from lochan.client.addresses import base_url, is_encrypted, is_loopback, server_of
 from lochan.client.connections import Connections, Http
 from lochan.client.credentials import ServerCredentials, explain_refusal
-from lochan.client.flows import access, changes, contents, namespaces, references, settings
+from lochan.client.flows import access, changes, contents, files, namespaces, references, settings
 from lochan.client.messages import Flow, HttpReply, HttpRequest
 from lochan.client.retry import Attempts
 from lochan.client.upload_sources import AsyncSource, UploadSource
@@ -94,6 +94,7 @@ FLOWS: Final[Mapping[type[RepositoryRequest[Any]], Callable[[Any], Flow[Any]]]] 
     requests.UpdateNamespaceRequest: namespaces.update,
     requests.GetSettingsRequest: settings.get,
     requests.UpdateSettingsRequest: settings.update,
+    **files.FLOWS,
     **access.FLOWS,
 }
 """Which flow carries which request; a test holds the table to the results' types."""
@@ -132,9 +133,8 @@ class HttpCore(Generic[Http]):
         )
         self.connections: Connections[Http] = Connections(open_pool, again=transport is None)
 
-    def steps(self, request: RepositoryRequest[_Result]) -> Steps[_Result]:
-        """Yields the steps of a request and returns its result."""
-        flow: Flow[_Result] = FLOWS[type(request)](request)
+    def steps(self, flow: Flow[_Result]) -> Steps[_Result]:
+        """Yields the steps of the flow of a request and returns its result."""
         try:
             http_request = next(flow)
             while True:

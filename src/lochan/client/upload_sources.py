@@ -38,6 +38,9 @@ class UploadSource(ABC):
     def open(self) -> Iterator[bytes]:
         """Yields the bytes in pieces, from the beginning."""
 
+    def __iter__(self) -> Iterator[bytes]:
+        return self.open()
+
     def may_be_sent_again(self) -> bool:
         """Returns whether `open` may be called now and yields all bytes."""
         return True
@@ -133,6 +136,8 @@ class _IteratorSource(UploadSource):
 
 def source_of(content: Uploadable) -> UploadSource:
     """Returns the source of an upload; Invalid if it is a text, or a file of texts."""
+    if isinstance(content, UploadSource):
+        return content
     if isinstance(content, bytes | bytearray | memoryview):
         return _BytesSource(content)
     if isinstance(content, Path):

@@ -84,7 +84,7 @@ _OF_BYTES: Final = (
 )
 
 _OF_READS: Final = (
-    _lists(
+    _reads(
         "statFile",
         "GET",
         f"{_REF}/stat",

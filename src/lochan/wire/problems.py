@@ -28,6 +28,7 @@ from lochan.base.errors import (
     PathNotFound,
     ReferenceNotFound,
     StagedWork,
+    TooLarge,
     TooManyRequests,
     Unauthenticated,
     Unavailable,
@@ -74,6 +75,12 @@ ACCESS_ERROR_CODES: Final[ErrorCodes] = {
     Conflict: (409, "CONFLICT"),
 }
 """The codes where names are those of users, groups and policies."""
+
+FILE_ERROR_CODES: Final[ErrorCodes] = {
+    **ACCESS_ERROR_CODES,
+    TooLarge: (413, "TOO_LARGE"),
+}
+"""The codes where names are paths of files."""
 
 
 class ReferenceConflicts(msgspec.Struct, frozen=True, tag="REFERENCE_CONFLICTS", tag_field="type"):

@@ -101,13 +101,15 @@ def read(request: requests.ReadFileRequest) -> Flow[bytes]:
 
 def open_file(request: requests.OpenFileRequest) -> Flow[FileStream]:
     """Begins to fetch the bytes of a file; those of the result are read by the client."""
-    return (yield from fetch_open(request.spec, request.path, request.range))
+    return (yield from _open(request.spec, request.path, request.range))
 
 
-def fetch_open(
-    spec: ReferenceSpec, path: str, chosen: ByteRange, tag: str = ""
-) -> Flow[OpenedFile]:
-    """Begins to fetch the bytes of a file, on condition that it has an ETag if one is given."""
+def rest_of(request: requests.OpenFileRequest, tag: str, start: int, end: int) -> Flow[OpenedFile]:
+    """Begins to fetch a part of a file, on condition that it still has its ETag."""
+    return (yield from _open(request.spec, request.path, ByteRange(start=start, end=end), tag))
+
+
+def _open(spec: ReferenceSpec, path: str, chosen: ByteRange, tag: str = "") -> Flow[OpenedFile]:
     headers = _range(chosen)
     if tag:
         headers += condition_headers(WriteCondition(if_match=tag))
