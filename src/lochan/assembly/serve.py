@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
 import msgspec
@@ -14,6 +15,7 @@ from lochan.access.rights import OPEN_RIGHTS
 from lochan.assembly import open_store
 from lochan.assembly.access import ServerAccess, open_access
 from lochan.assembly.exposure import check_exposure, warn_exposure
+from lochan.assembly.places import Places, default_place
 from lochan.assembly.server_file import (
     ServerFile,
     read_server_file,
@@ -25,6 +27,7 @@ from lochan.base.errors import NotFound, StoreLocked
 from lochan.base.limits.access import ACCESS_STALE_MS
 from lochan.base.limits.maintenance import SWEEP_CLAIMS_EVERY_S, SWEEP_EVERY_S, SWEEP_PAUSE_S
 from lochan.faces.access.face import AccessFace
+from lochan.faces.files.face import FilesFace
 from lochan.faces.metrics.face import MetricsFace
 from lochan.faces.nessie.face import DOCUMENTS, nessie_faces
 from lochan.kernel.context import Tuning
@@ -34,6 +37,7 @@ from lochan.kv.store import Store
 from lochan.kv.url import parse_store_url
 from lochan.persist.cache import Caches
 from lochan.persist.retry import RetryPolicy
+from lochan.service.file_places import FileSupport
 from lochan.service.quotas import ReferenceQuota
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
@@ -76,6 +80,12 @@ def reference_quota_of(settings: Settings) -> ReferenceQuota:
         branches_max=settings.branches_max or None,
         ttl_us_max=settings.branch_ttl_max_s * 1_000_000 or None,
     )
+
+
+def places_of(settings: Settings) -> Places:
+    """Returns the places of files that the settings ask for; none is opened yet."""
+    default = settings.file_place or default_place(settings.store, settings.data)
+    return Places(default, settings.import_prefixes)
 
 
 class ServerReady(msgspec.Struct, frozen=True):
@@ -189,9 +199,11 @@ def serve(settings: Settings, ready: Callable[[ServerReady], None]) -> None:
         if file is not None and settings.store == Settings().store:
             file.parent.mkdir(parents=True, exist_ok=True)
         store = telemetry.store(_open_free(settings.store, file))
+        places = places_of(settings)
         try:
-            _serve(settings, options, telemetry, store, file, ready)
+            _serve(settings, options, telemetry, store, places, file, ready)
         finally:
+            places.close()
             store.close()
     finally:
         telemetry.close()
@@ -203,6 +215,7 @@ def _serve(
     options: Options,
     telemetry: Telemetry,
     store: Store,
+    places: Places,
     file: Path | None,
     ready: Callable[[ServerReady], None],
 ) -> None:
@@ -211,7 +224,12 @@ def _serve(
     authenticates = access.authenticator.is_required()
     insecure = check_exposure(settings, authenticates=authenticates)
     repositories = Repositories(
-        store, ports, policy=access.policy, tuning=tuning, quota=reference_quota_of(settings)
+        store,
+        ports,
+        policy=access.policy,
+        tuning=tuning,
+        quota=reference_quota_of(settings),
+        files=FileSupport(places, Lock),
     )
     repository = _open_or_create(repositories, settings)
     store.flush(store.epoch())
@@ -253,6 +271,7 @@ def faces_of(
     """Returns the faces of the main listener; all of them have the same authentication."""
     return [
         *nessie_faces(repositories, settings.repository, access.authentication),
+        FilesFace(settings.repository, access.authentication),
         AccessFace(access.control, access.authentication),
         *telemetry.faces(access),
     ]
