@@ -44,6 +44,7 @@ KINDS = [
     ("ConditionFailed", "condition_failed"),
     ("NothingToCommit", "nothing_to_commit"),
     ("StagedWork", "staged_work"),
+    ("RangeNotSatisfiable", "range_not_satisfiable"),
 ]
 
 

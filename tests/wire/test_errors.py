@@ -47,6 +47,7 @@ EXPECTED = {
     "NotFound": (404, "NOT_FOUND"),
     "NothingToCommit": (400, "NOTHING_TO_COMMIT"),
     "PathNotFound": (404, "PATH_NOT_FOUND"),
+    "RangeNotSatisfiable": (416, "RANGE_NOT_SATISFIABLE"),
     "ReferenceNotFound": (404, "REFERENCE_NOT_FOUND"),
     "RequirementFailed": (409, "REFERENCE_CONFLICT"),
     "StagedWork": (409, "STAGED_WORK"),

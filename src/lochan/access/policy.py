@@ -74,6 +74,7 @@ class Action(Enum):
     MERGE = "merge"
     WRITE_CONTENT = "write_content"
     DELETE_CONTENT = "delete_content"
+    IMPORT_FILES = "import_files"
     READ_SETTINGS = "read_settings"
     WRITE_SETTINGS = "write_settings"
     EXCHANGE_OBJECTS = "exchange_objects"
@@ -96,6 +97,7 @@ KEYED_ACTIONS: Final = frozenset(
 REFERENCE_ACTIONS: Final = KEYED_ACTIONS | {
     *(Action.VIEW_REFERENCE, Action.CREATE_REFERENCE, Action.ASSIGN_REFERENCE),
     *(Action.DELETE_REFERENCE, Action.READ_LOG, Action.COMMIT, Action.MERGE),
+    Action.IMPORT_FILES,
 }
 """Actions in one reference. All but creating one need VIEW_REFERENCE too: rights include that."""
 

@@ -37,6 +37,13 @@ _WORDS: Final = {
     ),
 }
 
+_FILE_WORDS: Final = {
+    **_WORDS,
+    ConflictKind.KEY_EXISTS: "file '{key}' exists",
+    ConflictKind.KEY_DOES_NOT_EXIST: "file '{key}' does not exist",
+    ConflictKind.VALUE_DIFFERS: "existing and expected file '{key}' are different",
+}
+
 
 class Sides(msgspec.Struct, frozen=True, gc=False):
     """A conflict with the elements of its sides, whose contents are not loaded yet."""
@@ -86,14 +93,16 @@ def in_words(
     described = []
     for one in conflicts:
         key = key_of(one.key)
+        path = None if one.key[0] == Universe.TABLES else key[0]
         described.append(
             ContentConflict(
                 one.kind.value,
                 key,
-                _WORDS[one.kind].format(key=text_of(key)),
+                (_WORDS if path is None else _FILE_WORDS)[one.kind].format(key=text_of(key)),
                 loaded.get(one.base or b""),
                 loaded.get(one.source or b""),
                 loaded.get(one.target or b""),
+                path,
             )
         )
     return described

@@ -10,13 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from lochan.base.errors import Invalid, KeysConflict
 from lochan.base.ids import ContentId, ObjId, content_id_from_uuid_bytes, find_uuid_bytes, uuid_of
-from lochan.base.keys import Universe, ordered, table_key
+from lochan.base.keys import (
+    Key,
+    Universe,
+    file_key,
+    file_path,
+    is_record,
+    ordered,
+    table_key,
+)
 from lochan.catalog.commit import check_stands_on
 from lochan.catalog.conflicts import key_of, merge_conflict, refuse, text_of
 from lochan.catalog.contents import load_content_ids
@@ -24,7 +32,7 @@ from lochan.catalog.hidden_keys import Readable, hidden_refusal, hides_some, sho
 from lochan.catalog.identities import SharedContent, find_shared
 from lochan.catalog.namespaces import check_left_empty, check_parents, is_namespace, parents_of
 from lochan.catalog.types import ContentTypes
-from lochan.codec.elements import pack_table
+from lochan.codec.elements import pack_table, same_file
 from lochan.index.difference import Difference
 from lochan.kernel.build import Head
 from lochan.kernel.context import RepositoryContext
@@ -44,7 +52,9 @@ from lochan.kernel.views import CommitView
 from lochan.model.commits import ContentKey
 from lochan.model.contents import Content, with_id
 from lochan.model.requests import KeyResolution
-from lochan.model.results import ContentConflict, KeyOutcome
+from lochan.model.results import ContentConflict, KeyOutcome, PathOutcome
+
+_NO_PATHS: Final[Mapping[str, str]] = {}
 
 
 class Resolutions(msgspec.Struct, frozen=True):
@@ -106,9 +116,13 @@ def read_resolutions(
     types: ContentTypes,
     default: str,
     keys: Mapping[ContentKey, KeyResolution],
+    paths: Mapping[str, str] = _NO_PATHS,
 ) -> Resolutions:
-    """Turns contents that the caller names into elements."""
-    choices: dict[bytes, KeyChoice] = {}
+    """Turns contents that the caller names into elements; `paths` has behaviours for files."""
+    choices: dict[bytes, KeyChoice] = {
+        bytes(file_key(path)): KeyChoice(behaviour_of(behaviour))
+        for path, behaviour in paths.items()
+    }
     values: dict[bytes, tuple[ObjId, bytes]] = {}
     contents: dict[bytes, Content] = {}
     by_key: dict[bytes, Content] = {}
@@ -127,8 +141,19 @@ def read_resolutions(
         choices[raw] = KeyChoice(
             behaviour_of(resolution.behaviour), expected, has_expected, resolved, has_resolved
         )
-    made = Choices(behaviour_of(default), choices, both_made_namespace)
+    made = Choices(behaviour_of(default), choices, agrees_with_target)
     return Resolutions(made, values, contents, by_key)
+
+
+def agrees_with_target(change: Difference, target: bytes | None) -> bool:
+    """Returns whether both sides did the same, though their elements differ.
+
+    They made a namespace of the same name, or the same file; the target's is kept.
+    """
+    if change.key[0] == Universe.FILES:
+        made = change.right
+        return made is not None and target is not None and same_file(made, target)
+    return both_made_namespace(change, target)
 
 
 def both_made_namespace(change: Difference, target: bytes | None) -> bool:
@@ -200,12 +225,27 @@ class CatalogMerge:
 
     def outcomes(self, conflicts: Sequence[ContentConflict]) -> tuple[KeyOutcome, ...]:
         """Returns for every touched key what was to be done with it, and what it conflicts with."""
-        by_key = {conflict.key: conflict for conflict in conflicts}
+        by_key = {conflict.key: conflict for conflict in conflicts if conflict.path is None}
         tables = [key_of(raw) for raw in self.touched if raw[0] == Universe.TABLES]
         further = {key for key in by_key if key is not None}.difference(tables)
         if further:
             tables = sorted([*tables, *further])
         return tuple([KeyOutcome(key, self._behaviour(key), by_key.get(key)) for key in tables])
+
+    def path_outcomes(self, conflicts: Sequence[ContentConflict]) -> tuple[PathOutcome, ...]:
+        """Returns the same for every touched file."""
+        by_path = {one.path: one for one in conflicts if one.path is not None}
+        files = {
+            file_path(Key(raw)): raw
+            for raw in self.touched
+            if raw[0] == Universe.FILES and not is_record(raw)
+        }
+        files |= {path: bytes(file_key(path)) for path in by_path}
+        choice = self._resolutions.choices.of
+        return tuple(
+            PathOutcome(path, choice(raw).behaviour.value, by_path.get(path))
+            for path, raw in sorted(files.items(), key=lambda item: item[1])
+        )
 
     def _behaviour(self, key: ContentKey) -> str:
         return self._resolutions.choices.of(bytes(table_key(key))).behaviour.value

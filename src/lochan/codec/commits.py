@@ -98,6 +98,34 @@ class CommitObject(
     """
 
 
+class CommitLine(
+    msgspec.Struct, frozen=True, gc=False, array_like=True, tag=TYPE_COMMIT
+):
+    """What a search through a line of commits needs of each; all else stays undecoded.
+
+    The fields are the first ones of `CommitObject`, in its order.
+    """
+
+    version: int
+    parents: msgspec.Raw
+    message: msgspec.Raw
+    headers: msgspec.Raw
+    hidden: msgspec.Raw
+    operations: msgspec.Raw
+    created_us: msgspec.Raw
+    sequence: int
+    generation: msgspec.Raw
+    merges: msgspec.Raw
+    root: msgspec.Raw
+    tail: msgspec.Raw
+    jump: msgspec.Raw
+    own: tuple[bytes, ...] | None
+
+    def ancestors(self) -> list[ObjId]:
+        """Returns up to 20 first-parent ancestors, the parent first."""
+        return [ObjId(raw) for raw in _decode_tail(self.tail)]
+
+
 class TagObject(
     msgspec.Struct, frozen=True, gc=False, array_like=True, tag=TYPE_TAG, forbid_unknown_fields=True
 ):
@@ -112,6 +140,8 @@ class TagObject(
 
 _decode_commit: Final = msgspec.msgpack.Decoder(CommitObject).decode
 _decode_tag: Final = msgspec.msgpack.Decoder(TagObject).decode
+_decode_line: Final = msgspec.msgpack.Decoder(CommitLine).decode
+_decode_tail: Final = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
 
 
 def commit_id(commit: CommitObject) -> ObjId:
@@ -163,6 +193,24 @@ def decode_commit(expected: ObjId, raw: bytes) -> CommitObject:
             f"commit {expected.hex()} does not hash to its id; its bytes were changed", expected
         )
     return commit
+
+
+def decode_line(expected: ObjId, raw: bytes) -> CommitLine:
+    """Reads of a stored body what a search needs; Corrupt unless its checksum is right.
+
+    The id is not computed: that takes several times as long, and the checksum shows any damage.
+    """
+    body = memoryview(raw)[:-CHECKSUM_BYTES]
+    if crc32(body).to_bytes(CHECKSUM_BYTES, "big") == raw[-CHECKSUM_BYTES:]:
+        try:
+            line = _decode_line(body)
+        except DECODE_FAILURES:
+            line = None
+        if line is not None and line.version == 1:
+            return line
+    # It raises the error for what is wrong with it.
+    commit = decode_commit(expected, raw)
+    raise Corrupt(f"commit {expected.hex()} of sequence {commit.sequence} cannot be searched")
 
 
 def is_commit(raw: bytes) -> bool:

@@ -100,6 +100,8 @@ class Description(msgspec.Struct, frozen=True, gc=False, array_like=True):
     token_key: bytes
     operation: bytes = b""
     """That of the claim under which it was created, if the request had an idempotency key."""
+    storage: str = ""
+    """The URL of the place for the bytes of files; empty for the default place of its servers."""
 
 
 class RepositoryRow(msgspec.Struct, frozen=True, gc=False, array_like=True):

@@ -70,7 +70,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 
     Whatever a proposal reads about history it reads from here: `view` and the commits before it may
     be of the chain that is being planned, so the branch's published head is not the truth. `row`
-    is the branch's row below the chain.
+    is the branch's row below the chain, without the sealed tokens that the chain has taken.
     """
 
     view: CommitView

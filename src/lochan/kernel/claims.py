@@ -31,7 +31,7 @@ from lochan.kernel.build import Head
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import iterate_log
 from lochan.kernel.moves import moves_since
-from lochan.kernel.plan import CommitPlan
+from lochan.kernel.plan import CommitPlan, Plan
 from lochan.kernel.publish import Find, Proposal, check_takes_commits
 from lochan.kernel.views import EMPTY_VIEW, CommitView
 from lochan.persist.claims import Claim, ClaimRows, claim_key
@@ -132,7 +132,7 @@ class ClaimedProposal:
         self.done: RequestOutcome | None = None
         self.incarnation: int | None = claimed.incarnation
 
-    def plan(self, head: Head) -> Sequence[CommitPlan]:
+    def plan(self, head: Head) -> Sequence[Plan]:
         """Plans nothing if the request was done already; else marks its commits."""
         self.done = self._find(head)
         if self.done is not None:
@@ -140,7 +140,10 @@ class ClaimedProposal:
         plans = list(self._proposal.plan(head))
         operation = self._claimed.operation.hex()
         return [
-            msgspec.structs.replace(plan, hidden=marked(plan.hidden, operation)) for plan in plans
+            msgspec.structs.replace(plan, hidden=marked(plan.hidden, operation))
+            if isinstance(plan, CommitPlan)
+            else plan
+            for plan in plans
         ]
 
     def _find(self, head: Head) -> RequestOutcome | None:

@@ -31,6 +31,7 @@ from lochan.base.errors import Invalid, KeysConflict, ReferenceNotFound
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.keys import Universe, is_record, ordered
 from lochan.codec.commits import Headers
+from lochan.codec.elements import same_file
 from lochan.index.difference import Difference
 from lochan.index.layers import find_many
 from lochan.kernel.build import Head
@@ -465,7 +466,7 @@ class _Target:
         self._begun.add(key)
         element = choice.resolved if choice.has_resolved else change.right
         expected = choice.expected_target if is_named else change.left
-        if target == expected:
+        if target == expected or _are_one_file(key, target, expected):
             if choice.has_resolved:
                 self._settled.add(key)
             return None if target == element else Operation(key, element, target)
@@ -480,3 +481,10 @@ class _Target:
                 return None
         self.conflicts[key] = MergeConflict(key, change.left, change.right, target, expected)
         return None
+
+
+def _are_one_file(key: bytes, one: bytes | None, other: bytes | None) -> bool:
+    """Returns whether two elements are the same file, at other places or of other times."""
+    if one is None or other is None or key[0] != Universe.FILES:
+        return False
+    return same_file(one, other)

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from lochan.base.checks import check
 from lochan.base.errors import Corrupt, NewerFormat
 from lochan.base.ids import InstanceId, ObjId
 from lochan.base.limits.commits import MOVES_MAX, PREVIOUS_POINTERS_MAX
@@ -150,6 +151,20 @@ def advanced(row: ReferenceRow, pointer: ObjId, operation: bytes, now_us: int) -
         operation=operation,
         previous=_previous(row, now_us),
     )
+
+
+def without_tokens(row: ReferenceRow, taken: Sequence[bytes]) -> ReferenceRow:
+    """Returns the row without sealed tokens whose records are in a commit."""
+    if not taken:
+        return row
+    check(set(taken).issubset(row.sealed_tokens), "a commit takes tokens that the row has")
+    left = tuple([token for token in row.sealed_tokens if token not in taken])
+    return msgspec.structs.replace(row, sealed_tokens=left)
+
+
+def rewritten(row: ReferenceRow, operation: bytes) -> ReferenceRow:
+    """Returns the row after a change that moves no pointer."""
+    return msgspec.structs.replace(row, version=row.version + 1, operation=operation)
 
 
 def _previous(row: ReferenceRow, now_us: int) -> tuple[tuple[bytes, int], ...]:

@@ -69,6 +69,22 @@ class CommitPlan(msgspec.Struct, frozen=True):
     current: Mapping[bytes, bytes | None] | None = None
     """What all keys of the plan hold on this very head, if the planner has compared them."""
 
+    taken: tuple[bytes, ...] = ()
+    """Sealed tokens whose staged files are in it; they leave the branch's row together with it."""
+
+
+class TokenPlan(msgspec.Struct, frozen=True, gc=False):
+    """No commit: staged files that are as the head has them; only their tokens leave the row."""
+
+    taken: tuple[bytes, ...]
+
+
+Plan = CommitPlan | TokenPlan
+
+
+class OutdatedRow(Exception):
+    """A proposal has seen a later row of its branch than the one that it is planned on."""
+
 
 class ConflictKind(Enum):
     """In which way a key is not as expected."""

@@ -6,6 +6,7 @@ The steps of one attempt, and what a crash after each leaves:
 2. every proposal plans on the head of the chain so far; one that is refused leaves the chain, and
    the next one's parent is the one before it;
 3. `apply` all objects and the new row, on condition that the row is still the one of step 1.
+   Sealed tokens whose files the commits contain leave the row by the same write.
    (A crash before leaves nothing; after, the commits stand.)
 4. won: everything planned is published, and every refusal was computed on the true head;
    lost: read the row again and start over, proposals keep their operation ids and stored values;
@@ -44,8 +45,8 @@ from lochan.codec.rows import ReferenceRow
 from lochan.kernel.build import Builder, Built, Head
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import contains
-from lochan.kernel.moves import advanced
-from lochan.kernel.plan import CommitPlan
+from lochan.kernel.moves import advanced, rewritten, without_tokens
+from lochan.kernel.plan import CommitPlan, OutdatedRow, Plan
 from lochan.kernel.prefetch import read_ahead
 from lochan.kernel.recent import Recent
 from lochan.kernel.views import CommitView
@@ -62,8 +63,12 @@ class Proposal(Protocol):
         """The incarnation of the branch that is meant, None for the present one."""
         ...
 
-    def plan(self, head: Head) -> Sequence[CommitPlan]:
-        """Returns the commits to be made on this head, none if nothing is left to do."""
+    def plan(self, head: Head) -> Sequence[Plan]:
+        """Returns the commits to be made on this head, none if nothing is left to do.
+
+        Raises OutdatedRow if the head's row, which may come from memory, is older than one that the
+        proposal was prepared with.
+        """
         ...
 
 
@@ -98,6 +103,13 @@ class _Chain(msgspec.Struct):
     row: StampedRow
     settled: list[Settled]
     built: list[Built]
+    after: ReferenceRow
+    """The row without the sealed tokens that the proposals have taken."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether there is something to be written."""
+        return bool(self.built) or self.after is not self.row.row
 
 
 class Begun(msgspec.Struct, frozen=True):
@@ -152,7 +164,11 @@ class Publisher:
         known = self._known
         if known is None or self._cautious_rounds:
             return None
-        chain = self._plan(known, proposals, self._recent)
+        try:
+            chain = self._plan(known, proposals, self._recent)
+        except OutdatedRow:
+            self._known = None
+            return None
         if not chain.built:
             return None
         begun = self._write_of(chain)
@@ -178,8 +194,12 @@ class Publisher:
         # Read once: the index of names has one publisher for all threads.
         known = self._known
         row = self._fetch() if known is None else known
-        chain = self._plan(row, proposals, self._recent)
-        if not chain.built:
+        try:
+            chain = self._plan(row, proposals, self._recent)
+        except OutdatedRow:
+            self._known = None
+            return None
+        if not chain.writes:
             return chain.settled if known is None or self._is_current(row) else None
         if self._swap(chain, self.context.store.apply):
             return chain.settled
@@ -211,7 +231,7 @@ class Publisher:
             self._cautious_rounds = self._cautious_rounds - 1 if undisturbed else _CAUTIOUS_ROUNDS
             chain = self._plan(row, proposals, self._recent)
             self._known = row
-            if not chain.built or self._swap(chain, hold.apply):
+            if not chain.writes or self._swap(chain, hold.apply):
                 return chain.settled
             self._known = None
             return None
@@ -245,7 +265,7 @@ class Publisher:
         builder = Builder(context.views, context.nodes, context.rule, context.clock, head, recent)
         if len(proposals) > 1 and row is not self._known:
             read_ahead(context.nodes, head, proposals)
-        chain = _Chain(row, [], [])
+        chain = _Chain(row, [], [], row.row)
         for proposal in proposals:
             try:
                 if proposal.incarnation not in (None, row.row.incarnation):
@@ -253,16 +273,19 @@ class Publisher:
                         f"the branch {self._name!r} was deleted and created again"
                     )
                 made: list[Built] = []
-                top = head
-                for plan in proposal.plan(Head(head, builder, row.row)):
-                    built = builder.build(top, plan)
-                    made.append(built)
-                    top = built.view
+                top, after = head, chain.after
+                for plan in proposal.plan(Head(head, builder, after)):
+                    after = without_tokens(after, plan.taken)
+                    if isinstance(plan, CommitPlan):
+                        built = builder.build(top, plan)
+                        made.append(built)
+                        top = built.view
             except _REFUSALS as refusal:
                 chain.settled.append(refusal)
                 continue
             chain.settled.append(Published(top, tuple([built.view for built in made])))
             chain.built += made
+            chain.after = after
             head = top
         return chain
 
@@ -281,9 +304,12 @@ class Publisher:
     def _write_of(self, chain: _Chain) -> Begun:
         """Returns what step 3 writes: the row to come, the objects, the condition."""
         context = self.context
-        head = chain.built[-1].view
         operation = context.random.random_bytes(16)
-        row = advanced(chain.row.row, head.obj_id, operation, context.clock.now_us())
+        if chain.built:
+            head = chain.built[-1].view
+            row = advanced(chain.after, head.obj_id, operation, context.clock.now_us())
+        else:
+            row = rewritten(chain.after, operation)
         objects = [item for built in chain.built for item in built.objects()]
         return Begun(chain, row, objects, context.references.condition(row, chain.row))
 
@@ -332,10 +358,12 @@ class Publisher:
     def _was_published(self, chain: _Chain) -> bool:
         """Walks from the present head and from every head that the branch was moved away from."""
         context = self.context
-        wanted = chain.built[-1].view
         before = chain.row.row
         heads: list[ObjId] = []
         found = context.references.fetch(self._name)
+        if not chain.built:
+            return found is None or _has_lost_tokens(found.row, chain)
+        wanted = chain.built[-1].view
         if found is not None:
             moves = found.row.moves if found.row.incarnation == before.incarnation else ()
             heads = [ObjId(found.row.pointer)]
@@ -346,6 +374,13 @@ class Publisher:
             contains(context.views, context.views.load(head), wanted.obj_id, wanted.generation)
             for head in dict.fromkeys(heads)
         )
+
+
+def _has_lost_tokens(row: ReferenceRow, chain: _Chain) -> bool:
+    """Returns whether the tokens that a chain without commits takes have left the row."""
+    before = chain.row.row
+    taken = set(before.sealed_tokens).difference(chain.after.sealed_tokens)
+    return row.incarnation != before.incarnation or taken.isdisjoint(row.sealed_tokens)
 
 
 def _size_of(objects: Sequence[tuple[ObjId, bytes]]) -> int:

@@ -63,8 +63,12 @@ def create_repository(
     tuning: Tuning | None = None,
     operation: bytes = b"",
     who: Initiator = UNNAMED,
+    storage: str = "",
 ) -> RepositoryContext:
-    """Creates a repository with an empty default branch; stores the operation id, if given."""
+    """Creates a repository with an empty default branch; stores the operation id, if given.
+
+    `storage` is the URL of the place for the bytes of its files.
+    """
     ref_name(name)
     branch = ref_name(default_branch)
     instance = InstanceId(ports.random.random_bytes(16))
@@ -76,6 +80,7 @@ def create_repository(
         ports.random.random_bytes(_SEED_BYTES),
         ports.random.random_bytes(_KEY_BYTES),
         operation,
+        storage,
     )
     place = partition(instance, Kind.META)
     listed = RepositoryRow(1, name, instance)

@@ -184,12 +184,18 @@ class DiffRequest(KeysPageRequest[DiffEntry], frozen=True, kw_only=True):
 
 
 class CommitRequest(RepositoryRequest[Committed], frozen=True, kw_only=True):
-    """Operations to be committed to a branch: all of them or none."""
+    """Operations to be committed to a branch: all of them or none.
+
+    With `staged`, the files that are staged on the branch are in the same commit; then there may be
+    no operations. NothingToCommit if nothing changes, unless the commit may be empty.
+    """
 
     branch: str
     expected: ReferenceSpec | None
     meta: CommitMeta
     operations: Sequence[Operation]
+    staged: bool = False
+    allow_empty: bool = False
 
 
 class KeyResolution(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,12 +220,16 @@ class BranchRequest(RepositoryRequest[Merged], frozen=True, kw_only=True):
 
 
 class MergeRequest(BranchRequest, frozen=True, kw_only=True):
-    """A merge of a commit into a branch: as one commit, or each commit again."""
+    """A merge of a commit into a branch: as one commit, or each commit again.
+
+    `paths` has behaviours, by name, for files; `keys` has resolutions for tables.
+    """
 
     source: ReferenceSpec
     meta: CommitMeta | None = None
     default: str = "NORMAL"
     keys: Mapping[ContentKey, KeyResolution] = msgspec.field(default_factory=dict)
+    paths: Mapping[str, str] = msgspec.field(default_factory=dict)
     conflicts_as_result: bool = False
     squash: bool = True
 
@@ -232,6 +242,7 @@ class TransplantRequest(BranchRequest, frozen=True, kw_only=True):
     meta: CommitMeta | None = None
     default: str = "NORMAL"
     keys: Mapping[ContentKey, KeyResolution] = msgspec.field(default_factory=dict)
+    paths: Mapping[str, str] = msgspec.field(default_factory=dict)
     conflicts_as_result: bool = False
     squash: bool = False
 
@@ -259,6 +270,7 @@ class RebaseRequest(BranchRequest, frozen=True, kw_only=True):
     onto: ReferenceSpec
     default: str = "NORMAL"
     keys: Mapping[ContentKey, KeyResolution] = msgspec.field(default_factory=dict)
+    paths: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class MoveRequest(BranchRequest, frozen=True, kw_only=True):

@@ -65,6 +65,16 @@ class ContentConflict(msgspec.Struct, frozen=True):
     base: Content | None = None
     source: Content | None = None
     target: Content | None = None
+    path: str | None = None
+    """The path, if it is a file that is in conflict; `key` then has the path as its one element."""
+
+
+class PathOutcome(msgspec.Struct, frozen=True):
+    """The outcome of one file of a merge."""
+
+    path: str
+    behaviour: str
+    conflict: ContentConflict | None = None
 
 
 class KeyOutcome(msgspec.Struct, frozen=True):
@@ -90,3 +100,4 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True):
     common_ancestor: str | None = None
     keys: tuple[KeyOutcome, ...] = ()
     commits: tuple[str, ...] = ()
+    paths: tuple[PathOutcome, ...] = ()

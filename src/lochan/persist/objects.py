@@ -13,7 +13,13 @@ from lochan.base.errors import Corrupt
 from lochan.base.ids import InstanceId, ObjId
 from lochan.base.limits.storage import HALF_GRACE_S
 from lochan.base.ports import Clock
-from lochan.codec.commits import CommitObject, decode_commit, is_commit
+from lochan.codec.commits import (
+    CommitLine,
+    CommitObject,
+    decode_commit,
+    decode_line,
+    is_commit,
+)
 from lochan.codec.objects import check_object_id
 from lochan.kv.store import Adds, Entry, Kind, Partition, Store, partition
 
@@ -44,6 +50,10 @@ class Objects:
         return [
             decode_commit(obj_id, raw) for obj_id, raw in zip(ids, self._fetch(ids), strict=True)
         ]
+
+    def fetch_lines(self, ids: Sequence[ObjId]) -> list[CommitLine]:
+        """Returns what a search needs of commits, each checked against its checksum only."""
+        return [decode_line(obj_id, raw) for obj_id, raw in zip(ids, self._fetch(ids), strict=True)]
 
     def find_commit(self, obj_id: ObjId) -> CommitObject | None:
         """Returns a commit that a user named; None if there is none of that id."""

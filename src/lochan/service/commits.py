@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 from lochan.access.policy import Action, Call
-from lochan.base.errors import Invalid, LochanError
+from lochan.base.errors import Invalid, LochanError, NothingToCommit
 from lochan.base.keys import Key, Universe, table_elements
 from lochan.base.limits.requests import COMMIT_OPERATIONS_MAX
 from lochan.catalog.commit import CatalogCommit, CommitText
@@ -28,8 +29,9 @@ from lochan.service.policy import WriteTarget, initiator_of
 class Commits:
     """Commits to the branches of one repository."""
 
-    def __init__(self, writes: CommitWrites) -> None:
+    def __init__(self, writes: CommitWrites, files: FileCommits) -> None:
         self._writes = writes
+        self._files = files
 
     def commit(
         self,
@@ -38,13 +40,36 @@ class Commits:
         expected: ReferenceSpec | None,
         meta: CommitMeta,
         operations: Sequence[Operation],
+        *,
+        staged: bool = False,
+        allow_empty: bool = False,
     ) -> PendingWrite[Committed]:
         """Prepares a commit; what it expects is as of the expected hash, an ancestor of the head.
 
-        Changes of other keys since then do not matter.
+        Changes of other keys since then do not matter. With `staged`, the staged files of the
+        branch are in the same commit (`service/file_commits.py`), which is long work.
         """
-        request = CommitRequest(branch=branch, expected=expected, meta=meta, operations=operations)
+        request = CommitRequest(
+            branch=branch,
+            expected=expected,
+            meta=meta,
+            operations=operations,
+            staged=staged,
+            allow_empty=allow_empty,
+        )
+        if staged:
+            return self._files.build(call, request)
+        if allow_empty:
+            raise Invalid("only a commit of staged files may be empty")
         return self._writes.build(call, branch, operations, lambda: request, raise_refusal)
+
+
+class FileCommits(Protocol):
+    """Builds the writes that commit staged files."""
+
+    def build(self, call: Call, request: CommitRequest) -> PendingWrite[Committed]:
+        """Returns the write of a request."""
+        ...
 
 
 class CommitWrites(RepositoryWrites):
@@ -68,7 +93,7 @@ class CommitWrites(RepositoryWrites):
 
         def prepare(claim: ClaimKey) -> BranchWrite[Committed]:
             request = plan()
-            proposal = self._propose(target, request)
+            proposal = self.propose(target, request)
 
             def answer(published: Published) -> Committed:
                 return Committed(name, published.head.obj_id.hex(), proposal.added)
@@ -76,26 +101,33 @@ class CommitWrites(RepositoryWrites):
             count = len(request.operations)
             return BranchWrite(proposal, claim(), answer, refused, operations=count)
 
-        return self._claims.write(target, prepare, partial(self._earlier, target))
+        return self._claims.write(target, prepare, partial(self.earlier, target))
 
-    def _earlier(self, target: WriteTarget, done: RequestOutcome) -> Committed:
+    def earlier(self, target: WriteTarget, done: RequestOutcome) -> Committed:
         """Answers from an earlier try, with new contents in the order of this try's keys."""
+        if not done.commits:
+            raise nothing_staged(target.name)
         commit = done.commits[-1]
         ids = {added.key: added for added in self._added_by(commit)}
         added = tuple(ids[key] for key in dict.fromkeys(target.keys) if key in ids)
         return Committed(target.name, commit.obj_id.hex(), added)
 
-    def _propose(self, target: WriteTarget, request: CommitRequest) -> CatalogCommit:
+    def propose(self, target: WriteTarget, request: CommitRequest) -> CatalogCommit:
+        """Returns the proposal of the operations of a commit."""
         operations, expected = request.operations, request.expected
         if not 0 < len(operations) <= COMMIT_OPERATIONS_MAX:
             raise Invalid(f"a commit has 1 to {COMMIT_OPERATIONS_MAX} operations")
         target.check_early()
+        base = self._resolver.expected_id(target.name, expected)
+        text = self.texts(target, request)
+        return CatalogCommit(self._context, self._types, target, base, operations, text)
+
+    def texts(self, target: WriteTarget, request: CommitRequest) -> CommitText:
+        """Returns the message and the headers of a commit."""
         who = initiator_of(target.call)
         operation = self._context.random.random_bytes(16).hex()
         hidden = Provenance(who=who, operation=operation).headers()
-        text = CommitText(request.meta.message, headers_of(request.meta, who.name), hidden)
-        base = self._resolver.expected_id(target.name, expected)
-        return CatalogCommit(self._context, self._types, target, base, operations, text)
+        return CommitText(request.meta.message, headers_of(request.meta, who.name), hidden)
 
     def _added_by(self, commit: CommitView) -> tuple[AddedContent, ...]:
         """Returns what an earlier try has added: ids that none of its keys held before."""
@@ -110,3 +142,8 @@ class CommitWrites(RepositoryWrites):
             for key, element in after.items()
             if ids[element] not in known
         )
+
+
+def nothing_staged(branch: str) -> NothingToCommit:
+    """Returns the refusal of a commit that would change nothing."""
+    return NothingToCommit(f"nothing is staged on {branch!r} that its head does not have")

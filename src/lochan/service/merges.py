@@ -137,7 +137,9 @@ class Merges(RepositoryWrites):
                 rewrite=partial(recommitted, who=who),
             )
 
-        resolutions = read_resolutions(self._context, self._types, request.default, request.keys)
+        resolutions = read_resolutions(
+            self._context, self._types, request.default, request.keys, request.paths
+        )
         provenance = self._provenance(target, "merge", name)
         return self._proposal(target, request, line, make, resolutions, provenance)
 
@@ -261,7 +263,9 @@ class Merges(RepositoryWrites):
 
     def rebase(self, call: Call, request: RebaseRequest) -> Merged:
         """Makes a branch's own commits again on another head and moves the branch there."""
-        resolutions = read_resolutions(self._context, self._types, request.default, request.keys)
+        resolutions = read_resolutions(
+            self._context, self._types, request.default, request.keys, request.paths
+        )
         if resolutions.values:
             raise Invalid("a rebase takes no resolved contents; merge instead")
         name = self._resolver.name(request.branch)
@@ -292,7 +296,9 @@ class Merges(RepositoryWrites):
             carried = replayed(self._context, commits, rewrite=partial(recommitted, who=who))
             if meta.message and len(carried) == 1:
                 carried = [msgspec.structs.replace(carried[0], message=meta.message)]
-        resolutions = read_resolutions(self._context, self._types, request.default, request.keys)
+        resolutions = read_resolutions(
+            self._context, self._types, request.default, request.keys, request.paths
+        )
         make, provenance = _carrying(carried), self._provenance(target, kind, request.source)
         return self._proposal(target, request, line, make, resolutions, provenance)
 
@@ -403,6 +409,7 @@ def _outcome(name: str, proposal: CatalogMerge, refusal: KeysConflict) -> Merged
         expected=_hex(proposal.expected),
         common_ancestor=_hex(proposal.base),
         keys=proposal.outcomes(conflicts),
+        paths=proposal.path_outcomes(conflicts),
     )
 
 
@@ -426,6 +433,7 @@ def _success(
         expected=_hex(proposal.expected),
         common_ancestor=_hex(proposal.base),
         keys=proposal.outcomes(()),
+        paths=proposal.path_outcomes(()),
         commits=() if request.dry_run else commits,
     )
 

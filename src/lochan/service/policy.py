@@ -35,7 +35,7 @@ class Access:
         reference: str | None = None,
         incarnation: int | None = None,
         commit: ObjId | None = None,
-        keys: Sequence[ContentKey] = (),
+        keys: Sequence[ContentKey | bytes] = (),
     ) -> None:
         """Returns if the caller may do it; raises Denied otherwise."""
         resource = Resource(self.repository, reference, incarnation, commit, keys)

@@ -7,6 +7,7 @@ from typing import Final
 from lochan.access.policy import Action, Call, OpenPolicy, Policy, Resource
 from lochan.base.errors import AlreadyExists, Invalid, NotFound, Unknown
 from lochan.base.ids import ROOT_INSTANCE
+from lochan.base.limits.files import STORAGE_URL_CHARACTERS_MAX
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.base.limits.server import REPOSITORIES_OPEN_MAX
 from lochan.base.names import known_name, ref_name
@@ -24,6 +25,7 @@ from lochan.model.results import Page
 from lochan.persist.claims import Claim, ClaimRows, claim_key
 from lochan.persist.retry import Retry
 from lochan.service.claims import check_key
+from lochan.service.file_places import NO_PLACES, FileSupport
 from lochan.service.policy import initiator_of
 from lochan.service.quotas import NO_QUOTA, ReferenceQuota
 from lochan.service.repository import Repository
@@ -48,6 +50,7 @@ class Repositories:
         open_max: int = REPOSITORIES_OPEN_MAX,
         tuning: Tuning | None = None,
         quota: ReferenceQuota = NO_QUOTA,
+        files: FileSupport = NO_PLACES,
     ) -> None:
         self.store = self._store = store
         self.clock = ports.clock
@@ -56,6 +59,7 @@ class Repositories:
         self._types = types
         self._policy = policy or OpenPolicy()
         self._quota = quota
+        self._files = files
         self._half = max(open_max // 2, 1)
         self._young: dict[str, Repository] = {}
         self._old: dict[str, Repository] = {}
@@ -79,12 +83,20 @@ class Repositories:
         found = self._young.get(name) or self._old.get(name)
         return found or self._open_anew(name)
 
-    def create(self, call: Call, name: str, default_branch: str = "main") -> Repository:
+    def create(
+        self, call: Call, name: str, default_branch: str = "main", storage: str = ""
+    ) -> Repository:
         """Creates a repository with an empty default branch; AlreadyExists if the name is taken.
 
+        `storage` is the URL of the place for the bytes of its files, which stays as it is; without
+        one they are at the default place of its servers.
         With an idempotency key it is created once, and the same request sent again returns it.
         """
         self._policy.decide(call, Action.CREATE_REPOSITORY, Resource(name))
+        if len(storage) > STORAGE_URL_CHARACTERS_MAX or not storage.isprintable():
+            raise Invalid(
+                f"a storage place is a URL of at most {STORAGE_URL_CHARACTERS_MAX} characters"
+            )
         operation = self._claim(call, name)
         if operation:
             earlier = self._find_created(name, operation)
@@ -99,6 +111,7 @@ class Repositories:
                 self._tuning,
                 operation,
                 initiator_of(call),
+                storage,
             )
         except AlreadyExists:
             earlier = self._find_created(name, operation) if operation else None
@@ -173,7 +186,7 @@ class Repositories:
         return self._use_cases(open_repository(self._store, self._ports, name, self._tuning))
 
     def _use_cases(self, context: RepositoryContext) -> Repository:
-        return Repository(context, self._types, self._policy, self._quota)
+        return Repository(context, self._types, self._policy, self._quota, self._files)
 
     def _keep(self, repository: Repository) -> Repository:
         """Keeps a repository open; of two that were opened at once, one is used by all."""

@@ -19,10 +19,18 @@ from lochan.kernel.purge import (
     sweep_references_page,
 )
 from lochan.kernel.references import ReferenceIndex
+from lochan.service.addresses import Addresses
 from lochan.service.claims import Claims
 from lochan.service.commits import Commits, CommitWrites
 from lochan.service.contents import Contents
+from lochan.service.file_base import FileContext
+from lochan.service.file_commits import StagedCommits
+from lochan.service.file_history import FileHistory
+from lochan.service.file_listings import FileListings
+from lochan.service.file_places import NO_PLACES, FilePlaces, FileSupport
+from lochan.service.files import Files
 from lochan.service.history import History
+from lochan.service.imports import Imports
 from lochan.service.jobs import Jobs
 from lochan.service.merges import Merges
 from lochan.service.namespaces import Namespaces
@@ -30,8 +38,11 @@ from lochan.service.objects import ObjectExchange
 from lochan.service.policy import Access
 from lochan.service.quotas import NO_QUOTA, ReferenceQuota
 from lochan.service.references import References
+from lochan.service.resets import Resets
 from lochan.service.resolve import Resolver
 from lochan.service.settings import RepositorySettings
+from lochan.service.uploads import Uploads
+from lochan.staging.staging import Staging
 
 
 class Repository:
@@ -43,6 +54,7 @@ class Repository:
         types: ContentTypes | None = None,
         policy: Policy | None = None,
         quota: ReferenceQuota = NO_QUOTA,
+        files: FileSupport = NO_PLACES,
     ) -> None:
         types = types or ContentTypes()
         described = context.description
@@ -59,7 +71,19 @@ class Repository:
         self.jobs = Jobs(context, types, resolver)
         self.history = History(context, types, resolver)
         writes = CommitWrites(context, types, resolver, claims, access)
-        self.commits = Commits(writes)
+        staging = self._staging = Staging(context, self._names, files.new_lock)
+        places = self._places = FilePlaces(context, files.open_place)
+        parts = FileContext(
+            context, types, resolver, claims, access, self._names, staging, places
+        )
+        self.commits = Commits(writes, StagedCommits(parts, writes))
+        self.files = Files(parts)
+        self.uploads = Uploads(parts)
+        self.addresses = Addresses(parts)
+        self.file_listings = FileListings(parts)
+        self.file_history = FileHistory(parts)
+        self.resets = Resets(parts)
+        self.imports = Imports(parts)
         self.merges = Merges(context, types, resolver, claims, access, self._names)
         self.namespaces = Namespaces(self.contents, writes)
         self.settings = RepositorySettings(context, claims, access)

@@ -102,6 +102,10 @@ class Resolver:
             raise
         return self._allowed(call, action, view, row)
 
+    def read_live(self, call: Call, action: Action, row: ReferenceRow) -> Resolved:
+        """Returns the head of a branch under a row that was read for its staged files."""
+        return self._allowed(call, action, self.head(row), row)
+
     def read_at(
         self, call: Call, action: Action, spec: ReferenceSpec, start: Resolved, commit: ObjId
     ) -> Resolved:
@@ -150,7 +154,7 @@ class Resolver:
         return self._allowed(call, action, resolved.view, resolved.row).keys
 
     def record_hidden(
-        self, call: Call, action: Action, resolved: Resolved, keys: Sequence[ContentKey]
+        self, call: Call, action: Action, resolved: Resolved, keys: Sequence[ContentKey | bytes]
     ) -> None:
         """Has the policy refuse the hidden ones of the keys that a request names, for its record.
 
@@ -159,7 +163,7 @@ class Resolver:
         right, row = resolved.keys, resolved.row
         if right is None:
             return
-        hidden = [key for key in keys if not right.covers(bytes(table_key(key)))]
+        hidden = [key for key in keys if not right.covers(_raw(key))]
         if hidden:
             name, incarnation = (None, None) if row is None else (row.name, row.incarnation)
             with suppress(Denied, NotFound):
@@ -368,6 +372,10 @@ def _is_nameable(text: str) -> bool:
     Names are ASCII; half a surrogate pair could not even be encoded.
     """
     return text.isascii() and not text.startswith(INTERNAL_PREFIX)
+
+
+def _raw(key: ContentKey | bytes) -> bytes:
+    return key if isinstance(key, bytes) else bytes(table_key(key))
 
 
 def _is_other_parent(step: Step) -> bool:

@@ -29,6 +29,7 @@ from lochan.base.limits.staging import SEALED_TOKENS_MAX
 from lochan.base.names import RefName
 from lochan.codec.rows import TOKEN_FORM, ReferenceRow, TokenRow
 from lochan.kernel.context import RepositoryContext
+from lochan.kernel.moves import rewritten
 from lochan.kv.store import Kind, Store, partition
 from lochan.persist.references import StampedRow
 from lochan.persist.rows import Done, Doubt, RowTable, Write
@@ -132,7 +133,7 @@ class Tokens:
 
     def _changed(self, row: ReferenceRow, **changes: object) -> ReferenceRow:
         operation = self._context.random.random_bytes(16)
-        return msgspec.structs.replace(row, version=row.version + 1, operation=operation, **changes)
+        return msgspec.structs.replace(rewritten(row, operation), **changes)
 
 
 _Kept = Done[ReferenceRow]

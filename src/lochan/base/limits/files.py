@@ -39,3 +39,6 @@ IMPORT_SOURCES_MAX: Final = 100
 
 # Bytes that a read into memory returns; more is read as a stream.
 FILE_READ_BYTES_MAX: Final = 256 * 1_024**2
+
+# The URL of a storage place: a bucket, a prefix and some options.
+STORAGE_URL_CHARACTERS_MAX: Final = 2_048

@@ -1,0 +1,98 @@
+"""The use case of committing what is staged, alone or together with operations on tables.
+
+The order is that of every write (`service/claims.py`). The staged records are sealed and read
+outside the lane, after the decisions on the branch and after the claim (`staging/committer.py`);
+the commit is planned on each head that it meets, after a decision on that head. The caller needs
+the right to commit; each staged file was decided on when it was staged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from lochan.access.policy import Action, Call
+from lochan.base.errors import LochanError
+from lochan.catalog.commit import check_stands_on
+from lochan.kernel.build import Head
+from lochan.kernel.plan import Plan
+from lochan.kernel.publish import Proposal, Published
+from lochan.kernel.views import CommitView
+from lochan.model.commits import Committed
+from lochan.model.requests import CommitRequest
+from lochan.service.claims import BranchWrite, ClaimKey, raise_refusal
+from lochan.service.commits import CommitWrites
+from lochan.service.file_base import FileContext, FileUseCases
+from lochan.service.pending_writes import PendingWrite
+from lochan.service.policy import WriteTarget
+from lochan.staging.committer import CommitTexts
+
+# How many files are staged is not known before they are read, so it counts as heavy.
+_HEAVY: Final = 1_000_000
+
+
+class StagedCommits(FileUseCases):
+    """Builds the writes that commit staged files."""
+
+    def __init__(self, files: FileContext, tables: CommitWrites) -> None:
+        super().__init__(files)
+        self._tables = tables
+
+    def build(self, call: Call, request: CommitRequest) -> PendingWrite[Committed]:
+        """Returns the write of a request: one commit with staged files and its operations."""
+        name = self._resolver.name(request.branch)
+        operations = request.operations
+        target = WriteTarget(self._access, call, Action.COMMIT, name, operations)
+
+        def prepare(claim: ClaimKey) -> BranchWrite[Committed]:
+            tables = self._tables.propose(target, request) if operations else None
+            expected = self._resolver.expected(name, request.expected)
+            self._check_row(target)
+            claimed = claim()
+            texts = self._tables.texts(target, request)
+            commit = self._staging.committer.prepare(
+                name,
+                CommitTexts(texts.message, texts.headers, texts.hidden),
+                tables=tables,
+                allow_empty=request.allow_empty,
+            )
+            proposal: Proposal = commit
+            if tables is None:
+                proposal = DecidedProposal(target, commit, expected)
+
+            def answer(published: Published) -> Committed:
+                head = commit.finish(published).head.obj_id.hex()
+                return Committed(name, head, () if tables is None else tables.added)
+
+            return BranchWrite(proposal, claimed, answer, raise_refusal, operations=_HEAVY)
+
+        return self._claims.write(target, prepare, partial(self._tables.earlier, target))
+
+    def _check_row(self, target: WriteTarget) -> None:
+        """Decides on the row of the branch, before anything of it is sealed."""
+        try:
+            row = self._staging.rows.load(target.name).row
+        except LochanError:
+            target.check()
+            raise
+        target.check_row(row)
+
+
+class DecidedProposal:
+    """A proposal that is decided on for each head, and that may expect a commit in its line."""
+
+    def __init__(
+        self, target: WriteTarget, proposal: Proposal, expected: CommitView | None = None
+    ) -> None:
+        self._target = target
+        self._proposal = proposal
+        self._expected = expected
+        self.incarnation = proposal.incarnation
+
+    def plan(self, head: Head) -> Sequence[Plan]:
+        """Decides, then plans."""
+        self._target.check_head(head)
+        if self._expected is not None:
+            check_stands_on(head, self._expected)
+        return self._proposal.plan(head)

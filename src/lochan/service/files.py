@@ -1,0 +1,160 @@
+"""Use cases on single files: read them, copy, change and delete them on a branch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from lochan.access.policy import Action, Call
+from lochan.base.errors import TooLarge
+from lochan.base.keys import Key, file_key, file_path
+from lochan.base.limits.files import FILES_DELETED_MAX, PRESIGNED_LIFETIME_S
+from lochan.base.names import RefName
+from lochan.codec.rows import ReferenceRow
+from lochan.model.entries import FileEntry
+from lochan.model.files import (
+    UNCONDITIONAL,
+    WHOLE_FILE,
+    ByteRange,
+    FileInfo,
+    FileMetadata,
+    FileStream,
+    WriteCondition,
+)
+from lochan.model.specs import ReferenceSpec
+from lochan.service.file_base import FileUseCases, actions_of_write, staged_condition
+from lochan.service.file_claims import staged_write
+from lochan.service.file_places import info_of
+
+
+class Files(FileUseCases):
+    """The files of one repository."""
+
+    def stat(self, call: Call, spec: ReferenceSpec, path: str) -> FileInfo:
+        """Returns what a file is; PathNotFound if there is none that the caller may read."""
+        return info_of(path, self._get(call, spec, file_key(path)))
+
+    def open(
+        self,
+        call: Call,
+        spec: ReferenceSpec,
+        path: str,
+        range: ByteRange = WHOLE_FILE,  # noqa: A002 - the name that HTTP gives it
+    ) -> FileStream:
+        """Opens the bytes of a file, or a range of them; close the stream."""
+        entry = self._get(call, spec, file_key(path))
+        return self._places.read(info_of(path, entry), entry, range)
+
+    def presign(self, call: Call, spec: ReferenceSpec, path: str) -> str:
+        """Returns a URL from which anyone may read the bytes for some minutes."""
+        entry = self._get(call, spec, file_key(path))
+        return self._places.presign(entry, PRESIGNED_LIFETIME_S)
+
+    def copy(
+        self,
+        call: Call,
+        branch: str,
+        path: str,
+        source: ReferenceSpec,
+        source_path: str,
+        metadata: FileMetadata | None = None,
+        content_type: str | None = None,
+        condition: WriteCondition = UNCONDITIONAL,
+    ) -> FileInfo:
+        """Stages a file with the bytes of another one, which are not copied."""
+        key, source_key = file_key(path), file_key(source_path)
+        actions = actions_of_write(Action.WRITE_CONTENT, condition)
+        row = self._decide(call, branch, [key], *actions)
+
+        def copied() -> _Planned:
+            found = self._get(call, source, source_key)
+            self._places.keep(found)
+            return _changed(found, metadata, content_type), condition
+
+        return self._stage(call, row, key, copied)
+
+    def update(
+        self,
+        call: Call,
+        branch: str,
+        path: str,
+        metadata: FileMetadata | None = None,
+        content_type: str | None = None,
+        condition: WriteCondition = UNCONDITIONAL,
+    ) -> FileInfo:
+        """Stages a file with other metadata or another content type, and the same bytes.
+
+        Other bytes that are written at the same moment are not replaced: ConditionFailed.
+        """
+        key = file_key(path)
+        actions = actions_of_write(Action.WRITE_CONTENT, condition)
+        row = self._decide(call, branch, [key], *actions)
+        spec = ReferenceSpec(row.name)
+
+        def changed() -> _Planned:
+            found = self._get(call, spec, key)
+            wanted = condition
+            if condition == UNCONDITIONAL:
+                wanted = WriteCondition(if_match=found.etag or "*", if_sha256=found.sha256.hex())
+            return _changed(found, metadata, content_type), wanted
+
+        return self._stage(call, row, key, changed)
+
+    def delete(
+        self, call: Call, branch: str, path: str, condition: WriteCondition = UNCONDITIONAL
+    ) -> bool:
+        """Stages the deletion of a file; False if there was none.
+
+        A caller that may not read the file gets True in both cases.
+        """
+        key = file_key(path)
+        row = self._decide(call, branch, [key], *actions_of_write(Action.DELETE_CONTENT, condition))
+        name = RefName(row.name)
+        write = staged_write(
+            self._context, self._claims, call, Action.DELETE_CONTENT, row, bool
+        )
+        deleted = write.do_once(
+            lambda _: self._staging.writer.delete(name, key, staged_condition(condition))
+        )
+        return deleted or not self._may_read(call, name, key)
+
+    def delete_many(self, call: Call, branch: str, paths: Sequence[str]) -> None:
+        """Stages the deletion of files; that one does not exist is no error."""
+        if len(paths) > FILES_DELETED_MAX:
+            raise TooLarge(f"one request deletes at most {FILES_DELETED_MAX} files")
+        keys = [file_key(path) for path in paths]
+        row = self._decide(call, branch, keys, Action.DELETE_CONTENT)
+        self._staging.writer.delete_many(RefName(row.name), keys)
+
+    def _stage(
+        self, call: Call, row: ReferenceRow, key: Key, plan: Callable[[], _Planned]
+    ) -> FileInfo:
+        """Stages an entry that is planned only if no earlier try has done so."""
+        name, path = RefName(row.name), file_path(key)
+
+        def write(operation: bytes) -> FileInfo:
+            entry, condition = plan()
+            entry = msgspec.structs.replace(
+                entry, modified_us=self._context.clock.now_us(), operation=operation
+            )
+            stored = self._staging.writer.put(name, key, entry, staged_condition(condition))
+            return info_of(path, stored)
+
+        kept = staged_write(self._context, self._claims, call, Action.WRITE_CONTENT, row, FileInfo)
+        return kept.do_once(write)
+
+
+_Planned = tuple[FileEntry, WriteCondition]
+"""What is to be staged, and on which condition."""
+
+
+def _changed(
+    entry: FileEntry, metadata: FileMetadata | None, content_type: str | None
+) -> FileEntry:
+    """Returns an entry with other metadata or another type, where they are given."""
+    return msgspec.structs.replace(
+        entry,
+        metadata=entry.metadata if metadata is None else metadata,
+        content_type=entry.content_type if content_type is None else content_type,
+    )

@@ -1,0 +1,108 @@
+"""Use cases that drop staged changes, and that move a branch together with them.
+
+To reset a path needs the right to write and to delete that file. To reset a prefix or a whole branch
+needs the right to move the branch, and the right to write and to delete every file that is staged
+there: if one of them is missing, nothing is dropped.
+"""
+
+from __future__ import annotations
+
+from lochan.access.policy import Action, Call
+from lochan.base.errors import Denied, HeadConflict, Invalid
+from lochan.base.keys import file_key
+from lochan.base.limits.requests import PAGE_ENTRIES_MAX
+from lochan.base.names import RefName
+from lochan.codec.rows import ReferenceRow
+from lochan.model.references import Reference
+from lochan.model.specs import ReferenceSpec
+from lochan.service.file_base import FileUseCases
+from lochan.service.file_pages import PathSelection
+from lochan.service.policy import WriteTarget, initiator_of
+from lochan.service.readable_keys import join_rights
+from lochan.service.write_rights import MovedKeys
+
+_WRITES = (Action.WRITE_CONTENT, Action.DELETE_CONTENT)
+
+
+class Resets(FileUseCases):
+    """Drops staged changes of one repository."""
+
+    def reset(
+        self, call: Call, branch: str, prefix: str | None = None, path: str | None = None
+    ) -> None:
+        """Drops the staged changes of a branch, below a prefix, or of one path."""
+        if prefix is not None and path is not None:
+            raise Invalid("a reset is of a prefix or of a path, not of both")
+        resets = self._staging.resets
+        if path is not None:
+            key = file_key(path)
+            row = self._decide(call, branch, [key], *_WRITES)
+            resets.reset_key(RefName(row.name), key)
+            return
+        row = self._decide(call, branch, [], Action.ASSIGN_REFERENCE)
+        self._check_staged(call, row, prefix or "")
+        if prefix:
+            resets.reset_prefix(RefName(row.name), prefix)
+        else:
+            resets.reset_branch(RefName(row.name))
+
+    def hard_reset(
+        self,
+        call: Call,
+        branch: str,
+        target: ReferenceSpec,
+        expected: ReferenceSpec | None = None,
+        *,
+        discard_staged: bool = False,
+    ) -> Reference:
+        """Moves a branch to a commit; StagedWork if files are staged, unless they may be dropped.
+
+        The old head stays in the ref-log.
+        """
+        name, source = self._resolver.name(branch), target.name or ""
+        moved = WriteTarget(self._access, call, Action.ASSIGN_REFERENCE, name, source=source)
+        rights = MovedKeys(moved, self._resolver.name(source) if source else None)
+
+        moved.check()
+        resolved = self._resolver.read(call, Action.READ_CONTENT, target)
+        rights.check_source()
+        wanted = self._resolver.expected(name, expected)
+
+        def check(row: ReferenceRow) -> None:
+            rights.check_row(row)
+            before = self._resolver.head(row)
+            if wanted is not None and before.obj_id != wanted.obj_id:
+                raise HeadConflict(
+                    f"Named-reference '{name}' is not at expected hash "
+                    f"'{wanted.obj_id.hex()}', but at '{before.obj_id.hex()}'."
+                )
+            rights.check_change(self._context.nodes, before, resolved.view)
+            if discard_staged:
+                self._check_staged(call, row, "")
+
+        row = self._staging.resets.hard_reset(
+            name,
+            resolved.view.obj_id,
+            initiator_of(call),
+            discard_staged=discard_staged,
+            check=check,
+        )
+        return self._resolver.reference(row)
+
+    def _check_staged(self, call: Call, row: ReferenceRow, prefix: str) -> None:
+        """Raises Denied unless the caller may write and delete all that is staged."""
+        rights = [self._access.key_right(call, action, row.name) for action in _WRITES]
+        right = join_rights(*rights)
+        if right is None:
+            return
+        within = PathSelection(prefix=prefix).range()
+        at: bytes | None = within.start
+        while at is not None:
+            found, at = self._staging.uncommitted.changes(row, at, within.end, PAGE_ENTRIES_MAX)
+            hidden = [key for key, _ in found if not right.covers(key)]
+            if hidden:
+                self._access.refuse_keys(call, Action.WRITE_CONTENT, row.name, hidden)
+                raise Denied(
+                    "nothing was dropped: among the staged changes are files that you may not "
+                    "write or not delete"
+                )

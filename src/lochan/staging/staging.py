@@ -1,0 +1,27 @@
+"""Staging of one repository: its parts, put together."""
+
+from __future__ import annotations
+
+from lochan.base.ports import NewLock
+from lochan.kernel.context import RepositoryContext
+from lochan.kernel.references import ReferenceIndex
+from lochan.persist.staged import StagedRecords
+from lochan.staging.branch_rows import BranchRows
+from lochan.staging.committer import FileCommitter
+from lochan.staging.reader import BranchReader
+from lochan.staging.tokens import Tokens
+from lochan.staging.writer import StagedWriter
+
+
+class Staging:
+    """Everything about staged files of one repository on one server; for any number of threads."""
+
+    def __init__(
+        self, context: RepositoryContext, names: ReferenceIndex, new_lock: NewLock
+    ) -> None:
+        records = StagedRecords(context.store, context.instance)
+        tokens = Tokens(context, names.find)
+        self.rows = BranchRows(names.find, context.clock, new_lock)
+        self.reader = BranchReader(context, self.rows, records)
+        self.writer = StagedWriter(context, self.rows, records, tokens, self.reader)
+        self.committer = FileCommitter(context, self.rows, records, tokens)
