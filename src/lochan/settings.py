@@ -43,11 +43,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             description="The directory for the bytes of files; empty is beside an embedded store."
         ),
     ] = ""
-    file_place: Annotated[
+    storage: Annotated[
         str,
         Meta(
-            description="Where the bytes of files are kept instead, such as s3://bucket/prefix; a "
-            "repository may name its own place."
+            description="Where the bytes of files of the repository are kept if it is made, such "
+            "as s3://bucket/prefix; empty is the data directory."
         ),
     ] = ""
     import_prefixes: Annotated[
@@ -214,7 +214,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Returns all settings with their values, secrets and passwords masked."""
         found = {name: getattr(self, name) for name in self.__struct_fields__}
         found["store"] = _masked_store(self.store)
-        found["file_place"] = _masked_store(self.file_place) if self.file_place else ""
+        found["storage"] = _masked_store(self.storage) if self.storage else ""
         return list(found.items())
 
 
@@ -224,7 +224,7 @@ SECRET_SETTINGS: Final = ("secret_key",)
 """Settings that are no flags, because other users of a machine see the arguments of a process."""
 
 _LISTS: Final = ("host_names", "import_prefixes", "oidc_algorithms")
-_NEVER_SHOWN: Final = ("store", "file_place", *SECRET_SETTINGS)
+_NEVER_SHOWN: Final = ("store", "storage", *SECRET_SETTINGS)
 
 _HINTS: Final = get_type_hints(Settings, include_extras=True)
 
@@ -276,8 +276,8 @@ def _check_together(settings: Settings) -> None:
         raise Invalid("the setting retry_sleep_low_ms is at most retry_sleep_high_ms")
     if settings.files_port and settings.files_port == settings.port:
         raise Invalid("the settings port and files_port name two different ports")
-    if settings.data and settings.file_place:
-        raise Invalid("the bytes of files are kept in data or at file_place, not both")
+    if settings.storage:
+        parse_store_url(settings.storage)
     if settings.secret_key and settings.secret_key_file:
         raise Invalid("the keys of the servers come from secret_key or secret_key_file, not both")
     if bool(settings.setup_user) != bool(settings.setup_token_file):

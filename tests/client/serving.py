@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 from typing import Any
 
 import msgspec
@@ -26,7 +26,6 @@ from lochan.faces.files.face import FilesFace
 from lochan.faces.nessie.face import nessie_faces
 from lochan.kernel.repository import Ports
 from lochan.persist.retry import RetryPolicy
-from lochan.service.file_places import FileSupport
 from lochan.service.repositories import Repositories
 from lochan.settings import Settings
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting
@@ -101,7 +100,7 @@ def _serve(
 
     async def run() -> None:
         store = open_store(store_url)
-        places = Places(f"file:{blocks}", imports)
+        places = Places(Path(blocks), imports=imports)
         try:
             ports = Ports(SystemClock(), SystemRandom(), ThreadWaiting())
             access = open_access(Settings(store=store_url), store, ports, RetryPolicy(), None)
@@ -109,7 +108,7 @@ def _serve(
                 store,
                 ports,
                 policy=OpenPolicy() if guard else access.policy,
-                files=FileSupport(places, Lock),
+                files=places.support(),
             )
             for name in ("default", *repositories):
                 opened.open_or_create(Call(rights=OPEN_RIGHTS), name)

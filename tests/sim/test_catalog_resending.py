@@ -257,7 +257,7 @@ def answers_are_computed_on_the_present_head(patch: pytest.MonkeyPatch) -> None:
 
 
 def commits_are_answered_with_the_present_head(patch: pytest.MonkeyPatch) -> None:
-    right = CommitWrites._earlier
+    right = CommitWrites.earlier
 
     def earlier(self, target, done):
         answer = right(self, target, done)
@@ -266,7 +266,7 @@ def commits_are_answered_with_the_present_head(patch: pytest.MonkeyPatch) -> Non
             return answer
         return msgspec.structs.replace(answer, hash=found.row.pointer.hex())
 
-    patch.setattr(CommitWrites, "_earlier", earlier)
+    patch.setattr(CommitWrites, "earlier", earlier)
 
 
 def deleted_targets_are_not_searched(patch: pytest.MonkeyPatch) -> None:

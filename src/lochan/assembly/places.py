@@ -1,70 +1,130 @@
-"""The places of all repositories of a process: where the bytes of their files are.
+"""The places for the bytes of files, opened by the URLs of repositories and kept open.
 
-Each repository has a place of its own, named by its instance: below the place that its description
-names, or below the default place. So two repositories never share blocks, whatever their settings.
+A repository without a URL has its default place below the data directory: `objects/<instance id>`.
+A URL of a directory is accepted only below the data directory, or where the operator allows it: a
+caller that may create repositories is not thereby allowed to write everywhere on the machine.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Final
+from urllib.parse import unquote
 
 from lochan.assembly.blocks import open_blocks
 from lochan.assembly.server_file import server_file
-from lochan.base.errors import Invalid
+from lochan.base.errors import Denied, Invalid
 from lochan.base.ids import InstanceId
+from lochan.kv.url import parse_store_url
+from lochan.service.file_places import FileSupport
 from lochan.staging.block_store import BlockStore
 
-OBJECTS: Final = "objects"
-"""The folder of the bytes of files, beside that of the store."""
+_DIRECTORY: Final = "file"
+_OBJECTS: Final = "objects"
+
+
+def data_directory(store_url: str, data: str = "") -> Path | None:
+    """Returns where a server keeps what is not in its store: as set, or beside an embedded store."""
+    if data:
+        return Path(data)
+    beside = server_file(store_url)
+    return None if beside is None else beside.parent
 
 
 class Places:
-    """Opens places, each once; `close` closes them all."""
+    """All open places of one process; for any number of threads."""
 
-    def __init__(self, default: str, imports: Sequence[str] = ()) -> None:
-        self._default = default
+    def __init__(
+        self,
+        root: Path | None,
+        *,
+        imports: Sequence[str] = (),
+        directories: Sequence[str] = (),
+    ) -> None:
+        self._root = root
         self._imports = tuple(imports)
+        self._directories = tuple(Path(one).resolve() for one in directories)
         self._lock = Lock()
-        self._opened: dict[tuple[str, InstanceId], BlockStore] = {}
+        self._opened: dict[str, BlockStore] = {}
 
-    def __call__(self, url: str, instance: InstanceId) -> BlockStore:
-        """Returns the open place of a repository; without a URL that below the default place."""
-        base = url or self._default
-        if not base:
-            raise Invalid(
-                "this server has no place for the bytes of files, only for those of a few KB: "
-                "set file_place, or data"
-            )
+    def support(self) -> FileSupport:
+        """Returns what repositories need of this."""
+        return FileSupport(self.open, Lock)
+
+    def open(self, url: str, instance: InstanceId) -> BlockStore:
+        """Returns the place of a URL; without one, the default place of a repository."""
+        address = url or f"{_DIRECTORY}:{self._default(instance)}"
+        if url:
+            self._check(url)
         with self._lock:
-            found = self._opened.get((base, instance))
+            found = self._opened.get(address)
             if found is None:
-                found = open_blocks(below(base, instance.hex()), imports=self._imports)
-                self._opened[base, instance] = found
+                scheme = parse_store_url(address).scheme
+                imports = [one for one in self._imports if parse_store_url(one).scheme == scheme]
+                found = self._opened[address] = open_blocks(address, imports=imports)
             return found
 
     def close(self) -> None:
         """Closes all places."""
         with self._lock:
-            for place in self._opened.values():
-                place.close()
-            self._opened.clear()
+            opened, self._opened = self._opened, {}
+        for place in opened.values():
+            place.close()
+
+    def _default(self, instance: InstanceId) -> Path:
+        if self._root is None:
+            raise Invalid(
+                "this store has no directory beside it; set a data directory, or create the "
+                "repository with a storage place"
+            )
+        objects = self._root / _OBJECTS
+        objects.mkdir(parents=True, exist_ok=True)
+        _flush_directory(self._root)
+        return objects / instance.hex()
+
+    def _check(self, url: str) -> None:
+        parsed = parse_store_url(url)
+        if parsed.scheme != _DIRECTORY:
+            return
+        wanted = Path(unquote(parsed.rest.removeprefix("//"))).resolve()
+        roots = list(self._directories)
+        if self._root is not None:
+            roots.append(self._root.resolve())
+        if not any(wanted.is_relative_to(root) for root in roots):
+            raise Denied("a storage place is below the data directory of the server")
 
 
-def below(base: str, name: str) -> str:
-    """Returns the URL of a place below another; options after `?` stay at the end."""
-    address, mark, options = base.partition("?")
-    return f"{address.removesuffix('/')}/{name}{mark}{options}"
+class TemporaryPlaces(Places):
+    """Places below a directory that exists as long as they are open: for stores in memory."""
+
+    def __init__(self, *, imports: Sequence[str] = (), directories: Sequence[str] = ()) -> None:
+        # Made when it is first used, because most stores in memory have no large files.
+        super().__init__(None, imports=imports, directories=directories)
+        self._directory: TemporaryDirectory[str] | None = None
+
+    def open(self, url: str, instance: InstanceId) -> BlockStore:
+        """Returns the place of a URL; without one, a place that is removed by `close`."""
+        if not url and self._root is None:
+            self._directory = TemporaryDirectory(prefix="lochan-")
+            self._root = Path(self._directory.name)
+        return super().open(url, instance)
+
+    def close(self) -> None:
+        """Closes all places and removes the directory."""
+        super().close()
+        if self._directory is not None:
+            self._directory.cleanup()
+            self._directory = None
 
 
-def default_place(store_url: str, data: str = "") -> str:
-    """Returns the place of a process that names none: below `data`, or beside an embedded store.
-
-    Empty if there is neither: a store on the network or in memory has no folder beside it.
-    """
-    if data:
-        return f"file:{Path(data) / OBJECTS}"
-    beside = server_file(store_url)
-    return "" if beside is None else f"file:{beside.with_name(OBJECTS)}"
+def _flush_directory(directory: Path) -> None:
+    """Makes the names in a directory durable."""
+    number = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from threading import Lock
 from typing import Final
 
 import msgspec
@@ -15,7 +14,7 @@ from lochan.access.rights import OPEN_RIGHTS
 from lochan.assembly import open_store
 from lochan.assembly.access import ServerAccess, open_access
 from lochan.assembly.exposure import check_exposure, warn_exposure
-from lochan.assembly.places import Places, default_place
+from lochan.assembly.places import Places, TemporaryPlaces, data_directory
 from lochan.assembly.server_file import (
     ServerFile,
     read_server_file,
@@ -37,7 +36,6 @@ from lochan.kv.store import Store
 from lochan.kv.url import parse_store_url
 from lochan.persist.cache import Caches
 from lochan.persist.retry import RetryPolicy
-from lochan.service.file_places import FileSupport
 from lochan.service.quotas import ReferenceQuota
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
@@ -84,8 +82,10 @@ def reference_quota_of(settings: Settings) -> ReferenceQuota:
 
 def places_of(settings: Settings) -> Places:
     """Returns the places of files that the settings ask for; none is opened yet."""
-    default = settings.file_place or default_place(settings.store, settings.data)
-    return Places(default, settings.import_prefixes)
+    if not settings.data and parse_store_url(settings.store).scheme == "memory":
+        return TemporaryPlaces(imports=settings.import_prefixes)
+    directory = data_directory(settings.store, settings.data)
+    return Places(directory, imports=settings.import_prefixes)
 
 
 class ServerReady(msgspec.Struct, frozen=True):
@@ -229,7 +229,7 @@ def _serve(
         policy=access.policy,
         tuning=tuning,
         quota=reference_quota_of(settings),
-        files=FileSupport(places, Lock),
+        files=places.support(),
     )
     repository = _open_or_create(repositories, settings)
     store.flush(store.epoch())
@@ -365,4 +365,5 @@ def _open_or_create(repositories: Repositories, settings: Settings) -> Repositor
         return repositories.open(settings.repository)
     except NotFound:
         call = Call(repository=settings.repository, rights=OPEN_RIGHTS)
-        return repositories.create(call, settings.repository, settings.default_branch)
+        storage = settings.storage and f"{settings.storage.rstrip('/')}/{settings.repository}"
+        return repositories.create(call, settings.repository, settings.default_branch, storage)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Self
 
 from lochan.access.policy import Call
 from lochan.assembly import open_store
+from lochan.assembly.places import Places, TemporaryPlaces, data_directory
 from lochan.catalog.types import ContentTypes
 from lochan.client.groups.repository import RepositoryGroups
 from lochan.client.methods import BlockingRunner
@@ -18,25 +20,39 @@ from lochan.kernel.check_store import check_store as check_stored_repositories
 from lochan.kernel.purge import Purged
 from lochan.kernel.repository import Ports
 from lochan.kv.store import Store
+from lochan.kv.url import parse_store_url
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting
 
 
-def open_repository(store_url: str, repository: str = "default", *, who: str = "") -> Embedded:
+def open_repository(
+    store_url: str,
+    repository: str = "default",
+    *,
+    who: str = "",
+    data: str | Path = "",
+    storage: str = "",
+    imports: Sequence[str] = (),
+) -> Embedded:
     """Opens a repository, and creates it if the store has none of that name; close it after use.
 
-    `who` is written into commits and ref-logs as their author.
+    `who` is written into commits and ref-logs as their author. Bytes of files that are not small
+    are below the directory `data`: by default the one that contains an embedded store, and for
+    `memory:` one that exists until the repository is closed. `storage` is the URL of another place
+    for them, if the repository is created. `imports` are URLs of prefixes that may be imported.
     """
     store = open_store(store_url)
+    places = _places(store_url, str(data), storage, imports)
     try:
         ports = _ports()
-        opened = Repositories(store, ports).open_or_create(
-            Call(who, repository=repository), repository
-        )
+        call = Call(who, repository=repository)
+        found = Repositories(store, ports, files=places.support())
+        opened = found.open_or_create(call, repository, storage)
         store.flush(store.epoch())
-        return Embedded(store, opened, who, StoreAccess(store, store_url, ports))
+        return Embedded(store, opened, who, StoreAccess(store, store_url, ports), places)
     except BaseException:
+        places.close()
         store.close()
         raise
 
@@ -75,11 +91,13 @@ class Embedded(RepositoryGroups[BlockingRunner]):
         repository: Repository,
         who: str = "",
         access: StoreAccess | None = None,
+        places: Places | None = None,
     ) -> None:
         access = access or StoreAccess(store, "", _ports())
         self._lane_runner = LaneRunner(store, repository, who, access)
         super().__init__(self._lane_runner)
         self._store = store
+        self._places = places
         self._repository = repository
         self.repository = repository.name
 
@@ -111,7 +129,9 @@ class Embedded(RepositoryGroups[BlockingRunner]):
         return self._lane_runner.durably(self._repository.sweep)
 
     def close(self) -> None:
-        """Closes the store."""
+        """Closes the store and the places of files."""
+        if self._places is not None:
+            self._places.close()
         self._store.close()
 
     def __enter__(self) -> Self:
@@ -119,6 +139,15 @@ class Embedded(RepositoryGroups[BlockingRunner]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _places(store_url: str, data: str, storage: str, imports: Sequence[str]) -> Places:
+    # A program that can open a store may write where its process may.
+    directories = (storage.removeprefix("file:"),) if storage.startswith("file:") else ()
+    if not data and parse_store_url(store_url).scheme == "memory":
+        return TemporaryPlaces(imports=imports, directories=directories)
+    root = data_directory(store_url, data)
+    return Places(root, imports=imports, directories=directories)
 
 
 def _ports() -> Ports:

@@ -12,9 +12,14 @@ from typing import Any, Final, TypeVar
 from msgspec.structs import asdict, replace
 
 from lochan.access.policy import Call
+from lochan.base.errors import TooLarge
 from lochan.base.ids import EMPTY_ID
+from lochan.base.limits.files import FILE_READ_BYTES_MAX
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
-from lochan.model import requests
+from lochan.model import file_requests, requests
+from lochan.model.commits import Committed
+from lochan.model.file_requests import PutFileRequest, ReadFileRequest
+from lochan.model.files import FileInfo, pieces_of
 from lochan.model.references import Reference
 from lochan.model.requests import (
     DEFAULT_BRANCH,
@@ -67,6 +72,32 @@ def _delete(repository: Repository, call: Call, request: DeleteReferenceRequest)
     return repository.references.delete(call, name, expected, kind=request.kind)
 
 
+def _commit(repository: Repository, call: Call, request: CommitRequest) -> PendingWrite[Committed]:
+    """Prepares a commit; one of staged files alone expects nothing."""
+    if request.operations or not request.staged:
+        request = _expecting(repository, call, request)
+    return repository.commits.commit(call, **asdict(request))
+
+
+def _read_file(repository: Repository, call: Call, request: ReadFileRequest) -> bytes:
+    with repository.files.open(call, **asdict(request)) as stream:
+        size = stream.end - stream.start
+        if size > FILE_READ_BYTES_MAX:
+            raise TooLarge(
+                f"{size} bytes are over the limit of {FILE_READ_BYTES_MAX} for a read into "
+                "memory; open the file as a stream, or read ranges of it"
+            )
+        return stream.read()
+
+
+def _put_file(repository: Repository, call: Call, request: PutFileRequest) -> FileInfo:
+    begin = repository.uploads.begin
+    with begin(call, request.branch, request.path, request.properties, request.condition) as upload:
+        for piece in pieces_of(request.body):
+            upload.write(piece)
+        return upload.finish()
+
+
 def _expecting(repository: Repository, call: Call, request: _Request) -> _Request:
     """Returns a request with the name of its branch and its expected hash."""
     branch, expected = _target(repository, call, request.branch, request.expected)
@@ -114,6 +145,16 @@ READS: Final[Mapping[type[RepositoryRequest[Any]], UseCase]] = {
     requests.GetNamespaceRequest: _by_fields(lambda service: service.namespaces.get),
     requests.ListNamespacesRequest: _by_fields(lambda service: service.namespaces.list),
     requests.GetSettingsRequest: _by_fields(lambda service: service.settings.get),
+    file_requests.StatFileRequest: _by_fields(lambda service: service.files.stat),
+    file_requests.ReadFileRequest: _read_file,
+    file_requests.OpenFileRequest: _by_fields(lambda service: service.files.open),
+    file_requests.PresignFileRequest: _by_fields(lambda service: service.files.presign),
+    file_requests.ListFilesRequest: _by_fields(lambda service: service.file_listings.list),
+    file_requests.UncommittedFilesRequest: _by_fields(
+        lambda service: service.file_listings.uncommitted
+    ),
+    file_requests.DiffFilesRequest: _by_fields(lambda service: service.file_history.diff),
+    file_requests.FileLogRequest: _by_fields(lambda service: service.file_history.log),
 }
 
 WRITES: Final[Mapping[type[RepositoryRequest[Any]], UseCase]] = {
@@ -123,9 +164,7 @@ WRITES: Final[Mapping[type[RepositoryRequest[Any]], UseCase]] = {
     ),
     requests.AssignReferenceRequest: _assign,
     requests.DeleteReferenceRequest: _delete,
-    requests.CommitRequest: lambda service, call, request: service.commits.commit(
-        call, **asdict(_expecting(service, call, request))
-    ),
+    requests.CommitRequest: _commit,
     requests.MergeRequest: _whole(lambda service: service.merges.merge),
     requests.TransplantRequest: _whole(lambda service: service.merges.transplant),
     requests.CherryPickRequest: _cherry_pick,
@@ -143,4 +182,14 @@ WRITES: Final[Mapping[type[RepositoryRequest[Any]], UseCase]] = {
         call, request.branch, None, request.elements, request.updates, request.removals
     ),
     requests.UpdateSettingsRequest: _by_fields(lambda service: service.settings.update),
+    file_requests.PutFileRequest: _put_file,
+    file_requests.CopyFileRequest: _by_fields(lambda service: service.files.copy),
+    file_requests.UpdateFileRequest: _by_fields(lambda service: service.files.update),
+    file_requests.DeleteFileRequest: _by_fields(lambda service: service.files.delete),
+    file_requests.DeleteFilesRequest: _by_fields(lambda service: service.files.delete_many),
+    file_requests.ResetFilesRequest: _by_fields(lambda service: service.resets.reset),
+    file_requests.HardResetRequest: _by_fields(lambda service: service.resets.hard_reset),
+    file_requests.ReserveAddressRequest: _by_fields(lambda service: service.addresses.reserve),
+    file_requests.LinkAddressRequest: _by_fields(lambda service: service.addresses.link),
+    file_requests.ImportFilesRequest: _by_fields(lambda service: service.imports.import_files),
 }

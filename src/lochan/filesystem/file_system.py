@@ -214,7 +214,9 @@ class LochanFileSystem(AbstractFileSystem):  # type: ignore[misc]
                 return files.read(address.spec, address.path)
             size = files.stat(address.spec, address.path).size
             first, last, _step = slice(start, end).indices(size)
-            return files.read(address.spec, address.path, first, last) if first < last else b""
+            if first >= last:
+                return b""
+            return files.read(address.spec, address.path, start=first, end=last)
 
     def cat_ranges(
         self,

@@ -37,7 +37,10 @@ class ReadFile(AbstractBufferedFile):  # type: ignore[misc]
             return b""
         address = self._address
         files = self.fs.files_of(address)
-        with as_os_errors(self.path), files.open(address.spec, address.path, start, end) as stream:
+        with (
+            as_os_errors(self.path),
+            files.open(address.spec, address.path, start=start, end=end) as stream,
+        ):
             if _identity(stream.info) != _identity(self._info):
                 raise OSError(
                     f"{self.path} was replaced while it was read; open it again, or read it at a "

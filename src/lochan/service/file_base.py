@@ -27,6 +27,7 @@ from lochan.model.files import WriteCondition, sha256_bytes
 from lochan.model.specs import ReferenceSpec
 from lochan.service.claims import Claims, RepositoryWrites
 from lochan.service.file_places import FilePlaces
+from lochan.service.file_sources import FileSources
 from lochan.service.policy import Access
 from lochan.service.readable_keys import covers
 from lochan.service.resolve import Resolved, Resolver
@@ -56,6 +57,7 @@ class FileUseCases(RepositoryWrites):
         super().__init__(files.context, files.types, files.resolver, files.claims, files.access)
         self._names = files.names
         self._staging = files.staging
+        self._sources = FileSources(files.context, files.staging.reader)
         self._places = files.places
 
     def _read(

@@ -22,7 +22,7 @@ from lochan.model.files import FileDifference
 from lochan.model.results import Page
 from lochan.model.specs import ReferenceSpec
 from lochan.service.file_base import FileUseCases
-from lochan.service.file_listings import Sides, difference_of
+from lochan.service.file_listings import difference_of
 from lochan.service.file_pages import (
     PathSelection,
     RawPage,
@@ -31,6 +31,7 @@ from lochan.service.file_pages import (
     page_limit,
     seal_place,
 )
+from lochan.service.file_sources import Sides
 from lochan.service.readable_keys import covers, join_rights
 from lochan.service.resolve import Resolved
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -25,14 +25,12 @@ from lochan.service.file_pages import (
     seal_place,
 )
 from lochan.service.file_places import info_of
+from lochan.service.file_sources import Sides
 from lochan.service.resolve import Resolved
 
 _COMMIT: Final = "files"
 _BRANCH: Final = "files of a branch"
 _STAGED: Final = "staged files"
-
-Sides = tuple[bytes | None, bytes | None]
-"""The elements of a file on two sides."""
 
 
 class _Listing(msgspec.Struct, frozen=True):
@@ -67,14 +65,13 @@ class FileListings(FileUseCases):
         selection = PathSelection(prefix=prefix, delimiter=delimiter, after=after)
         selection.check()
         count = page_limit(limit)
-        listings = self._staging.listings
 
         def live(resolved: Resolved, row: ReferenceRow) -> Page[FileItem]:
             listed = self._resolver.listed(spec, resolved)
             listing = _Listing(_BRANCH, selection, listed, EMPTY_ID, count)
             start, _ = self._start(listing, token)
             folded = fold_page(
-                lambda at, end, step: listings.elements(row, at, end, step),
+                lambda at, end, step: self._sources.of_branch(row, at, end, step),
                 resolved.keys,
                 selection,
                 start,
@@ -87,13 +84,11 @@ class FileListings(FileUseCases):
             listing = _Listing(_COMMIT, selection, listed, resolved.view.obj_id, count)
             start, commit = self._start(listing, token)
             if commit is not None:
-                resolved = self._resolver.read_at(
-                    call, Action.READ_ENTRIES, spec, resolved, commit
-                )
+                resolved = self._resolver.read_at(call, Action.READ_ENTRIES, spec, resolved, commit)
                 listing = msgspec.structs.replace(listing, commit=commit)
             view = resolved.view
             folded = fold_page(
-                lambda at, end, step: listings.elements_at(view, at, end, step),
+                lambda at, end, step: self._sources.of_commit(view, at, end, step),
                 resolved.keys,
                 selection,
                 start,
@@ -124,7 +119,7 @@ class FileListings(FileUseCases):
             listing = _Listing(_STAGED, selection, listed, EMPTY_ID, count)
             start, _ = self._start(listing, token)
             folded = fold_page(
-                lambda at, end, step: self._staging.uncommitted.changes(row, at, end, step),
+                lambda at, end, step: self._sources.staged(row, at, end, step),
                 resolved.keys,
                 selection,
                 start,
@@ -148,7 +143,7 @@ class FileListings(FileUseCases):
         )
         return open_place(self._context.description.token_key, place), commit
 
-    def _further(self, folded: FoldedPage[object], listing: _Listing) -> str | None:
+    def _further(self, folded: FoldedPage[Any], listing: _Listing) -> str | None:
         place = folded.next_start
         if place is None:
             return None

@@ -29,6 +29,9 @@ _FILES: Final = bytes((Universe.FILES,))
 # Records of jobs are below NUL, where no path can be.
 _FIRST_PATH: Final = _FILES + b"\x01"
 
+# Reads of one page: enough to fill it, unless most of what they pass is hidden or deleted.
+_READS_MAX: Final = 20
+
 # Marks an encrypted place; no key begins with it.
 _SEALED: Final = b"\0"
 _NONCE_BYTES: Final = 16
@@ -69,8 +72,10 @@ class PathSelection(msgspec.Struct, frozen=True, kw_only=True):
         if self.after:
             after = bytes(file_key(self.after))
             is_prefix = self.delimiter and len(self.after) > len(self.prefix)
-            if is_prefix and self.after.endswith(self.delimiter) and self.after.startswith(
-                self.prefix
+            if (
+                is_prefix
+                and self.after.endswith(self.delimiter)
+                and self.after.startswith(self.prefix)
             ):
                 # All below a common prefix was folded into it.
                 start = max(start, prefix_end(after) or start)
@@ -106,7 +111,7 @@ def fold_page(
 ) -> FoldedPage[_Value]:
     """Returns a page of what a caller may see, from a key on."""
     within = KeyRange(start, selection.range().end)
-    fold = _Fold(selection, right, limit)
+    fold: _Fold[_Value] = _Fold(selection, right, limit)
     for part in ranges_of(right, within):
         at: bytes | None = max(part.start, start)
         while at is not None and (part.end is None or at < part.end):
@@ -115,6 +120,9 @@ def fold_page(
                 return fold.page()
             if fold.skip is not None and at is not None:
                 at = max(at, fold.skip)
+            fold.count_read(at)
+            if fold.is_over:
+                return fold.page()
     return fold.page()
 
 
@@ -132,6 +140,7 @@ class _Fold(Generic[_Value]):
         self._limit = limit
         self._found: list[tuple[str, _Value | None]] = []
         self._hidden = 0
+        self._reads = 0
         self._next: bytes | None = None
         self._conceals = False
         self.skip: bytes | None = None
@@ -158,6 +167,17 @@ class _Fold(Generic[_Value]):
             else:
                 self._found.append((key[1:].decode(), value))
         return False
+
+    def count_read(self, at: bytes | None) -> None:
+        """Ends the page after so many reads that have found little; they passed deleted files."""
+        self._reads += 1
+        if self._reads >= _READS_MAX and at is not None:
+            self._next, self._conceals = at, True
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the page ends here."""
+        return self._next is not None
 
     def page(self) -> FoldedPage[_Value]:
         """Returns the page."""

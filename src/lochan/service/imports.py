@@ -107,12 +107,19 @@ class Imports(FileUseCases):
         """Refuses to replace a prefix under which files are staged: they would hide the import."""
         for source in sources:
             start, end = _range_of(source.prefix)
-            found, _ = self._staging.uncommitted.changes(row, start, end, 1)
-            if found:
+            if self._has_staged(row, start, end):
                 raise StagedWork(
                     f"files are staged on {row.name!r} below {source.prefix!r}; commit or reset "
                     "them before the import"
                 )
+
+    def _has_staged(self, row: ReferenceRow, start: bytes, end: bytes | None) -> bool:
+        at: bytes | None = start
+        while at is not None:
+            found, at = self._sources.staged(row, at, end, PAGE_ENTRIES_MAX)
+            if found:
+                return True
+        return False
 
 
 class ListedObjects:

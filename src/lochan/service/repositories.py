@@ -148,7 +148,7 @@ class Repositories:
             return None
         return found if found.context.description.operation == operation else None
 
-    def open_or_create(self, call: Call, name: str) -> Repository:
+    def open_or_create(self, call: Call, name: str, storage: str = "") -> Repository:
         """Opens a repository, and creates it if there is none; two callers may do so at once."""
         for _ in range(_OPEN_ATTEMPTS_MAX - 1):
             try:
@@ -156,7 +156,7 @@ class Repositories:
             except NotFound:
                 pass
             try:
-                return self.create(call, name)
+                return self.create(call, name, storage=storage)
             except (AlreadyExists, Unknown):
                 # Another caller was first, or this call has created it: it exists now.
                 pass

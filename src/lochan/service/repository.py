@@ -38,7 +38,7 @@ from lochan.service.objects import ObjectExchange
 from lochan.service.policy import Access
 from lochan.service.quotas import NO_QUOTA, ReferenceQuota
 from lochan.service.references import References
-from lochan.service.resets import Resets
+from lochan.service.resets import BranchResets
 from lochan.service.resolve import Resolver
 from lochan.service.settings import RepositorySettings
 from lochan.service.uploads import Uploads
@@ -73,16 +73,14 @@ class Repository:
         writes = CommitWrites(context, types, resolver, claims, access)
         staging = self._staging = Staging(context, self._names, files.new_lock)
         places = self._places = FilePlaces(context, files.open_place)
-        parts = FileContext(
-            context, types, resolver, claims, access, self._names, staging, places
-        )
+        parts = FileContext(context, types, resolver, claims, access, self._names, staging, places)
         self.commits = Commits(writes, StagedCommits(parts, writes))
         self.files = Files(parts)
         self.uploads = Uploads(parts)
         self.addresses = Addresses(parts)
         self.file_listings = FileListings(parts)
         self.file_history = FileHistory(parts)
-        self.resets = Resets(parts)
+        self.resets = BranchResets(parts)
         self.imports = Imports(parts)
         self.merges = Merges(context, types, resolver, claims, access, self._names)
         self.namespaces = Namespaces(self.contents, writes)

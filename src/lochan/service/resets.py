@@ -24,7 +24,7 @@ from lochan.service.write_rights import MovedKeys
 _WRITES = (Action.WRITE_CONTENT, Action.DELETE_CONTENT)
 
 
-class Resets(FileUseCases):
+class BranchResets(FileUseCases):
     """Drops staged changes of one repository."""
 
     def reset(
@@ -80,12 +80,12 @@ class Resets(FileUseCases):
             if discard_staged:
                 self._check_staged(call, row, "")
 
+        check(self._staging.rows.fetch(name))
         row = self._staging.resets.hard_reset(
             name,
             resolved.view.obj_id,
             initiator_of(call),
             discard_staged=discard_staged,
-            check=check,
         )
         return self._resolver.reference(row)
 
@@ -98,7 +98,7 @@ class Resets(FileUseCases):
         within = PathSelection(prefix=prefix).range()
         at: bytes | None = within.start
         while at is not None:
-            found, at = self._staging.uncommitted.changes(row, at, within.end, PAGE_ENTRIES_MAX)
+            found, at = self._sources.staged(row, at, within.end, PAGE_ENTRIES_MAX)
             hidden = [key for key, _ in found if not right.covers(key)]
             if hidden:
                 self._access.refuse_keys(call, Action.WRITE_CONTENT, row.name, hidden)

@@ -62,7 +62,7 @@ def reset(
             raise Invalid(
                 "--discard-staged belongs to --hard; without it, staged changes are dropped"
             )
-        files.reset(branch, prefix, path)
+        files.reset(branch, prefix=prefix, path=path)
         what = path if path is not None else f"{prefix}*" if prefix is not None else "all"
         result = {"branch": branch, "path": path, "prefix": prefix}
         context.printer.document(result, f"dropped the staged changes of {branch}: {what}")

@@ -65,6 +65,7 @@ class Merges(Group[Runner]):
         expected: str | None = None,
         default: str = "NORMAL",
         keys: Mapping[ContentKey, KeyResolution] | None = None,
+        paths: Mapping[str, str] | None = None,
         dry_run: bool = False,
         conflicts_as_result: bool = False,
         squash: bool = True,
@@ -77,6 +78,7 @@ class Merges(Group[Runner]):
             expected=parse_expected(expected),
             default=default,
             keys=_resolutions(keys),
+            paths=dict(paths or {}),
             dry_run=dry_run,
             conflicts_as_result=conflicts_as_result,
             squash=squash,
@@ -93,6 +95,7 @@ class Merges(Group[Runner]):
         expected: str | None = None,
         default: str = "NORMAL",
         keys: Mapping[ContentKey, KeyResolution] | None = None,
+        paths: Mapping[str, str] | None = None,
         dry_run: bool = False,
         conflicts_as_result: bool = False,
         squash: bool = False,
@@ -106,6 +109,7 @@ class Merges(Group[Runner]):
             expected=parse_expected(expected),
             default=default,
             keys=_resolutions(keys),
+            paths=dict(paths or {}),
             dry_run=dry_run,
             conflicts_as_result=conflicts_as_result,
             squash=squash,
@@ -122,6 +126,7 @@ class Merges(Group[Runner]):
         expected: str | None = None,
         default: str = "NORMAL",
         keys: Mapping[ContentKey, KeyResolution] | None = None,
+        paths: Mapping[str, str] | None = None,
         dry_run: bool = False,
         conflicts_as_result: bool = False,
         squash: bool = False,
@@ -137,6 +142,7 @@ class Merges(Group[Runner]):
             expected=parse_expected(expected),
             default=default,
             keys=_resolutions(keys),
+            paths=dict(paths or {}),
             dry_run=dry_run,
             conflicts_as_result=conflicts_as_result,
             squash=squash,
@@ -172,6 +178,7 @@ class Merges(Group[Runner]):
         expected: str | None = None,
         default: str = "NORMAL",
         keys: Mapping[ContentKey, KeyResolution] | None = None,
+        paths: Mapping[str, str] | None = None,
         dry_run: bool = False,
     ) -> RebaseRequest:
         """Makes the branch's own commits again on top of another commit."""
@@ -181,6 +188,7 @@ class Merges(Group[Runner]):
             expected=parse_expected(expected),
             default=default,
             keys=_resolutions(keys),
+            paths=dict(paths or {}),
             dry_run=dry_run,
         )
 
