@@ -99,8 +99,9 @@ class Files(Group[Runner]):
     ) -> PutFileRequest:
         """Stages a file; the body is bytes, a path, a binary file or an iterable of pieces.
 
-        The asynchronous client takes an asynchronous iterable too. Size and checksums are checked if they are stated. A condition that does not hold is
-        ConditionFailed, and nothing is written.
+        The asynchronous client takes an asynchronous iterable too. Size and checksums are checked
+        if they are stated. A condition that does not hold is ConditionFailed, and nothing is
+        written.
         """
         properties = FileProperties(
             content_type=content_type,

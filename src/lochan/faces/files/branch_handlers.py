@@ -33,7 +33,7 @@ def commit(exchange: Exchange) -> PendingWrite[Response]:
     pending = exchange.repository.commits.commit(
         write_call(exchange),
         path.name,
-        _expected(exchange, path),
+        _expected(exchange, path, bool(operations)),
         meta,
         operations,
         staged=True,
@@ -42,12 +42,18 @@ def commit(exchange: Exchange) -> PendingWrite[Response]:
     return pending.then(lambda done: answer(commit_response(done), done.hash))
 
 
-def _expected(exchange: Exchange, path: ReferenceSpec) -> ReferenceSpec:
-    """Returns what the writer expects: the hash in the path, by default the present head."""
+def _expected(
+    exchange: Exchange, path: ReferenceSpec, has_operations: bool
+) -> ReferenceSpec | None:
+    """Returns what the writer expects: the hash in the path, by default the present head.
+
+    Staged files alone expect nothing.
+    """
     if path.on_reference:
         return ReferenceSpec(None, path.hash, path.steps)
-    name = path.name or ""
-    head = exchange.repository.references.get(read_call(exchange), name).hash
+    if not has_operations:
+        return None
+    head = exchange.repository.references.get(read_call(exchange), path.name or "").hash
     return ReferenceSpec(None, head)
 
 
