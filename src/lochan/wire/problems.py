@@ -111,7 +111,10 @@ class ErrorJson(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ConflictJson(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A conflict; the contents of the three sides where they are known."""
+    """A conflict; the contents of the three sides where they are known.
+
+    `path` is that of a file, for clients that are not Nessie's.
+    """
 
     conflict_type: str
     key: KeyJson | None
@@ -119,6 +122,7 @@ class ConflictJson(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     base: ContentJson | msgspec.UnsetType = msgspec.UNSET
     source: ContentJson | msgspec.UnsetType = msgspec.UNSET
     target: ContentJson | msgspec.UnsetType = msgspec.UNSET
+    path: str | msgspec.UnsetType = msgspec.UNSET
 
 
 def conflict_out(conflict: ContentConflict) -> ConflictJson:
@@ -130,6 +134,7 @@ def conflict_out(conflict: ContentConflict) -> ConflictJson:
         msgspec.UNSET if conflict.base is None else content_out(conflict.base),
         msgspec.UNSET if conflict.source is None else content_out(conflict.source),
         msgspec.UNSET if conflict.target is None else content_out(conflict.target),
+        msgspec.UNSET if conflict.path is None else conflict.path,
     )
 
 
@@ -148,4 +153,5 @@ def conflict_in(conflict: ConflictJson) -> ContentConflict:
         optional_in(None if conflict.base is msgspec.UNSET else conflict.base),
         optional_in(None if conflict.source is msgspec.UNSET else conflict.source),
         optional_in(None if conflict.target is msgspec.UNSET else conflict.target),
+        None if conflict.path is msgspec.UNSET else conflict.path,
     )

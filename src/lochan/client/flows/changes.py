@@ -41,6 +41,7 @@ from lochan.wire.merges import (
     RevertBody,
     TransplantBody,
     key_outcome_in,
+    path_outcome_in,
 )
 from lochan.wire.metas import meta_to_send
 from lochan.wire.references import ReferenceV2, reference_in
@@ -129,6 +130,7 @@ def rebase(request: RebaseRequest) -> Flow[Merged]:
     body = RebaseBody(
         onto=request.onto.text(),
         key_merge_modes=_behaviours(request.keys),
+        path_merge_modes=dict(request.paths) or None,
         default_key_merge_mode=request.default,
         is_dry_run=request.dry_run,
     )
@@ -165,6 +167,9 @@ def _send(path: str, body: msgspec.Struct) -> Flow[Merged]:
         common_ancestor=reply.common_ancestor,
         keys=tuple(key_outcome_in(each) for each in reply.details),
         commits=() if reply.commits is msgspec.UNSET else reply.commits,
+        paths=()
+        if reply.path_details is msgspec.UNSET
+        else tuple(path_outcome_in(each) for each in reply.path_details),
     )
 
 
@@ -178,6 +183,7 @@ def _meta(meta: CommitMeta | None) -> dict[str, Any]:
 def _choices(request: MergeRequest | TransplantRequest) -> dict[str, Any]:
     return {
         "key_merge_modes": _behaviours(request.keys),
+        "path_merge_modes": dict(request.paths) or None,
         "default_key_merge_mode": request.default,
         "is_dry_run": request.dry_run,
         "is_return_conflict_as_result": request.conflicts_as_result,

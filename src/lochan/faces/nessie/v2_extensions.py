@@ -145,6 +145,7 @@ def rebase(exchange: Exchange) -> Response:
         expected=expected,
         default=body.default_key_merge_mode or "NORMAL",
         keys=resolutions_of(body.key_merge_modes),
+        paths=body.path_merge_modes or {},
         dry_run=body.only_try(),
     )
     return _merged(exchange.repository.merges.rebase(write_call(exchange), request))
