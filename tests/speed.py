@@ -28,13 +28,13 @@ _SIGNALS = frozenset(("os.kill", "os.killpg"))
 _refused: dict[str, str] = {}
 
 
-# A contract for every store, whose tests fork.
-_FORKING = "lochan.testing.contracts.fork"
+# Contracts for every store and every place for object data, whose tests fork.
+_FORKING = ("lochan.testing.contracts.fork", "lochan.testing.contracts.block_fork")
 
 
 def forks(function: object) -> bool:
-    """Returns whether a test belongs to the shipped contract of forks."""
-    return getattr(function, "__module__", None) == _FORKING
+    """Returns whether a test belongs to the shipped contracts of forks."""
+    return getattr(function, "__module__", None) in _FORKING
 
 
 def is_slow_folder(path: Path) -> bool:

@@ -41,27 +41,29 @@ class ObjectStore:
         ports = dict(zip(parts, _free_ports(len(parts)), strict=True))
         self.port = ports["s3.port"]
         flags = [f"-{name}={port}" for name, port in ports.items()]
-        with (self.folder / "stderr.txt").open("wb") as log:
+        self._command = [
+            program,
+            f"-logdir={self.folder / 'log'}",
+            "mini",
+            f"-dir={self.folder / 'data'}",
+            "-ip=127.0.0.1",
+            "-ip.bind=127.0.0.1",
+            f"-s3.config={config}",
+            # By default it would take a fixed port, or announce itself.
+            "-s3.port.iceberg=0",
+            "-s3.port.lance=0",
+            "-master.telemetry=false",
+            "-webdav=false",
+            "-admin.ui=false",
+            *flags,
+        ]
+        self.start()
+
+    def start(self) -> None:
+        """Starts it, again after `end`, and waits until it answers."""
+        with (self.folder / "stderr.txt").open("ab") as log:
             self.process = subprocess.Popen(
-                [
-                    program,
-                    f"-logdir={self.folder / 'log'}",
-                    "mini",
-                    f"-dir={self.folder / 'data'}",
-                    "-ip=127.0.0.1",
-                    "-ip.bind=127.0.0.1",
-                    f"-s3.config={config}",
-                    # By default it would take a fixed port, or announce itself.
-                    "-s3.port.iceberg=0",
-                    "-s3.port.lance=0",
-                    "-master.telemetry=false",
-                    "-webdav=false",
-                    "-admin.ui=false",
-                    *flags,
-                ],
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-                cwd=self.folder,
+                self._command, stdout=subprocess.DEVNULL, stderr=log, cwd=self.folder
             )
         try:
             self._wait()
@@ -95,14 +97,18 @@ class ObjectStore:
         self.filesystem().create_dir(name)
         return name
 
-    def stop(self) -> None:
-        """Ends it and removes its files."""
+    def end(self) -> None:
+        """Ends it and keeps its files."""
         self.process.terminate()
         try:
             self.process.wait(30)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+    def stop(self) -> None:
+        """Ends it and removes its files."""
+        self.end()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _wait(self) -> None:

@@ -43,6 +43,7 @@ from lochan.kernel.history import ancestor_at, is_ancestor, iterate_log
 from lochan.kernel.plan import CommitPlan, check_plan, find_conflicts, keys_conflict
 from lochan.kernel.recent import Recent
 from lochan.kernel.views import CommitOverlay, CommitView, Views
+from lochan.persist.staged import StagedRecords
 
 _KEY: Final = itemgetter(0)
 _TABLES_BEGIN: Final = bytes((Universe.TABLES,))
@@ -76,6 +77,8 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     view: CommitView
     builder: Builder
     row: ReferenceRow
+    records: StagedRecords | None = None
+    """The staged records of the repository; None if nothing is published on this head."""
 
     def find(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes | None]:
         """Returns the elements of keys of both universes, None where there is none."""

@@ -9,6 +9,7 @@ from typing import Final
 from lochan.base.checks import check
 from lochan.base.ids import ObjId
 from lochan.base.keys import Universe
+from lochan.codec.elements import same_state
 from lochan.index.difference import Difference
 from lochan.index.layers import diff, find_many
 from lochan.index.read import iterate
@@ -26,9 +27,14 @@ def diff_commits(
     start: bytes = b"",
     end: bytes | None = None,
 ) -> Iterator[Difference]:
-    """Yields the keys of [start, end) whose elements differ, in order; files come before tables."""
+    """Yields the keys of [start, end) whose states differ, in order; files come before tables.
+
+    A file that was put again as the same file, perhaps at another address, does not differ.
+    """
     for universe in sorted(Universe):
-        yield from diff(nodes, left.index(universe), right.index(universe), start, end)
+        for one in diff(nodes, left.index(universe), right.index(universe), start, end):
+            if not same_state(one.key, one.left, one.right):
+                yield one
 
 
 def own_changes(commits: CommitSource, nodes: NodeSource, commit: CommitView) -> list[Difference]:

@@ -19,6 +19,7 @@ from lochan.persist.cache import BoundedCache, Caches
 from lochan.persist.objects import Objects
 from lochan.persist.references import References
 from lochan.persist.retry import Retry, RetryPolicy
+from lochan.persist.staged import StagedRecords
 
 
 class Tuning(msgspec.Struct, frozen=True):
@@ -53,6 +54,7 @@ class RepositoryContext:
         self._retry_policy_for_steps = tuning.retry_policy.for_steps()
         self.objects = Objects(store, instance, clock)
         self.references = References(store, instance)
+        self.staged = StagedRecords(store, instance)
         self.moves = MoveLog(store, instance)
         self.views = Views(self.objects, tuning.caches)
         self.values: BoundedCache[bytes] = tuning.caches.values.cache(len)

@@ -31,7 +31,7 @@ from lochan.base.errors import Invalid, KeysConflict, ReferenceNotFound
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.keys import Universe, is_record, ordered
 from lochan.codec.commits import Headers
-from lochan.codec.elements import same_file
+from lochan.codec.elements import same_state
 from lochan.index.difference import Difference
 from lochan.index.layers import find_many
 from lochan.kernel.build import Head
@@ -41,6 +41,7 @@ from lochan.kernel.history import has_merged, merge_base, shared_sequence
 from lochan.kernel.job_records import RecordsOnHead
 from lochan.kernel.messages import listing, title_of
 from lochan.kernel.plan import ANY, CommitPlan, Operation
+from lochan.kernel.staged_conflicts import find_staged, staged_conflict
 from lochan.kernel.views import CommitView
 
 
@@ -317,7 +318,9 @@ def _not_taken_from(
     for universe in Universe:
         keys = sorted(change.key for change in changes if change.key[0] == universe)
         taken.update(zip(keys, find_many(context.nodes, merged.index(universe), keys), strict=True))
-    return [change for change in changes if taken[change.key] != change.right]
+    return [
+        change for change in changes if not same_state(change.key, taken[change.key], change.right)
+    ]
 
 
 def squashed(
@@ -346,7 +349,7 @@ def squashed(
             change.key: view
             for view, changes in zip(line, lines, strict=True)
             for change in changes
-            if change.left != change.right
+            if not same_state(change.key, change.left, change.right)
         },
     )
 
@@ -356,10 +359,10 @@ def composed(lines: Iterable[Sequence[Difference]]) -> list[Difference]:
     found: dict[bytes, list[Difference]] = {}
     for changes in lines:
         for change in changes:
-            if change.left == change.right:
+            if same_state(change.key, change.left, change.right):
                 continue
             earlier = found.setdefault(change.key, [])
-            if earlier and earlier[-1].right == change.left:
+            if earlier and same_state(change.key, earlier[-1].right, change.left):
                 earlier[-1] = Difference(change.key, earlier[-1].left, change.right)
             else:
                 earlier.append(change)
@@ -410,6 +413,11 @@ def carry(
         conflicts = tuple(target.conflicts.values())
         message = f"{len(conflicts)} keys were changed on both sides; resolve them and merge again"
         raise KeysConflict(message, conflicts)
+    if staged := find_staged(head, (one for plan in plans for one in plan.operations)):
+        brought = {one.key: one.element for plan in plans for one in plan.operations}
+        raise staged_conflict(
+            tuple([MergeConflict(key, None, brought[key], mine, None) for key, mine in staged])
+        )
     merged = tuple(parent for one in carried for parent in one.merged)
     if plans and merged:
         plans[-1] = msgspec.structs.replace(plans[-1], merged=merged)
@@ -442,7 +450,8 @@ class _Target:
         operations: dict[bytes, Operation] = {}
         for change in changes:
             key = change.key
-            wanted = None if change.left == change.right else self._take_one(change)
+            unchanged = same_state(key, change.left, change.right)
+            wanted = None if unchanged else self._take_one(change)
             if wanted is None:
                 continue
             before.setdefault(key, self._current[key])
@@ -451,7 +460,9 @@ class _Target:
                 wanted = Operation(key, wanted.element, earlier.expected)
             operations[key] = wanted
             self._current[key] = wanted.element
-        return [one for key, one in operations.items() if one.element != before[key]]
+        return [
+            one for key, one in operations.items() if not same_state(key, one.element, before[key])
+        ]
 
     def _take_one(self, change: Difference) -> Operation | None:
         key, target = change.key, self._current[change.key]
@@ -466,12 +477,13 @@ class _Target:
         self._begun.add(key)
         element = choice.resolved if choice.has_resolved else change.right
         expected = choice.expected_target if is_named else change.left
-        if target == expected or _are_one_file(key, target, expected):
+        if same_state(key, target, expected):
             if choice.has_resolved:
                 self._settled.add(key)
-            return None if target == element else Operation(key, element, target)
+            is_done = same_state(key, target, element)
+            return None if is_done else Operation(key, element, target)
         if not is_named:
-            if target == element:
+            if same_state(key, target, element):
                 return None
             if choice.behaviour is Behaviour.FORCE:
                 return Operation(key, element, ANY)
@@ -481,10 +493,3 @@ class _Target:
                 return None
         self.conflicts[key] = MergeConflict(key, change.left, change.right, target, expected)
         return None
-
-
-def _are_one_file(key: bytes, one: bytes | None, other: bytes | None) -> bool:
-    """Returns whether two elements are the same file, at other places or of other times."""
-    if one is None or other is None or key[0] != Universe.FILES:
-        return False
-    return same_file(one, other)

@@ -274,7 +274,7 @@ class Publisher:
                     )
                 made: list[Built] = []
                 top, after = head, chain.after
-                for plan in proposal.plan(Head(head, builder, after)):
+                for plan in proposal.plan(Head(head, builder, after, context.staged)):
                     after = without_tokens(after, plan.taken)
                     if isinstance(plan, CommitPlan):
                         built = builder.build(top, plan)

@@ -42,7 +42,7 @@ from lochan.base.names import REFS_NAME, RefName
 from lochan.codec.rows import Move, ReferenceElement, ReferenceRow, decode_reference_element
 from lochan.kernel.claims import ClaimedProposal
 from lochan.kernel.context import RepositoryContext
-from lochan.kernel.moves import UNMOVED, Once, left_by, moved, moves_since
+from lochan.kernel.moves import UNMOVED, Once, left_by, moved, moves_since, without_tokens
 from lochan.kernel.name_index import (
     AddNames,
     BranchCount,
@@ -71,6 +71,8 @@ class Destination(msgspec.Struct, frozen=True):
     kind: str
     source: str = ""
     base: bytes = b""
+    drops_sealed: bool = False
+    """Whether the sealed tokens leave the row with this move: their files are given up."""
 
 
 class MovedReference(msgspec.Struct, frozen=True):
@@ -309,6 +311,8 @@ class ReferenceIndex:
             destination = destination or Destination(ObjId(row.pointer), UNMOVED)
             move = _move_to(row, destination, who, context.clock.now_us(), operation)
             target = moved(row, move, deleted=destination.kind == "delete")
+            if destination.drops_sealed:
+                target = without_tokens(target, row.sealed_tokens)
             if dry_run:
                 return Done(MovedReference(target, move))
             if len(row.moves) == MOVES_MAX:

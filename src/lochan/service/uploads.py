@@ -47,7 +47,7 @@ class Uploads(FileUseCases):
         path: str,
         properties: FileProperties = NO_PROPERTIES,
         condition: WriteCondition = UNCONDITIONAL,
-    ) -> FileUpload:
+    ) -> StagedUpload:
         """Begins a file; leave its `with` block unfinished, and nothing is stored."""
         key = file_key(path)
         check_properties(properties)
@@ -67,10 +67,10 @@ class Uploads(FileUseCases):
 
             return keyed.do(write)
 
-        return FileUpload(self._places, properties, stage, keyed.find_earlier())
+        return StagedUpload(self._places, properties, stage, keyed.find_earlier())
 
 
-class FileUpload:
+class StagedUpload:
     """A file that is being written; one thread at a time."""
 
     def __init__(

@@ -113,7 +113,7 @@ class ForeignObject(msgspec.Struct, frozen=True):
 
 
 class ForeignPage(msgspec.Struct, frozen=True):
-    """Some objects of a prefix in the byte order of their paths.
+    """Some objects of a prefix, in the order of the place: of the bytes of their paths, mostly.
 
     `next_after` continues the listing, None at its end. `ignored` counts what is no object and was
     left out: symbolic links, sockets and the like.
@@ -279,7 +279,7 @@ class BlockStore(Protocol):
     def list_foreign(self, prefix: str, after: str = "", limit: int = 1_000) -> ForeignPage:
         """Lists objects below the URL of a prefix that the operator allows; Denied elsewhere.
 
-        `after` is a path relative to the prefix; only greater ones are returned.
+        `after` is the path that the page before named; pages have no gap and no repeat.
         """
         ...
 

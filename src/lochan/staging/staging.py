@@ -5,11 +5,13 @@ from __future__ import annotations
 from lochan.base.ports import NewLock
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.references import ReferenceIndex
-from lochan.persist.staged import StagedRecords
 from lochan.staging.branch_rows import BranchRows
 from lochan.staging.committer import FileCommitter
+from lochan.staging.listing import Listings
 from lochan.staging.reader import BranchReader
+from lochan.staging.reset import Resets
 from lochan.staging.tokens import Tokens
+from lochan.staging.uncommitted import Uncommitted
 from lochan.staging.writer import StagedWriter
 
 
@@ -19,9 +21,21 @@ class Staging:
     def __init__(
         self, context: RepositoryContext, names: ReferenceIndex, new_lock: NewLock
     ) -> None:
-        records = StagedRecords(context.store, context.instance)
+        records = context.staged
         tokens = Tokens(context, names.find)
         self.rows = BranchRows(names.find, context.clock, new_lock)
         self.reader = BranchReader(context, self.rows, records)
         self.writer = StagedWriter(context, self.rows, records, tokens, self.reader)
         self.committer = FileCommitter(context, self.rows, records, tokens)
+        self.listings = Listings(context, records, self.reader)
+        self.uncommitted = Uncommitted(records, self.reader)
+        self.resets = Resets(
+            context,
+            names,
+            self.rows,
+            records,
+            tokens,
+            self.reader,
+            self.writer,
+            self.uncommitted,
+        )

@@ -31,7 +31,6 @@ from lochan.kernel.context import RepositoryContext
 from lochan.kernel.purge import Purged, Skipped, Swept
 from lochan.kv.store import Won
 from lochan.persist.rows import Stamped
-from lochan.persist.staged import StagedRecords
 from lochan.staging.tokens import TokenRows
 
 _INTERVAL_US = TOKEN_DROP_INTERVAL_S * 1_000_000
@@ -77,7 +76,7 @@ def _sweep(context: RepositoryContext, found: Stamped[TokenRow]) -> bool:
     token, now_us = found.row, context.clock.now_us()
     if now_us - max(token.created_us, token.dropped_us) < _INTERVAL_US:
         return False
-    StagedRecords(context.store, context.instance).drop(StagingToken(token.token))
+    context.staged.drop(StagingToken(token.token))
     rows = TokenRows(context.store, context.instance)
     if not token.dropped_us:
         rows.update(msgspec.structs.replace(token, dropped_us=now_us), found)

@@ -33,6 +33,7 @@ from lochan.kernel.moves import rewritten
 from lochan.kv.store import Kind, Store, partition
 from lochan.persist.references import StampedRow
 from lochan.persist.rows import Done, Doubt, RowTable, Write
+from lochan.persist.staged import tokens_of
 from lochan.staging.branch_rows import FindRow
 
 _CHANGED: Final = Doubt("the branch got a new staging token", "send the request again")
@@ -71,15 +72,18 @@ class Tokens:
         token = row.staging_token
         return self._set_new(row, lambda found: found.staging_token == token, self._sealed)
 
-    def restart(self, row: ReferenceRow) -> ReferenceRow:
-        """Gives a branch a new staging token in place of all tokens that the row has."""
+    def discard(self, row: ReferenceRow) -> ReferenceRow:
+        """Takes all tokens that the row has out of it; the next write sets a new one."""
         gone = {row.staging_token, *row.sealed_tokens}
 
-        def without(found: ReferenceRow, token: StagingToken) -> ReferenceRow:
+        def without(found: ReferenceRow) -> ReferenceRow | None:
+            if gone.isdisjoint(tokens_of(found)):
+                return None
             left = tuple([one for one in found.sealed_tokens if one not in gone])
-            return self._changed(found, staging_token=token, sealed_tokens=left)
+            staging = b"" if found.staging_token in gone else found.staging_token
+            return self._changed(found, staging_token=staging, sealed_tokens=left)
 
-        return self._set_new(row, lambda found: found.staging_token in gone, without)
+        return self._swap(row, without)
 
     def register(self, name: RefName, incarnation: int) -> StagingToken:
         """Step 1."""
@@ -98,8 +102,12 @@ class Tokens:
         change: Callable[[ReferenceRow, StagingToken], ReferenceRow],
     ) -> ReferenceRow:
         """Both steps; the row as it is if another server has reached the goal."""
+        token = self.register(RefName(row.name), row.incarnation)
+        return self._swap(row, lambda found: change(found, token) if is_wanted(found) else None)
+
+    def _swap(self, row: ReferenceRow, change: _Change) -> ReferenceRow:
+        """Step 2; `change` returns None if the goal is reached, by this swap or another one."""
         name = RefName(row.name)
-        token = self.register(name, row.incarnation)
 
         def decide(found: StampedRow | None) -> Write[ReferenceRow, ReferenceRow] | _Kept:
             if found is None or found.row.deleted:
@@ -107,11 +115,8 @@ class Tokens:
             present = found.row
             if present.kind != "BRANCH":
                 raise NotABranch(f"{name!r} is not a branch; files are staged on branches")
-            if present.incarnation != row.incarnation or not is_wanted(present):
-                # That includes a row which this swap has written.
-                return Done(present)
-            written = change(present, token)
-            return Write(written, written)
+            written = change(present) if present.incarnation == row.incarnation else None
+            return Done(present) if written is None else Write(written, written)
 
         context = self._context
         return context.references.swap(

@@ -44,7 +44,7 @@ from lochan.blocks.local.folders import (
     opened,
     write_all,
 )
-from lochan.blocks.local.objects import Objects
+from lochan.blocks.local.objects import LocalObjects
 from lochan.blocks.local.uploads import LocalPart, part_name
 from lochan.blocks.parts import check_number, check_order, choose_parts, joined_etag
 from lochan.staging.block_store import (
@@ -74,7 +74,7 @@ class _Done(msgspec.Struct, frozen=True):
 class Multiparts:
     """The multipart uploads of one place."""
 
-    def __init__(self, uploads: Folder, objects: Objects) -> None:
+    def __init__(self, uploads: Folder, objects: LocalObjects) -> None:
         self._uploads = uploads
         self._objects = objects
 
@@ -122,10 +122,11 @@ class Multiparts:
             done = _join(directory, choose_parts(stored, chosen))
             # 4
             self._objects.adopt("whole", directory, address)
-            # 5
-            for name in names_in(directory):
-                if _OURS.match(name) and name != "done":
-                    _unlink(name, directory)
+            # 5; the block is durable, so a failure here is left to the sweep.
+            with suppress(OSError):
+                for name in names_in(directory):
+                    if _OURS.match(name) and name != "done":
+                        _unlink(name, directory)
         return StoredBlock(address, done.size, done.sha256, done.etag)
 
     def abort(self, upload: MultipartId) -> None:
@@ -275,5 +276,6 @@ def _read_done(directory: int) -> _Done | None:
 
 
 def _unlink(name: str, directory: int) -> None:
-    with suppress(FileNotFoundError):
+    # A directory is nothing of ours.
+    with suppress(FileNotFoundError, IsADirectoryError):
         os.unlink(name, dir_fd=directory)

@@ -35,7 +35,7 @@ from lochan.staging.block_store import BlockAddress, BlockInfo, is_own
 _SHELF: Final = re.compile(r"[0-9a-f]{3}\Z")
 
 
-class Objects:
+class LocalObjects:
     """Blocks by their address."""
 
     def __init__(self, folder: Folder) -> None:

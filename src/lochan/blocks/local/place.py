@@ -32,7 +32,7 @@ from lochan.blocks.local.folders import (
 )
 from lochan.blocks.local.foreign import ForeignFiles
 from lochan.blocks.local.multipart import ID, Multiparts
-from lochan.blocks.local.objects import Objects, etag_of
+from lochan.blocks.local.objects import LocalObjects, etag_of
 from lochan.blocks.local.reader import FileReader
 from lochan.blocks.local.uploads import LocalUpload
 from lochan.staging.block_store import (
@@ -64,15 +64,14 @@ class LocalBlocks:
         self._random = options.random
         self._foreign = ForeignFiles(options.imports)
         self._root, self._objects_folder, self._uploads = _open_root(root)
-        self._objects = Objects(self._objects_folder)
+        self._objects = LocalObjects(self._objects_folder)
         self._multiparts = Multiparts(self._uploads, self._objects)
 
     def begin(self, *, size: int | None = None) -> BlockUpload:
         """Begins a block under a temporary name."""
         address = build_address(self._random.random_bytes(ADDRESS_BYTES))
-        name = f"{address.replace('/', '')}.block"
         with _failures("beginning an upload"):
-            return LocalUpload(self._uploads.number, name, self._objects, address, size)
+            return LocalUpload(self._uploads.number, self._objects, address, size)
 
     def read(
         self, address: BlockAddress, start: int, end: int, *, size: int, etag: str = ""

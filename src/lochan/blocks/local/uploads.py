@@ -11,7 +11,7 @@ from lochan.base.errors import NotFound, Unavailable
 from lochan.base.limits.blocks import BLOCK_BYTES_MAX, PART_BYTES_MAX
 from lochan.blocks.local.failures import failure
 from lochan.blocks.local.folders import CREATE, FILE_MODE, write_all
-from lochan.blocks.local.objects import Objects
+from lochan.blocks.local.objects import LocalObjects
 from lochan.blocks.uploads import Upload
 from lochan.process import Descriptor
 from lochan.staging.block_store import BlockAddress, StoredBlock, StoredPart
@@ -81,9 +81,9 @@ class LocalUpload(FileUpload[StoredBlock]):
     """A block on its way into a directory."""
 
     def __init__(
-        self, uploads: int, name: str, objects: Objects, address: BlockAddress, size: int | None
+        self, uploads: int, objects: LocalObjects, address: BlockAddress, size: int | None
     ) -> None:
-        super().__init__(uploads, name, size, BLOCK_BYTES_MAX)
+        super().__init__(uploads, f"{address.replace('/', '')}.block", size, BLOCK_BYTES_MAX)
         self._objects = objects
         self._address = address
 

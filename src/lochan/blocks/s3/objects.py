@@ -19,7 +19,7 @@ NO_UPLOAD: Final = frozenset({"NoSuchUpload"})
 ENDED: Final = "there is no such multipart upload: it was completed, aborted or swept"
 
 
-class Head(msgspec.Struct, frozen=True):
+class ObjectHead(msgspec.Struct, frozen=True):
     """What S3 knows about an object."""
 
     size: int
@@ -34,13 +34,13 @@ class S3Objects:
         self.client = client
         self.bucket = bucket
 
-    def head(self, key: str) -> Head | None:
+    def head(self, key: str) -> ObjectHead | None:
         """Returns what is known about an object, None if there is none in an existing bucket."""
         answer = self.client.call("head_object", absent=GONE, Bucket=self.bucket, Key=key)
         if answer is None:
             self.check_bucket()
             return None
-        return Head(
+        return ObjectHead(
             int(answer["ContentLength"]), unquoted(answer["ETag"]), time_us(answer["LastModified"])
         )
 

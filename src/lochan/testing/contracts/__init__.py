@@ -10,7 +10,8 @@ A test class inherits the suites and provides one fixture, `store`, an open and 
             yield store
             store.close()
 
-Needs pytest and nothing else.
+Suites of a place for object data (`staging.BlockStore`) have the fixture `place`, an open and empty
+place; `ImportContract` also needs `foreign`. Needs pytest and nothing else.
 """
 
 from __future__ import annotations
@@ -19,11 +20,18 @@ import pytest
 
 _SUITES = ("arguments", "bulk", "concurrency", "conditional", "crash", "durability", "faults")
 _SHARED = ("fork", "row", "sample_rows", "scan")
+_BLOCKS = ("block_fork", "block_imports", "block_parts", "block_reads", "block_uploads")
 pytest.register_assert_rewrite(
-    "lochan.testing.killed_writer", *(f"{__name__}.{name}" for name in (*_SUITES, *_SHARED))
+    "lochan.testing.killed_writer",
+    *(f"{__name__}.{name}" for name in (*_SUITES, *_SHARED, *_BLOCKS)),
 )
 
 from lochan.testing.contracts.arguments import ArgumentContract  # noqa: E402
+from lochan.testing.contracts.block_fork import BlockForkContract  # noqa: E402
+from lochan.testing.contracts.block_imports import ImportContract  # noqa: E402
+from lochan.testing.contracts.block_parts import MultipartContract  # noqa: E402
+from lochan.testing.contracts.block_reads import BlockReadContract  # noqa: E402
+from lochan.testing.contracts.block_uploads import BlockUploadContract  # noqa: E402
 from lochan.testing.contracts.bulk import BulkContract  # noqa: E402
 from lochan.testing.contracts.concurrency import ConcurrencyContract  # noqa: E402
 from lochan.testing.contracts.conditional import ConditionalContract  # noqa: E402
@@ -45,9 +53,22 @@ PLAIN_CONTRACTS = (
 )
 """What every store must pass, whatever it claims."""
 
+BLOCK_CONTRACTS = (
+    BlockUploadContract,
+    BlockReadContract,
+    MultipartContract,
+    ImportContract,
+    BlockForkContract,
+)
+"""What every place for object data must pass."""
+
 __all__ = [
+    "BLOCK_CONTRACTS",
     "PLAIN_CONTRACTS",
     "ArgumentContract",
+    "BlockForkContract",
+    "BlockReadContract",
+    "BlockUploadContract",
     "BulkContract",
     "ConcurrencyContract",
     "ConditionalContract",
@@ -56,6 +77,8 @@ __all__ = [
     "FaultContract",
     "ForkRefusedContract",
     "ForkSharedContract",
+    "ImportContract",
+    "MultipartContract",
     "RowContract",
     "ScanContract",
 ]
