@@ -90,7 +90,7 @@ class GuardedWire(Wire):
 
     def file_support(self) -> FileSupport:
         """Returns places in a folder that is removed with the wire."""
-        place = open_blocks(self.blocks, imports=[f"file:{self.imported}"])
+        place = open_blocks(self.blocks, imports=[f"file://{self.imported}"])
         return FileSupport(lambda url, instance: PresigningPlace(place))
 
     def faces(self) -> Sequence[Face]:

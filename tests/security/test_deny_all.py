@@ -151,7 +151,7 @@ def record_files(wire: GuardedWire) -> None:
     send("POST", "/delete", {"paths": ["b", "nothing"]})
     send("POST", "/reset", {})
     (wire.imported / "one").write_bytes(b"1")
-    sources = [{"url": f"file:{wire.imported}", "prefix": "in/"}]
+    sources = [{"url": f"file://{wire.imported}", "prefix": "in/"}]
     send("POST", "/import", {"sources": sources, "commitMeta": {"message": "m"}})
     send("POST", "/hard-reset", {"target": f"main@{wire.head()}~1"})
 

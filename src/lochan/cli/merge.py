@@ -58,6 +58,7 @@ _resolve = click.option(
     metavar="KEY=FILE",
     help="The merged value of a key, as JSON in a file; KEY=nothing deletes the key.",
 )
+_written = (message_option, author_option)
 _squash = click.option("--squash", is_flag=True, help="Combine them into one commit.")
 
 
@@ -72,9 +73,7 @@ def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @click.argument("source", type=SPEC)
-@_options(
-    _into, message_option, author_option, _expected, _default, _key, _path, _resolve, _dry_run
-)
+@_options(_into, *_written, _expected, _default, _key, _path, _resolve, _dry_run)
 @click.option("--no-squash", is_flag=True, help="Repeat the source's commits one by one.")
 @click.option("--ff-only", is_flag=True, help="Fast-forward the target, or refuse.")
 @click.option("--overwrite", is_flag=True, help="Move the target to the source, whatever it holds.")

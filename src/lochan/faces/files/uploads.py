@@ -18,7 +18,7 @@ from lochan.base.limits.client import UPLOAD_PIECE_BYTES
 from lochan.faces.answers import answer
 from lochan.faces.files.params import SIZE, branch_of, condition_of, path_of, upload_call
 from lochan.model.files import FileInfo
-from lochan.service.uploads import FileUpload
+from lochan.service.uploads import StagedUpload
 from lochan.transport.body_streams import BodyStream
 from lochan.transport.exchange import Exchange, Response
 from lochan.wire.file_headers import read_properties
@@ -43,7 +43,7 @@ async def put_file(exchange: Exchange) -> Response:
     return answer(file_out(info))
 
 
-def _begin(exchange: Exchange, size: int | None) -> FileUpload:
+def _begin(exchange: Exchange, size: int | None) -> StagedUpload:
     properties = read_properties(exchange.request.headers.all, size)
     return exchange.repository.uploads.begin(
         upload_call(exchange),
@@ -54,7 +54,7 @@ def _begin(exchange: Exchange, size: int | None) -> FileUpload:
     )
 
 
-async def _receive(exchange: Exchange, upload: FileUpload, body: BodyStream) -> FileInfo:
+async def _receive(exchange: Exchange, upload: StagedUpload, body: BodyStream) -> FileInfo:
     """Writes a body as it comes; whatever interrupts it, the upload is given up."""
     try:
         async for pieces in _joined(body):
@@ -80,18 +80,18 @@ async def _joined(body: BodyStream) -> AsyncIterator[list[bytes]]:
         yield pieces
 
 
-def _write(upload: FileUpload, pieces: list[bytes]) -> None:
+def _write(upload: StagedUpload, pieces: list[bytes]) -> None:
     for piece in pieces:
         upload.write(piece)
 
 
-def _finish(upload: FileUpload, pieces: list[bytes]) -> FileInfo:
+def _finish(upload: StagedUpload, pieces: list[bytes]) -> FileInfo:
     with upload:
         _write(upload, [piece for piece in pieces if piece])
         return upload.finish()
 
 
-async def _give_up(exchange: Exchange, upload: FileUpload) -> None:
+async def _give_up(exchange: Exchange, upload: StagedUpload) -> None:
     """Removes what was written; what is left if that fails, the sweep of uploads removes."""
     try:
         await exchange.run(upload.abort)
