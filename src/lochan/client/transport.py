@@ -206,6 +206,8 @@ class HttpCore(Generic[Http]):
         headers |= (
             {"transfer-encoding": "chunked"} if size is None else {"content-length": f"{size}"}
         )
+        # With a stream of its own, httpx adds no header to a request.
+        headers["host"] = httpx.URL(url).netloc.decode("ascii")
         body = UploadBody(request.upload)
         return httpx.Request(
             request.method, url, headers=headers, stream=body, extensions=extensions

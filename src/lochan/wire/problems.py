@@ -23,6 +23,7 @@ from lochan.base.errors import (
     NamespaceNotEmpty,
     NamespaceNotFound,
     NewerFormat,
+    NotABranch,
     NotFound,
     NothingToCommit,
     PathNotFound,
@@ -80,6 +81,7 @@ ACCESS_ERROR_CODES: Final[ErrorCodes] = {
 
 FILE_ERROR_CODES: Final[ErrorCodes] = {
     **ACCESS_ERROR_CODES,
+    NotABranch: (400, "NOT_A_BRANCH"),
     TooLarge: (413, "TOO_LARGE"),
 }
 """The codes where names are paths of files."""
