@@ -149,10 +149,10 @@ def source_of(content: Uploadable) -> UploadSource:
         )
     if isinstance(content, AsyncIterable):
         return AsyncSource(content)
-    read = getattr(content, "read", None)
-    if read is None:
-        if isinstance(content, Iterable):
-            return _IteratorSource(content)
+    if not hasattr(content, "seekable") and isinstance(content, Iterable):
+        # The stream of another file has `read` too, and is no file.
+        return _IteratorSource(content)
+    if not hasattr(content, "read"):
         raise Invalid(f"{type(content).__name__} cannot be uploaded: it has no bytes")
     file = cast("BinaryIO", content)
     if getattr(content, "seekable", bool)():

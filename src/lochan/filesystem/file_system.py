@@ -7,6 +7,7 @@ is reached by the client, not by this.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,7 +41,7 @@ Details = dict[str, Any]
 class LochanFileSystem(AbstractFileSystem):  # type: ignore[misc]
     """Files of the repositories of one server.
 
-    `url` is the address of the server: by default that of `profile`, then `LOCHAN_URL`, then the
+    `server` is the address of the server: by default that of `profile`, then `LOCHAN_URL`, then the
     one of a server that was started without settings. Credentials are those of `client.Client`.
     """
 
@@ -49,7 +50,7 @@ class LochanFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def __init__(
         self,
-        url: str | None = None,
+        server: str | None = None,
         *,
         token: Token | None = None,
         access_key: tuple[str, str] | None = None,
@@ -57,10 +58,10 @@ class LochanFileSystem(AbstractFileSystem):  # type: ignore[misc]
         insecure: bool = False,
         **more: Any,
     ) -> None:
-        super().__init__(url=url, **more)
-        if url is None and profile is not None:
-            url = ProfileFile().get(profile).url
-        self.url = url or os.environ.get("LOCHAN_URL") or _DEFAULT_URL
+        super().__init__(server=server, **more)
+        if server is None and profile is not None:
+            server = ProfileFile().get(profile).url
+        self.url = server or os.environ.get("LOCHAN_URL") or _DEFAULT_URL
         self._credentials: dict[str, Any] = {
             "token": token,
             "access_key": access_key,
@@ -194,6 +195,9 @@ class LochanFileSystem(AbstractFileSystem):  # type: ignore[misc]
             cache = dict(cache_options or {})
             return ReadFile(self, path, info, block_size=size, cache_options=cache)
         if mode in ("wb", "xb"):
+            if mode == "xb" and self.exists(path):
+                # One that is made after this is found when the file is uploaded.
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
             return WrittenFile(
                 self, path, autocommit=autocommit, if_absent=mode == "xb", **_texts(more)
             )

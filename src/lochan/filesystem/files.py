@@ -73,8 +73,6 @@ class WrittenFile(io.RawIOBase):
         spool = SpooledTemporaryFile(max_size=_SPOOL_BYTES)  # noqa: SIM115 - closed by `close`
         self._spool = cast("BinaryIO", spool)
         self._is_wanted = True
-        if not autocommit:
-            fs.transaction.files.append(self)
 
     def writable(self) -> bool:
         """Returns True."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
 from lochan.base.errors import Corrupt, Invalid
 from lochan.client.failures import error_of, exchange, exchange_undecoded
@@ -21,7 +22,7 @@ from lochan.client.messages import (
     page_query,
     query_of,
 )
-from lochan.client.specs import commit_text, quoted_spec
+from lochan.client.specs import commit_text
 from lochan.client.upload_sources import source_of
 from lochan.model import file_requests as requests
 from lochan.model.commits import LogEntry
@@ -76,7 +77,11 @@ _Shape = TypeVar("_Shape")
 
 def files_path(spec: ReferenceSpec, word: str) -> str:
     """Returns the path of a URL for files at a spec, encoded."""
-    return f"{FILES_PREFIX}/refs/{quoted_spec(spec)}/{word}"
+    return f"{FILES_PREFIX}/refs/{_segment(spec)}/{word}"
+
+
+def _segment(spec: ReferenceSpec) -> str:
+    return quote(spec.text(), safe="")
 
 
 def stat(request: requests.StatFileRequest) -> Flow[FileInfo]:
@@ -213,7 +218,7 @@ def diff(request: requests.DiffFilesRequest) -> Flow[Page[FileDifference]]:
         delimiter=request.delimiter,
         since_base="true" if request.since_base else None,
     )
-    word = f"diff/{quoted_spec(request.right)}"
+    word = f"diff/{_segment(request.right)}"
     return _changes((yield from _get(request.left, word, FileChangesJson, query)))
 
 
