@@ -56,6 +56,7 @@ def test_an_address_is_read_as_it_was_written(repository, spec, path):
         ("main:a/b.csv", FileAddress("", "main", "a/b.csv")),
         ("main:", FileAddress("", "main", "")),
         ("-:a", FileAddress("", "-", "a")),
+        (":a", FileAddress("", "-", "a")),
         ("feature/x:a:b", FileAddress("", "feature/x", "a:b")),
         ("main~1:a", FileAddress("", "main~1", "a")),
         (

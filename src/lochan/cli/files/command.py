@@ -276,14 +276,14 @@ def sum_up(context: CommandContext, address: FileAddress, summarize: bool) -> No
 
 
 @fs.command("import")
-@click.argument("url")
+@click.argument("source", metavar="URL")
 @_address
 @click.option("-m", "--message", help="The message of the commit.")
 @author_option
 @catalog_command
 def import_files(
     context: CommandContext,
-    url: str,
+    source: str,
     address: FileAddress,
     message: str | None,
     author: str | None,
@@ -293,10 +293,10 @@ def import_files(
     URL is a prefix that the operator of the server allows, such as s3://bucket/prefix/. What was
     below PATH before and is not below URL is removed.
     """
-    text = message or f"Import {url}"
+    text = message or f"Import {source}"
     meta = CommitMeta(message=text, authors=() if author is None else (author,))
     files = catalog_of(context, address).files
-    done = files.import_files(address.spec, [(url, address.path)], meta)
+    done = files.import_files(address.spec, [(source, address.path)], meta)
     line = f"imported {done.objects:,} files: {done.branch} is now at {short(done.hash)}"
     if done.ignored:
         line += f"; {done.ignored:,} were no objects and were left out"

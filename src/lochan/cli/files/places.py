@@ -1,6 +1,7 @@
 """Arguments that name files: of a repository, or of this machine.
 
-A file of a repository is written `main:data/a.csv`: a branch, tag or commit, a colon, the path.
+A file of a repository is written `main:data/a.csv`: a branch, tag or commit, a colon, the path;
+without anything before the colon it is on the default branch. The form
 `lochan://repository@main/data/a.csv` names the repository too. Everything else is a file of this
 machine; one whose name has a colon is written with `./` before it. `-` is standard input or output.
 """
@@ -14,6 +15,7 @@ import click
 
 from lochan.base.errors import Invalid
 from lochan.client.file_addresses import SCHEME, FileAddress, parse_address
+from lochan.model.requests import DEFAULT_BRANCH
 from lochan.model.specs import parse_spec
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ def parse_place(text: str) -> Place:
     """Returns the place that an argument names; Invalid if it is malformed."""
     if text.startswith(SCHEME):
         return parse_address(text)
+    if text.startswith(":"):
+        return FileAddress("", DEFAULT_BRANCH, text[1:])
     at = text.find(":")
     # The time of a commit, as in main*2026-01-31T00:00:00Z, has colons too.
     while at > 0:
